@@ -1,0 +1,13 @@
+"""Snellen: the eye test for saliency maps."""
+
+from snellen import masking as masking
+from snellen import methods as methods
+from snellen import metrics as metrics
+from snellen.classifier import Classifier as Classifier
+from snellen.errors import SnellenError as SnellenError
+from snellen.geometry import Geometry as Geometry
+from snellen.types import Case as Case
+from snellen.types import Rng as Rng
+from snellen.types import Sample as Sample
+
+__version__ = "0.1.0"

@@ -1,0 +1,483 @@
+"""Classifier: the only code that touches hooks, gradients, train or evaluation mode, and devices."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import inspect
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from snellen import speed
+from snellen.errors import SnellenError
+from snellen.geometry import AS_IS, Geometry
+from snellen.ledger import Ledger
+from snellen.rectifiers import Rectifiers, Rule
+from snellen.registry import Need
+from snellen.speed import Precision
+from snellen.types import Output, Passes
+
+Images = Float[Tensor, "batch channels height width"]
+Targets = Int[Tensor, " batch"]
+
+MEMORY_BUDGET = 1 << 30
+"""Bytes of activations that one pass may hold; decides how many rows go through the model at once."""
+
+
+class Classifier:
+    """A frozen, evaluation-mode snapshot of a model, with its normalisation and class names.
+
+    The model itself is copied, never changed: not its mode, not its parameters, not its hooks, also when it raises.
+    *Pixels* are in [0, 1]; *inputs* are `(pixels - mean) / std`, what the network sees. A plain function from inputs to
+    logits makes a black box: it offers `logits` and nothing that needs gradients.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | Callable[[Tensor], Any],
+        *,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        classes: Sequence[str] | None = None,
+        name: str | None = None,
+        outputs: str = "logits",
+        geometry: Geometry = AS_IS,
+        channels: int = 3,
+        device: str | torch.device = "cpu",
+        rows: int | None = None,
+        precision: Precision = "float32",
+    ) -> None:
+        if outputs not in ("logits", "probabilities"):
+            raise SnellenError(f"outputs must be 'logits' or 'probabilities', not {outputs!r}")
+        if not callable(model):
+            raise SnellenError(f"a model must be an nn.Module or a function from inputs to logits, not {model!r}")
+        self.device = torch.device(device)
+        speed.check_precision(precision, self.device)
+        self.precision = precision
+        self.mean, self.std = _per_channel(mean), _per_channel(std)
+        if bool((self.std <= 0).any()):
+            raise SnellenError(f"std must be positive, not {std}")
+        self.classes = tuple(classes) if classes is not None else None
+        self.outputs = outputs
+        self.geometry = geometry
+        self.channels = channels
+        self.name = name or getattr(model, "__name__", type(model).__name__)
+        self.rows = rows
+        self._run: nn.Module | Callable[[Tensor], Any] = (
+            _snapshot(model, self.device) if isinstance(model, nn.Module) else model
+        )
+        self.fingerprint = _fingerprint(model, self.mean, self.std, outputs)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._ledgers: list[Ledger] = []
+        self._shared: dict[tuple[Any, ...], tuple[Any, Passes, float]] = {}
+        self._compiled: Callable[[Tensor], Tensor] | None = None
+        self._compiled_shape: tuple[int, ...] | None = None
+
+    # What it offers -------------------------------------------------------------------------------------------------
+
+    @property
+    def module(self) -> nn.Module:
+        """The private copy of the wrapped module; a black box has none."""
+        if isinstance(self._run, nn.Module):
+            return self._run
+        raise SnellenError(f"'{self.name}' is a black-box function: it has no layers and no gradients")
+
+    @property
+    def offers(self) -> frozenset[Need]:
+        """Which needs of methods this classifier can meet at all."""
+        if not isinstance(self._run, nn.Module):
+            return frozenset()
+        if isinstance(self._run, torch.jit.ScriptModule) or hasattr(self._run, "graph_signature"):
+            return frozenset({"gradients"})
+        return frozenset({"gradients", "layer", "relu"})
+
+    def to_inputs(self, pixels: Images) -> Images:
+        """What the network sees of these pixels."""
+        return (pixels - self.mean.to(pixels)) / self.std.to(pixels)
+
+    def to_pixels(self, inputs: Images) -> Images:
+        """What a person sees of these inputs."""
+        return inputs * self.std.to(inputs) + self.mean.to(inputs)
+
+    # Passes ---------------------------------------------------------------------------------------------------------
+
+    def logits(self, inputs: Images) -> Float[Tensor, "batch classes"]:
+        """Pre-softmax outputs."""
+        parts = [self._forward(part) for part in inputs.split(self.rows_for(inputs))]
+        return torch.cat(parts)
+
+    def probabilities(self, inputs: Images) -> Float[Tensor, "batch classes"]:
+        """Softmax outputs."""
+        return self.logits(inputs).softmax(dim=1)
+
+    def scores(self, blocks: Iterable[tuple[Images, Targets]], of: Output) -> Float[Tensor, " rows"]:
+        """The target's logit or probability for each row of many blocks, regrouped so that every pass is full."""
+        found: list[Tensor] = []
+        held_inputs: list[Tensor] = []
+        held_targets: list[Tensor] = []
+        held = 0
+        rows = 0
+
+        def flush(count: int) -> None:
+            nonlocal held
+            inputs = held_inputs[0] if len(held_inputs) == 1 else torch.cat(held_inputs)
+            targets = held_targets[0] if len(held_targets) == 1 else torch.cat(held_targets)
+            found.append(_pick(self._forward(inputs[:count]), targets[:count], of))
+            held -= count
+            held_inputs[:] = [inputs[count:]] if held else []
+            held_targets[:] = [targets[count:]] if held else []
+
+        for inputs, targets in blocks:
+            rows = rows or self.rows_for(inputs)
+            held_inputs.append(inputs)
+            held_targets.append(targets)
+            held += len(inputs)
+            while held >= rows:
+                flush(rows)
+        if held:
+            flush(held)
+        return torch.cat(found) if found else torch.empty(0)
+
+    def gradient(
+        self,
+        inputs: Images,
+        targets: Targets,
+        *,
+        of: Output = "logit",
+        rectifier: Rule | None = None,
+        shared: bool = False,
+    ) -> tuple[Images, Float[Tensor, " batch"]]:
+        """The gradient of each row's target output at that row, and the output itself.
+
+        `rectifier` replaces the backward rule of every ReLU. `shared=True` keeps the answer for the next caller with the
+        very same tensors, for as long as those live.
+        """
+
+        def compute() -> tuple[Tensor, Tensor]:
+            gradients, outputs = [], []
+            rows = self.rows_for(inputs)
+            for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
+                gradient, output = self._backward(part, wanted, of, rectifier)
+                gradients.append(gradient)
+                outputs.append(output)
+            return torch.cat(gradients), torch.cat(outputs)
+
+        if not shared:
+            return compute()
+        return self._share(("gradient", of, rectifier), inputs, targets, compute, Passes(len(inputs), len(inputs)))
+
+    def layer_gradient(
+        self, inputs: Images, targets: Targets, layer: str, *, of: Output = "logit"
+    ) -> tuple[Float[Tensor, "batch features rows columns"], Float[Tensor, "batch features rows columns"]]:
+        """The activations of a layer, and the gradient of the target's output there.
+
+        Parameters and inputs need no gradient, so the graph starts at the layer and the backward pass ends there. Methods
+        that ask for the same layer on the same tensors share one pass.
+        """
+
+        def compute() -> tuple[Tensor, Tensor]:
+            kept, gradients = [], []
+            rows = self.rows_for(inputs)
+            for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
+                with self.recording(layer, leaf=True) as seen, torch.enable_grad():
+                    with self._timed(Passes(forward=len(part))):
+                        output = _pick(self._call(part), wanted, of)
+                    (activation,) = seen
+                    with self._timed(Passes(backward=len(part))):
+                        (gradient,) = torch.autograd.grad(output.sum(), activation)
+                kept.append(activation.detach().to(inputs.device))
+                gradients.append(gradient.to(inputs.device))
+            return torch.cat(kept), torch.cat(gradients)
+
+        return self._share(("layer", layer, of), inputs, targets, compute, Passes(len(inputs), len(inputs)))
+
+    @contextlib.contextmanager
+    def recording(self, layer: str, *, leaf: bool = False) -> Iterator[list[Tensor]]:
+        """Collects what the named layer puts out while the body runs; `leaf` makes that the start of the graph."""
+        modules = dict(self.module.named_modules())
+        if layer not in modules:
+            raise SnellenError(f"'{self.name}' has no layer '{layer}'")
+        seen: list[Tensor] = []
+
+        def keep(module: nn.Module, args: Any, output: Any) -> Any:
+            if not isinstance(output, Tensor) or output.dim() != 4:
+                raise SnellenError(f"layer '{layer}' of '{self.name}' does not put out a feature map; name another layer")
+            if seen:
+                raise SnellenError(f"layer '{layer}' of '{self.name}' runs more than once in a pass; name another layer")
+            # An in-place operation may follow, so the graph goes on from a copy and what was seen stays as it was.
+            start = output.detach().requires_grad_() if leaf else output
+            seen.append(start)
+            return start.clone() if leaf else None
+
+        handle = modules[layer].register_forward_hook(keep)
+        try:
+            yield seen
+        finally:
+            handle.remove()
+
+    # Account, checks, preparation -----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def counting(self, on_pass: Callable[[Passes], None] | None = None) -> Iterator[Ledger]:
+        """Books every pass that the body causes; accounts may nest."""
+        ledger = Ledger(on_pass=on_pass)
+        self._ledgers.append(ledger)
+        try:
+            yield ledger
+        finally:
+            # Two open accounts may hold equal numbers, so the right one is found by identity.
+            self._ledgers = [one for one in self._ledgers if one is not ledger]
+
+    def book_shared(self, passes: Passes, seconds: float) -> None:
+        """Books passes that were needed, but whose result was already there."""
+        for ledger in self._ledgers:
+            ledger.share(passes, seconds)
+
+    def activation_functions(self, inputs: Images) -> dict[str, int]:
+        """How often each activation function is called in one pass (`relu`, `relu6`, `silu`, ...)."""
+        with Rectifiers() as seen, torch.inference_mode(), self._timed(Passes(forward=1)):
+            self._call(inputs[:1])
+        return dict(seen.seen)
+
+    def feature_layer(self, inputs: Images) -> str:
+        """The last layer that still has places: what enters the pooling or flattening before the head."""
+        found: list[tuple[str, bool]] = []
+        handles = []
+        for name, module in self.module.named_modules():
+            if name:
+                handles.append(module.register_forward_hook(_note(name, found)))
+        try:
+            with torch.inference_mode(), self._timed(Passes(forward=1)):
+                self._call(inputs[:1])
+        finally:
+            for handle in handles:
+                handle.remove()
+        spatial = [place for place, (_, is_map) in enumerate(found) if is_map]
+        last = spatial[-1] if spatial else -1
+        tokens_follow = any(isinstance(dict(self.module.named_modules())[name], nn.MultiheadAttention | nn.LayerNorm)
+                            for name, _ in found[last + 1 : -1])  # fmt: skip
+        if last < 0 or tokens_follow:
+            raise SnellenError(f"no convolutional feature layer was found in '{self.name}'; name one with layer=")
+        return found[last][0]
+
+    def check(self, inputs: Images, labels: Sequence[int | None] = ()) -> int:
+        """Tries one pass and returns the number of classes, or says in a sentence what is wrong with the model."""
+        with torch.inference_mode(), self._timed(Passes(forward=len(inputs))):
+            try:
+                raw = self._raw(inputs)
+            except SnellenError:
+                raise
+            except Exception as problem:
+                shape = "×".join(map(str, inputs.shape))
+                reason = str(problem).strip().splitlines()
+                raise SnellenError(
+                    f"'{self.name}' cannot take inputs of shape {shape}: {reason[0] if reason else type(problem).__name__}"
+                ) from problem
+        if raw.dim() != 2 or len(raw) != len(inputs):
+            shape = "×".join(map(str, raw.shape))
+            raise SnellenError(
+                f"'{self.name}' returned {shape} for {len(inputs)} images; it must return one row of logits per image"
+            )
+        if not bool(raw.isfinite().all()):
+            raise SnellenError(f"'{self.name}' returned NaN or infinite outputs; check its weights and its normalisation")
+        sums_to_one = bool(((raw >= 0).all()) & ((raw.sum(dim=1) - 1).abs() < 1e-3).all())
+        if self.outputs == "logits" and raw.shape[1] > 1 and sums_to_one:
+            raise SnellenError(
+                f"'{self.name}' returns probabilities (each row sums to 1), not logits; "
+                "leave out its softmax or say outputs='probabilities'"
+            )
+        if self.outputs == "probabilities" and not sums_to_one:
+            raise SnellenError(f"'{self.name}' was said to return probabilities, but its rows do not sum to 1")
+        count = int(raw.shape[1])
+        if self.classes is not None and len(self.classes) != count:
+            raise SnellenError(f"'{self.name}' has {count} outputs, but {len(self.classes)} class names were given")
+        for label in labels:
+            if label is not None and not 0 <= label < count:
+                raise SnellenError(f"label {label} is out of range: '{self.name}' has classes 0 to {count - 1}")
+        return count
+
+    def rows_for(self, inputs: Images) -> int:
+        """How many rows of this shape go through the model at once, from the memory budget; found once, then kept."""
+        if self.rows is None:
+            self.rows = self._fit(inputs)
+        return self.rows
+
+    def copies(self, inputs: Images) -> int:
+        """How many copies of this batch fill one pass."""
+        return max(1, self.rows_for(inputs) // len(inputs))
+
+    def compile_for(self, inputs: Images) -> str | None:
+        """Compiles the forward pass for full batches of this shape; returns why not when that fails."""
+        if self._compiled is not None:
+            return None
+        if self.device.type == "cpu" and (missing := speed.compiler_missing()):
+            return missing
+        rows = self.rows_for(inputs)
+        example = self._place(inputs[:1].expand(rows, *inputs.shape[1:]).contiguous())
+        try:
+            self._compiled = speed.compiled(self.module, example)
+        except Exception as problem:  # every compiler failure means the same here: go on without it
+            reason = str(problem).strip().splitlines()
+            return reason[0] if reason else type(problem).__name__
+        self._compiled_shape = tuple(example.shape)
+        return None
+
+    # Below this line the model is called ------------------------------------------------------------------------------
+
+    def _forward(self, inputs: Tensor) -> Tensor:
+        with torch.inference_mode(), self._timed(Passes(forward=len(inputs))):
+            if self._compiled is None or self._compiled_shape is None or inputs.shape[1:] != self._compiled_shape[1:]:
+                return self._call(inputs).to(inputs.device)
+            short = self._compiled_shape[0] - len(inputs)
+            padded = torch.cat([inputs, inputs[:1].expand(short, *inputs.shape[1:])]) if short > 0 else inputs
+            raw = self._compiled(self._place(padded))[: len(inputs)].float()
+            return self._as_logits(raw).to(inputs.device)
+
+    def _backward(self, inputs: Tensor, targets: Tensor, of: Output, rectifier: Rule | None) -> tuple[Tensor, Tensor]:
+        if "gradients" not in self.offers:
+            raise SnellenError(f"'{self.name}' is a black-box function: it has no gradients")
+        leaf = self._place(inputs.detach()).requires_grad_()
+        if leaf is inputs:
+            leaf = inputs.clone().requires_grad_()
+        with torch.enable_grad():
+            with self._timed(Passes(forward=len(inputs))), Rectifiers(rectifier) if rectifier else _NOTHING:
+                output = _pick(self._call(leaf), targets, of)
+            with self._timed(Passes(backward=len(inputs))):
+                (gradient,) = torch.autograd.grad(output.sum(), leaf)
+        return gradient.contiguous().to(inputs.device), output.detach().to(inputs.device)
+
+    def _call(self, inputs: Tensor) -> Tensor:
+        return self._as_logits(self._raw(inputs))
+
+    def _as_logits(self, raw: Tensor) -> Tensor:
+        return raw.clamp_min(1e-12).log() if self.outputs == "probabilities" else raw
+
+    def _raw(self, inputs: Tensor) -> Tensor:
+        with speed.arithmetic(self.precision, self.device):
+            out = self._run(self._place(inputs))
+        out = getattr(out, "logits", out)
+        if not isinstance(out, Tensor):
+            if isinstance(out, list | tuple | dict):
+                kind = type(out).__name__
+                raise SnellenError(
+                    f"'{self.name}' returned a {kind}, not one tensor of logits; "
+                    "wrap it in a function that returns the logits alone"
+                )
+            out = torch.as_tensor(out)
+        return out.float()
+
+    def _place(self, inputs: Tensor) -> Tensor:
+        if not isinstance(self._run, nn.Module):
+            return inputs
+        return inputs.to(self.device, memory_format=torch.channels_last)
+
+    @contextlib.contextmanager
+    def _timed(self, passes: Passes) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        seconds = time.perf_counter() - started
+        for ledger in self._ledgers:
+            ledger.pay(passes, seconds)
+
+    def _share(self, what: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], Any], cost: Passes) -> Any:
+        key = (*what, id(inputs), inputs._version, id(targets), targets._version)
+        if key in self._shared:
+            value, passes, seconds = self._shared[key]
+            self.book_shared(passes, seconds)
+            return value
+        with self.counting() as ledger:
+            value = compute()
+        self._shared[key] = (value, cost, ledger.seconds)
+        weakref.finalize(inputs, self._shared.pop, key, None)  # an address may be used again once its tensor is gone
+        weakref.finalize(targets, self._shared.pop, key, None)
+        return value
+
+    def _fit(self, inputs: Tensor) -> int:
+        """Rows under the memory budget, from the bytes that one row's activations take, as a power of two."""
+        if not isinstance(self._run, nn.Module) or isinstance(self._run, torch.jit.ScriptModule):
+            return 16
+        taken = 0
+
+        def add(module: nn.Module, args: Any, output: Any) -> None:
+            nonlocal taken
+            if isinstance(output, Tensor):
+                taken += output.numel() * output.element_size()
+
+        handles = [module.register_forward_hook(add) for module in self._run.modules() if not list(module.children())]
+        try:
+            with torch.inference_mode():
+                self._call(inputs[:1])
+        finally:
+            for handle in handles:
+                handle.remove()
+        rows = MEMORY_BUDGET // max(1, 2 * taken)
+        return 1 << (min(512, max(1, rows)).bit_length() - 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {key: value for key, value in self.__dict__.items() if key not in _TRANSIENT}
+        return kept
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset()
+
+
+_TRANSIENT = {"_ledgers", "_shared", "_compiled", "_compiled_shape"}
+_NOTHING = contextlib.nullcontext()
+
+
+def _snapshot(model: nn.Module, device: torch.device) -> nn.Module:
+    try:
+        module = copy.deepcopy(model)
+    except Exception as problem:
+        raise SnellenError(f"'{type(model).__name__}' cannot be copied ({problem}); give a model that deepcopy accepts") from None
+    module = module.to(device).eval()
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+        parameter.grad = None
+    return module.to(memory_format=torch.channels_last)
+
+
+def _per_channel(values: float | Sequence[float]) -> Tensor:
+    return torch.atleast_1d(torch.as_tensor(values, dtype=torch.float32)).view(1, -1, 1, 1)
+
+
+def _pick(logits: Tensor, targets: Tensor, of: Output) -> Tensor:
+    rows = logits if of == "logit" else logits.softmax(dim=1)
+    return rows.gather(1, targets.to(rows.device).view(-1, 1)).squeeze(1).to(targets.device)
+
+
+def _note(name: str, found: list[tuple[str, bool]]) -> Callable[[nn.Module, Any, Any], None]:
+    def note(module: nn.Module, args: Any, output: Any) -> None:
+        is_map = isinstance(output, Tensor) and output.dim() == 4 and output.shape[2] > 1 and output.shape[3] > 1
+        found.append((name, is_map))
+
+    return note
+
+
+def _fingerprint(model: Any, mean: Tensor, std: Tensor, outputs: str) -> str:
+    """Sixteen hexadecimal digits that change with any weight, layer, normalisation or (for a function) source line."""
+    digest = hashlib.sha256()
+    digest.update(repr((mean.flatten().tolist(), std.flatten().tolist(), outputs)).encode())
+    if isinstance(model, nn.Module):
+        digest.update(str(model).encode())
+        for name, tensor in sorted(model.state_dict().items()):
+            digest.update(name.encode())
+            if isinstance(tensor, Tensor):
+                digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    else:
+        digest.update(f"{getattr(model, '__module__', '')}.{getattr(model, '__qualname__', type(model).__name__)}".encode())
+        with contextlib.suppress(OSError, TypeError):
+            digest.update(inspect.getsource(model if hasattr(model, "__code__") else type(model)).encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,67 @@
+"""Explainer: one method on one classifier, memoised by content, so that nobody pays for the same map twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.types import Case, Method, Passes, Rng
+
+
+class Explainer:
+    """Runs *the same method object* again on other inputs, targets or a sibling of the classifier."""
+
+    def __init__(self, method: Method, classifier: Classifier, targets: Int[Tensor, " batch"]) -> None:
+        self.method = method
+        self.classifier = classifier
+        self.targets = targets
+        self._maps: dict[bytes, tuple[Tensor, Passes, float]] = {}
+
+    def __call__(
+        self,
+        inputs: Float[Tensor, "batch channels height width"],
+        *,
+        targets: Int[Tensor, " batch"] | None = None,
+        classifier: Classifier | None = None,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]:
+        """One map per row of `inputs`; without `targets` the case's own are meant, each repeated to fill the rows."""
+        used = classifier or self.classifier
+        if targets is None:
+            targets = self.targets.repeat_interleave(len(inputs) // len(self.targets))
+        digest = hashlib.blake2b(inputs.contiguous().numpy().tobytes(), digest_size=16)
+        digest.update(targets.numpy().tobytes())
+        digest.update(f"{used.fingerprint}{rng!r}".encode())
+        key = digest.digest()
+        if key in self._maps:
+            maps, passes, seconds = self._maps[key]
+            used.book_shared(passes, seconds)
+            return maps
+        with used.counting() as ledger:
+            maps = self.method(used, inputs, targets, rng=rng)
+        self._maps[key] = (maps, ledger.passes + ledger.shared, ledger.seconds)
+        return maps
+
+
+def case_of(
+    method: Method,
+    classifier: Classifier,
+    inputs: Float[Tensor, "batch channels height width"],
+    targets: Int[Tensor, " batch"],
+    *,
+    rng: Rng,
+    truth: Bool[Tensor, "batch height width"] | None = None,
+    maps: Float[Tensor, "batch height width"] | None = None,
+    siblings: Mapping[str, Classifier] | None = None,
+) -> Case:
+    """A case whose maps come from the method, or were computed by it before and are given as `maps`."""
+    explain = Explainer(method, classifier, targets)
+    if maps is None:
+        with torch.no_grad():
+            maps = method(classifier, inputs, targets, rng=rng)
+    return Case(classifier, inputs, targets, maps, explain, truth, dict(siblings or {}))

@@ -1,0 +1,7 @@
+"""One file per saliency method, and the controls that know nothing. Every module here is imported, so a new file is enough."""
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

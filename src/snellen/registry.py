@@ -1,0 +1,364 @@
+"""Plug-ins by name. A decorator states each fact once; the command line, docs and cards read it from here."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import inspect
+import json
+import re
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, Literal, TypeVar
+
+from snellen.errors import SnellenError, nearest
+from snellen.types import Fill, Method, Metric
+
+T = TypeVar("T")
+
+Need = Literal["gradients", "layer", "relu", "training-data", "truth", "explain", "siblings"]
+
+Attribute = Literal[
+    "determinism",
+    "hyperparameter-dependence",
+    "model-agnosticism",
+    "computational-efficiency",
+    "semantic-directness",
+    "input-sensitivity",
+    "label-sensitivity",
+    "model-sensitivity",
+    "minimality",
+    "perceptual-correspondence",
+]
+"""The ten attributes of the saliency card (Boggust et al. 2023)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodTraits:
+    """What a method claims of itself with its default settings; the contract suite proves each claim."""
+
+    name: str
+    cite: str
+    summary: str
+    signed: bool
+    complete: bool
+    class_specific: bool
+    deterministic: bool
+    control: bool
+    needs: frozenset[Need]
+    version: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricTraits:
+    """What a metric claims of itself; `undefined` says in words when a score is NaN."""
+
+    name: str
+    cite: str
+    summary: str
+    attribute: Attribute
+    higher_is_better: bool
+    bounds: tuple[float, float]
+    rank_only: bool
+    needs: frozenset[Need]
+    undefined: str
+    version: int
+
+
+@dataclasses.dataclass(frozen=True)
+class FillTraits:
+    """What stands in for removed pixels, and in which space that is meant."""
+
+    name: str
+    summary: str
+    space: Literal["pixels", "inputs"]
+
+
+class Registry(Mapping[str, type[T]], Generic[T]):
+    """Names to plug-in classes; builds plug-ins from names and settings, and writes them back as JSON."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._classes: dict[str, type[T]] = {}
+
+    def __getitem__(self, name: str) -> type[T]:
+        _load_entry_points()
+        if name not in self._classes:
+            raise UnknownName(f"unknown {self.kind} '{name}'{nearest(name, self._classes)}")
+        return self._classes[name]
+
+    def __contains__(self, name: object) -> bool:
+        _load_entry_points()
+        return name in self._classes
+
+    def __iter__(self) -> Iterator[str]:
+        _load_entry_points()
+        return iter(sorted(self._classes))
+
+    def __len__(self) -> int:
+        _load_entry_points()
+        return len(self._classes)
+
+    def add(self, name: str, plugin: type[T]) -> None:
+        """Takes a class in, or says which rule for plug-ins it breaks."""
+        where = f"{self.kind} '{name}'"
+        if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\+\+)?", name):
+            raise SnellenError(f"{where}: a name is lower-case words joined by hyphens")
+        if name in self._classes and self._classes[name].__qualname__ != plugin.__qualname__:
+            raise SnellenError(f"{where} is registered twice; choose another name")
+        if not dataclasses.is_dataclass(plugin):
+            raise SnellenError(f"{where} must be a frozen dataclass")
+        for one in dataclasses.fields(plugin):
+            if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
+                raise SnellenError(f"{where}: the field '{one.name}' needs a default")
+        self._classes[name] = plugin
+        try:
+            json.dumps(spec(plugin()))
+        except (TypeError, ValueError) as problem:
+            del self._classes[name]
+            raise SnellenError(f"{where}: its settings must survive JSON, but {problem}") from None
+
+    def build(self, name: str, params: Mapping[str, Any] | None = None) -> T:
+        """The plug-in of this name with these settings; unknown settings and wrong types are refused by name."""
+        plugin = self[name]
+        fields = {one.name: one for one in dataclasses.fields(plugin)}  # type: ignore[arg-type]
+        hints = typing.get_type_hints(plugin)
+        values: dict[str, Any] = {}
+        for key, value in (params or {}).items():
+            if key not in fields:
+                known = ", ".join(fields) or "none"
+                raise SnellenError(f"{self.kind} '{name}' has no setting '{key}'{nearest(key, fields)} (it has: {known})")
+            values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}")
+        try:
+            return plugin(**values)
+        except ValueError as problem:
+            raise SnellenError(f"{self.kind} '{name}': {problem}") from None
+
+    def parse(self, text: str | Mapping[str, Any] | T) -> T:
+        """A plug-in from `rise`, `rise(masks=500)`, `{"name": "rise", "params": {"masks": 500}}`, or as it is.
+
+        >>> METHODS.parse("smoothgrad(of=grad-cam, samples=8)")  # doctest: +SKIP
+        SmoothGrad(of=GradCam(layer=None), samples=8)
+        """
+        if isinstance(text, str):
+            return self.build(*_parse_text(text))
+        if isinstance(text, Mapping):
+            unknown = set(text) - {"name", "params"}
+            if "name" not in text or unknown:
+                raise SnellenError(f"a {self.kind} is written as a name or as {{name, params}}, not {dict(text)!r}")
+            return self.build(str(text["name"]), text.get("params") or {})
+        return text
+
+
+class UnknownName(SnellenError, KeyError):
+    """A name that is not registered; a KeyError too, so that a registry is an honest Mapping."""
+
+    __str__ = Exception.__str__
+
+
+METHODS: Registry[Method] = Registry("method")
+METRICS: Registry[Metric] = Registry("metric")
+FILLS: Registry[Fill] = Registry("fill")
+
+_BY_HINT: dict[Any, Registry[Any]] = {Method: METHODS, Metric: METRICS, Fill: FILLS}
+
+
+def method(
+    name: str,
+    *,
+    cite: str,
+    signed: bool = False,
+    complete: bool = False,
+    class_specific: bool = True,
+    deterministic: bool = True,
+    control: bool = False,
+    needs: set[Need] | frozenset[Need] = frozenset(),
+    version: int = 1,
+) -> Callable[[type[T]], type[T]]:
+    """Registers a frozen dataclass as a saliency method (see `MethodTraits`)."""
+
+    def register(plugin: type[T]) -> type[T]:
+        plugin.traits = MethodTraits(  # type: ignore[attr-defined]
+            name, _cited(name, cite), _summary(name, plugin), signed, complete, class_specific, deterministic, control,
+            frozenset(needs), version,
+        )  # fmt: skip
+        METHODS.add(name, plugin)  # type: ignore[arg-type]
+        return plugin
+
+    return register
+
+
+def metric(
+    name: str,
+    *,
+    cite: str,
+    attribute: Attribute,
+    higher_is_better: bool,
+    bounds: tuple[float, float],
+    rank_only: bool = False,
+    needs: set[Need] | frozenset[Need] = frozenset(),
+    undefined: str = "never",
+    version: int = 1,
+) -> Callable[[type[T]], type[T]]:
+    """Registers a frozen dataclass as a metric (see `MetricTraits`)."""
+
+    def register(plugin: type[T]) -> type[T]:
+        plugin.traits = MetricTraits(  # type: ignore[attr-defined]
+            name, _cited(name, cite), _summary(name, plugin), attribute, higher_is_better, bounds, rank_only,
+            frozenset(needs), undefined, version,
+        )  # fmt: skip
+        METRICS.add(name, plugin)  # type: ignore[arg-type]
+        return plugin
+
+    return register
+
+
+def fill(name: str, *, space: Literal["pixels", "inputs"]) -> Callable[[type[T]], type[T]]:
+    """Registers a frozen dataclass as a fill (see `FillTraits`)."""
+
+    def register(plugin: type[T]) -> type[T]:
+        plugin.traits = FillTraits(name, _summary(name, plugin), space)  # type: ignore[attr-defined]
+        FILLS.add(name, plugin)  # type: ignore[arg-type]
+        return plugin
+
+    return register
+
+
+def traits(plugin: Any) -> Any:
+    """The facts that the decorator attached to a plug-in or its class."""
+    return plugin.traits
+
+
+def spec(plugin: Any) -> dict[str, Any]:
+    """A plug-in as JSON: its name and all of its settings, nested plug-ins included."""
+    params = {one.name: _encode(getattr(plugin, one.name)) for one in dataclasses.fields(plugin)}
+    return {"name": plugin.traits.name, "params": params}
+
+
+def label(plugin: Any) -> str:
+    """The shortest text that builds this plug-in again: its name and the settings that differ from the defaults.
+
+    >>> label(METHODS.build("gradient"))  # doctest: +SKIP
+    'gradient'
+    """
+    default = type(plugin)()
+    changed = [
+        f"{one.name}={_text(getattr(plugin, one.name))}"
+        for one in dataclasses.fields(plugin)
+        if getattr(plugin, one.name) != getattr(default, one.name)
+    ]
+    name: str = plugin.traits.name
+    return f"{name}({', '.join(changed)})" if changed else name
+
+
+def _encode(value: Any) -> Any:
+    if hasattr(value, "traits"):
+        return spec(value)
+    if isinstance(value, tuple):
+        return [_encode(one) for one in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a {type(value).__name__} does not")
+
+
+def _text(value: Any) -> str:
+    if hasattr(value, "traits"):
+        return label(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_text(one) for one in value) + "]"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _coerce(hint: Any, value: Any, where: str) -> Any:
+    """The value as the field's type wants it, or one sentence that says what it should have been."""
+    if hint in _BY_HINT:
+        return _BY_HINT[hint].parse(value)
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        if value not in options:
+            raise SnellenError(f"{where} must be one of {', '.join(map(str, options))}, not {value!r}")
+        return value
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in options:
+            return None
+        return _coerce(next(one for one in options if one is not type(None)), value, where)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise SnellenError(f"{where} must be a list, not {value!r}")
+        return tuple(_coerce(options[0], one, where) for one in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool)):
+        return value
+    wanted = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(hint, str(hint))
+    raise SnellenError(f"{where} must be {wanted}, not {value!r}")
+
+
+def split_names(text: str) -> list[str]:
+    """Splits `a,b(c=1,d=2)` at the commas outside brackets.
+
+    >>> split_names("gradient, rise(masks=500, cells=7)")
+    ['gradient', 'rise(masks=500, cells=7)']
+    """
+    parts, depth, current = [], 0, ""
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += letter
+    return [part.strip() for part in [*parts, current] if part.strip()]
+
+
+def _parse_text(text: str) -> tuple[str, dict[str, Any]]:
+    found = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
+    if not found:
+        raise SnellenError(f"cannot read '{text}'; write a name such as rise, or rise(masks=500)")
+    params: dict[str, Any] = {}
+    for part in split_names(found[2] or ""):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise SnellenError(f"cannot read '{part}' in '{text}'; write settings as name=value")
+        params[key.strip()] = _parse_value(value.strip())
+    return found[1], params
+
+
+def _parse_value(value: str) -> Any:
+    if value.startswith("[") and value.endswith("]"):
+        return [_parse_value(one) for one in split_names(value[1:-1])]
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
+
+
+def _cited(name: str, cite: str) -> str:
+    if not cite:
+        raise SnellenError(f"'{name}' must cite the work that defines it")
+    return cite
+
+
+def _summary(name: str, plugin: type) -> str:
+    text = plugin.__dict__.get("__doc__") or ""
+    if not text.strip() or text.startswith(f"{plugin.__name__}("):  # dataclass writes its own signature when none is given
+        raise SnellenError(f"'{name}' needs a docstring that says in one sentence what its number means")
+    return " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
+
+
+_loaded = False
+
+
+def _load_entry_points() -> None:
+    """Imports what other packages offer under the entry-point group `snellen.plugins`, once."""
+    global _loaded
+    if _loaded:
+        return
+    _loaded = True
+    for point in importlib.metadata.entry_points(group="snellen.plugins"):
+        try:
+            point.load()
+        except Exception as problem:
+            warnings.warn(f"the plug-in '{point.name}' ({point.value}) could not be loaded: {problem}", stacklevel=3)

@@ -1,0 +1,1 @@
+"""Runs as pictures, plots and one HTML page."""

@@ -1,0 +1,1 @@
+"""evaluate() -> Run: the only loop, the store, and the executors."""

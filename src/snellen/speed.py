@@ -1,0 +1,87 @@
+"""Faster arithmetic that must not change an answer: a compiled forward pass, and a precision that is tried before it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from snellen.errors import SnellenError
+
+Precision = Literal["float32", "bfloat16", "float16"]
+
+COMPILE_SECONDS = 45.0
+"""What compiling a classifier of common size costs on two cores; a plan must save clearly more than this."""
+
+COMPILE_SAVES = 0.4
+"""The share of forward time that a compiled graph saves on the slower of the classifiers that were measured."""
+
+
+def repays(forward_seconds: float) -> bool:
+    """Whether a plan of this many seconds of forward passes earns back the time to compile."""
+    return forward_seconds * COMPILE_SAVES > 1.5 * COMPILE_SECONDS
+
+
+def compiler_missing() -> str | None:
+    """Why the forward pass cannot be compiled here, or None when it can."""
+    if not any(shutil.which(name) for name in ("g++", "c++", "clang++", "cl")):
+        return "no C++ compiler was found"
+    return None
+
+
+def compiled(module: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor]:
+    """The module's forward pass with weights frozen in, for batches of exactly the example's shape.
+
+    Raises whatever the compiler raises; the caller falls back to the plain module.
+    """
+    import torch._inductor.config as inductor
+
+    graph = torch.compile(module, dynamic=False)
+
+    def run(inputs: Tensor) -> Tensor:
+        # Freezing folds weights into the graph only where no gradient can be asked for; inference mode is not enough for it.
+        with inductor.patch(freezing=True), torch.no_grad():
+            out: Tensor = graph(inputs)
+            return out
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run(example)
+    return run
+
+
+@contextlib.contextmanager
+def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Runs the body in the chosen precision; float32 is left entirely alone."""
+    if precision == "float32":
+        yield
+        return
+    with torch.autocast(device.type, dtype=getattr(torch, precision)):
+        yield
+
+
+def check_precision(precision: Precision, device: torch.device) -> None:
+    """Tries the precision in a process of its own, because on some processors it ends the process."""
+    if precision == "float32":
+        return
+    probe = (
+        "import torch\n"
+        f"with torch.autocast('{device.type}', dtype=torch.{precision}), torch.inference_mode():\n"
+        f"    x = torch.ones(2, 3, 16, 16, device='{device}')\n"
+        f"    y = torch.nn.Conv2d(3, 8, 3).to('{device}')(x).flatten(1)\n"
+        f"    z = torch.nn.Linear(y.shape[1], 4).to('{device}')(y)\n"
+        "assert z.isfinite().all()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise SnellenError(
+            f"precision '{precision}' does not work on {device} here (the trial ended with code {done.returncode}); "
+            "use float32"
+        )

@@ -1,0 +1,193 @@
+"""The nouns that every room shares: Sample, Rng, Case, Scores, Passes, and what a plug-in must offer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from snellen.classifier import Classifier
+
+Output = Literal["logit", "probability"]
+"""Which number of the classifier is meant; stated wherever one is used, never implied."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One picture with what is known about it.
+
+    `image` holds pixels in [0, 1] as (3, height, width), or (1, height, width) for a grey classifier. `label` is a class
+    index, or None when nobody knows. `truth` marks the region that a right map should point to.
+    """
+
+    id: str
+    image: Float[Tensor, "channels height width"]
+    label: int | None = None
+    truth: Bool[Tensor, "height width"] | None = None
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How many images went forward and backward through the model; a batch of 16 counts 16."""
+
+    forward: int = 0
+    backward: int = 0
+
+    def __add__(self, other: Passes) -> Passes:
+        return Passes(self.forward + other.forward, self.backward + other.backward)
+
+    def __mul__(self, times: int) -> Passes:
+        return Passes(self.forward * times, self.backward * times)
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True)
+class Rng:
+    """Randomness as a value: every draw is named and depends on (seed, sample id, names), never on batch or order.
+
+    There is no state. The same name gives the same numbers again, so a draw that should differ needs another name.
+
+    >>> rng = Rng(seed=0, ids=("a", "b"))
+    >>> bool((rng.uniform("noise", (3,))[1] == rng[1:].uniform("noise", (3,))[0]).all())
+    True
+    """
+
+    seed: int
+    ids: tuple[str, ...]
+    path: str = ""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, rows: slice) -> Rng:
+        return replace(self, ids=self.ids[rows])
+
+    def child(self, name: str) -> Rng:
+        """The same samples under another name: all draws differ from the parent's."""
+        return replace(self, path=f"{self.path}/{name}")
+
+    def repeat(self, copies: Sequence[int] | range) -> Rng:
+        """Each sample once per copy number, sample-major, as `tensor.repeat_interleave(len(copies), 0)` lays rows out."""
+        return replace(self, ids=tuple(f"{one}#{copy}" for one in self.ids for copy in copies))
+
+    def shared(self, name: str) -> np.random.Generator:
+        """One generator for the whole run (a mask bank): depends on the seed and the name alone."""
+        return self._generator("", name)
+
+    def uniform(self, name: str, shape: tuple[int, ...]) -> Float[Tensor, "batch ..."]:
+        """Numbers in [0, 1), one block of `shape` per sample."""
+        return self._stack(name, shape, lambda generator: generator.random(shape, dtype=np.float32))
+
+    def normal(self, name: str, shape: tuple[int, ...]) -> Float[Tensor, "batch ..."]:
+        """Standard normal numbers, one block of `shape` per sample."""
+        return self._stack(name, shape, lambda generator: generator.standard_normal(shape, dtype=np.float32))
+
+    def _stack(self, name: str, shape: tuple[int, ...], draw: _Draw) -> Tensor:
+        rows = np.empty((len(self.ids), *shape), dtype=np.float32)
+        for row, one in zip(rows, self.ids, strict=True):
+            row[...] = draw(self._generator(one, f"{self.path}/{name}"))
+        return torch.from_numpy(rows)
+
+    def _generator(self, one: str, name: str) -> np.random.Generator:
+        key = hashlib.blake2b(f"{self.seed}\0{one}\0{name}".encode(), digest_size=16).digest()
+        return np.random.Generator(np.random.SFC64(int.from_bytes(key, "little")))
+
+
+class _Draw(Protocol):
+    def __call__(self, generator: np.random.Generator, /) -> np.ndarray: ...
+
+
+class Method(Protocol):
+    """A saliency method: a frozen dataclass whose fields are its settings.
+
+    The map is signed and raw, one number per pixel of the input: no normalisation, no clipping that the method's own
+    definition does not contain.
+    """
+
+    def __call__(
+        self,
+        classifier: Classifier,
+        inputs: Float[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        *,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]: ...
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """What one image of this height and width costs; the contract suite compares it with what was counted."""
+        ...
+
+
+class Fill(Protocol):
+    """What stands where something was removed."""
+
+    def __call__(
+        self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], *, rng: Rng
+    ) -> Float[Tensor, "batch channels height width"]: ...
+
+
+class Explain(Protocol):
+    """The same method object again, on other inputs, targets or another classifier; memoised by content."""
+
+    def __call__(
+        self,
+        inputs: Float[Tensor, "batch channels height width"],
+        *,
+        targets: Int[Tensor, " batch"] | None = None,
+        classifier: Classifier | None = None,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """All that a metric may look at: one batch of inputs, the maps of one method, and that method to call again."""
+
+    classifier: Classifier
+    inputs: Float[Tensor, "batch channels height width"]
+    targets: Int[Tensor, " batch"]
+    maps: Float[Tensor, "batch height width"]
+    explain: Explain
+    truth: Bool[Tensor, "batch height width"] | None = None
+    siblings: Mapping[str, Classifier] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+
+class Metric(Protocol):
+    """A test of maps: a frozen dataclass whose fields are its settings; one number per sample, NaN where undefined."""
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]: ...
+
+    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+        """What one image costs, given what one map of the method costs."""
+        ...
+
+
+@runtime_checkable
+class Traced(Protocol):
+    """A metric whose number summarises a curve: `score(curve(case))` is what calling it gives."""
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]: ...
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What one metric said of one method's maps, sample by sample."""
+
+    method: str
+    metric: str
+    ids: tuple[str, ...]
+    values: Float[Tensor, " batch"]
+    curve: Float[Tensor, "batch points"] | None = None
