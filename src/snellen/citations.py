@@ -27,4 +27,20 @@ CITATIONS: dict[str, str] = {
     "A Novel Metric and Experimental Analysis. CVPR Workshops 2021. arXiv:2104.10252",
     "judd2009": "Judd, Ehinger, Durand, Torralba. Learning to Predict Where Humans Look. ICCV 2009.",
     # Metrics
+    "chattopadhay2018": "Chattopadhay, Sarkar, Howlader, Balasubramanian. Grad-CAM++: Generalized Gradient-based Visual "
+    "Explanations for Deep Convolutional Networks. WACV 2018. arXiv:1710.11063",
+    "zhang2024opticam": "Zhang, Torres, Sicre, Avrithis, Ayache. Opti-CAM: Optimizing Saliency Maps for Interpretability. "
+    "Computer Vision and Image Understanding 2024. arXiv:2301.07002",
+    "bhatt2020": "Bhatt, Weller, Moura. Evaluating and Aggregating Feature-based Model Explanations. IJCAI 2020. "
+    "arXiv:2005.00631",
+    "chalasani2020": "Chalasani, Chen, Chowdhury, Jha, Wu. Concise Explanations of Neural Networks using Adversarial "
+    "Training. ICML 2020. arXiv:1810.06583",
+    "hurley2009": "Hurley, Rickard. Comparing Measures of Sparsity. IEEE Transactions on Information Theory 55(10), 2009. "
+    "arXiv:0811.4706",
+    "yeh2019": "Yeh, Hsieh, Suggala, Inouye, Ravikumar. On the (In)fidelity and Sensitivity of Explanations. NeurIPS 2019. "
+    "arXiv:1901.09392",
+    "zhang2018": "Zhang, Bargal, Lin, Brandt, Shen, Sclaroff. Top-Down Neural Attention by Excitation Backprop. "
+    "International Journal of Computer Vision 126, 2018. arXiv:1608.00507",
+    "wang2020": "Wang, Wang, Du, Yang, Zhang, Ding, Mardziel, Hu. Score-CAM: Score-Weighted Visual Explanations for "
+    "Convolutional Neural Networks. CVPR Workshops 2020. arXiv:1910.01279",
 }

@@ -147,6 +147,12 @@ class Classifier:
             flush(held)
         return torch.cat(found) if found else torch.empty(0)
 
+    def output(self, inputs: Images, targets: Targets, of: Output) -> Float[Tensor, " batch"]:
+        """The target's logit or probability of each row, kept for the next caller with the very same tensors."""
+        return self._share(
+            ("output", of), inputs, targets, lambda: self.scores([(inputs, targets)], of), Passes(forward=len(inputs))
+        )
+
     def gradient(
         self,
         inputs: Images,

@@ -1,0 +1,39 @@
+"""Complexity: over how many pixels a map spreads its weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.folding import mass
+from snellen.registry import metric
+from snellen.types import Case, Passes, Rng
+
+
+@metric(
+    "complexity",
+    cite="bhatt2020",
+    attribute="minimality",
+    higher_is_better=False,
+    bounds=(0.0, float("inf")),
+    undefined="the map is zero everywhere",
+)
+@dataclass(frozen=True)
+class Complexity:
+    """The entropy, in nats, of the map's magnitude shared out over the pixels: 0 when a single pixel has it all.
+
+    Bhatt et al. 2020: -Σ p ln p with p = |a| / Σ|a|. Two equal pixels and zeros elsewhere give ln 2 = 0.693; a constant
+    map of n pixels gives ln n, the largest value there is.
+    """
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        shares = mass(case.maps.double())
+        entropy: Tensor = torch.special.entr(shares).sum(dim=(1, 2))
+        return entropy.to(case.maps.dtype)
+
+    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+        """It looks at the map alone."""
+        return Passes()

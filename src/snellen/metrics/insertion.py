@@ -1,0 +1,55 @@
+"""Insertion: how soon the classifier recognises the picture when the most salient pixels come back first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.masking import BLUR
+from snellen.metrics.sweep import area, stops, sweep
+from snellen.registry import metric
+from snellen.types import Case, Fill, Output, Passes, Rng
+
+
+@metric(
+    "insertion",
+    cite="petsiuk2018",
+    attribute="input-sensitivity",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    rank_only=True,
+    undefined="the map holds NaN",
+)
+@dataclass(frozen=True)
+class Insertion:
+    """The target's mean probability while a blurred picture gets its pixels back, most salient first: high is good.
+
+    Petsiuk et al. 2018. In each of `steps` equal steps the next pixels of the picture replace the fill. Probabilities
+    0.2, 0.8, 0.8 at nothing, half and all returned give (0.2 / 2 + 0.8 + 0.8 / 2) / 2 = 0.65. The bounds hold for
+    probabilities, not for `of="logit"`.
+    """
+
+    steps: int = 28
+    fill: Fill = BLUR
+    of: Output = "probability"
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps must be at least 1, not {self.steps}")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """The target's output from nothing but fill to the whole picture."""
+        return sweep(case, self.fill, inserting=True, steps=self.steps, of=self.of, rng=rng)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """The normalised area under each curve."""
+        return area(curve)
+
+    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+        """One pass per point; the untouched picture's is shared where another metric has made it."""
+        return Passes(forward=len(stops(self.steps, size)))

@@ -1,0 +1,93 @@
+"""The pointing games: whether the map points at the object that a person marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.errors import SnellenError
+from snellen.registry import metric
+from snellen.types import Case, Passes, Rng
+
+
+@metric(
+    "pointing-game",
+    cite="zhang2018",
+    attribute="perceptual-correspondence",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    rank_only=True,
+    needs={"truth"},
+    undefined="the truth is empty",
+)
+@dataclass(frozen=True)
+class PointingGame:
+    """Whether the most salient pixel lies on the marked object (1) or not (0).
+
+    Zhang et al. 2018. Where several pixels share the maximum the score is the share of them that lie on the object: two
+    equal maxima, one inside, give 0.5. A pixel within `tolerance` pixels of the object counts as on it; the authors
+    allow 15 on full-size photographs, here nothing is given away unless asked for.
+    """
+
+    tolerance: int = 0
+
+    def __post_init__(self) -> None:
+        if self.tolerance < 0:
+            raise ValueError(f"tolerance must not be negative, not {self.tolerance}")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        truth = _truth(case, "pointing-game")
+        highest = case.maps == case.maps.amax(dim=(1, 2), keepdim=True)
+        hits = (highest & _widened(truth, self.tolerance)).sum(dim=(1, 2))
+        return (hits / highest.sum(dim=(1, 2))).masked_fill(~truth.flatten(1).any(dim=1), torch.nan)
+
+    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+        """It looks at the map and the truth alone."""
+        return Passes()
+
+
+@metric(
+    "energy-pointing-game",
+    cite="wang2020",
+    attribute="perceptual-correspondence",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    needs={"truth"},
+    undefined="the truth is empty, or the map has no positive value",
+)
+@dataclass(frozen=True)
+class EnergyPointingGame:
+    """The share of the map's positive values that lies on the marked object.
+
+    Wang et al. 2020 define it for rectified maps, so a signed map is rectified too: evidence against the target points
+    at nothing. Values 3 inside, 1 and -5 outside give 3 / 4 = 0.75.
+    """
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        truth = _truth(case, "energy-pointing-game")
+        energy = case.maps.clamp_min(0).double()
+        share = (energy * truth).sum(dim=(1, 2)) / energy.sum(dim=(1, 2))
+        return share.masked_fill(~truth.flatten(1).any(dim=1), torch.nan).to(case.maps.dtype)
+
+    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+        """It looks at the map and the truth alone."""
+        return Passes()
+
+
+def _truth(case: Case, name: str) -> Bool[Tensor, "batch height width"]:
+    if case.truth is None:
+        raise SnellenError(f"{name} needs a truth mask, but these samples have none; drop the metric or give masks")
+    return case.truth
+
+
+def _widened(truth: Bool[Tensor, "batch height width"], reach: int) -> Bool[Tensor, "batch height width"]:
+    """The mask with every pixel whose centre is at most `reach` pixels away from it."""
+    if not reach:
+        return truth
+    steps = torch.arange(-reach, reach + 1, device=truth.device)
+    disc = (steps.view(-1, 1) ** 2 + steps**2 <= reach**2).float()
+    return functional.conv2d(truth.float().unsqueeze(1), disc[None, None], padding=reach).squeeze(1) > 0.5

@@ -1,0 +1,41 @@
+"""Sparseness: how unequally a map spreads its weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.folding import mass
+from snellen.registry import metric
+from snellen.types import Case, Passes, Rng
+
+
+@metric(
+    "sparseness",
+    cite="chalasani2020",
+    attribute="minimality",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    undefined="the map is zero everywhere",
+)
+@dataclass(frozen=True)
+class Sparseness:
+    """The Gini index of the map's magnitude: 0 when all pixels weigh the same, near 1 when a few have it all.
+
+    Chalasani et al. 2020, after Hurley & Rickard 2009: 1 - 2 Σ p_k (n - k + 1/2) / n over the shares p_k in rising order.
+    Of four pixels, weights 0, 0, 0, 1 give 1 - 2·1·(1/2)/4 = 0.75.
+    """
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        shares = mass(case.maps.double()).flatten(1).sort(dim=1).values
+        count = shares.shape[1]
+        above = torch.arange(count, 0, -1, dtype=shares.dtype, device=shares.device) - 0.5
+        # A constant map is 0 by definition; rounding must not push it below.
+        return (1 - 2 * (shares * above).sum(dim=1) / count).clamp_min(0).to(case.maps.dtype)
+
+    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+        """It looks at the map alone."""
+        return Passes()
