@@ -101,10 +101,12 @@ class Rng:
         return np.random.Generator(np.random.SFC64(int.from_bytes(key, "little")))
 
 
+@runtime_checkable
 class _Draw(Protocol):
     def __call__(self, generator: np.random.Generator, /) -> np.ndarray: ...
 
 
+@runtime_checkable
 class Method(Protocol):
     """A saliency method: a frozen dataclass whose fields are its settings.
 
@@ -126,6 +128,7 @@ class Method(Protocol):
         ...
 
 
+@runtime_checkable
 class Fill(Protocol):
     """What stands where something was removed."""
 
@@ -134,6 +137,7 @@ class Fill(Protocol):
     ) -> Float[Tensor, "batch channels height width"]: ...
 
 
+@runtime_checkable
 class Explain(Protocol):
     """The same method object again, on other inputs, targets or another classifier; memoised by content."""
 
@@ -163,6 +167,7 @@ class Case:
         return len(self.targets)
 
 
+@runtime_checkable
 class Metric(Protocol):
     """A test of maps: a frozen dataclass whose fields are its settings; one number per sample, NaN where undefined."""
 
