@@ -1,1 +1,8 @@
 """Pictures from folders, datasets and arrays, as Samples; every way a picture can be broken is met here."""
+
+from snellen.samples.files import Entry as Entry
+from snellen.samples.files import from_entries as from_entries
+from snellen.samples.files import from_files as from_files
+from snellen.samples.samples import Samples as Samples
+from snellen.samples.samples import digest as digest
+from snellen.samples.samples import from_list as from_list

@@ -1,0 +1,106 @@
+"""Picture files as samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from snellen.errors import SnellenError
+from snellen.geometry import Box, Geometry
+from snellen.samples.decode import decode, decode_mask, frames
+from snellen.samples.samples import Progress, Samples, Unreadable, checked
+from snellen.types import Sample
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One picture file and what is known about it; boxes are in pixels of the upright original."""
+
+    id: str
+    path: str
+    label: int | None = None
+    mask: str | None = None
+    boxes: tuple[Box, ...] = ()
+
+
+@dataclass(frozen=True)
+class Files:
+    """Samples that are decoded from files each time they are asked for."""
+
+    entries: tuple[Entry, ...]
+    geometry: Geometry
+    channels: int
+
+    def load(self, index: int) -> Sample:
+        """Decodes the picture and its truth, through one geometry."""
+        entry = self.entries[index]
+        decoded = decode(entry.path, at_least=_at_least(self.geometry))
+        image = self.geometry.picture(decoded.image, self.channels)
+        width, height = decoded.size
+        truth = None
+        if entry.mask is not None:
+            marked = decode_mask(entry.mask)
+            if marked.shape != (height, width):
+                raise SnellenError(
+                    f"the mask '{entry.mask}' is {marked.shape[1]}×{marked.shape[0]} pixels, "
+                    f"but its picture '{entry.id}' is {width}×{height}"
+                )
+            truth = self.geometry.mask(marked)
+        elif entry.boxes:
+            for x0, y0, x1, y1 in entry.boxes:
+                if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
+                    raise SnellenError(
+                        f"the box ({x0:g}, {y0:g}, {x1:g}, {y1:g}) of '{entry.id}' does not lie within its "
+                        f"{width}×{height} pixels"
+                    )
+            truth = self.geometry.boxes(entry.boxes, width, height)
+        return Sample(entry.id, image, entry.label, truth)
+
+    def take(self, indices: Sequence[int]) -> Files:
+        """These entries alone: paths, not pictures."""
+        return Files(tuple(self.entries[index] for index in indices), self.geometry, self.channels)
+
+
+def from_entries(
+    entries: Sequence[Entry],
+    description: str,
+    *,
+    geometry: Geometry,
+    channels: int = 3,
+    unreadable: Unreadable = "refuse",
+    notes: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Samples:
+    """Samples from files whose labels and truth are known already."""
+    source = Files(tuple(entries), geometry, channels)
+    ids = [entry.id for entry in entries]
+    found = checked(source, ids, description, unreadable=unreadable, notes=notes, progress=progress)
+    moving = [entries[place].id for place in found.places if frames(entries[place].path) > 1]
+    if moving:
+        which = f"'{moving[0]}' holds" if len(moving) == 1 else f"'{moving[0]}' and {len(moving) - 1} more hold"
+        found = replace(found, notes=(*found.notes, f"{which} several frames; only the first is used"))
+    return found
+
+
+def from_files(
+    paths: Sequence[str | Path],
+    *,
+    geometry: Geometry,
+    channels: int = 3,
+    unreadable: Unreadable = "refuse",
+    progress: Progress | None = None,
+) -> Samples:
+    """Unlabelled samples from a list of picture files."""
+    if not paths:
+        raise SnellenError("there are no pictures: the list of files is empty")
+    entries = [Entry(str(path), str(path)) for path in paths]
+    return from_entries(entries, "files", geometry=geometry, channels=channels, unreadable=unreadable, progress=progress)
+
+
+def _at_least(geometry: Geometry) -> tuple[int, int] | None:
+    """The reduced size that still has two pixels for each one that the classifier sees of the short side."""
+    if geometry.size is None:
+        return None
+    side = round(2 * max(geometry.size) / geometry.crop)
+    return (side, side)

@@ -1,0 +1,188 @@
+"""Samples: pictures in a row, each loaded when it is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, overload
+
+import torch
+from torch import Tensor
+
+from snellen.errors import SnellenError
+from snellen.types import Sample
+
+Progress = Callable[[int, int], None]
+"""Called with (pictures checked, pictures in all)."""
+
+Unreadable = Literal["refuse", "skip"]
+
+
+class Source(Protocol):
+    """Where samples come from; holds paths or arrays, never a growing heap of decoded pictures."""
+
+    def load(self, index: int) -> Sample:
+        """The sample at this place, decoded now."""
+        ...
+
+    def take(self, indices: Sequence[int]) -> Source:
+        """A source of these samples alone, small enough to send to another process."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Samples(Sequence[Sample]):
+    """A row of samples that are loaded one by one; picklable, and cut into small picklable parts by `take`.
+
+    `skipped` names the pictures that were left out, each with the reason; `notes` says what else a reader should know.
+    """
+
+    source: Source
+    ids: tuple[str, ...]
+    places: tuple[int, ...]
+    description: str
+    digests: tuple[str, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Samples: ...
+
+    def __getitem__(self, index: int | slice) -> Sample | Samples:
+        if isinstance(index, slice):
+            return self.take(range(len(self))[index])
+        return self.source.load(self.places[index])
+
+    def take(self, indices: Iterable[int]) -> Samples:
+        """These samples alone: paths of files, slices of arrays, and the loaded items of a torch Dataset."""
+        chosen = list(indices)
+        return replace(
+            self,
+            source=self.source.take([self.places[index] for index in chosen]),
+            ids=tuple(self.ids[index] for index in chosen),
+            places=tuple(range(len(chosen))),
+            digests=tuple(self.digests[index] for index in chosen),
+        )
+
+    def digest(self, index: int) -> str:
+        """A checksum that changes with any pixel, the label or the truth of this sample."""
+        return self.digests[index]
+
+    def describe(self) -> str:
+        """One line for a report: how many pictures, from where, and what was left out."""
+        left_out = f", {len(self.skipped)} skipped as unreadable" if self.skipped else ""
+        return f"{len(self)} picture{'' if len(self) == 1 else 's'} from {self.description}{left_out}"
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Samples that are in memory already."""
+
+    samples: tuple[Sample, ...]
+
+    def load(self, index: int) -> Sample:
+        """The sample at this place."""
+        return self.samples[index]
+
+    def take(self, indices: Sequence[int]) -> Held:
+        """These samples alone."""
+        return Held(tuple(self.samples[index] for index in indices))
+
+
+def digest(sample: Sample) -> str:
+    """A checksum over pixels, label and truth; the id is not part of it."""
+    found = hashlib.sha256()
+    _add(found, sample.image)
+    found.update(repr(sample.label).encode())
+    if sample.truth is not None:
+        _add(found, sample.truth)
+    return found.hexdigest()
+
+
+def _add(found: hashlib._Hash, tensor: Tensor) -> None:
+    found.update(repr((str(tensor.dtype), tuple(tensor.shape))).encode())
+    found.update(tensor.contiguous().numpy().tobytes())
+
+
+def checked(
+    source: Source,
+    ids: Sequence[str],
+    description: str,
+    *,
+    unreadable: Unreadable = "refuse",
+    notes: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Samples:
+    """Loads every sample once, so that nothing can go wrong later, and keeps only its checksum."""
+    if unreadable not in ("refuse", "skip"):
+        raise SnellenError(f"unreadable is 'refuse' or 'skip', not {unreadable!r}")
+    if len(set(ids)) != len(ids):
+        twice = next(one for one in ids if list(ids).count(one) > 1)
+        raise SnellenError(f"the sample id '{twice}' occurs twice; every sample needs its own")
+    places: list[int] = []
+    digests: list[str] = []
+    problems: list[tuple[str, str]] = []
+    first: tuple[str, tuple[int, ...]] | None = None
+    for place, one in enumerate(ids):
+        try:
+            sample = source.load(place)
+        except SnellenError as problem:
+            problems.append((one, str(problem)))
+        else:
+            shape = tuple(sample.image.shape)
+            if first is not None and shape != first[1]:
+                raise SnellenError(
+                    f"'{first[0]}' is {_size(first[1])} and '{one}' is {_size(shape)}; "
+                    "all pictures must have one size, so give the size that the classifier takes"
+                )
+            first = first or (one, shape)
+            places.append(place)
+            digests.append(digest(sample))
+        if progress is not None:
+            progress(place + 1, len(ids))
+    if problems and (unreadable == "refuse" or not places):
+        more = f" ({len(problems) - 1} more pictures have problems too)" if len(problems) > 1 else ""
+        raise SnellenError(f"{problems[0][1]}{more}; mend or remove it, or choose to skip unreadable pictures")
+    return Samples(
+        source,
+        tuple(ids[place] for place in places),
+        tuple(places),
+        description,
+        tuple(digests),
+        tuple(problems),
+        tuple(notes),
+    )
+
+
+def from_list(samples: Sequence[Sample], *, progress: Progress | None = None) -> Samples:
+    """Samples that somebody made already; each is checked."""
+    if not samples:
+        raise SnellenError("there are no samples: the list is empty")
+    for place, one in enumerate(samples):
+        if not isinstance(one, Sample):
+            raise SnellenError(f"item {place} of the list is a {type(one).__name__}, not a Sample")
+        check_pixels(one.image, one.id)
+    return checked(Held(tuple(samples)), [one.id for one in samples], "a list", progress=progress)
+
+
+def check_pixels(image: Tensor, name: str) -> None:
+    """Refuses what is not pixels in [0, 1]."""
+    if not bool(torch.isfinite(image).all()):
+        raise SnellenError(f"'{name}' holds NaN or infinite pixels")
+    low, high = float(image.min()), float(image.max())
+    if low < 0 or high > 1:
+        raise SnellenError(
+            f"'{name}' has values from {low:.3g} to {high:.3g}, but pixels lie in [0, 1]; "
+            "leave normalisation to the Classifier (mean=, std=)"
+        )
+
+
+def _size(shape: Sequence[int]) -> str:
+    return "×".join(map(str, (*shape[1:], shape[0])))

@@ -1,0 +1,91 @@
+"""Seven photographs that come inside scikit-image and scikit-learn, with our own labels and boxes."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+from snellen.errors import SnellenError
+from snellen.geometry import Box, Geometry
+from snellen.samples import Entry, Samples, from_entries
+from snellen.zoo.efficientnet_lite0 import GEOMETRY
+
+_SKIMAGE = "scikit-image"
+_SKLEARN = "scikit-learn"
+_FOLDERS = {_SKIMAGE: ("skimage", "data"), _SKLEARN: ("sklearn", "datasets/images")}
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """A photograph in an installed package.
+
+    `sensible` are the ImageNet classes that a person would accept for it, the best first. `box` is drawn by hand around the
+    thing that the first class names, in pixels of the file.
+    """
+
+    name: str
+    package: str
+    file: str
+    sha256: str
+    credit: str
+    licence: str
+    sensible: tuple[int, ...]
+    box: Box
+
+    def path(self) -> Path:
+        """Where the file is, after comparing it with the checksum."""
+        module, folder = _FOLDERS[self.package]
+        # Only the place is wanted: importing the package would take seconds.
+        found = importlib.util.find_spec(module)
+        if found is None or found.origin is None:
+            raise SnellenError(f"the photograph '{self.name}' comes with {self.package}: pip install 'snellen[demo]'")
+        path = Path(found.origin).parent / folder / self.file
+        if not path.is_file():
+            raise SnellenError(f"the photograph '{self.name}' is missing from {self.package}: there is no file '{path}'")
+        if hashlib.sha256(path.read_bytes()).hexdigest() != self.sha256:
+            raise SnellenError(f"'{path}' is not the photograph that Snellen knows; install {self.package} again")
+        return path
+
+
+PHOTOGRAPHS = (
+    Photograph(
+        "chelsea", _SKIMAGE, "chelsea.png", "596aa1e7cb875eb79f437e310381d26b338a81c2da23439704a73c4651e8c4bb",
+        "Stefan van der Walt", "CC0-1.0", (281, 282, 285), (0, 0, 395, 300),
+    ),
+    Photograph(
+        "coffee", _SKIMAGE, "coffee.png", "cc02f8ca188b167c775a7101b5d767d1e71792cf762c33d6fa15a4599b5a8de7",
+        "Rachel Michetti, courtesy of Pikolo Espresso Bar", "CC0-1.0", (967, 968, 504), (172, 17, 412, 308),
+    ),
+    Photograph(
+        "camera", _SKIMAGE, "camera.png", "b0793d2adda0fa6ae899c03989482bff9a42d3d5690fc7e3648f2795d730c23a",
+        "Lav Varshney", "CC0-1.0", (872, 759), (230, 185, 410, 512),
+    ),
+    Photograph(
+        "rocket", _SKIMAGE, "rocket.jpg", "c2dd0de7c538df8d111e479619b129464d0269d0ae5fd18ca91d33a7fdfea95c",
+        "SpaceX", "public domain", (657, 744, 812), (306, 126, 338, 408),
+    ),
+    Photograph(
+        "motorcycle", _SKIMAGE, "motorcycle_left.png", "db18e9c4157617403c3537a6ba355dfeafe9a7eabb6b9b94cb33f6525dd49179",
+        "Middlebury 2014 stereo benchmark, Scharstein et al.", "distributed with scikit-image (BSD-3-Clause)", (665, 670),
+        (97, 75, 686, 452),
+    ),
+    Photograph(
+        "china", _SKLEARN, "china.jpg", "8378025ad2519d649d02e32bd98990db4ab572357d9f09841c2fbfbb4fefad29",
+        "danielbuechele on Flickr", "CC-BY-2.0", (698, 663, 442, 832), (62, 28, 372, 420),
+    ),
+    Photograph(
+        "flower", _SKLEARN, "flower.jpg", "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
+        "vultilion on Flickr", "CC-BY-2.0", (985,), (168, 85, 446, 358),
+    ),
+)  # fmt: skip
+
+
+def photographs(geometry: Geometry = GEOMETRY, channels: int = 3) -> Samples:
+    """All seven, labelled with the class that a person would choose first, and with a truth box.
+
+    The cat fills its picture, so that pointing at it is easy; the classifier knows no dahlia, and a daisy is the nearest.
+    """
+    entries = [Entry(one.name, str(one.path()), one.sensible[0], boxes=(one.box,)) for one in PHOTOGRAPHS]
+    return from_entries(entries, "scikit-image and scikit-learn", geometry=geometry, channels=channels)
