@@ -1,0 +1,203 @@
+"""Intervals cover what they promise; comparisons, the mark fooled and verdicts follow their written rules."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from snellen.verdicts import MINIMUM_IMAGES, certainty, compare, fooled, judge, summarise
+from snellen.verdicts.statistics import _student, interval_of_mean
+
+
+def method(label, control=False):
+    return {"label": label, "control": control}
+
+
+def metric(label, higher=True, undefined="never"):
+    return {"label": label, "higher_is_better": higher, "undefined": undefined}
+
+
+def long(values: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"sample": f"s{at:03d}", "method": name, "metric": by, "value": value}
+            for (name, by), column in values.items()
+            for at, value in enumerate(column)
+        ]
+    )
+
+
+def summary_of(means: dict[str, float], controls: set[str], higher=True) -> pd.DataFrame:
+    scores = long({(name, "m"): [value, value] for name, value in means.items()})
+    return summarise(scores, [method(name, name in controls) for name in means], [metric("m", higher)])
+
+
+@pytest.mark.parametrize(
+    ("draw", "truth", "n", "least", "most"),
+    [
+        (lambda rng, shape: rng.normal(3, 2, shape), 3.0, 7, 0.91, 0.97),
+        (lambda rng, shape: rng.normal(3, 2, shape), 3.0, 60, 0.93, 0.97),
+        (lambda rng, shape: rng.beta(0.5, 1.5, shape), 0.25, MINIMUM_IMAGES, 0.92, 0.97),
+        (lambda rng, shape: rng.lognormal(0, 1, shape), math.exp(0.5), 7, 0.78, 0.88),
+        (lambda rng, shape: rng.lognormal(0, 1, shape), math.exp(0.5), MINIMUM_IMAGES, 0.86, 0.92),
+    ],
+    ids=["normal-7", "normal-60", "bounded-30", "skewed-7", "skewed-30"],
+)
+def test_the_interval_covers_the_true_mean_about_as_often_as_it_promises(draw, truth, n, least, most):
+    values = draw(np.random.default_rng(5), (n, 1500))
+    _, low, high, _ = interval_of_mean(values, resamples=2000)
+    assert least <= ((low <= truth) & (truth <= high)).mean() <= most
+
+
+def test_with_three_values_the_interval_is_the_quantile_over_all_27_resamples():
+    values = np.array([0.0, 1.0, 5.0])
+    every = np.array([np.mean(picks) for picks in itertools.product(values, repeat=3)])
+    mean, low, high, n = interval_of_mean(values[:, None], resamples=200_000)
+    assert mean[0] == 2.0
+    assert n[0] == 3
+    # Three values widen the tails to almost nothing: Φ(-√1.5 · 4.303) < 1e-7, so the ends are the smallest and largest mean.
+    assert (low[0], high[0]) == (every.min(), every.max())
+
+
+def test_the_quantile_of_student_matches_printed_tables():
+    for freedom, value in [(1, 12.706), (2, 4.303), (6, 2.447), (29, 2.045), (199, 1.972), (5000, 1.960)]:
+        assert _student(0.975, freedom) == pytest.approx(value, abs=1.5e-3)
+
+
+def test_equal_scores_give_an_interval_without_width():
+    row = summary_of({"a": 0.1}, set()).iloc[0]
+    assert (row["mean"], row["low"], row["high"]) == (0.1, 0.1, 0.1)
+
+
+def test_order_and_company_do_not_move_an_interval():
+    rng = np.random.default_rng(0)
+    values = {(name, by): list(rng.normal(size=12)) for name in "abc" for by in ("x", "y")}
+    values[("b", "y")][3] = float("nan")
+    methods, metrics = [method(name) for name in "abc"], [metric("x"), metric("y")]
+    whole = summarise(long(values), methods, metrics, seed=3)
+    shuffled = summarise(long(values).sample(frac=1, random_state=1), methods, metrics, seed=3)
+    pd.testing.assert_frame_equal(whole, shuffled)
+    alone = summarise(long({("b", "y"): values[("b", "y")]}), [method("b")], [metric("y")], seed=3)
+    kept = whole[(whole["method"] == "b") & (whole["metric"] == "y")].reset_index(drop=True)
+    pd.testing.assert_frame_equal(alone, kept)
+    other = summarise(long(values), methods, metrics, seed=4)
+    assert not other["low"].equals(whole["low"])
+
+
+def test_undefined_scores_are_counted_with_their_reason_and_left_out():
+    nan = float("nan")
+    scores = long({("a", "m"): [1.0, nan, 3.0, nan], ("b", "m"): [nan] * 4, ("c", "m"): [nan, nan, 2.0, nan]})
+    table = summarise(scores, [method("a"), method("b"), method("c")], [metric("m", undefined="empty truth")])
+    table = table.set_index("method")
+    assert table.loc["a", ["mean", "n", "undefined", "reason"]].tolist() == [2.0, 2, 2, "empty truth"]
+    assert 1.0 <= table.loc["a", "low"] < 2.0 < table.loc["a", "high"] <= 3.0
+    assert table.loc["b", ["n", "undefined"]].tolist() == [0, 4]
+    assert table.loc["b", ["mean", "low", "high"]].isna().all()
+    assert table.loc["c", "mean"] == 2.0
+    assert table.loc["c", ["low", "high"]].isna().all()
+    defined = summarise(long({("a", "m"): [1.0, 2.0]}), [method("a")], [metric("m", undefined="empty truth")])
+    assert defined.loc[0, "reason"] == ""
+
+
+def test_a_single_image_has_a_mean_and_no_interval():
+    row = summarise(long({("a", "m"): [0.4]}), [method("a")], [metric("m")]).iloc[0]
+    assert (row["mean"], row["n"]) == (0.4, 1)
+    assert math.isnan(row["low"])
+    assert math.isnan(row["high"])
+
+
+def test_scores_that_were_never_written_are_undefined():
+    row = summarise(long({("a", "m"): [0.4, 0.5]}), [method("a"), method("b")], [metric("m")]).set_index("method").loc["b"]
+    assert (row["n"], row["undefined"]) == (0, 2)
+
+
+def test_no_scores_at_all_still_make_a_table():
+    empty = pd.DataFrame(columns=["sample", "method", "metric", "value"])
+    assert summarise(empty, [method("a")], [metric("m")])["n"].tolist() == [0]
+
+
+@pytest.mark.parametrize(("higher", "sign"), [(True, 1), (False, -1)])
+def test_a_positive_difference_is_better_than_the_control_whichever_way_the_metric_points(higher, sign):
+    nan = float("nan")
+    scores = long({("a", "m"): [0.6, 0.7, 0.9, nan], ("r", "m"): [0.5, 0.4, nan, 0.1], ("e", "m"): [0.6, 0.7, 0.9, 0.2]})
+    pairs = compare(scores, [method("a"), method("r", True), method("e", True)], [metric("m", higher)]).set_index("control")
+    assert pairs["method"].tolist() == ["a", "a"]
+    assert pairs.loc["r", "mean"] == pytest.approx(sign * 0.2)
+    assert pairs.loc["r", "n"] == 2
+    assert pairs.loc["e", ["mean", "low", "high", "n"]].tolist() == [0, 0, 0, 3]
+
+
+def test_pairing_removes_what_images_share():
+    rng = np.random.default_rng(2)
+    hard = rng.normal(0, 10, 40)
+    own = hard + 0.5 + rng.normal(0, 0.1, 40)
+    scores = long({("a", "m"): list(own), ("r", "m"): list(hard)})
+    pair = compare(scores, [method("a"), method("r", True)], [metric("m")]).iloc[0]
+    assert pair["low"] > 0.4
+    assert pair["high"] < 0.6
+
+
+def test_without_controls_there_is_nothing_to_compare():
+    assert compare(long({("a", "m"): [1.0, 2.0]}), [method("a")], [metric("m")]).empty
+
+
+@pytest.mark.parametrize(
+    ("means", "controls", "higher", "expected"),
+    [
+        ({"a": 0.9, "b": 0.8, "c": 0.7, "random": 0.1}, {"random"}, True, []),
+        ({"a": 0.9, "b": 0.7, "random": 0.8}, {"random"}, True, ["random"]),
+        ({"a": 0.9, "b": 0.8, "random": 0.8}, {"random"}, True, ["random"]),
+        ({"a": 0.9, "b": 0.9, "random": 0.9, "edge": 0.9, "centre": 0.1}, {"random", "edge", "centre"}, True, ["random", "edge"]),
+        ({"a": 0.1, "b": 0.2, "random": 0.9}, {"random"}, False, []),
+        ({"a": 0.1, "b": 0.2, "random": 0.0}, {"random"}, False, ["random"]),
+        ({"a": 0.9, "random": 0.5, "edge": 0.1}, {"random", "edge"}, True, []),
+        ({"a": 0.5, "random": 0.5, "edge": 0.1}, {"random", "edge"}, True, ["random"]),
+        ({"random": 0.5, "edge": 0.1}, {"random", "edge"}, True, []),
+        ({"a": 0.9, "b": float("nan"), "random": 0.5}, {"random"}, True, []),
+    ],
+)
+def test_a_metric_is_fooled_when_a_control_is_in_its_top_two(means, controls, higher, expected):
+    assert fooled(summary_of(means, controls, higher)).get("m", []) == expected
+
+
+def test_a_metric_without_any_mean_is_not_fooled():
+    assert fooled(summary_of({"a": float("nan"), "random": float("nan")}, {"random"})) == {}
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, MINIMUM_IMAGES - 1])
+def test_few_images_allow_no_verdict(n):
+    assert not certainty(n).enough
+    assert "too few for a verdict" in certainty(n).words
+
+
+def test_more_images_show_smaller_differences():
+    assert certainty(MINIMUM_IMAGES).enough
+    assert "0.51 standard deviations" in certainty(30).words
+    assert "0.14 standard deviations" in certainty(400).words
+
+
+def verdict_of(columns: dict[str, np.ndarray]) -> dict[str, str]:
+    methods = [method(name, name in {"random", "edge"}) for name in columns]
+    scores = long({(name, "m"): list(values) for name, values in columns.items()})
+    summary = summarise(scores, methods, [metric("m")])
+    return dict(judge(summary, compare(scores, methods, [metric("m")])).set_index("method")["verdict"])
+
+
+def test_verdicts_follow_the_paired_intervals():
+    rng = np.random.default_rng(1)
+    base = rng.normal(0, 1, 60)
+    noise = lambda: rng.normal(0, 0.3, 60)  # noqa: E731
+    columns = {
+        "good": base + 1 + noise(), "fine": base + 1 + noise(), "same": base + 0.5 + noise(), "bad": base - 1 + noise(),
+        "random": base + noise(), "edge": base + 0.5 + noise(),
+    }  # fmt: skip
+    assert verdict_of(columns) == {"good": "pass", "fine": "pass", "same": "inconclusive", "bad": "fail"}
+    few = {name: values[: MINIMUM_IMAGES - 1] for name, values in columns.items()}
+    assert set(verdict_of(few).values()) == {"not counted"}
+    columns["edge"] = base + 5
+    assert set(verdict_of(columns).values()) == {"not counted"}
+    assert verdict_of({"good": columns["good"]}) == {"good": "not counted"}
