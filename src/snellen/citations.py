@@ -17,14 +17,15 @@ CITATIONS: dict[str, str] = {
     "arXiv:1810.03292",
     "springenberg2015": "Springenberg, Dosovitskiy, Brox, Riedmiller. Striving for Simplicity: The All Convolutional Net. "
     "ICLR Workshop 2015. arXiv:1412.6806",
-    "selvaraju2017": "Selvaraju, Cogswell, Das, Vedantam, Parikh, Batra. Grad-CAM: Visual Explanations from Deep Networks via "
-    "Gradient-based Localization. ICCV 2017. arXiv:1610.02391",
+    "selvaraju2017": "Selvaraju, Cogswell, Das, Vedantam, Parikh, Batra. Grad-CAM: Visual Explanations from Deep Networks "
+    "via Gradient-based Localization. ICCV 2017. arXiv:1610.02391",
     "petsiuk2018": "Petsiuk, Das, Saenko. RISE: Randomized Input Sampling for Explanation of Black-box Models. BMVC 2018. "
     "arXiv:1806.07421",
     "zeiler2014": "Zeiler, Fergus. Visualizing and Understanding Convolutional Networks. ECCV 2014. arXiv:1311.2901",
     # Controls
-    "poppi2021": "Poppi, Cornia, Baraldi, Cucchiara. Revisiting the Evaluation of Class Activation Mapping for Explainability: "
-    "A Novel Metric and Experimental Analysis. CVPR Workshops 2021. arXiv:2104.10252",
+    "poppi2021": "Poppi, Cornia, Baraldi, Cucchiara. Revisiting the Evaluation of Class Activation Mapping for "
+    "Explainability: A Novel Metric and Experimental Analysis. CVPR Workshops 2021. arXiv:2104.10252",
+    "kim2022": "Kim, Plumb, Talwalkar. Sanity Simulations for Saliency Methods. ICML 2022. arXiv:2105.06506",
     "judd2009": "Judd, Ehinger, Durand, Torralba. Learning to Predict Where Humans Look. ICCV 2009.",
     # Metrics
     "chattopadhay2018": "Chattopadhay, Sarkar, Howlader, Balasubramanian. Grad-CAM++: Generalized Gradient-based Visual "

@@ -1,0 +1,85 @@
+"""Maps that know nothing of the classifier. A metric that one of them wins has been fooled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.classifier import Classifier
+from snellen.registry import method
+from snellen.types import Passes, Rng
+
+Images = Float[Tensor, "batch channels height width"]
+Targets = Int[Tensor, " batch"]
+Maps = Float[Tensor, "batch height width"]
+
+
+@method("random", cite="kim2022", class_specific=False, deterministic=False, control=True)
+@dataclass(frozen=True)
+class Random:
+    """Uniform noise in [0, 1), drawn anew for each sample."""
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """None."""
+        return Passes()
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        return rng.uniform("random", tuple(inputs.shape[2:])).to(inputs)
+
+
+@method("edge", cite="adebayo2018", class_specific=False, control=True)
+@dataclass(frozen=True)
+class Edge:
+    """How steep the grey picture is at each pixel (Sobel): what an edge detector sees, without any classifier."""
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """None."""
+        return Passes()
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        grey = classifier.to_pixels(inputs).mean(dim=1, keepdim=True)
+        across = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]]).to(grey)
+        kernels = torch.stack([across, across.T])[:, None]
+        steep = functional.conv2d(functional.pad(grey, (1, 1, 1, 1), mode="replicate"), kernels)
+        return steep.square().sum(dim=1).sqrt()
+
+
+@method("fake-cam", cite="poppi2021", class_specific=False, control=True)
+@dataclass(frozen=True)
+class FakeCam:
+    """One everywhere but zero in the top left corner: the map that wins average drop without saying anything."""
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """None."""
+        return Passes()
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        maps = torch.ones_like(inputs[:, 0])
+        maps[:, 0, 0] = 0
+        return maps
+
+
+@method("centre", cite="judd2009", class_specific=False, control=True)
+@dataclass(frozen=True)
+class Centre:
+    """A Gaussian hill in the middle, `sigma` sides wide: what the photographer aimed at, whatever it is."""
+
+    sigma: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.sigma <= 0:
+            raise ValueError(f"sigma must be positive, not {self.sigma}")
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """None."""
+        return Passes()
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        tall, wide = (
+            torch.exp(-0.5 * (((torch.arange(side) + 0.5) / side - 0.5) / self.sigma) ** 2) for side in inputs.shape[2:]
+        )
+        return torch.outer(tall, wide).to(inputs).expand(len(inputs), -1, -1).clone()

@@ -1,0 +1,63 @@
+"""The plain gradient, and the gradient times the input; both come from one shared pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.folding import Fold, fold
+from snellen.registry import method
+from snellen.types import Output, Passes, Rng
+
+
+@method("gradient", cite="simonyan2014", needs={"gradients"})
+@dataclass(frozen=True)
+class Gradient:
+    """How much the target's output would change with a small change of each pixel; by default the largest of its channels.
+
+    A linear classifier `2 * red - 3 * green` has the map 3 everywhere, and -1 with `fold="sum"`.
+    """
+
+    fold: Fold = "absolute-max"
+    of: Output = "logit"
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """One forward and one backward."""
+        return Passes(1, 1)
+
+    def __call__(
+        self,
+        classifier: Classifier,
+        inputs: Float[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        *,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]:
+        gradient, _ = classifier.gradient(inputs, targets, of=self.of, shared=True)
+        return fold(gradient, self.fold)
+
+
+@method("input-x-gradient", cite="shrikumar2016", signed=True, needs={"gradients"})
+@dataclass(frozen=True)
+class InputXGradient:
+    """Each pixel's share of the target's output were the classifier linear: input times gradient, summed over channels."""
+
+    of: Output = "logit"
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """One forward and one backward."""
+        return Passes(1, 1)
+
+    def __call__(
+        self,
+        classifier: Classifier,
+        inputs: Float[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        *,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]:
+        gradient, _ = classifier.gradient(inputs, targets, of=self.of, shared=True)
+        return fold(inputs * gradient, "sum")

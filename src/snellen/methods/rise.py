@@ -1,0 +1,84 @@
+"""RISE."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.classifier import Classifier
+from snellen.masking import MEAN
+from snellen.registry import method
+from snellen.types import Fill, Output, Passes, Rng
+
+Images = Float[Tensor, "batch channels height width"]
+
+
+@method("rise", cite="petsiuk2018", deterministic=False)
+@dataclass(frozen=True)
+class Rise:
+    """The mean output over random masks that leave a pixel visible; all images see the same masks.
+
+    The masks are those of the paper's authors: coarse grids with a share `keep` of cells on, drawn out and shifted.
+    """
+
+    masks: int = 2000
+    cells: int = 8
+    keep: float = 0.1
+    of: Output = "probability"
+    fill: Fill = MEAN
+
+    def __post_init__(self) -> None:
+        if self.masks < 1 or self.cells < 1:
+            raise ValueError(f"masks and cells must be at least 1, not {self.masks} and {self.cells}")
+        if not 0 < self.keep <= 1:
+            raise ValueError(f"keep must lie above 0 and up to 1, not {self.keep}")
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """One forward per mask."""
+        return Passes(forward=self.masks)
+
+    def __call__(
+        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
+    ) -> Float[Tensor, "batch height width"]:
+        height, width = inputs.shape[2:]
+        start = self.fill(classifier, inputs, rng=rng)
+        way = inputs - start
+        count = classifier.copies(inputs)
+
+        def blocks() -> Iterator[tuple[Tensor, Tensor]]:
+            for masks in self.bank(rng, height, width, count):
+                seen = torch.addcmul(start, masks.to(inputs)[:, None, None], way)
+                yield seen.flatten(0, 1), targets.repeat(len(masks))
+
+        scores = classifier.scores(blocks(), of=self.of).view(self.masks, len(inputs))
+        total = torch.zeros(len(inputs), height * width, dtype=inputs.dtype, device=inputs.device)
+        # Drawing the masks a second time is cheaper than holding all of them.
+        for masks, part in zip(self.bank(rng, height, width, count), scores.split(count), strict=True):
+            total.addmm_(part.T.to(total), masks.flatten(1).to(total))
+        return total.view(-1, height, width) / (self.masks * self.keep)
+
+    def bank(self, rng: Rng, height: int, width: int, count: int) -> Iterator[Float[Tensor, "masks height width"]]:
+        """The run's masks, `count` at a time: grids drawn out to a cell more than the image, each cut at a random shift."""
+        tall, wide = math.ceil(height / self.cells), math.ceil(width / self.cells)
+        draw = rng.shared(f"rise {self.masks} {self.cells} {self.keep} {height} {width}")
+        grids = torch.from_numpy(draw.random((self.masks, self.cells, self.cells)) < self.keep).float()
+        down = torch.from_numpy(draw.integers(0, tall, self.masks))
+        right = torch.from_numpy(draw.integers(0, wide, self.masks))
+        # Bilinear drawing-out is a product with one matrix per axis, and a crop is a choice of that matrix's rows.
+        rows, columns = _drawn_out(self.cells, tall), _drawn_out(self.cells, wide)
+        for grid, top, left in zip(grids.split(count), down.split(count), right.split(count), strict=True):
+            vertical = rows[top[:, None] + torch.arange(height)]
+            horizontal = columns[left[:, None] + torch.arange(width)]
+            yield vertical @ grid @ horizontal.transpose(1, 2)
+
+
+def _drawn_out(cells: int, side: int) -> Float[Tensor, "pixels cells"]:
+    """Bilinear weights of each cell at each pixel of `(cells + 1) * side`."""
+    line = functional.interpolate(torch.eye(cells)[None], size=(cells + 1) * side, mode="linear", align_corners=False)
+    return line[0].T.contiguous()

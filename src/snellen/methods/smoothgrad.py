@@ -1,0 +1,161 @@
+"""SmoothGrad and its two relatives: statistics of any method's map under noise on the input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.methods.gradient import Gradient
+from snellen.registry import method, traits
+from snellen.types import Method, Passes, Rng
+
+Images = Float[Tensor, "batch channels height width"]
+Targets = Int[Tensor, " batch"]
+Maps = Float[Tensor, "batch height width"]
+
+
+class Smoothing(Protocol):
+    """What the three have in common."""
+
+    @property
+    def of(self) -> Method: ...
+
+    @property
+    def samples(self) -> int: ...
+
+    @property
+    def spread(self) -> float: ...
+
+
+SIGNED, FOLDED = Gradient(fold="sum"), Gradient()
+
+
+def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
+    """Checks the settings, and takes over what the wrapped method needs and claims."""
+    if wrapper.samples < 1:
+        raise ValueError(f"samples must be at least 1, not {wrapper.samples}")
+    if wrapper.spread < 0:
+        raise ValueError(f"spread must not be negative, not {wrapper.spread}")
+    inner = traits(wrapper.of)
+    facts = dataclasses.replace(
+        traits(type(wrapper)), signed=signed, needs=inner.needs, class_specific=inner.class_specific, control=inner.control
+    )
+    object.__setattr__(wrapper, "traits", facts)
+
+
+def _prepare(wrapper: Smoothing, classifier: Classifier, inputs: Images) -> None:
+    prepare = getattr(wrapper.of, "prepare", None)
+    if prepare is not None:
+        prepare(classifier, inputs)
+
+
+@method("smoothgrad", cite="smilkov2017", deterministic=False, needs={"gradients"})
+@dataclass(frozen=True)
+class SmoothGrad:
+    """The mean of a method's map over noisy copies of the image.
+
+    The wrapped map is averaged as that method gives it: `of=gradient` averages magnitudes, `of=gradient(fold=sum)` keeps
+    signs. The noise is Gaussian with `spread` times each input's range as its standard deviation.
+    """
+
+    of: Method = FOLDED
+    samples: int = 25
+    spread: float = 0.15
+
+    def __post_init__(self) -> None:
+        _wrap(self, signed=traits(self.of).signed)
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """What the wrapped method wants to find out, or refuse, before anything runs."""
+        _prepare(self, classifier, inputs)
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """The wrapped method once per sample."""
+        return self.samples * self.of.passes(size)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        total = _sums(_noisy(self, classifier, inputs, targets, rng))[0]
+        return (total / self.samples).to(inputs.dtype)
+
+
+@method("smoothgrad-squared", cite="hooker2019", deterministic=False, needs={"gradients"})
+@dataclass(frozen=True)
+class SmoothGradSquared:
+    """The mean square of a method's map over noisy copies of the image: large where the map is strong in either sign."""
+
+    of: Method = FOLDED
+    samples: int = 25
+    spread: float = 0.15
+
+    def __post_init__(self) -> None:
+        _wrap(self, signed=False)
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """What the wrapped method wants to find out, or refuse, before anything runs."""
+        _prepare(self, classifier, inputs)
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """The wrapped method once per sample."""
+        return self.samples * self.of.passes(size)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        squares = _sums(_noisy(self, classifier, inputs, targets, rng))[1]
+        return (squares / self.samples).to(inputs.dtype)
+
+
+@method("vargrad", cite="adebayo2018", deterministic=False, needs={"gradients"})
+@dataclass(frozen=True)
+class VarGrad:
+    """The variance of a method's map over noisy copies of the image: large where the map is unsteady."""
+
+    of: Method = SIGNED
+    samples: int = 25
+    spread: float = 0.15
+
+    def __post_init__(self) -> None:
+        _wrap(self, signed=False)
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """What the wrapped method wants to find out, or refuse, before anything runs."""
+        _prepare(self, classifier, inputs)
+
+    def passes(self, size: tuple[int, int]) -> Passes:
+        """The wrapped method once per sample."""
+        return self.samples * self.of.passes(size)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        total, squares = _sums(_noisy(self, classifier, inputs, targets, rng))
+        return (squares / self.samples - (total / self.samples) ** 2).clamp_min(0).to(inputs.dtype)
+
+
+def _noisy(
+    wrapper: Smoothing, classifier: Classifier, inputs: Images, targets: Targets, rng: Rng
+) -> Iterator[Float[Tensor, "batch copies height width"]]:
+    """The wrapped method's maps of noisy copies, as many copies at a time as fill one pass."""
+    sigma = wrapper.spread * (inputs.amax(dim=(1, 2, 3)) - inputs.amin(dim=(1, 2, 3)))
+    count = classifier.copies(inputs)
+    for first in range(0, wrapper.samples, count):
+        copies = range(first, min(first + count, wrapper.samples))
+        inner = rng.child("smoothgrad").repeat(copies)
+        noise = inner.normal("noise", tuple(inputs.shape[1:])).to(inputs)
+        noise *= sigma.repeat_interleave(len(copies)).view(-1, 1, 1, 1)
+        noise += inputs.repeat_interleave(len(copies), dim=0)
+        maps = wrapper.of(classifier, noise, targets.repeat_interleave(len(copies)), rng=inner)
+        yield maps.view(len(inputs), len(copies), *maps.shape[1:])
+
+
+def _sums(maps: Iterator[Tensor]) -> tuple[Tensor, Tensor]:
+    """Sum and sum of squares over all copies, in double precision because a variance is a small difference of them."""
+    total = squares = torch.zeros((), dtype=torch.float64)
+    for part in maps:
+        wide = part.double()
+        total = total + wide.sum(dim=1)
+        squares = squares + wide.square().sum(dim=1)
+    return total, squares
