@@ -1,4 +1,4 @@
-"""One file per saliency method, and the controls that know nothing. Each module here is imported, so a new file is enough."""
+"""One file per saliency method, and the controls that know nothing. Each module is imported, so a new file is enough."""
 
 import importlib
 import pkgutil

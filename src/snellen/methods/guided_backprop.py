@@ -67,7 +67,7 @@ _SEEN: WeakKeyDictionary[Classifier, dict[str, int]] = WeakKeyDictionary()
 
 def guided(values: Float[Tensor, "..."], ceiling: float) -> Float[Tensor, "..."]:
     """A rectifier whose backward pass lets only positive gradients through."""
-    out: Tensor = _Guided.apply(values, ceiling)
+    out: Tensor = _Guided.apply(values, ceiling)  # type: ignore[no-untyped-call]
     return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +21,7 @@ Targets = Int[Tensor, " batch"]
 Maps = Float[Tensor, "batch height width"]
 
 
+@runtime_checkable
 class Smoothing(Protocol):
     """What the three have in common."""
 
