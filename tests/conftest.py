@@ -8,7 +8,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-torch.set_num_threads(min(2, torch.get_num_threads()))
+# Tests run side by side (pytest -n), and the networks are tiny: more threads would only wait for each other.
+torch.set_num_threads(1)
 
 
 def _torchvision_without_its_kernels() -> None:
