@@ -14,7 +14,8 @@ from torch import Tensor
 
 from snellen.errors import SnellenError
 
-Box = tuple[float, float, float, float]
+Number = int | float
+Box = tuple[Number, Number, Number, Number]
 """Left, top, right and bottom in pixels of the picture; right and bottom lie just outside."""
 
 _RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
@@ -40,8 +41,6 @@ class Geometry:
             raise SnellenError(f"the size of a picture is (height, width), both at least 1, not {self.size}")
         if not 0 < self.crop <= 1:
             raise SnellenError(f"crop is the share of the short side that is kept, above 0 and at most 1, not {self.crop}")
-        if self.interpolation not in _RESAMPLING:
-            raise SnellenError(f"interpolation is 'bicubic' or 'bilinear', not {self.interpolation!r}")
 
     def window(self, width: int, height: int) -> Box:
         """The part of a picture of this size that the classifier sees."""
@@ -95,7 +94,7 @@ class Geometry:
         return marked
 
 
-def _span(start: float, end: float, limit: int) -> tuple[int, int]:
+def _span(start: Number, end: Number, limit: int) -> tuple[int, int]:
     first = min(limit - 1, max(0, round(start)))
     return first, max(first + 1, min(limit, round(end)))
 

@@ -10,10 +10,14 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from snellen.errors import SnellenError
+from snellen.samples.samples import UnreadablePictureError
 
 SUFFIXES = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .apng .gif .bmp .dib .tif .tiff .webp .ppm .pgm .pbm .pnm .jp2 .avif .tga .ico".split()
-)
+    {
+        ".apng", ".avif", ".bmp", ".dib", ".gif", ".ico", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png",
+        ".pnm", ".ppm", ".tga", ".tif", ".tiff", ".webp",
+    }
+)  # fmt: skip
 """File names that are taken for pictures; other files in a folder are ignored and counted."""
 
 SMALLEST = 2
@@ -38,23 +42,23 @@ def decode(path: str | Path, *, at_least: tuple[int, int] | None = None) -> Deco
     path = Path(path)
     try:
         if path.stat().st_size == 0:
-            raise SnellenError(f"'{path}' is empty (0 bytes)")
+            raise UnreadablePictureError(f"'{path}' is empty (0 bytes)")
         # Pillow warns of odd metadata and of pictures near its size limit; neither changes what is decoded.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path) as opened:
                 return _read(opened, path, at_least)
-    except SnellenError:
+    except UnreadablePictureError:
         raise
     except Image.DecompressionBombError:
-        raise SnellenError(f"'{path}' is larger than {_limit()} million pixels; make it smaller first") from None
+        raise UnreadablePictureError(f"'{path}' is larger than {_limit()} million pixels; make it smaller first") from None
     except UnidentifiedImageError:
-        raise SnellenError(f"'{path}' is not a picture that can be read") from None
+        raise UnreadablePictureError(f"'{path}' is not a picture that can be read") from None
     except FileNotFoundError:
-        raise SnellenError(f"there is no file '{path}'") from None
+        raise UnreadablePictureError(f"there is no file '{path}'") from None
     except Exception as problem:  # decoders raise almost anything on damaged files
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-        raise SnellenError(f"'{path}' is damaged and cannot be read ({reason})") from None
+        raise UnreadablePictureError(f"'{path}' is damaged and cannot be read ({reason})") from None
 
 
 def frames(path: str | Path) -> int:
@@ -89,7 +93,7 @@ def decode_mask(path: str | Path) -> np.ndarray:
 def _read(opened: Image.Image, path: Path, at_least: tuple[int, int] | None) -> Decoded:
     width, height = opened.size
     if min(width, height) < SMALLEST:
-        raise SnellenError(f"'{path}' is {width}×{height} pixels; a picture needs at least {SMALLEST}×{SMALLEST}")
+        raise UnreadablePictureError(f"'{path}' is {width}×{height} pixels; a picture needs at least {SMALLEST}×{SMALLEST}")
     sideways = opened.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS
     if at_least is not None and opened.format == "JPEG":
         wanted = at_least[::-1] if sideways else at_least
@@ -110,7 +114,7 @@ def _plain(image: Image.Image, path: Path) -> Image.Image:
     if image.mode in ("I", "F"):
         values = np.array(image).astype(np.float32)
         if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1:
-            raise SnellenError(
+            raise UnreadablePictureError(
                 f"'{path}' holds 32-bit numbers whose range is unknown; save it with 8 or 16 bits per channel"
             )
         return Image.fromarray(values)

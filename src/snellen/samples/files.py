@@ -9,7 +9,7 @@ from pathlib import Path
 from snellen.errors import SnellenError
 from snellen.geometry import Box, Geometry
 from snellen.samples.decode import decode, decode_mask, frames
-from snellen.samples.samples import Progress, Samples, Unreadable, checked
+from snellen.samples.samples import Progress, Samples, checked
 from snellen.types import Sample
 
 
@@ -68,7 +68,7 @@ def from_entries(
     *,
     geometry: Geometry,
     channels: int = 3,
-    unreadable: Unreadable = "refuse",
+    unreadable: str = "refuse",
     notes: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Samples:
@@ -88,7 +88,7 @@ def from_files(
     *,
     geometry: Geometry,
     channels: int = 3,
-    unreadable: Unreadable = "refuse",
+    unreadable: str = "refuse",
     progress: Progress | None = None,
 ) -> Samples:
     """Unlabelled samples from a list of picture files."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, overload
+from typing import Any, Protocol, overload, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -16,9 +16,12 @@ from snellen.types import Sample
 Progress = Callable[[int, int], None]
 """Called with (pictures checked, pictures in all)."""
 
-Unreadable = Literal["refuse", "skip"]
+
+class UnreadablePictureError(SnellenError):
+    """A picture file that cannot be used; the one mistake that a user may choose to skip."""
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where samples come from; holds paths or arrays, never a growing heap of decoded pictures."""
 
@@ -92,8 +95,13 @@ class Held:
         return self.samples[index]
 
     def take(self, indices: Sequence[int]) -> Held:
-        """These samples alone."""
-        return Held(tuple(self.samples[index] for index in indices))
+        """These samples alone, copied: a slice of a large tensor would take all of it along when it is pickled."""
+        return Held(tuple(_copied(self.samples[index]) for index in indices))
+
+
+def _copied(sample: Sample) -> Sample:
+    truth = None if sample.truth is None else sample.truth.clone()
+    return replace(sample, image=sample.image.clone(), truth=truth)
 
 
 def digest(sample: Sample) -> str:
@@ -116,7 +124,7 @@ def checked(
     ids: Sequence[str],
     description: str,
     *,
-    unreadable: Unreadable = "refuse",
+    unreadable: str = "refuse",
     notes: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Samples:
@@ -133,7 +141,7 @@ def checked(
     for place, one in enumerate(ids):
         try:
             sample = source.load(place)
-        except SnellenError as problem:
+        except UnreadablePictureError as problem:
             problems.append((one, str(problem)))
         else:
             shape = tuple(sample.image.shape)
@@ -148,8 +156,9 @@ def checked(
         if progress is not None:
             progress(place + 1, len(ids))
     if problems and (unreadable == "refuse" or not places):
-        more = f" ({len(problems) - 1} more pictures have problems too)" if len(problems) > 1 else ""
-        raise SnellenError(f"{problems[0][1]}{more}; mend or remove it, or choose to skip unreadable pictures")
+        more = f" (and {len(problems) - 1} more of {len(ids)} pictures cannot be used)" if len(problems) > 1 else ""
+        remedy = "mend or remove it, or skip unreadable pictures" if places else "nothing is left to explain"
+        raise SnellenError(f"{problems[0][1]}{more}; {remedy}")
     return Samples(
         source,
         tuple(ids[place] for place in places),
@@ -161,7 +170,7 @@ def checked(
     )
 
 
-def from_list(samples: Sequence[Sample], *, progress: Progress | None = None) -> Samples:
+def from_list(samples: Sequence[Any], *, progress: Progress | None = None) -> Samples:
     """Samples that somebody made already; each is checked."""
     if not samples:
         raise SnellenError("there are no samples: the list is empty")

@@ -1,0 +1,110 @@
+"""Arrays of pictures as samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from snellen.errors import SnellenError
+from snellen.samples.samples import Progress, Samples, check_pixels, checked
+from snellen.types import Sample
+
+Array = np.ndarray | Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """Samples that are cut from arrays when they are asked for; a memory-mapped file stays on disk."""
+
+    images: Array
+    channels_last: bool
+    labels: tuple[int | None, ...]
+    truth: Array | None
+    ids: tuple[str, ...]
+
+    def load(self, index: int) -> Sample:
+        """One row as pixels in [0, 1]."""
+        image = as_pixels(self.images[index], self.channels_last)
+        check_pixels(image, self.ids[index])
+        truth = None if self.truth is None else torch.as_tensor(np.array(self.truth[index])) != 0
+        return Sample(self.ids[index], image, self.labels[index], truth)
+
+    def take(self, indices: Sequence[int]) -> Arrays:
+        """Copies of these rows alone."""
+        rows = list(indices)
+        return Arrays(
+            self.images[rows],
+            self.channels_last,
+            tuple(self.labels[row] for row in rows),
+            None if self.truth is None else self.truth[rows],
+            tuple(self.ids[row] for row in rows),
+        )
+
+
+def from_arrays(
+    images: Array,
+    labels: Sequence[Any] | Array | None = None,
+    truth: Array | None = None,
+    ids: Sequence[str] | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Samples:
+    """Samples from numpy or torch arrays: bytes, or floating-point numbers in [0, 1].
+
+    The shape is (samples, channels, height, width), (samples, height, width, channels) or (samples, height, width) for grey;
+    `truth` is (samples, height, width), marked where it is not zero.
+    """
+    shape = tuple(images.shape)
+    if len(shape) not in (3, 4) or 0 in shape:
+        raise SnellenError(f"images have the shape {_times(shape)}; it must be samples×channels×height×width or the like")
+    if len(shape) == 4 and shape[1] not in (1, 3) and shape[3] not in (1, 3):
+        raise SnellenError(f"images of shape {_times(shape)} have neither 1 nor 3 channels")
+    count = shape[0]
+    channels_last = len(shape) == 4 and shape[1] not in (1, 3)
+    size = shape[1:3] if channels_last or len(shape) == 3 else shape[2:]
+    if truth is not None and tuple(truth.shape) != (count, *size):
+        raise SnellenError(f"truth has the shape {_times(truth.shape)}, but the images need {_times((count, *size))}")
+    for name, given in (("labels", labels), ("ids", ids)):
+        if given is not None and len(given) != count:
+            raise SnellenError(f"there are {count} images, but {len(given)} {name}")
+    known = (
+        tuple(as_label(one, f"image {place}") for place, one in enumerate(labels)) if labels is not None else (None,) * count
+    )
+    width = len(str(count - 1))
+    names = tuple(ids) if ids is not None else tuple(f"{place:0{width}d}" for place in range(count))
+    source = Arrays(images.detach().cpu() if isinstance(images, Tensor) else images, channels_last, known, truth, names)
+    return checked(source, names, "arrays", progress=progress)
+
+
+def as_pixels(values: Array, channels_last: bool) -> Tensor:
+    """One picture as a float tensor of (channels, height, width); bytes are divided by 255."""
+    tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
+    if tensor.dtype == torch.uint8:
+        tensor = tensor.float() / 255.0
+    elif not tensor.is_floating_point():
+        raise SnellenError(
+            f"images are bytes (uint8) or floating-point numbers in [0, 1], not {tensor.dtype}".replace("torch.", "")
+        )
+    if tensor.dim() == 2:
+        tensor = tensor.unsqueeze(0)
+    return (tensor.permute(2, 0, 1) if channels_last else tensor).float().contiguous()
+
+
+def as_label(value: Any, name: str) -> int | None:
+    """A class index from an int, numpy or torch number; None stays unknown."""
+    if value is None:
+        return None
+    if isinstance(value, Tensor | np.ndarray | np.generic) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise SnellenError(f"the label of {name} is {value!r}; a label is a class index from 0, or None")
+    return value
+
+
+def _times(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))

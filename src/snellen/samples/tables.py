@@ -1,0 +1,111 @@
+"""CSV files that tell labels and boxes of pictures."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from snellen.errors import SnellenError, nearest
+from snellen.geometry import Box
+
+
+def read_labels(path: str | Path, ids: Sequence[str], classes: Sequence[str] | None) -> dict[str, int | None]:
+    """The class index of every picture from a CSV with the columns file and label; an empty label means unknown.
+
+    A label is an index or, where class names are known, one of those.
+    """
+    find = _finder(ids, Path(path))
+    index_of = indices(classes or ())
+    found: dict[str, int | None] = {}
+    for line, row in _rows(Path(path), ("file", "label")):
+        one = find(row["file"], line)
+        label = _label(row["label"], classes, index_of, f"'{path}', line {line}")
+        if one in found and found[one] != label:
+            raise SnellenError(f"'{path}', line {line}: '{one}' has a second, different label")
+        found[one] = label
+    missing = [one for one in ids if one not in found]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise SnellenError(f"'{path}' has no row for '{missing[0]}'{more}; add it (an empty label means unknown)")
+    return found
+
+
+def read_boxes(path: str | Path, ids: Sequence[str]) -> dict[str, tuple[Box, ...]]:
+    """The boxes of pictures from a CSV with the columns file, x0, y0, x1, y1; several rows of one file add up."""
+    find = _finder(ids, Path(path))
+    found: dict[str, tuple[Box, ...]] = {}
+    for line, row in _rows(Path(path), ("file", "x0", "y0", "x1", "y1")):
+        one = find(row["file"], line)
+        try:
+            x0, y0, x1, y1 = (float(row[key]) for key in ("x0", "y0", "x1", "y1"))
+        except ValueError:
+            x0 = y0 = x1 = y1 = math.nan
+        if not all(map(math.isfinite, (x0, y0, x1, y1))):
+            raise SnellenError(f"'{path}', line {line}: x0, y0, x1, y1 must be numbers of pixels")
+        found[one] = (*found.get(one, ()), (x0, y0, x1, y1))
+    return found
+
+
+def plain(name: str) -> str:
+    """A class name without the differences that people make between `tiger cat`, `Tiger_cat` and `tiger-cat`."""
+    return " ".join(name.replace("_", " ").replace("-", " ").casefold().split())
+
+
+def indices(classes: Sequence[str]) -> dict[str, int]:
+    """Plain class names to indices."""
+    return {plain(name): index for index, name in enumerate(classes)}
+
+
+def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int], where: str) -> int | None:
+    text = text.strip()
+    if not text:
+        return None
+    if text.lstrip("+-").isdigit():
+        label = int(text)
+        if label < 0 or (classes is not None and label >= len(classes)):
+            last = f" (0 to {len(classes) - 1})" if classes is not None else ""
+            raise SnellenError(f"{where}: label {label} is out of range{last}")
+        return label
+    if classes is None:
+        raise SnellenError(f"{where}: the label '{text}' is a name, but no class names are known; write the class index")
+    if plain(text) not in index_of:
+        raise SnellenError(f"{where}: the label '{text}' is no class of this classifier{nearest(text, classes)}")
+    return index_of[plain(text)]
+
+
+def _rows(path: Path, columns: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as opened:
+            reader = csv.DictReader(opened, skipinitialspace=True)
+            missing = [name for name in columns if name not in (reader.fieldnames or ())]
+            if missing:
+                raise SnellenError(
+                    f"'{path}' needs the columns {', '.join(columns)} in its first line, but '{missing[0]}' is missing"
+                )
+            return [(reader.line_num, {name: row[name] or "" for name in columns}) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise SnellenError(f"'{path}' cannot be read as a CSV file ({reason})") from None
+
+
+def _finder(ids: Sequence[str], path: Path) -> Callable[[str, int], str]:
+    """Looks a file of the table up among the pictures: by its path in the folder, or by a name that is unique there."""
+    known = set(ids)
+    by_name: dict[str, list[str]] = {}
+    for one in ids:
+        by_name.setdefault(one.rsplit("/", 1)[-1], []).append(one)
+
+    def find(text: str, line: int) -> str:
+        name = text.strip().replace("\\", "/").removeprefix("./")
+        if name in known:
+            return name
+        matches = by_name.get(name, [])
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise SnellenError(f"'{path}', line {line}: '{name}' could be '{matches[0]}' or '{matches[1]}'; write the path")
+        raise SnellenError(f"'{path}', line {line}: there is no picture '{name}'{nearest(name, ids)}")
+
+    return find
