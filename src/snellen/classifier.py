@@ -27,8 +27,11 @@ from snellen.types import Output, Passes
 Images = Float[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]
 
-MEMORY_BUDGET = 1 << 30
-"""Bytes of activations that one pass may hold; decides how many rows go through the model at once."""
+FORWARD_BUDGET = 128 << 20
+"""Bytes of the largest activation in a forward pass: beyond that a larger batch only leaves the processor's caches."""
+
+GRADIENT_BUDGET = 768 << 20
+"""Bytes of activations that a pass with gradients may hold, all layers together."""
 
 
 class Classifier:
@@ -70,6 +73,7 @@ class Classifier:
         self.channels = channels
         self.name = name or getattr(model, "__name__", type(model).__name__)
         self.rows = rows
+        self.gradient_rows = rows
         self._run: nn.Module | Callable[[Tensor], Any] = (
             _snapshot(model, self.device) if isinstance(model, nn.Module) else model
         )
@@ -170,7 +174,7 @@ class Classifier:
 
         def compute() -> tuple[Tensor, Tensor]:
             gradients, outputs = [], []
-            rows = self.rows_for(inputs)
+            rows = self.rows_for(inputs, gradients=True)
             for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
                 gradient, output = self._backward(part, wanted, of, rectifier)
                 gradients.append(gradient)
@@ -192,7 +196,7 @@ class Classifier:
 
         def compute() -> tuple[Tensor, Tensor]:
             kept, gradients = [], []
-            rows = self.rows_for(inputs)
+            rows = self.rows_for(inputs, gradients=True)
             for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
                 with self.recording(layer, leaf=True) as seen, torch.enable_grad():
                     with self._timed(Passes(forward=len(part))):
@@ -311,11 +315,11 @@ class Classifier:
                 raise SnellenError(f"label {label} is out of range: '{self.name}' has classes 0 to {count - 1}")
         return count
 
-    def rows_for(self, inputs: Images) -> int:
-        """How many rows of this shape go through the model at once, from the memory budget; found once, then kept."""
-        if self.rows is None:
-            self.rows = self._fit(inputs)
-        return self.rows
+    def rows_for(self, inputs: Images, *, gradients: bool = False) -> int:
+        """How many rows of this shape go through the model at once, from the memory budgets; found once, then kept."""
+        if self.rows is None or self.gradient_rows is None:
+            self.rows, self.gradient_rows = self._fit(inputs)
+        return self.gradient_rows if gradients else self.rows
 
     def copies(self, inputs: Images) -> int:
         """How many copies of this batch fill one pass."""
@@ -409,16 +413,17 @@ class Classifier:
         weakref.finalize(targets, self._shared.pop, key, None)
         return value
 
-    def _fit(self, inputs: Tensor) -> int:
-        """Rows under the memory budget, from the bytes that one row's activations take, as a power of two."""
+    def _fit(self, inputs: Tensor) -> tuple[int, int]:
+        """Rows per pass without and with gradients, as powers of two, from the bytes that one row's activations take."""
         if not isinstance(self._run, nn.Module) or isinstance(self._run, torch.jit.ScriptModule):
-            return 16
-        taken = 0
+            return 16, 16
+        largest = total = inputs[0].numel() * 4
 
         def add(module: nn.Module, args: Any, output: Any) -> None:
-            nonlocal taken
+            nonlocal largest, total
             if isinstance(output, Tensor):
-                taken += output.numel() * output.element_size()
+                size = output.numel() * output.element_size()
+                largest, total = max(largest, size), total + size
 
         handles = [module.register_forward_hook(add) for module in self._run.modules() if not list(module.children())]
         try:
@@ -427,8 +432,7 @@ class Classifier:
         finally:
             for handle in handles:
                 handle.remove()
-        rows = MEMORY_BUDGET // max(1, 2 * taken)
-        return 1 << (min(512, max(1, rows)).bit_length() - 1)
+        return _power_of_two(FORWARD_BUDGET // largest), _power_of_two(GRADIENT_BUDGET // total)
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {key: value for key, value in self.__dict__.items() if key not in _TRANSIENT}
@@ -441,6 +445,10 @@ class Classifier:
 
 _TRANSIENT = {"_ledgers", "_shared", "_compiled", "_compiled_shape"}
 _NOTHING = contextlib.nullcontext()
+
+
+def _power_of_two(rows: int) -> int:
+    return 1 << (min(512, max(1, rows)).bit_length() - 1)
 
 
 def _snapshot(model: nn.Module, device: torch.device) -> nn.Module:

@@ -1,1 +1,5 @@
 """evaluate() -> Run: the only loop, the store, and the executors."""
+
+from snellen.runs.evaluate import Options as Options
+from snellen.runs.evaluate import evaluate as evaluate
+from snellen.runs.run import Run as Run

@@ -1,0 +1,50 @@
+# make demo and make test each do all set-up that they need. PYTHON=python3.12 make ... chooses an interpreter.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
+
+.PHONY: demo test test-slow check format bench constraints clean
+
+demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
+	$(BIN)/snellen run demo.yaml
+
+test: $(VENV)/test.stamp          ## the fast tests
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
+
+test-slow: $(VENV)/test.stamp     ## the exhaustive tests
+	$(BIN)/python -m pytest -m slow
+
+check: $(VENV)/test.stamp         ## format, lint, types, import layers, generated docs
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/test.stamp
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
+
+bench: $(VENV)/bench.stamp        ## our time against the neighbours', on the same images in one process
+	$(BIN)/python benchmarks/neighbours.py
+	$(BIN)/python benchmarks/memory.py
+
+constraints:                      ## pin what a fresh resolution gives
+	rm -rf $(VENV)/resolve && $(PYTHON) -m venv $(VENV)/resolve
+	$(VENV)/resolve/bin/python -m pip install --quiet -e '.[bench]' 'torch==2.13.0'
+	{ sed -n '/^#/p' constraints.txt; $(VENV)/resolve/bin/python -m pip freeze --exclude-editable | sed 's/+[a-z0-9]*$$//'; } > constraints.new
+	mv constraints.new constraints.txt && rm -rf $(VENV)/resolve
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Snellen needs Python 3.11 or newer; try PYTHON=python3.11 make ...")'
+	$(PYTHON) -m venv $(VENV)
+
+# torch is named first, so that nothing else can bring in another build of it.
+$(VENV)/%.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing what 'make $*' needs (a few minutes the first time)"
+	$(PIP) torch
+	$(PIP) -e '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,166 @@
+"""The command line: one verb per room, no logic."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(
+    help="The eye test for saliency maps: which explanation method can you trust on your classifier and your images?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+ModelOption = Annotated[
+    str | None, typer.Option(help="zoo name, timm:NAME, torchvision:NAME, package.module:function, or a .pt / .pt2 file")
+]
+MethodsOption = Annotated[str | None, typer.Option(help="names with commas between, settings in brackets: rise(masks=500)")]
+
+
+@app.command()
+def run(
+    settings: Annotated[Path | None, typer.Argument(help="a YAML or TOML file; options given here win over it")] = None,
+    model: ModelOption = None,
+    images: Annotated[str | None, typer.Option(help="a folder of images, or zoo:photographs")] = None,
+    methods: MethodsOption = None,
+    metrics: Annotated[str | None, typer.Option(help="names with commas between")] = None,
+    out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None,
+    target: Annotated[str | None, typer.Option(help="predicted, label, least-likely, or a class")] = None,
+    seed: Annotated[int | None, typer.Option(help="changes every random draw")] = None,
+    labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
+    masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")] = None,
+    boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None,
+    unreadable: Annotated[str | None, typer.Option(help="refuse or skip images that cannot be read")] = None,
+    weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
+    mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1], e.g. 0.485,0.456,0.406")] = None,
+    std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
+    size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None,
+    crop: Annotated[float | None, typer.Option(help="share of the short side that is kept before resizing")] = None,
+    classes: Annotated[str | None, typer.Option(help="text file with one class name per line")] = None,
+    outputs: Annotated[str | None, typer.Option(help="what the model returns: logits or probabilities")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; tried before it is used")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")] = None,
+    batch: Annotated[int | None, typer.Option(help="images per pass; found from a memory budget otherwise")] = None,
+    shard: Annotated[int | None, typer.Option(help="samples per unit of work")] = None,
+    workers: Annotated[int | None, typer.Option(help="processes to use")] = None,
+    threads: Annotated[int | None, typer.Option(help="torch threads per process")] = None,
+    compile: Annotated[bool | None, typer.Option(help="compile the forward pass; decided from the plan otherwise")] = None,
+    dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None,
+) -> None:
+    """Explain images by methods, score the maps by metrics, write a run folder and its report."""
+    given = {key: value for key, value in locals().items() if key != "settings" and value is not None}
+    from snellen.runs.settings import Settings
+
+    values = Settings.read(settings) if settings else {}
+    _compute(Settings.of(values | _from_words(given)))
+
+
+@app.command()
+def resume(folder: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]) -> None:
+    """Continue a run that was interrupted, with the settings it was started with."""
+    from snellen.errors import SnellenError
+    from snellen.runs import Run
+    from snellen.runs.settings import Settings
+
+    request = Run(folder).record["request"]
+    if request is None:
+        raise SnellenError(f"'{folder}' was made from Python objects; call snellen.evaluate(..., out='{folder}') again")
+    _compute(Settings.of(request | {"out": str(folder)}))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")],
+    out: Annotated[Path | None, typer.Option(help="where to write; RUN/report.html otherwise")] = None,
+) -> None:
+    """Write the HTML page of a run again."""
+    from snellen.report.terminal import summary_table
+    from snellen.runs import Run
+
+    found = Run(folder)
+    Console().print(summary_table(found))
+    print(found.report(out))
+
+
+@app.command()
+def explain(
+    photo: Annotated[Path, typer.Argument(help="an image file")],
+    methods: MethodsOption = None,
+    model: ModelOption = None,
+    target: Annotated[str, typer.Option(help="predicted, least-likely, or a class")] = "predicted",
+    out: Annotated[Path | None, typer.Option(help="the PNG to write; PHOTO-maps.png otherwise")] = None,
+    seed: Annotated[int, typer.Option(help="changes every random draw")] = 0,
+    weights: Annotated[str | None, typer.Option(help="a local weight file")] = None,
+    mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1]")] = None,
+    std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
+    size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None,
+) -> None:
+    """Draw the maps of one photo beside it, as one PNG."""
+    from snellen.report.explain import explain_photo
+    from snellen.runs.progress import Live
+    from snellen.runs.settings import Settings
+
+    words = {"model": model, "weights": weights, "mean": mean, "std": std, "size": size, "methods": methods}
+    settings = Settings.of(_from_words({key: value for key, value in words.items() if value is not None}))
+    print(explain_photo(photo, settings, target=target, out=out, seed=seed, observer=Live()))
+
+
+@app.command("list")
+def list_names(what: Annotated[str, typer.Argument(metavar="methods|metrics|models")]) -> None:
+    """Print names, what they need and what they cite."""
+    from snellen.errors import SnellenError, nearest
+    from snellen.report.terminal import listing
+
+    kinds = ("methods", "metrics", "models")
+    if what not in kinds:
+        raise SnellenError(f"cannot list '{what}'{nearest(what, kinds)} (known: {', '.join(kinds)})")
+    table: Table = listing(what)
+    Console().print(table)
+
+
+def _from_words(given: dict[str, Any]) -> dict[str, Any]:
+    """Options that hold several values, taken apart."""
+    from snellen.errors import SnellenError
+    from snellen.registry import split_names
+
+    values = dict(given)
+    for key in ("methods", "metrics"):
+        if key in values:
+            values[key] = split_names(values[key])
+    for key in ("mean", "std"):
+        if key in values:
+            try:
+                values[key] = [float(part) for part in str(values[key]).split(",")]
+            except ValueError:
+                raise SnellenError(f"--{key} must be numbers with commas between, not '{values[key]}'") from None
+    return values
+
+
+def _compute(settings: Any) -> None:
+    from snellen.report.terminal import summary_table
+    from snellen.runs.progress import Live
+
+    found = settings.run(Live())
+    Console().print(summary_table(found))
+    print(f"report: {found.report()}")
+
+
+def main() -> None:
+    """Runs the command; a user's mistake is one sentence on standard error and exit code 2."""
+    try:
+        from snellen.errors import SnellenError
+
+        app()
+    except SnellenError as problem:
+        Console(stderr=True, soft_wrap=True).print(f"snellen: {problem}", style="red", highlight=False, markup=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nsnellen: interrupted; finished work is kept, and the same command continues", file=sys.stderr)
+        sys.exit(130)

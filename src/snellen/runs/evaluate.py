@@ -1,0 +1,368 @@
+"""evaluate() -> Run: the only loop. Look at every sample, refuse what cannot work, plan, then run what is not there yet."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.registry import label
+from snellen.runs import plan as planning
+from snellen.runs.executors import Call, run_all
+from snellen.runs.machine import machine, revision, versions
+from snellen.runs.progress import Observer, default_observer, duration
+from snellen.runs.run import Run
+from snellen.runs.store import SCHEMA, Store, key_of
+from snellen.runs.tasks import Shard, Task, cut, identity, metric_key, missing
+from snellen.runs.unit import Look, Result, Seen, Shipped, Unit
+from snellen.samples import Samples, as_samples
+from snellen.speed import repays
+from snellen.types import Method, Metric, Passes
+
+R = TypeVar("R")
+
+PICTURES = 12
+"""How many photographs a run keeps for its report."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compute, as opposed to what. Only `shard` and `compile` can move a number, and only within float tolerance."""
+
+    shard: int = 16
+    workers: int = 0
+    threads: int | None = None
+    compile: bool | None = None
+    request: dict[str, Any] | None = None
+
+
+def evaluate(
+    classifier: Any,
+    samples: Any,
+    *,
+    methods: Sequence[Any],
+    metrics: Sequence[Any],
+    target: str | int = "predicted",
+    seed: int = 0,
+    out: str | Path | None = None,
+    options: Options | None = None,
+    executor: Executor | None = None,
+    observer: Observer | None = None,
+) -> Run:
+    """Explains every sample by every method, scores the maps by every metric, and keeps all of it in a run folder.
+
+    Calling it again with the same folder continues: finished units are never repeated, new methods and metrics are added.
+    `executor` is anything that is a `concurrent.futures.Executor`.
+    """
+    keep = tempfile.TemporaryDirectory(prefix="snellen-") if out is None else None
+    store = Store(Path(keep.name if keep else str(out)))
+    job = _Job(
+        store=store,
+        classifier=classifier if isinstance(classifier, Classifier) else Classifier(classifier),
+        samples=as_samples(samples),
+        methods=planning.parse_methods(methods),
+        metrics=planning.parse_metrics(metrics),
+        target=target,
+        seed=seed,
+        options=options or Options(),
+        executor=executor,
+        observer=observer or default_observer(),
+    )
+    with store.writing():
+        try:
+            job.run()
+        finally:
+            job.observer.end()
+    return Run(store.folder, keep=keep)
+
+
+@dataclass(frozen=True)
+class _Job:
+    store: Store
+    classifier: Classifier
+    samples: Samples
+    methods: list[Method]
+    metrics: list[Metric]
+    target: str | int
+    seed: int
+    options: Options
+    executor: Executor | None
+    observer: Observer
+
+    def run(self) -> None:
+        started = time.perf_counter()
+        old = self.store.record()
+        shards = cut(self.samples, self.options.shard)
+        record = self._record(shards)
+        if old is not None:
+            _refuse_another(old, record, self.store.folder)
+            record["created"] = old["created"]
+
+        inputs = self.classifier.to_inputs(self.samples[0].image[None])
+        classes = self.classifier.check(inputs)
+        rows = self.classifier.rows_for(inputs)
+        record["classifier"] |= {"classes": classes, "rows": rows}
+        planning.check_needs(self.classifier, self.methods, inputs)
+        shipped = Shipped(self.classifier)
+        seen = self._look(shipped, shards)
+        shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
+        record["samples"] |= self._sample_facts(shards, seen)
+
+        plan = planning.planned(self.methods, self.metrics, seen[0].size)
+        total = sum(plan.values(), Passes()) * len(self.samples)
+        compiled = bool(old["spec"]["compiled"]) if old is not None else self._worth_compiling(inputs, total)
+        record["spec"]["compiled"] = compiled
+        tasks, record["units"] = missing(
+            self.store, shards, self.methods, self.metrics, identity(self.classifier, self.seed, compiled)
+        )
+        record["planned"] = self._announce(tasks, plan, inputs, compiled, len(record["units"])) | _counts(total)
+        self.store.put_record(record)
+
+        record["errors"] = self._compute(shipped, tasks, plan, compiled)
+        self._close(record, old, time.perf_counter() - started)
+
+    # Before computing ------------------------------------------------------------------------------------------------
+
+    def _record(self, shards: list[Shard]) -> dict[str, Any]:
+        classifier = self.classifier
+        return {
+            "schema": SCHEMA,
+            "snellen": versions().get("snellen"),
+            "created": _now(),
+            "finished": None,
+            "request": self.options.request,
+            "spec": {
+                "methods": [planning.describe_method(one) for one in self.methods],
+                "metrics": [planning.describe_metric(one) for one in self.metrics],
+                "target": self.target,
+                "seed": self.seed,
+                "shard": self.options.shard,
+                "precision": classifier.precision,
+            },
+            "classifier": {
+                "name": classifier.name,
+                "fingerprint": classifier.fingerprint,
+                "mean": classifier.mean.flatten().tolist(),
+                "std": classifier.std.flatten().tolist(),
+                "outputs": classifier.outputs,
+                "device": str(classifier.device),
+                "names": list(classifier.classes) if classifier.classes else None,
+            },
+            "samples": {
+                "count": len(self.samples),
+                "digest": key_of([shard.digests for shard in shards]),
+                "source": self.samples.describe(),
+            },
+            "machine": machine(),
+            "versions": versions(),
+            "git": revision(),
+            "notes": [],
+        }
+
+    def _look(self, shipped: Shipped, shards: list[Shard]) -> list[Seen]:
+        """Loads everything once, so that a broken image or a wrong label is met before any method runs."""
+        self.observer.begin("looking at the images", Passes(forward=len(self.samples)), len(shards))
+        calls = (
+            (
+                str(place),
+                Look(
+                    shipped,
+                    self.samples.take(list(shard.places)),
+                    shard.digests,
+                    max(0, PICTURES - shard.places.start),
+                    self._threads(),
+                ),
+            )
+            for place, shard in enumerate(shards)
+        )
+        seen: dict[int, Seen] = {}
+        for key, answer in self._everywhere(calls, lambda _: "looking at the images"):
+            if isinstance(answer, Exception):
+                raise answer
+            seen[int(key)] = answer
+            self.observer.finished(Passes(forward=len(answer.labels)) if self._elsewhere() else Passes())
+        self.observer.end()
+        return [seen[place] for place in range(len(shards))]
+
+    def _aim(self, shard: Shard, look: Seen, classes: int) -> Shard:
+        """The shard with the class that each of its maps is to explain."""
+        for one, known in zip(shard.ids, look.labels, strict=True):
+            if known is not None and not 0 <= known < classes:
+                raise SnellenError(f"'{one}' has label {known}, but '{self.classifier.name}' has classes 0 to {classes - 1}")
+        planning.check_truth(self.metrics, shard.ids, look.truths)
+        return replace(shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, look))
+
+    def _sample_facts(self, shards: list[Shard], seen: list[Seen]) -> dict[str, Any]:
+        rows: list[dict[str, Any]] = []
+        pictures: dict[str, str] = {}
+        names = ("sample", "label", "prediction", "probability", "target", "truth")
+        for shard, look in zip(shards, seen, strict=True):
+            facts = zip(
+                shard.ids, look.labels, look.predictions, look.probabilities, shard.targets, look.truths, strict=True
+            )
+            rows += [dict(zip(names, one, strict=True)) for one in facts]
+            pictures |= {one: self.store.put_picture(png) for one, png in zip(shard.ids, look.pictures, strict=False)}
+        return {"rows": rows, "pictures": pictures}
+
+    def _worth_compiling(self, inputs: Tensor, total: Passes) -> bool:
+        if self.options.compile is not None or "layer" not in self.classifier.offers:
+            return bool(self.options.compile)
+        pace = planning.measure_pace(self.classifier, inputs, gradients=False)
+        return repays(pace.forward * (total.forward - total.backward) / max(1, self.options.workers))
+
+    def _announce(
+        self,
+        tasks: list[Task],
+        plan: dict[tuple[str, str], Passes],
+        inputs: Tensor,
+        compiled: bool,
+        units: int,
+    ) -> dict[str, Any]:
+        """Says what is planned and how long it should take; compiles first when that was decided, so that it is timed too."""
+        if len(tasks) < units:
+            self.observer.note(f"{units - len(tasks)} of {units} units are already finished and will not be repeated")
+        if not tasks:
+            return {"seconds": 0.0}
+        todo = sum((task.passes(plan) for task in tasks), Passes())
+        if compiled and not self._elsewhere():
+            self.observer.note("compiling the forward pass, which this many passes repay")
+            reason = self.classifier.compile_for(inputs)
+            if reason:
+                self.observer.note(f"compiling failed ({reason}); going on without it")
+        pace = planning.measure_pace(self.classifier, inputs, gradients=todo.backward > 0)
+        seconds = pace.seconds(todo) / max(1, self.options.workers)
+        self.observer.note(
+            f"planned: {todo.forward:,} forward and {todo.backward:,} backward passes through '{self.classifier.name}', "
+            f"{self.classifier.rows} images at a time, about {duration(seconds)}"
+        )
+        return {"seconds": seconds}
+
+    # Computing -------------------------------------------------------------------------------------------------------
+
+    def _compute(
+        self, shipped: Shipped, tasks: list[Task], plan: dict[tuple[str, str], Passes], compiled: bool
+    ) -> list[dict[str, str]]:
+        by_key = {task.key: task for task in tasks}
+        errors = []
+        self.observer.begin("explaining", sum((task.passes(plan) for task in tasks), Passes()), len(tasks))
+        calls = ((key, self._unit(shipped, task, compiled)) for key, task in by_key.items())
+        for key, answer in self._everywhere(calls, lambda key: label(by_key[key].method)):
+            task = by_key[key]
+            if isinstance(answer, SnellenError):
+                raise answer
+            if isinstance(answer, Exception):
+                problem = f"{type(answer).__name__}: {answer}".strip()
+                errors.append({"method": label(task.method), "sample": task.shard.ids[0], "problem": problem})
+            else:
+                self._keep(task, answer)
+            self.observer.finished(task.passes(plan) if self._elsewhere() else Passes())
+        self.observer.end()
+        return errors
+
+    def _unit(self, shipped: Shipped, task: Task, compiled: bool) -> Unit:
+        return Unit(
+            classifier=shipped,
+            method=task.method,
+            metrics=task.metrics,
+            samples=self.samples.take(list(task.shard.places)),
+            digests=task.shard.digests,
+            targets=task.shard.targets,
+            seed=self.seed,
+            compiled=compiled,
+            threads=self._threads(),
+            maps=self.store.maps(task.maps) if task.maps else None,
+        )
+
+    def _keep(self, task: Task, result: Result) -> None:
+        """Writes what a unit found; its record comes last."""
+        rows = []
+        for scores in result.scores:
+            curves = scores.curve.tolist() if scores.curve is not None else [None] * len(scores.ids)
+            for one, value, curve in zip(scores.ids, scores.values.tolist(), curves, strict=True):
+                rows.append(
+                    {"sample": one, "method": scores.method, "metric": scores.metric, "value": value, "curve": curve}
+                )
+        record = {
+            "map_key": task.map_key,
+            "method": label(task.method),
+            "samples": list(task.shard.ids),
+            "maps": task.maps or self.store.put_maps(result.maps),
+            "scores": self.store.put_scores(rows),
+            "metrics": {label(one): metric_key(one) for one in task.metrics},
+            "metric_costs": result.metric_costs,
+        }
+        if task.maps is None:
+            record["cost"] = result.cost
+        self.store.finish(task.key, record)
+
+    def _close(self, record: dict[str, Any], old: dict[str, Any] | None, seconds: float) -> None:
+        """Adds up, writes the merged table when all is there, and reports what failed."""
+        known = self.store.units()
+        used = [known[one["unit"]] for one in record["units"] if one["unit"] in known]
+        costs = [cost for unit in used for cost in [unit.get("cost"), *unit["metric_costs"].values()] if cost]
+        names = ("forward", "backward", "shared_forward", "shared_backward", "model_seconds", "seconds")
+        record["totals"] = {name: sum(cost[name] for cost in costs) for name in names}
+        before = (old or {}).get("totals", {}).get("wall_seconds", 0.0)
+        record["totals"]["wall_seconds"] = before + seconds
+        if not record["errors"]:
+            self.store.merge([(known[one["unit"]]["scores"], one["metrics"]) for one in record["units"]])
+            record["finished"] = _now()
+        self.store.put_record(record)
+        if record["errors"]:
+            first = record["errors"][0]
+            raise SnellenError(
+                f"{len(record['errors'])} of {len(record['units'])} units failed, the first being {first['method']} from "
+                f"'{first['sample']}' on ({first['problem']}); everything else is kept in '{self.store.folder}', "
+                "and running the same command tries the failed ones again"
+            )
+
+    # Where ------------------------------------------------------------------------------------------------------------
+
+    def _everywhere(
+        self, calls: Iterator[tuple[str, Call[R]]], name: Callable[[str], str]
+    ) -> Iterator[tuple[str, R | Exception]]:
+        return run_all(
+            calls,
+            workers=self.options.workers,
+            executor=self.executor,
+            on_pass=self.observer.passed,
+            on_start=lambda key: self.observer.running(name(key)),
+        )
+
+    def _elsewhere(self) -> bool:
+        return self.executor is not None or self.options.workers > 1
+
+    def _threads(self) -> int | None:
+        return self.options.threads or (1 if self._elsewhere() else None)
+
+
+def _refuse_another(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
+    """A folder belongs to one classifier, one set of samples and one way to compute; methods and metrics may grow."""
+    pairs = {
+        "another classifier": (old["classifier"]["fingerprint"], new["classifier"]["fingerprint"]),
+        "other samples": (old["samples"]["digest"], new["samples"]["digest"]),
+        "another target": (old["spec"]["target"], new["spec"]["target"]),
+        "another seed": (old["spec"]["seed"], new["spec"]["seed"]),
+        "another shard size": (old["spec"]["shard"], new["spec"]["shard"]),
+        "another precision": (old["spec"]["precision"], new["spec"]["precision"]),
+    }
+    for what, (before, now) in pairs.items():
+        if before != now:
+            raise SnellenError(f"'{folder}' was made with {what} ({before}, now {now}); choose another --out")
+
+
+def _counts(passes: Passes) -> dict[str, int]:
+    return {"forward": passes.forward, "backward": passes.backward}
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

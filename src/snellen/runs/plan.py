@@ -1,0 +1,175 @@
+"""Everything that can be known and refused before computing: needs, targets, passes, time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.registry import METHODS, METRICS, label, spec, traits
+from snellen.runs.unit import Seen
+from snellen.types import Method, Metric, Passes
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A method that can find its layer, or refuse a classifier, before anything is computed."""
+
+    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that one image takes forward, and backward on top of that."""
+
+    forward: float
+    backward: float
+
+    def seconds(self, passes: Passes) -> float:
+        """How long these passes should take."""
+        return passes.forward * self.forward + passes.backward * self.backward
+
+
+def parse_methods(names: Sequence[Any]) -> list[Method]:
+    """Methods from names, texts with settings, mappings, or as they are; no two alike."""
+    return _distinct("method", [METHODS.parse(one) for one in names])
+
+
+def parse_metrics(names: Sequence[Any]) -> list[Metric]:
+    """Metrics from names, texts with settings, mappings, or as they are; no two alike."""
+    return _distinct("metric", [METRICS.parse(one) for one in names])
+
+
+def _distinct(kind: str, plugins: list[Any]) -> list[Any]:
+    if not plugins:
+        raise SnellenError(f"no {kind} was named; `snellen list {kind}s` shows them all")
+    labels = [label(one) for one in plugins]
+    for one in labels:
+        if labels.count(one) > 1:
+            raise SnellenError(f"the {kind} '{one}' is named twice")
+    return plugins
+
+
+def check_needs(
+    classifier: Classifier, methods: Sequence[Method], inputs: Float[Tensor, "batch channels height width"]
+) -> None:
+    """Refuses methods that this classifier cannot serve, all of them by name."""
+    refused = []
+    for method in methods:
+        missing = (traits(method).needs & {"gradients", "layer", "relu"}) - classifier.offers
+        if missing:
+            refused.append(f"{label(method)} needs {' and '.join(sorted(missing))}")
+    if refused:
+        able = [name for name in METHODS if not METHODS[name].traits.needs and not METHODS[name].traits.control]  # type: ignore[attr-defined]
+        kind = "has" if classifier.offers else "is a black-box function and has"
+        raise SnellenError(
+            f"{'; '.join(refused)}; but '{classifier.name}' {kind} no such thing. Without it work: {', '.join(able)}"
+        )
+    for method in methods:
+        if isinstance(method, Prepared):
+            method.prepare(classifier, inputs)
+
+
+def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[str]) -> None:
+    """Refuses metrics that need to know where the truth lies when some sample has none."""
+    for metric in metrics:
+        if "truth" in traits(metric).needs:
+            without = [one for one, truth in zip(ids, truths, strict=True) if truth == "none"]
+            if without:
+                raise SnellenError(
+                    f"{label(metric)} needs Sample.truth, but '{without[0]}' has none"
+                    f"{f' (nor have {len(without) - 1} others)' if len(without) > 1 else ''}. "
+                    "Drop the metric or give --masks or --boxes."
+                )
+        if "siblings" in traits(metric).needs:
+            raise SnellenError(f"{label(metric)} needs siblings of the classifier, and none were given. Drop the metric.")
+
+
+def resolve_targets(target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], seen: Seen) -> tuple[int, ...]:
+    """The class that each sample's map is to explain."""
+    if target == "predicted":
+        return seen.predictions
+    if target == "least-likely":
+        return seen.least
+    if target == "label":
+        for one, known in zip(ids, seen.labels, strict=True):
+            if known is None:
+                raise SnellenError(f"target 'label' needs a label, but '{one}' has none. Give --labels or use 'predicted'.")
+        return tuple(int(known) for known in seen.labels if known is not None)
+    if isinstance(target, str) and classifier.classes and target in classifier.classes:
+        target = classifier.classes.index(target)
+    if isinstance(target, str) and target.isdigit():
+        target = int(target)
+    if isinstance(target, int) and 0 <= target < classes:
+        return (target,) * len(ids)
+    raise SnellenError(
+        f"target '{target}' is not known: say predicted, label, least-likely, a class name, or a number from 0 to {classes - 1}"
+    )
+
+
+def planned(
+    methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]
+) -> dict[tuple[str, str], Passes]:
+    """Passes per image for (method, "maps") and (method, metric), before anything is saved by sharing."""
+    plan = {}
+    for method in methods:
+        explain = method.passes(size)
+        plan[label(method), "maps"] = explain
+        for metric in metrics:
+            plan[label(method), label(metric)] = metric.passes(size, explain)
+    return plan
+
+
+def measure_pace(classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], gradients: bool) -> Pace:
+    """Times full batches: one to warm up, one to measure."""
+    rows = classifier.rows_for(inputs)
+    batch = inputs.repeat(-(-rows // len(inputs)), 1, 1, 1)[:rows]
+    targets = torch.zeros(rows, dtype=torch.long)
+
+    def timed(run: Any) -> float:
+        run()
+        started = time.perf_counter()
+        run()
+        return (time.perf_counter() - started) / rows
+
+    forward = timed(lambda: classifier.logits(batch))
+    if not gradients or "gradients" not in classifier.offers:
+        return Pace(forward, 0.0)
+    return Pace(forward, max(0.0, timed(lambda: classifier.gradient(batch, targets)) - forward))
+
+
+def describe_method(method: Method) -> dict[str, Any]:
+    """A method as run.json and the report know it."""
+    facts = traits(method)
+    return {
+        "label": label(method),
+        **spec(method),
+        "control": facts.control,
+        "signed": facts.signed,
+        "summary": facts.summary,
+        "cite": facts.cite,
+        "version": facts.version,
+    }
+
+
+def describe_metric(metric: Metric) -> dict[str, Any]:
+    """A metric as run.json and the report know it."""
+    facts = traits(metric)
+    return {
+        "label": label(metric),
+        **spec(metric),
+        "attribute": facts.attribute,
+        "higher_is_better": facts.higher_is_better,
+        "bounds": [None if abs(one) == float("inf") else one for one in facts.bounds],
+        "undefined": facts.undefined,
+        "summary": facts.summary,
+        "cite": facts.cite,
+        "version": facts.version,
+    }

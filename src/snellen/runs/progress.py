@@ -1,0 +1,158 @@
+"""What a person sees while a run computes: what is running, how fast, and how long it will still take."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from snellen.types import Passes
+
+
+class Observer(Protocol):
+    """Told about everything that happens; decides alone what to show."""
+
+    def note(self, text: str) -> None:
+        """A sentence that a person should read."""
+        ...
+
+    def begin(self, stage: str, passes: Passes, units: int) -> None:
+        """A stage starts that needs this many passes in this many units."""
+        ...
+
+    def running(self, what: str) -> None:
+        """This is being worked on now."""
+        ...
+
+    def passed(self, passes: Passes) -> None:
+        """The model did this much."""
+        ...
+
+    def finished(self, passes: Passes) -> None:
+        """A unit is done; `passes` were not reported one by one (another process did them)."""
+        ...
+
+    def end(self) -> None:
+        """The stage is over."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def note(self, text: str) -> None:
+        """Ignored."""
+
+    def begin(self, stage: str, passes: Passes, units: int) -> None:
+        """Ignored."""
+
+    def running(self, what: str) -> None:
+        """Ignored."""
+
+    def passed(self, passes: Passes) -> None:
+        """Ignored."""
+
+    def finished(self, passes: Passes) -> None:
+        """Ignored."""
+
+    def end(self) -> None:
+        """Ignored."""
+
+
+BACKWARD_WEIGHT = 2.0
+"""A backward pass takes about as long as two forward passes; only the progress bar relies on it."""
+
+
+class Live:
+    """A progress bar in a terminal; a plain line every ten seconds where the output is a file or a log."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self._bar: Progress | None = None
+        self._reset("", 0.0, 0)
+
+    def _reset(self, stage: str, total: float, units: int) -> None:
+        self._stage, self._total, self._units = stage, total, units
+        self._done, self._images, self._unit, self._what = 0.0, 0, 0, stage
+        self._started = self._said = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """Prints the sentence."""
+        self.console.print(text, highlight=False)
+
+    def begin(self, stage: str, passes: Passes, units: int) -> None:
+        """Opens the bar."""
+        self._reset(stage, _weight(passes), units)
+        if self.console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TextColumn("{task.fields[speed]}"),
+                console=self.console,
+                transient=True,
+            )
+            self._task = self._bar.add_task(stage, total=self._total or 1, speed="")
+            self._bar.start()
+
+    def running(self, what: str) -> None:
+        """Names what is being worked on."""
+        self._what = what
+        self._show()
+
+    def passed(self, passes: Passes) -> None:
+        """Moves the bar."""
+        self._done += _weight(passes)
+        self._images += passes.forward
+        self._show()
+
+    def finished(self, passes: Passes) -> None:
+        """Counts a unit."""
+        self._unit += 1
+        self.passed(passes)
+
+    def end(self) -> None:
+        """Closes the bar."""
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        spent = max(now - self._started, 1e-6)
+        share = min(1.0, self._done / self._total) if self._total else 0.0
+        left = f", {duration(spent / share - spent)} left" if share > 0.02 else ""
+        speed = f"{self._images / spent:,.0f} images/s{left}"
+        if self._bar:
+            unit = f"{min(self._unit + 1, self._units)}/{self._units}"
+            self._bar.update(
+                self._task, completed=self._done, description=f"{self._what}  [dim]{unit}[/dim]", speed=speed
+            )
+        elif now - self._said > 10:
+            self._said = now
+            self.console.print(f"{self._stage}: {share:.0%}, {self._what}, {speed}", highlight=False)
+
+
+def default_observer() -> Observer:
+    """A bar where somebody looks at a terminal, silence elsewhere."""
+    return Live() if sys.stderr.isatty() else Silent()
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person would say them.
+
+    >>> duration(130)
+    '2 min 10 s'
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+
+
+def _weight(passes: Passes) -> float:
+    return passes.forward + BACKWARD_WEIGHT * passes.backward

@@ -1,0 +1,149 @@
+"""Run: a finished or unfinished run folder, to read."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from snellen.errors import SnellenError
+from snellen.runs.store import Store
+
+
+class Run:
+    """What a run found: tables, maps, curves, costs, and the record of how it was made."""
+
+    def __init__(self, folder: str | Path, *, keep: tempfile.TemporaryDirectory[str] | None = None) -> None:
+        self.folder = Path(folder)
+        self._store = Store(self.folder)
+        self._keep = keep
+        record = self._store.record()
+        if record is None:
+            raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
+        self.record: dict[str, Any] = record
+        self._units = self._store.units()
+
+    @property
+    def methods(self) -> list[str]:
+        """Labels of the methods, in the order they were asked for."""
+        return [one["label"] for one in self.record["spec"]["methods"]]
+
+    @property
+    def metrics(self) -> list[str]:
+        """Labels of the metrics, in the order they were asked for."""
+        return [one["label"] for one in self.record["spec"]["metrics"]]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every unit of the record's plan has finished."""
+        return self.record["finished"] is not None
+
+    def scores(self) -> pd.DataFrame:
+        """One row per sample, method and metric; NaN where the metric is undefined."""
+        frame = self._store.scores(self._score_files(), ["sample", "method", "metric", "value"]).to_pandas()
+        order = {"sample": self._ids(), "method": self.methods, "metric": self.metrics}
+        for column, known in order.items():
+            frame[column] = pd.Categorical(frame[column], categories=known, ordered=True)
+        wanted = frame.dropna(subset=list(order)).sort_values(["method", "metric", "sample"], kind="stable")
+        return wanted.astype(dict.fromkeys(order, object)).reset_index(drop=True)
+
+    def table(self) -> pd.DataFrame:
+        """The mean of each metric for each method: methods down, metrics across."""
+        means = self.scores().pivot_table(index="method", columns="metric", values="value", aggfunc="mean", dropna=False)
+        return means.reindex(index=self.methods, columns=self.metrics)
+
+    def samples(self) -> pd.DataFrame:
+        """One row per sample: its label, what the classifier said, and the class that was explained."""
+        frame = pd.DataFrame(self.record["samples"]["rows"])
+        names = self.record["classifier"].get("names")
+        for column in ("label", "prediction", "target"):
+            frame[column] = frame[column].astype("Int64")
+            frame[f"{column}_name"] = [
+                names[one] if names and not pd.isna(one) else None for one in frame[column]
+            ]
+        return frame
+
+    def curves(self, metric: str) -> dict[str, np.ndarray]:
+        """For a metric that summarises a curve: method to (samples, points), in sample order."""
+        frame = self._store.scores(self._score_files(), ["sample", "method", "metric", "curve"]).to_pandas()
+        frame = frame[(frame["metric"] == metric) & frame["curve"].notna()]
+        place = {one: index for index, one in enumerate(self._ids())}
+        found = {}
+        for method in self.methods:
+            rows = frame[frame["method"] == method]
+            if len(rows):
+                ordered = rows.iloc[np.argsort([place[one] for one in rows["sample"]], kind="stable")]
+                found[method] = np.stack(list(ordered["curve"]))
+        return found
+
+    def maps(self, method: str, samples: Sequence[str]) -> np.ndarray:
+        """The maps of one method for these samples, as (samples, height, width)."""
+        found: dict[str, np.ndarray] = {}
+        for unit in self._wanted():
+            if unit["method"] == method and set(unit["samples"]) & set(samples):
+                maps = self._store.maps(unit["maps"])
+                found |= {one: maps[place] for place, one in enumerate(unit["samples"]) if one in samples}
+        missing = [one for one in samples if one not in found]
+        if missing:
+            raise SnellenError(f"'{self.folder}' has no map of '{method}' for '{missing[0]}'")
+        return np.stack([found[one] for one in samples])
+
+    def picture(self, sample: str) -> np.ndarray | None:
+        """The photograph as the classifier saw it, for the first dozen samples."""
+        name = self.record["samples"]["pictures"].get(sample)
+        if name is None:
+            return None
+        with Image.open(self.folder / "pictures" / name) as picture:
+            return np.asarray(picture.convert("RGB"))
+
+    def costs(self) -> pd.DataFrame:
+        """Per method: images, passes (shared ones included), seconds of its maps, and the same for its metrics."""
+        rows: dict[str, dict[str, Any]] = {}
+        for unit in self._wanted():
+            row = rows.setdefault(unit["method"], dict.fromkeys(_COST_COLUMNS, 0))
+            if "cost" in unit:
+                row["images"] += len(unit["samples"])
+                _add(row, "", unit["cost"])
+            for cost in unit["metric_costs"].values():
+                _add(row, "metric_", cost)
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=_COST_COLUMNS)
+        return frame.reindex([one for one in self.methods if one in rows]).rename_axis("method").reset_index()
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Writes one HTML page that opens offline; beside the run's record unless told otherwise."""
+        from snellen.report import write_report
+
+        return write_report(self, Path(path) if path else self.folder / "report.html")
+
+    def _ids(self) -> list[str]:
+        return [one["sample"] for one in self.record["samples"]["rows"]]
+
+    def _wanted(self) -> list[dict[str, Any]]:
+        """The records of the units that the current spec asks for, in its order; older work in the folder is left out."""
+        return [self._units[one["unit"]] for one in self.record["units"] if one["unit"] in self._units]
+
+    def _score_files(self) -> list[tuple[str, list[str]]]:
+        """Score files with the metrics that count in each."""
+        known = self._units
+        return [(known[one["unit"]]["scores"], one["metrics"]) for one in self.record["units"] if one["unit"] in known]
+
+
+_COST_COLUMNS = [
+    "images", "forward", "backward", "shared_forward", "shared_backward", "seconds", "model_seconds",
+    "metric_forward", "metric_backward", "metric_shared_forward", "metric_shared_backward", "metric_seconds",
+    "metric_model_seconds",
+]  # fmt: skip
+
+
+def _add(row: dict[str, Any], prefix: str, cost: dict[str, Any]) -> None:
+    row[f"{prefix}forward"] += cost["forward"] + cost["shared_forward"]
+    row[f"{prefix}backward"] += cost["backward"] + cost["shared_backward"]
+    row[f"{prefix}shared_forward"] += cost["shared_forward"]
+    row[f"{prefix}shared_backward"] += cost["shared_backward"]
+    row[f"{prefix}seconds"] += cost["seconds"] + cost["shared_seconds"]
+    row[f"{prefix}model_seconds"] += cost["model_seconds"] + cost["shared_seconds"]

@@ -1,0 +1,180 @@
+"""One run as a person writes it: in a YAML or TOML file, on the command line, or both, where the command line wins."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError, nearest
+from snellen.runs.evaluate import Options, evaluate
+from snellen.runs.executors import dask_executor
+from snellen.runs.plan import parse_methods, parse_metrics
+from snellen.runs.progress import Observer
+from snellen.runs.run import Run
+from snellen.samples import Samples, from_folder
+from snellen.speed import Precision
+from snellen.zoo import EMBEDDED, load_classifier, photographs
+
+PHOTOGRAPHS = "zoo:photographs"
+"""The pictures that come with the demo extra."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run. Every field can stand in a settings file under its own name and on the command line as an option."""
+
+    model: str = EMBEDDED
+    images: str = PHOTOGRAPHS
+    methods: tuple[Any, ...] = ()
+    metrics: tuple[Any, ...] = ()
+    out: str = "runs/latest"
+    target: str | int = "predicted"
+    seed: int = 0
+    labels: str | None = None
+    masks: str | None = None
+    boxes: str | None = None
+    unreadable: Literal["refuse", "skip"] = "refuse"
+    weights: str | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    size: int | None = None
+    crop: float | None = None
+    classes: str | None = None
+    outputs: Literal["logits", "probabilities"] = "logits"
+    precision: Precision = "float32"
+    device: str = "cpu"
+    batch: int | None = None
+    shard: int = 16
+    workers: int = 0
+    threads: int | None = None
+    compile: bool | None = None
+    dask: str | None = None
+
+    @staticmethod
+    def read(path: str | Path) -> dict[str, Any]:
+        """The settings in a .yaml, .yml, .toml or .json file, as they stand there."""
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise SnellenError(f"cannot read the settings '{path}' ({problem}); give a YAML or TOML file") from None
+        try:
+            found = tomllib.loads(text) if file.suffix == ".toml" else yaml.safe_load(text)
+        except (tomllib.TOMLDecodeError, yaml.YAMLError) as problem:
+            raise SnellenError(f"'{path}' is not valid {file.suffix[1:].upper() or 'YAML'}: {' '.join(str(problem).split())}") from None
+        if not isinstance(found, Mapping):
+            raise SnellenError(f"'{path}' must hold settings by name, such as `model: {EMBEDDED}`")
+        return dict(found)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Settings:
+        """Settings from plain values; unknown names and wrong types are refused by name."""
+        hints = typing.get_type_hints(cls)
+        kept = {}
+        for key, value in values.items():
+            if key not in hints:
+                raise SnellenError(f"unknown setting '{key}'{nearest(key, hints)}")
+            if isinstance(value, list):
+                value = tuple(value)
+            if key in ("mean", "std") and isinstance(value, int | float):
+                value = (float(value),)
+            if not _fits(value, hints[key]):
+                raise SnellenError(f"setting '{key}' cannot be {value!r}")
+            kept[key] = value
+        return cls(**kept)
+
+    def as_values(self) -> dict[str, Any]:
+        """The settings that differ from the defaults, as JSON."""
+        changed = {
+            one.name: getattr(self, one.name)
+            for one in dataclasses.fields(self)
+            if getattr(self, one.name) != one.default
+        }
+        return dict(json.loads(json.dumps(changed)))
+
+    def classifier(self) -> Classifier:
+        """The model that these settings name."""
+        return load_classifier(
+            self.model,
+            weights=self.weights,
+            mean=self.mean,
+            std=self.std,
+            size=self.size,
+            crop=self.crop,
+            classes=_class_names(self.classes) if self.classes else None,
+            outputs=self.outputs,
+            device=self.device,
+            rows=self.batch,
+            precision=self.precision,
+        )
+
+    def samples(self, classifier: Classifier) -> Samples:
+        """The images that these settings name, shaped for the classifier."""
+        if self.images == PHOTOGRAPHS:
+            return photographs(classifier.geometry, classifier.channels)
+        return from_folder(
+            self.images,
+            geometry=classifier.geometry,
+            channels=classifier.channels,
+            labels=self.labels,
+            masks=self.masks,
+            boxes=self.boxes,
+            classes=classifier.classes,
+            unreadable=self.unreadable,
+        )
+
+    def run(self, observer: Observer) -> Run:
+        """Does all of it. Names are checked first, because loading a model takes longer than reading a name."""
+        methods, metrics = parse_methods(self.methods), parse_metrics(self.metrics)
+        with ExitStack() as stack:
+            executor: Executor | None = stack.enter_context(dask_executor(self.dask)) if self.dask else None
+            classifier = self.classifier()
+            samples = self.samples(classifier)
+            for name, reason in samples.skipped:
+                observer.note(f"skipped '{name}': {reason}")
+            options = Options(self.shard, self.workers, self.threads, self.compile, self.as_values())
+            return evaluate(
+                classifier,
+                samples,
+                methods=methods,
+                metrics=metrics,
+                target=self.target,
+                seed=self.seed,
+                out=self.out,
+                options=options,
+                executor=executor,
+                observer=observer,
+            )
+
+
+def _class_names(path: str) -> list[str]:
+    try:
+        return [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SnellenError(f"cannot read the class names '{path}' ({problem}); give a text file with one name per line") from None
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return any(_fits(value, one) for one in typing.get_args(hint))
+    if typing.get_origin(hint) is Literal:
+        return value in typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_fits(one, typing.get_args(hint)[0]) for one in value)
+    if hint is Any:
+        return True
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return True
+    return isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool)

@@ -1,0 +1,175 @@
+"""The run folder: immutable files named by their content, written to a temporary name and renamed, one record per unit."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import filelock
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors.numpy import load_file, save
+
+from snellen.errors import SnellenError
+
+SCHEMA = 1
+
+SCORE_COLUMNS = pa.schema(
+    [
+        ("sample", pa.string()),
+        ("method", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("curve", pa.list_(pa.float32())),
+    ]
+)
+
+
+def key_of(facts: Any) -> str:
+    """Twenty hexadecimal digits that stand for these facts."""
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+class Store:
+    """Reads and writes one run folder. A unit is finished exactly when its record stands under `units/`.
+
+    The record is written last, so whatever it names is complete: a crash can lose work in progress, never leave half of it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Makes the folder, proves that it can be written, and keeps other writers out until the body ends."""
+        try:
+            for name in ("maps", "scores", "units", "pictures"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise SnellenError(f"cannot write to '{self.folder}' ({problem.strerror}); choose another --out") from None
+        lock = filelock.FileLock(self.folder / ".lock", blocking=False)
+        try:
+            lock.acquire()
+        except filelock.Timeout:
+            raise SnellenError(
+                f"'{self.folder}' is being written by another run; wait until it ends or choose another --out"
+            ) from None
+        except OSError as problem:
+            raise SnellenError(f"cannot write to '{self.folder}' ({problem.strerror}); choose another --out") from None
+        try:
+            self._sweep()
+            yield
+        finally:
+            lock.release()
+
+    # Writing --------------------------------------------------------------------------------------------------------
+
+    def put_maps(self, maps: np.ndarray) -> str:
+        """Keeps the maps of one unit; returns the file's name."""
+        return self._put("maps", save({"maps": np.ascontiguousarray(maps, dtype=np.float32)}), ".safetensors")
+
+    def put_scores(self, rows: list[dict[str, Any]]) -> str:
+        """Keeps the scores of one unit; returns the file's name."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCORE_COLUMNS), sink)
+        return self._put("scores", sink.getvalue().to_pybytes(), ".parquet")
+
+    def put_picture(self, png: bytes) -> str:
+        """Keeps a photograph as the classifier saw it; returns the file's name."""
+        return self._put("pictures", png, ".png")
+
+    def finish(self, key: str, record: dict[str, Any]) -> None:
+        """Declares a unit finished."""
+        self._write(self.folder / "units" / f"{key}.json", json.dumps(record, indent=1, allow_nan=False).encode())
+
+    def put_record(self, record: dict[str, Any]) -> None:
+        """Writes run.json."""
+        self._write(self.folder / "run.json", json.dumps(record, indent=1, allow_nan=False).encode())
+
+    def merge(self, files: list[tuple[str, list[str]]]) -> None:
+        """Writes all scores as one table, in the order given, one unit in memory at a time."""
+        with self._replacing(self.folder / "scores.parquet") as path, pq.ParquetWriter(path, SCORE_COLUMNS) as writer:
+            for one in files:
+                writer.write_table(self.scores([one], SCORE_COLUMNS.names))
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def record(self) -> dict[str, Any] | None:
+        """run.json, or None where there is none yet."""
+        path = self.folder / "run.json"
+        if not path.exists():
+            return None
+        try:
+            record: dict[str, Any] = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            raise SnellenError(f"'{path}' cannot be read; it is not a record of a run") from None
+        if record.get("schema", 0) > SCHEMA:
+            raise SnellenError(
+                f"'{self.folder}' was written by a newer Snellen (schema {record['schema']}, this one reads {SCHEMA}); upgrade"
+            )
+        return record
+
+    def units(self) -> dict[str, dict[str, Any]]:
+        """Every finished unit's record by key."""
+        return {path.stem: json.loads(path.read_bytes()) for path in sorted((self.folder / "units").glob("*.json"))}
+
+    def maps(self, name: str) -> np.ndarray:
+        """The maps of one unit."""
+        array: np.ndarray = load_file(self.folder / "maps" / name)["maps"]
+        return array
+
+    def scores(self, files: list[tuple[str, list[str]]], columns: list[str]) -> pa.Table:
+        """The scores in these files, in this order, each for the metrics named with it."""
+        parts = [
+            pq.read_table(self.folder / "scores" / name, columns=columns, filters=[("metric", "in", metrics)])
+            for name, metrics in files
+            if metrics
+        ]
+        return pa.concat_tables(parts) if parts else SCORE_COLUMNS.empty_table().select(columns)
+
+    # Below this line bytes reach the disk ----------------------------------------------------------------------------
+
+    def _put(self, room: str, content: bytes, ending: str) -> str:
+        name = hashlib.sha256(content).hexdigest()[:32] + ending
+        path = self.folder / room / name
+        if not path.exists():
+            self._write(path, content)
+        return name
+
+    def _write(self, path: Path, content: bytes) -> None:
+        with self._replacing(path) as temporary, open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextmanager
+    def _replacing(self, path: Path) -> Iterator[Path]:
+        """A temporary name beside `path` that takes its place when the body ends well."""
+        handle, name = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        except OSError as problem:
+            if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise SnellenError(
+                    f"the disk of '{self.folder}' is full; free some space and run the same command: finished work is kept"
+                ) from None
+            raise
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _sweep(self) -> None:
+        """Removes what a killed writer left behind; nothing refers to it."""
+        for leftover in self.folder.rglob(".writing-*"):
+            leftover.unlink(missing_ok=True)

@@ -1,0 +1,121 @@
+"""What a run consists of: shards of samples, and the units that are still missing from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.registry import label, spec, traits
+from snellen.runs.store import Store, key_of
+from snellen.samples import Samples
+from snellen.types import Method, Metric, Passes
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some neighbouring samples by place; the pictures themselves are loaded where they are needed."""
+
+    places: range
+    ids: tuple[str, ...]
+    digests: tuple[str, ...]
+    targets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Task:
+    """A unit that is not in the store yet; `maps` names its maps when only metrics are missing."""
+
+    key: str
+    map_key: str
+    method: Method
+    metrics: tuple[Metric, ...]
+    shard: Shard
+    maps: str | None
+
+    def passes(self, plan: dict[tuple[str, str], Passes]) -> Passes:
+        """What it costs, from a plan per image."""
+        images = len(self.shard.ids)
+        total = Passes() if self.maps else plan[label(self.method), "maps"]
+        for metric in self.metrics:
+            total += plan[label(self.method), label(metric)]
+        return total * images
+
+
+def cut(samples: Samples, size: int) -> list[Shard]:
+    """The samples in shards of this size, each with the digests of its content."""
+    if len(samples) == 0:
+        raise SnellenError("there are no samples to explain; give a folder with images")
+    if size < 1:
+        raise SnellenError(f"shard must be at least 1, not {size}")
+    ids = list(samples.ids)
+    seen: set[str] = set()
+    for one in ids:
+        if one in seen:
+            raise SnellenError(f"two samples are called '{one}'; every sample needs an id of its own")
+        seen.add(one)
+    shards = []
+    for start in range(0, len(ids), size):
+        places = range(start, min(start + size, len(ids)))
+        shards.append(Shard(places, tuple(ids[place] for place in places), tuple(samples.digest(place) for place in places)))
+    return shards
+
+
+def missing(
+    store: Store,
+    shards: Sequence[Shard],
+    methods: Sequence[Method],
+    metrics: Sequence[Metric],
+    facts: dict[str, Any],
+) -> tuple[list[Task], list[dict[str, Any]]]:
+    """The tasks still to run, shard by shard so that methods share passes; and all units of the spec, method by method.
+
+    A unit in the store counts for the metrics that it computed under the same definition; the rest becomes a task.
+    """
+    have: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for key, unit in store.units().items():
+        have.setdefault(unit["map_key"], []).append((key, unit))
+    wanted = {label(one): metric_key(one) for one in metrics}
+    tasks: list[Task] = []
+    units: list[tuple[int, int, dict[str, Any]]] = []
+    for shard in shards:
+        for order, method in enumerate(methods):
+            map_key = key_of(
+                {
+                    **facts,
+                    "method": [spec(method), traits(method).version],
+                    "samples": [list(pair) for pair in zip(shard.ids, shard.digests, strict=True)],
+                    "targets": shard.targets,
+                }
+            )
+            left, maps = dict(wanted), None
+            for key, unit in have.get(map_key, []):
+                maps = unit["maps"]
+                covered = [name for name, one in left.items() if unit["metrics"].get(name) == one]
+                left = {name: one for name, one in left.items() if name not in covered}
+                if covered:
+                    units.append((order, shard.places.start, {"unit": key, "metrics": covered}))
+            if left:
+                key = key_of([map_key, sorted(left.values())])
+                tasks.append(Task(key, map_key, method, tuple(one for one in metrics if label(one) in left), shard, maps))
+                units.append((order, shard.places.start, {"unit": key, "metrics": list(left)}))
+    units.sort(key=lambda one: one[:2])
+    return tasks, [one for _, _, one in units]
+
+
+def metric_key(metric: Metric) -> str:
+    """Stands for a metric, its settings and its version."""
+    return key_of([spec(metric), traits(metric).version])
+
+
+def identity(classifier: Classifier, seed: int, compiled: bool) -> dict[str, Any]:
+    """What all units of a run have in common and what would change their numbers."""
+    return {
+        "classifier": classifier.fingerprint,
+        "precision": classifier.precision,
+        "rows": [classifier.rows, classifier.gradient_rows],
+        "compiled": compiled,
+        "seed": seed,
+    }

@@ -1,0 +1,214 @@
+"""The unit of work: one method on one shard of samples, as a pure call that any executor can run anywhere."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from PIL import Image
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.explainer import case_of
+from snellen.registry import label
+from snellen.samples import Samples
+from snellen.types import Method, Metric, Passes, Rng, Sample, Scores, Traced
+
+OnPass = Callable[[Passes], None]
+
+
+class Shipped:
+    """A classifier that travels as bytes and is unpacked once per process, however many units arrive."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.fingerprint = f"{classifier.fingerprint}-{classifier.rows}-{classifier.gradient_rows}-{classifier.precision}"
+        self._classifier: Classifier | None = classifier
+        self._payload: bytes | None = None
+
+    def open(self) -> Classifier:
+        """The classifier in this process."""
+        if self._classifier is None:
+            known = _CLASSIFIERS.get(self.fingerprint)
+            if known is None:
+                known = _CLASSIFIERS[self.fingerprint] = pickle.loads(self._payload or b"")
+            self._classifier = known
+        return self._classifier
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._payload is None:
+            try:
+                self._payload = pickle.dumps(self._classifier)
+            except Exception as problem:
+                raise SnellenError(
+                    f"'{self.open().name}' cannot be sent to workers ({problem}); "
+                    "define it in an importable module, or run without --workers"
+                ) from None
+        return {"fingerprint": self.fingerprint, "_classifier": None, "_payload": self._payload}
+
+
+_CLASSIFIERS: dict[str, Classifier] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """Some samples, loaded: what the network sees of them, and where the truth lies when all of them have one."""
+
+    samples: tuple[Sample, ...]
+    inputs: Float[Tensor, "batch channels height width"]
+    truth: Bool[Tensor, "batch height width"] | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one look at a shard tells: facts per sample, needed before any method can run."""
+
+    predictions: tuple[int, ...]
+    least: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    labels: tuple[int | None, ...]
+    truths: tuple[str, ...]
+    size: tuple[int, int]
+    pictures: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Loads a shard and asks the classifier once: labels, predictions, sizes, and a few pictures for the report."""
+
+    classifier: Shipped
+    samples: Samples
+    digests: tuple[str, ...]
+    pictures: int
+    threads: int | None
+
+    def __call__(self, on_pass: OnPass | None = None) -> Seen:
+        _use_threads(self.threads)
+        classifier = self.classifier.open()
+        shard = _load(classifier, self.samples, self.digests)
+        samples = shard.samples
+        with classifier.counting(on_pass):
+            probabilities = classifier.probabilities(shard.inputs)
+        if not bool(probabilities.isfinite().all()):
+            bad = int((~probabilities.isfinite().all(dim=1)).nonzero()[0])
+            raise SnellenError(f"'{classifier.name}' returns NaN for '{samples[bad].id}'; check its weights and normalisation")
+        best = probabilities.max(dim=1)
+        return Seen(
+            predictions=tuple(best.indices.tolist()),
+            least=tuple(probabilities.argmin(dim=1).tolist()),
+            probabilities=tuple(best.values.tolist()),
+            labels=tuple(one.label for one in samples),
+            truths=tuple("none" if one.truth is None else "some" if one.truth.any() else "empty" for one in samples),
+            size=(int(shard.inputs.shape[2]), int(shard.inputs.shape[3])),
+            pictures=tuple(_png(one.image) for one in samples[: self.pictures]),
+        )
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One method, some metrics, one shard. Calling it depends on nothing but these fields."""
+
+    classifier: Shipped
+    method: Method
+    metrics: tuple[Metric, ...]
+    samples: Samples
+    digests: tuple[str, ...]
+    targets: tuple[int, ...]
+    seed: int
+    compiled: bool
+    threads: int | None
+    maps: np.ndarray | None = None
+
+    def __call__(self, on_pass: OnPass | None = None) -> Result:
+        _use_threads(self.threads)
+        classifier = self.classifier.open()
+        shard = _load(classifier, self.samples, self.digests)
+        if self.compiled:
+            classifier.compile_for(shard.inputs)
+        targets = _targets(self.targets)
+        rng = Rng(self.seed, tuple(self.samples.ids))
+        started = time.perf_counter()
+        with classifier.counting(on_pass) as paid, torch.no_grad():
+            maps = None if self.maps is None else torch.from_numpy(self.maps)
+            case = case_of(self.method, classifier, shard.inputs, targets, rng=rng, truth=shard.truth, maps=maps)
+        cost: dict[str, Any] = {"seconds": time.perf_counter() - started, **paid.record()}
+        if not bool(case.maps.isfinite().all()):
+            raise ArithmeticError(f"{label(self.method)} gave a map with NaN or infinite values")
+        result = Result(case.maps.numpy(), cost)
+        for metric in self.metrics:
+            started = time.perf_counter()
+            with classifier.counting(on_pass) as paid, torch.no_grad():
+                curve = metric.curve(case, rng=rng) if isinstance(metric, Traced) else None
+                values = metric.score(curve) if isinstance(metric, Traced) else metric(case, rng=rng)
+            result.scores.append(Scores(label(self.method), label(metric), tuple(self.samples.ids), values, curve))
+            result.metric_costs[label(metric)] = {"seconds": time.perf_counter() - started, **paid.record()}
+        return result
+
+
+@dataclass
+class Result:
+    """What a unit found, and what it cost."""
+
+    maps: np.ndarray
+    cost: dict[str, Any]
+    scores: list[Scores] = field(default_factory=list)
+    metric_costs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+_SHARDS: dict[tuple[str, ...], Loaded] = {}
+
+
+def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) -> Loaded:
+    """The shard's tensors; the last one is kept, so that all methods of a shard see the very same tensors and share passes."""
+    key = (classifier.fingerprint, *digests)
+    if key in _SHARDS:
+        return _SHARDS[key]
+    loaded = tuple(samples)
+    shapes = {tuple(one.image.shape) for one in loaded}
+    if len(shapes) > 1:
+        first, other = loaded[0], next(one for one in loaded if one.image.shape != loaded[0].image.shape)
+        raise SnellenError(
+            f"'{other.id}' has shape {_times(other.image)} but '{first.id}' has {_times(first.image)}; "
+            "give --size, so that all images reach the classifier alike"
+        )
+    truths = [one.truth for one in loaded if one.truth is not None]
+    truth = torch.stack(truths) if len(truths) == len(loaded) else None
+    shard = Loaded(loaded, classifier.to_inputs(torch.stack([one.image for one in loaded])), truth)
+    _SHARDS.clear()
+    _TARGETS.clear()
+    _SHARDS[key] = shard
+    return shard
+
+
+_TARGETS: dict[tuple[int, ...], Int[Tensor, " batch"]] = {}
+
+
+def _targets(targets: tuple[int, ...]) -> Int[Tensor, " batch"]:
+    """The targets as one tensor that stays the same object for a shard, because sharing goes by identity."""
+    if targets not in _TARGETS:
+        _TARGETS[targets] = torch.tensor(targets)
+    return _TARGETS[targets]
+
+
+def _use_threads(threads: int | None) -> None:
+    if threads is not None and torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
+
+
+def _png(image: Float[Tensor, "channels height width"]) -> bytes:
+    pixels = (image.clamp(0, 1) * 255).round().to(torch.uint8)
+    colour = pixels.expand(3, -1, -1) if pixels.shape[0] == 1 else pixels[:3]
+    buffer = io.BytesIO()
+    Image.fromarray(colour.permute(1, 2, 0).numpy()).save(buffer, format="PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def _times(image: Tensor) -> str:
+    return "×".join(map(str, image.shape))
