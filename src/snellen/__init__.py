@@ -5,7 +5,11 @@ from snellen import methods as methods
 from snellen import metrics as metrics
 from snellen.classifier import Classifier as Classifier
 from snellen.errors import SnellenError as SnellenError
+from snellen.explainer import case_of as case_of
 from snellen.geometry import Geometry as Geometry
+from snellen.runs import Options as Options
+from snellen.runs import Run as Run
+from snellen.runs import evaluate as evaluate
 from snellen.types import Case as Case
 from snellen.types import Rng as Rng
 from snellen.types import Sample as Sample

@@ -61,10 +61,9 @@ def evaluate(
     """Explains every sample by every method, scores the maps by every metric, and keeps all of it in a run folder.
 
     Calling it again with the same folder continues: finished units are never repeated, new methods and metrics are added.
-    `executor` is anything that is a `concurrent.futures.Executor`.
+    Without `out` the folder lives as long as the Run. `executor` is anything that is a `concurrent.futures.Executor`.
     """
-    keep = tempfile.TemporaryDirectory(prefix="snellen-") if out is None else None
-    store = Store(Path(keep.name if keep else str(out)))
+    store = Store(Path(tempfile.mkdtemp(prefix="snellen-") if out is None else out))
     job = _Job(
         store=store,
         classifier=classifier if isinstance(classifier, Classifier) else Classifier(classifier),
@@ -82,7 +81,7 @@ def evaluate(
             job.run()
         finally:
             job.observer.end()
-    return Run(store.folder, keep=keep)
+    return Run(store.folder, temporary=out is None)
 
 
 @dataclass(frozen=True)

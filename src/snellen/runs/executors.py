@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from snellen.errors import SnellenError
 from snellen.types import Passes
@@ -19,6 +19,7 @@ TRIES = 3
 """How often a unit is given to a worker before its loss is reported as an error."""
 
 
+@runtime_checkable
 class Call(Protocol[R]):
     """A picklable piece of work."""
 

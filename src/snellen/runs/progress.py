@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from snellen.types import Passes
 
 
+@runtime_checkable
 class Observer(Protocol):
     """Told about everything that happens; decides alone what to show."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
+import shutil
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from snellen.runs.store import Store
 class Run:
     """What a run found: tables, maps, curves, costs, and the record of how it was made."""
 
-    def __init__(self, folder: str | Path, *, keep: tempfile.TemporaryDirectory[str] | None = None) -> None:
+    def __init__(self, folder: str | Path, *, temporary: bool = False) -> None:
         self.folder = Path(folder)
         self._store = Store(self.folder)
-        self._keep = keep
+        if temporary:
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         record = self._store.record()
         if record is None:
             raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")

@@ -171,13 +171,6 @@ def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) ->
     if key in _SHARDS:
         return _SHARDS[key]
     loaded = tuple(samples)
-    shapes = {tuple(one.image.shape) for one in loaded}
-    if len(shapes) > 1:
-        first, other = loaded[0], next(one for one in loaded if one.image.shape != loaded[0].image.shape)
-        raise SnellenError(
-            f"'{other.id}' has shape {_times(other.image)} but '{first.id}' has {_times(first.image)}; "
-            "give --size, so that all images reach the classifier alike"
-        )
     truths = [one.truth for one in loaded if one.truth is not None]
     truth = torch.stack(truths) if len(truths) == len(loaded) else None
     shard = Loaded(loaded, classifier.to_inputs(torch.stack([one.image for one in loaded])), truth)
@@ -208,7 +201,3 @@ def _png(image: Float[Tensor, "channels height width"]) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(colour.permute(1, 2, 0).numpy()).save(buffer, format="PNG", optimize=True)
     return buffer.getvalue()
-
-
-def _times(image: Tensor) -> str:
-    return "×".join(map(str, image.shape))

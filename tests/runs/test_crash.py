@@ -1,0 +1,85 @@
+"""kill -9 at any moment, run the same command again: nothing finished is repeated, and the tables are the same bits."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from subject import write_images
+
+HERE = Path(__file__).parent
+
+
+def command(images: Path, out: Path) -> list[str]:
+    return [
+        sys.executable, "-c", "from snellen.cli import main; main()", "run",
+        "--model", "subject:load", "--images", str(images), "--out", str(out), "--size", "32", "--shard", "4", "--threads", "1",
+        "--methods", "gradient,grad-cam,rise(masks=150),smoothgrad(samples=4),random,edge",
+        "--metrics", "deletion,insertion,average-drop,complexity,max-sensitivity(samples=2)",
+    ]  # fmt: skip
+
+
+def start(images: Path, out: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command(images, out), cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def finish(images: Path, out: Path) -> str:
+    done = subprocess.run(command(images, out), cwd=HERE, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def units(out: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in out.glob("units/*.json")}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> tuple[Path, Path]:
+    images = write_images(tmp_path_factory.mktemp("images"), count=16)
+    out = tmp_path_factory.mktemp("runs") / "undisturbed"
+    finish(images, out)
+    return images, out
+
+
+@pytest.mark.parametrize("kills", [(1,), (3, 9), (6, 14, 20)])
+def test_killed_runs_continue_to_the_same_bits(undisturbed, tmp_path, kills):
+    images, reference = undisturbed
+    out = tmp_path / "killed"
+    luck = random.Random(sum(kills))
+    for wanted in kills:
+        process = start(images, out)
+        deadline = time.monotonic() + 120
+        while len(units(out)) < wanted and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(luck.uniform(0, 0.05))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    before = units(out)
+    assert len(before) >= kills[-1]
+    said = finish(images, out)
+    after = units(out)
+    assert {name: after[name] for name in before} == before, "a finished unit was run again"
+    if len(before) < len(after):
+        assert f"{len(before)} of {len(after)} units are already finished" in said
+    assert (out / "scores.parquet").read_bytes() == (reference / "scores.parquet").read_bytes()
+    assert sorted(path.name for path in out.glob("maps/*")) == sorted(path.name for path in reference.glob("maps/*"))
+    assert not list(out.rglob(".writing-*"))
+
+
+def test_a_full_disk_is_one_sentence_and_keeps_what_is_finished(undisturbed, tmp_path):
+    """The file-size limit of the process stands in for a full disk: the kernel refuses the write in the same place."""
+    images, _ = undisturbed
+    out = tmp_path / "full"
+    limited = ["bash", "-c", "trap '' XFSZ; ulimit -f 16; exec \"$@\"", "bash", *command(images, out)]
+    done = subprocess.run(limited, cwd=HERE, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "finished work is kept" in done.stderr
+    finish(images, out)

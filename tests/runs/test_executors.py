@@ -1,0 +1,124 @@
+"""Other processes and other machines compute the same numbers, and a killed worker's units are run again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from subject import load, logits, write_images
+
+import snellen
+from snellen.errors import SnellenError
+from snellen.geometry import AS_IS
+from snellen.runs import Options, evaluate
+from snellen.samples import from_folder
+
+METHODS = ["gradient", "rise(masks=60)", "random"]
+METRICS = ["deletion(steps=6)", "max-sensitivity(samples=2)"]
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory):
+    images = write_images(tmp_path_factory.mktemp("images"), count=12)
+    return snellen.Classifier(load()), from_folder(images, geometry=AS_IS)
+
+
+@pytest.fixture(scope="module")
+def alone(subject, tmp_path_factory):
+    out = tmp_path_factory.mktemp("alone")
+    evaluate(*subject, methods=METHODS, metrics=METRICS, out=out, options=Options(shard=3, threads=1))
+    return (out / "scores.parquet").read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def importable_in_workers(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+
+
+def test_two_workers_give_the_same_bits(subject, alone, tmp_path):
+    evaluate(*subject, methods=METHODS, metrics=METRICS, out=tmp_path, options=Options(shard=3, workers=2))
+    assert (tmp_path / "scores.parquet").read_bytes() == alone
+
+
+def test_a_killed_worker_loses_no_unit(subject, alone, tmp_path):
+    killed = []
+
+    def kill_one() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not killed:
+            if list(tmp_path.glob("units/*.json")):
+                for child in psutil.Process().children():
+                    if "spawn_main" in " ".join(child.cmdline()):
+                        os.kill(child.pid, signal.SIGKILL)
+                        killed.append(child.pid)
+                        return
+            time.sleep(0.001)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    evaluate(*subject, methods=METHODS, metrics=METRICS, out=tmp_path, options=Options(shard=3, workers=2))
+    killer.join()
+    assert killed
+    assert (tmp_path / "scores.parquet").read_bytes() == alone
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_dask_cluster_gives_the_same_bits_and_survives_a_lost_worker(subject, alone, tmp_path):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        first = tmp_path / "quiet"
+        evaluate(
+            *subject, methods=METHODS, metrics=METRICS, out=first, options=Options(shard=3), executor=client.get_executor()
+        )
+        assert (first / "scores.parquet").read_bytes() == alone
+
+        second = tmp_path / "lossy"
+        workers = list(client.run(os.getpid).values())
+
+        def kill_one() -> None:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and not list(second.glob("units/*.json")):
+                time.sleep(0.001)
+            os.kill(workers[0], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_one)
+        killer.start()
+        evaluate(
+            *subject,
+            methods=METHODS,
+            metrics=METRICS,
+            out=second,
+            options=Options(shard=3),
+            executor=client.get_executor(retries=3),
+        )
+        killer.join()
+        assert (second / "scores.parquet").read_bytes() == alone
+
+
+def test_a_black_box_from_a_module_travels_and_a_lambda_is_refused(subject, tmp_path):
+    _, samples = subject
+    options = Options(shard=6, workers=2)
+    box = snellen.Classifier(logits)
+    run = evaluate(box, samples, methods=["rise(masks=20)"], metrics=["complexity"], options=options)
+    assert run.complete
+    hidden = snellen.Classifier(lambda images: logits(images), name="hidden")
+    with pytest.raises(SnellenError, match="'hidden' cannot be sent to workers"):
+        evaluate(hidden, samples, methods=["rise(masks=20)"], metrics=["complexity"], options=options)
+
+
+def test_an_address_where_nobody_answers_is_one_sentence():
+    from snellen.runs.executors import dask_executor
+
+    with pytest.raises(SnellenError, match="no Dask scheduler answers at"), dask_executor("tcp://127.0.0.1:9"):
+        pass
