@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from snellen.classifier import Classifier
 from snellen.masking import MEAN
@@ -80,5 +79,8 @@ class Rise:
 
 def _drawn_out(cells: int, side: int) -> Float[Tensor, "pixels cells"]:
     """Bilinear weights of each cell at each pixel of `(cells + 1) * side`."""
-    line = functional.interpolate(torch.eye(cells)[None], size=(cells + 1) * side, mode="linear", align_corners=False)
-    return line[0].T.contiguous()
+    size, last = (cells + 1) * side, cells - 1
+    places = (torch.arange(size) + 0.5) * cells / size - 0.5
+    # Half a cell at either border lies outside the grid's centres; the authors' masks are mirrored there.
+    places = (last - (last - places.abs()).abs()).clamp(0, last)
+    return (1 - (places[:, None] - torch.arange(cells)).abs()).clamp_min(0)
