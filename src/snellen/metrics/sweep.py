@@ -13,10 +13,13 @@ from snellen.types import Case, Fill, Output, Rng
 
 def ranks(maps: Float[Tensor, "batch height width"], *, rng: Rng) -> Int[Tensor, "batch height width"]:
     """Each pixel's place when the largest signed value comes first; equal values stand in an order drawn per sample."""
-    flat = maps.flatten(1)
-    shuffled = rng.uniform("ties", (flat.shape[1],)).argsort(dim=1, stable=True).to(flat.device)
-    order = shuffled.gather(1, flat.gather(1, shuffled).argsort(dim=1, descending=True, stable=True))
-    places = torch.arange(flat.shape[1], dtype=torch.int32, device=flat.device).expand_as(order)
+    # One integer per pixel sorts by value, then by lot: the bits of a float, bent to run in one direction, above 24 random
+    # bits. Adding zero makes -0 the same as 0.
+    bits = (maps.flatten(1).float() + 0.0).view(torch.int32)
+    rising = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    lots = (rng.uniform("ties", (bits.shape[1],)) * 2**24).to(bits)
+    order = ((~rising).long() << 32 | lots.long()).argsort(dim=1, stable=True)
+    places = torch.arange(bits.shape[1], dtype=torch.int32, device=bits.device).expand_as(order)
     return torch.empty_like(order, dtype=torch.int32).scatter_(1, order, places).view(maps.shape)
 
 
