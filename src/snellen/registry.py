@@ -268,7 +268,9 @@ def _text(value: Any) -> str:
         return label(value)
     if isinstance(value, tuple):
         return "[" + ", ".join(_text(one) for one in value) + "]"
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str) and re.fullmatch(r"[\w.:/+-]+", value) and _parse_value(value) == value:
+        return value
+    return json.dumps(value)  # quotes keep a word a word that could be read as something else
 
 
 def _coerce(hint: Any, value: Any, where: str) -> Any:
@@ -290,6 +292,8 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
         return tuple(_coerce(options[0], one, where) for one in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if hint is str and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # a layer may be called 7
     if isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool)):
         return value
     wanted = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(hint, str(hint))
@@ -297,15 +301,19 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
 
 
 def split_names(text: str) -> list[str]:
-    """Splits `a,b(c=1,d=2)` at the commas outside brackets.
+    """Splits `a,b(c=1,d=2)` at the commas outside brackets and quotes.
 
     >>> split_names("gradient, rise(masks=500, cells=7)")
     ['gradient', 'rise(masks=500, cells=7)']
     """
-    parts, depth, current = [], 0, ""
+    parts, depth, current, quoted, escaped = [], 0, "", False, False
     for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth == 0:
+        if letter == '"' and not escaped:
+            quoted = not quoted
+        escaped = quoted and letter == "\\" and not escaped
+        if not quoted:
+            depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0 and not quoted:
             parts.append(current)
             current = ""
         else:
