@@ -2,6 +2,7 @@
 
 from snellen.zoo.efficientnet_lite0 import class_names as class_names
 from snellen.zoo.models import EMBEDDED as EMBEDDED
+from snellen.zoo.models import MODELS as MODELS
 from snellen.zoo.models import load_classifier as load_classifier
 from snellen.zoo.photographs import PHOTOGRAPHS as PHOTOGRAPHS
 from snellen.zoo.photographs import photographs as photographs
