@@ -102,6 +102,8 @@ class _Job:
         old = self.store.record()
         shards = cut(self.samples, self.options.shard)
         record = self._record(shards)
+        for note in record["notes"]:
+            self.observer.note(note)
         if old is not None:
             _refuse_another(old, record, self.store.folder)
             record["created"] = old["created"]
@@ -164,7 +166,7 @@ class _Job:
             "machine": machine(),
             "versions": versions(),
             "git": revision(),
-            "notes": [],
+            "notes": [*self.samples.notes, *(f"skipped '{name}': {reason}" for name, reason in self.samples.skipped)],
         }
 
     def _look(self, shipped: Shipped, shards: list[Shard]) -> list[Seen]:

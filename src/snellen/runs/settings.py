@@ -25,6 +25,7 @@ from snellen.runs.progress import Observer
 from snellen.runs.run import Run
 from snellen.samples import Samples, from_folder
 from snellen.speed import Precision
+from snellen.types import Passes
 from snellen.zoo import EMBEDDED, load_classifier, photographs
 
 PHOTOGRAPHS = "zoo:photographs"
@@ -113,15 +114,15 @@ class Settings:
             std=self.std,
             size=self.size,
             crop=self.crop,
-            classes=_class_names(self.classes) if self.classes else None,
+            classes=self.classes,
             outputs=self.outputs,
             device=self.device,
             rows=self.batch,
             precision=self.precision,
         )
 
-    def samples(self, classifier: Classifier) -> Samples:
-        """The images that these settings name, shaped for the classifier."""
+    def samples(self, classifier: Classifier, observer: Observer) -> Samples:
+        """The images that these settings name, shaped for the classifier; each is read once, so that broken ones are met now."""
         if self.images == PHOTOGRAPHS:
             return photographs(classifier.geometry, classifier.channels)
         return from_folder(
@@ -133,6 +134,7 @@ class Settings:
             boxes=self.boxes,
             classes=classifier.classes,
             unreadable=self.unreadable,
+            progress=lambda done, total: observer.running(f"checking image {done} of {total}"),
         )
 
     def run(self, observer: Observer) -> Run:
@@ -141,9 +143,9 @@ class Settings:
         with ExitStack() as stack:
             executor: Executor | None = stack.enter_context(dask_executor(self.dask)) if self.dask else None
             classifier = self.classifier()
-            samples = self.samples(classifier)
-            for name, reason in samples.skipped:
-                observer.note(f"skipped '{name}': {reason}")
+            observer.begin("checking the images", Passes(), 1)
+            samples = self.samples(classifier, observer)
+            observer.end()
             options = Options(self.shard, self.workers, self.threads, self.compile, self.as_values())
             return evaluate(
                 classifier,
@@ -157,13 +159,6 @@ class Settings:
                 executor=executor,
                 observer=observer,
             )
-
-
-def _class_names(path: str) -> list[str]:
-    try:
-        return [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as problem:
-        raise SnellenError(f"cannot read the class names '{path}' ({problem}); give a text file with one name per line") from None
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -1,0 +1,70 @@
+"""`snellen explain`: the maps of one photo beside it, as one PNG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.registry import METHODS, label
+from snellen.report.drawing import sheet
+from snellen.runs import plan as planning
+from snellen.runs.progress import Observer
+from snellen.runs.settings import Settings
+from snellen.runs.unit import Look, Shipped
+from snellen.samples import digest, from_files
+from snellen.types import Method, Passes, Rng
+
+
+def explain_photo(
+    photo: Path, settings: Settings, *, target: str | int, out: Path | None, seed: int, observer: Observer
+) -> Path:
+    """Writes the picture and returns where it is; without methods in the settings, all that this classifier can serve."""
+    methods = planning.parse_methods(settings.methods) if settings.methods else []
+    path = out or photo.with_name(f"{photo.stem}-maps.png")
+    if path.suffix.lower() != ".png":
+        raise SnellenError(f"'{path}' must end in .png")
+    classifier = settings.classifier()
+    samples = from_files([photo], geometry=classifier.geometry, channels=classifier.channels)
+    image = samples[0].image
+    inputs = classifier.to_inputs(image[None])
+    classes = classifier.check(inputs)
+    methods = methods or _servable(classifier)
+    planning.check_needs(classifier, methods, inputs)
+    seen = Look(Shipped(classifier), samples, (digest(samples[0]),), 0, None)()
+    (wanted,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
+
+    size = (int(inputs.shape[2]), int(inputs.shape[3]))
+    observer.begin("explaining", sum((one.passes(size) for one in methods), Passes()), len(methods))
+    targets, rng, maps = torch.tensor([wanted]), Rng(seed, tuple(samples.ids)), {}
+    try:
+        for method in methods:
+            observer.running(label(method))
+            with classifier.counting(observer.passed), torch.no_grad():
+                maps[label(method)] = method(classifier, inputs, targets, rng=rng)[0].numpy()
+            observer.finished(Passes())
+    finally:
+        observer.end()
+    probability = float(classifier.probabilities(inputs)[0, wanted])
+    name = classifier.classes[wanted] if classifier.classes else f"class {wanted}"
+    pixels = (image.expand(3, -1, -1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    picture = sheet(pixels, maps, {}, heading=f"{name}, p = {probability:.2f}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(path)
+    except OSError as problem:
+        raise SnellenError(f"cannot write '{path}' ({problem.strerror}); choose another --out") from None
+    return path
+
+
+def _servable(classifier: Classifier) -> list[Method]:
+    """Every method that is not a control and that this classifier offers enough for; those that refuse it are left out."""
+    found = []
+    for name in METHODS:
+        method = METHODS.build(name)
+        facts = METHODS[name].traits  # type: ignore[attr-defined]
+        if not facts.control and (facts.needs & {"gradients", "layer", "relu"}) <= classifier.offers:
+            found.append(method)
+    return found

@@ -1,0 +1,51 @@
+"""`snellen list`: names, what they need, what they cite; all read from the decorators."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from snellen.citations import CITATIONS
+from snellen.errors import SnellenError, nearest
+from snellen.registry import METHODS, METRICS
+from snellen.zoo import MODELS
+
+KINDS = ("methods", "metrics", "models")
+
+
+def listing(what: str) -> Table:
+    """One table for the terminal."""
+    if what not in KINDS:
+        raise SnellenError(f"cannot list '{what}'{nearest(what, KINDS)} (known: {', '.join(KINDS)})")
+    return {"methods": _methods, "metrics": _metrics, "models": _models}[what]()
+
+
+def _methods() -> Table:
+    table = _table("name", "needs", "what its number means", "cites")
+    for name in sorted(METHODS, key=lambda one: (METHODS[one].traits.control, one)):  # type: ignore[attr-defined]
+        facts = METHODS[name].traits  # type: ignore[attr-defined]
+        needs = "knows nothing (control)" if facts.control else ", ".join(sorted(facts.needs)) or "logits only"
+        table.add_row(name, needs, facts.summary, CITATIONS.get(facts.cite, facts.cite))
+    return table
+
+
+def _metrics() -> Table:
+    table = _table("name", "better", "needs", "what its number means", "cites")
+    for name in METRICS:
+        facts = METRICS[name].traits  # type: ignore[attr-defined]
+        better = "↑ high" if facts.higher_is_better else "↓ low"
+        table.add_row(name, better, ", ".join(sorted(facts.needs)), facts.summary, CITATIONS.get(facts.cite, facts.cite))
+    return table
+
+
+def _models() -> Table:
+    table = _table("--model", "what it is", "needs")
+    for form in MODELS:
+        table.add_row(form.spec, form.what, form.needs)
+    return table
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
+    for place, heading in enumerate(headings):
+        table.add_column(heading, overflow="fold", no_wrap=place == 0)
+    return table
