@@ -69,6 +69,11 @@ class Loose:
     """A number, but not a dataclass."""
 
 
+@dataclass
+class Thawed:
+    """A number whose settings may change under our feet."""
+
+
 @pytest.mark.usefixtures("clean")
 @pytest.mark.parametrize(
     ("name", "plugin", "changed", "sentence"),
@@ -79,6 +84,7 @@ class Loose:
         ("demanding", Demanding, {}, "metric 'demanding': the field 'size' needs a default"),
         ("unwritable", Unwritable, {}, "metric 'unwritable': its settings must survive JSON, but a set does not"),
         ("loose", Loose, {}, "metric 'loose' must be a frozen dataclass"),
+        ("thawed", Thawed, {}, "metric 'thawed' must be a frozen dataclass"),
         ("Plain_Metric", Plain, {}, "metric 'Plain_Metric': a name is lower-case words joined by hyphens"),
     ],
 )

@@ -108,7 +108,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             raise SnellenError(f"{where}: a name is lower-case words joined by hyphens")
         if name in self._classes and self._classes[name].__qualname__ != plugin.__qualname__:
             raise SnellenError(f"{where} is registered twice; choose another name")
-        if not dataclasses.is_dataclass(plugin):
+        if not dataclasses.is_dataclass(plugin) or not plugin.__dataclass_params__.frozen:  # type: ignore[attr-defined]
             raise SnellenError(f"{where} must be a frozen dataclass")
         for one in dataclasses.fields(plugin):
             if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
