@@ -26,19 +26,19 @@ class GradCam:
 
     def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
         """Finds the layer, or refuses one that does not exist or has no places."""
-        self.layer_in(classifier, inputs)
+        classifier.rows_for(inputs)  # looks at the model itself, so it comes before the recording
+        with classifier.recording(self.layer_in(classifier, inputs)):
+            classifier.logits(inputs[:1])
 
     def layer_in(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> str:
-        """The name of the layer that is looked at; looked up once per classifier and image size."""
-        known = _LAYERS.setdefault(classifier, {})
-        key = (self.layer, tuple(inputs.shape[1:]))
-        if key not in known and self.layer is None:
-            known[key] = classifier.feature_layer(inputs)
-        elif key not in known and self.layer is not None:
-            with classifier.recording(self.layer):
-                classifier.logits(inputs[:1])
-            known[key] = self.layer
-        return known[key]
+        """The name of the layer that is looked at; searched once per classifier and image size."""
+        if self.layer is not None:
+            return self.layer
+        found = _LAYERS.setdefault(classifier, {})
+        size = tuple(inputs.shape[1:])
+        if size not in found:
+            found[size] = classifier.feature_layer(inputs)
+        return found[size]
 
     def passes(self, size: tuple[int, int]) -> Passes:
         """One forward, and one backward that ends at the layer."""
@@ -58,4 +58,4 @@ class GradCam:
         return functional.interpolate(coarse, size=inputs.shape[2:], mode="bilinear", align_corners=False).squeeze(1)
 
 
-_LAYERS: WeakKeyDictionary[Classifier, dict[tuple[str | None, tuple[int, ...]], str]] = WeakKeyDictionary()
+_LAYERS: WeakKeyDictionary[Classifier, dict[tuple[int, ...], str]] = WeakKeyDictionary()
