@@ -151,7 +151,12 @@ def test_without_controls_there_is_nothing_to_compare():
         ({"a": 0.9, "b": 0.8, "c": 0.7, "random": 0.1}, {"random"}, True, []),
         ({"a": 0.9, "b": 0.7, "random": 0.8}, {"random"}, True, ["random"]),
         ({"a": 0.9, "b": 0.8, "random": 0.8}, {"random"}, True, ["random"]),
-        ({"a": 0.9, "b": 0.9, "random": 0.9, "edge": 0.9, "centre": 0.1}, {"random", "edge", "centre"}, True, ["random", "edge"]),
+        (
+            {"a": 0.9, "b": 0.9, "random": 0.9, "edge": 0.9, "centre": 0.1},
+            {"random", "edge", "centre"},
+            True,
+            ["random", "edge"],
+        ),
         ({"a": 0.1, "b": 0.2, "random": 0.9}, {"random"}, False, []),
         ({"a": 0.1, "b": 0.2, "random": 0.0}, {"random"}, False, ["random"]),
         ({"a": 0.9, "random": 0.5, "edge": 0.1}, {"random", "edge"}, True, []),

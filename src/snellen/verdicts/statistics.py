@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +47,9 @@ def certainty(n: int) -> Certainty:
     # Two-sided 5 % test with 80 % power: the paired difference that shows, in standard deviations of the differences.
     visible = (NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)) / math.sqrt(n)
     return Certainty(
-        n, True, f"{n} images usually show a difference of at least {visible:.2g} standard deviations; smaller ones stay hidden"
+        n,
+        True,
+        f"{n} images usually show a difference of at least {visible:.2g} standard deviations; smaller ones stay hidden",
     )
 
 
@@ -72,7 +75,7 @@ def summarise(
     mean, low, high, n = interval_of_mean(values, seed=seed)
     images = values.shape[0]
     rows = []
-    for column, (method, metric) in enumerate(table.columns):
+    for column, (method, metric) in enumerate(itertools.product(methods, metrics)):
         of = next(one for one in spec_methods if one["label"] == method)
         by = next(one for one in spec_metrics if one["label"] == metric)
         missing = images - int(n[column])
@@ -147,7 +150,7 @@ def fooled(summary: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def judge(summary: pd.DataFrame, comparison: pd.DataFrame) -> pd.DataFrame:
-    """One verdict per method and metric, with its reason: does the method beat every map that knows nothing?
+    """One verdict per method and metric, with its reason: whether the method beats every map that knows nothing.
 
     *Pass*: better than every control, each paired interval clear of zero. *Fail*: some control is clearly better.
     *Inconclusive*: neither. *Not counted*: too few images, no control, or a metric that is fooled here.
@@ -177,7 +180,10 @@ def judge(summary: pd.DataFrame, comparison: pd.DataFrame) -> pd.DataFrame:
 def interval_of_mean(
     values: Float[np.ndarray, "images columns"], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[
-    Float[np.ndarray, " columns"], Float[np.ndarray, " columns"], Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]
+    Float[np.ndarray, " columns"],
+    Float[np.ndarray, " columns"],
+    Float[np.ndarray, " columns"],
+    Float[np.ndarray, " columns"],
 ]:
     """Mean, low end, high end and number of defined values per column (see `summarise` for the kind of interval)."""
     images, columns = values.shape
@@ -195,7 +201,9 @@ def interval_of_mean(
     for count in np.unique(n[n >= 2]):
         tail = _tail(int(count), level)
         at = np.flatnonzero(n == count)
-        low[at], high[at] = mean[at] + np.nanquantile(drawn[:, at], [tail, 1 - tail], axis=0)
+        ends = mean[at] + np.nanquantile(drawn[:, at], [tail, 1 - tail], axis=0)
+        # Rounding must not carry an end beyond the scores themselves, where a probability could become negative.
+        low[at], high[at] = np.clip(ends, np.nanmin(values[:, at], axis=0), np.nanmax(values[:, at], axis=0))
     return mean, low, high, n
 
 

@@ -1,0 +1,217 @@
+"""Maps as pictures: two colour scales, one treatment for every method, and the sheet of `snellen explain`."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from PIL import Image, ImageDraw, ImageFont
+
+Limits = tuple[float, float]
+
+PERCENTILE = 99.5
+"""Where the colour scale of a map ends; a handful of extreme pixels would otherwise leave the rest dark."""
+
+LEGEND = (
+    "Every map has its own scale, because the units of methods differ; the rule is the same for all. Unsigned maps run from "
+    "the map's smallest value (dark) to its 99.5th percentile (light). Signed maps have white at zero, red for evidence in "
+    "favour and blue for evidence against, both ending at the 99.5th percentile of the magnitude. Over the photo, the map "
+    "covers a grey copy of it, the more the stronger the value."
+)
+
+_DARK_TO_LIGHT = ((4, 3, 16), (42, 17, 88), (96, 24, 124), (152, 45, 122), (207, 70, 104), (244, 116, 88), (253, 181, 122),
+                  (254, 248, 208))  # fmt: skip
+_WHITE_TO_RED = ((255, 255, 255), (248, 196, 172), (222, 112, 86), (178, 32, 44), (104, 8, 30))
+_WHITE_TO_BLUE = ((255, 255, 255), (176, 210, 234), (92, 158, 204), (38, 102, 168), (10, 48, 98))
+
+
+def lightness(colours: UInt8[np.ndarray, "*any 3"]) -> Float[np.ndarray, "*any"]:
+    """CIE L* of sRGB colours, 0 for black to 100 for white."""
+    share = colours.astype(np.float64) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ np.array([0.2126, 0.7152, 0.0722])
+    light: np.ndarray = np.where(luminance > 216 / 24389, 116 * np.cbrt(luminance) - 16, luminance * 24389 / 27)
+    return light
+
+
+def _even(anchors: Sequence[tuple[int, int, int]], end: float | None = None) -> UInt8[np.ndarray, "256 3"]:
+    """A table of 256 colours through the anchors in which every step changes the lightness by the same amount."""
+    places = np.linspace(0, 1, len(anchors))
+    fine = np.linspace(0, 1, 4096)
+    path = np.stack([np.interp(fine, places, [anchor[channel] for anchor in anchors]) for channel in range(3)], axis=1)
+    light = lightness(np.round(path).astype(np.uint8))
+    rising = light if light[-1] > light[0] else -light
+    rising = np.maximum.accumulate(rising)
+    stop = rising[-1] if end is None else (end if light[-1] > light[0] else -end)
+    wanted = np.linspace(rising[0], stop, 256)
+    return np.stack([np.round(np.interp(wanted, rising, path[:, channel])) for channel in range(3)], axis=1).astype(np.uint8)
+
+
+# Both arms end at the same lightness, so that neither sign looks stronger than the other.
+SEQUENTIAL = _even(_DARK_TO_LIGHT)
+POSITIVE = _even(_WHITE_TO_RED, end=25.0)
+NEGATIVE = _even(_WHITE_TO_BLUE, end=25.0)
+_UNKNOWN = (150, 150, 150)
+
+
+def limits(values: Float[np.ndarray, "height width"], signed: bool) -> Limits:
+    """The values at which the colour scale of this map begins and ends (see `LEGEND`)."""
+    finite = values[np.isfinite(values)].astype(np.float64)
+    if not finite.size:
+        return (0.0, 0.0)
+    strength = np.abs(finite) if signed else finite
+    low = 0.0 if signed else float(strength.min())
+    high = float(np.percentile(strength, PERCENTILE))
+    # A map with a few bright pixels has its percentile at the bottom; then its largest value is the end.
+    high = high if high > low else float(strength.max())
+    return (-high, high) if signed else (low, high)
+
+
+def tile(values: Float[np.ndarray, "height width"], signed: bool, limits: Limits) -> UInt8[np.ndarray, "height width 3"]:
+    """The map alone, in colour; a value that is not a number is grey."""
+    strength = _strength(values, signed, limits)
+    steps = np.round(strength * 255).astype(np.intp)
+    coloured = np.where((values >= 0)[..., None], POSITIVE[steps], NEGATIVE[steps]) if signed else SEQUENTIAL[steps]
+    picture = coloured.astype(np.uint8)
+    picture[~np.isfinite(values)] = _UNKNOWN
+    return picture
+
+
+def overlay(
+    photo: UInt8[np.ndarray, "height width 3"], values: Float[np.ndarray, "height width"], signed: bool, limits: Limits
+) -> UInt8[np.ndarray, "height width 3"]:
+    """The map over a grey copy of the photo: the stronger the value, the more the map covers."""
+    grey = photo.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
+    base = np.repeat(grey[..., None], 3, axis=2)
+    cover = 0.85 * np.sqrt(_strength(values, signed, limits))[..., None]
+    blend: np.ndarray = np.round(base * (1 - cover) + tile(values, signed, limits) * cover).astype(np.uint8)
+    return blend
+
+
+def _strength(values: Float[np.ndarray, "height width"], signed: bool, limits: Limits) -> Float[np.ndarray, "height width"]:
+    low, high = (0.0, limits[1]) if signed else limits
+    if high <= low:
+        return np.zeros(values.shape)
+    shown = np.nan_to_num(values.astype(np.float64), nan=low, posinf=high, neginf=-high if signed else low)
+    return np.clip(((np.abs(shown) if signed else shown) - low) / (high - low), 0, 1)
+
+
+def scale_bar(signed: bool, width: int = 256, height: int = 12) -> UInt8[np.ndarray, "height width 3"]:
+    """The colour scale itself, for a legend."""
+    ramp = np.linspace(-1 if signed else 0, 1, width)
+    return np.repeat(tile(ramp[None], signed, (-1.0, 1.0) if signed else (0.0, 1.0)), height, axis=0)
+
+
+def shrink(picture: UInt8[np.ndarray, "height width 3"], longest: int) -> UInt8[np.ndarray, "rows columns 3"]:
+    """The picture with its longer side at most `longest`; never enlarged."""
+    height, width = picture.shape[:2]
+    share = longest / max(height, width)
+    if share >= 1:
+        return picture
+    size = (max(1, round(width * share)), max(1, round(height * share)))
+    return np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BOX))
+
+
+def data_uri(picture: UInt8[np.ndarray, "height width 3"], *, longest: int = 224, quality: int = 80) -> str:
+    """A picture as text that an HTML page can hold."""
+    out = io.BytesIO()
+    Image.fromarray(shrink(picture, longest)).save(out, "JPEG", quality=quality, subsampling=0, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(out.getvalue()).decode()
+
+
+# The sheet of `snellen explain` ------------------------------------------------------------------------------------------
+
+_PAPER, _INK, _SOFT, _LINE = "#fdfcf9", "#1b1f24", "#5d6470", "#e4e1d8"
+_CELL, _GAP, _MARGIN = 224, 8, 32
+
+
+def sheet(
+    photo: UInt8[np.ndarray, "rows columns 3"],
+    maps: Mapping[str, Float[np.ndarray, "height width"]],
+    titles: Mapping[str, str],
+    *,
+    signed: Mapping[str, bool] | None = None,
+    heading: str = "",
+    columns: int = 3,
+) -> Image.Image:
+    """One picture: the photo, then for each method its map alone and its map over the photo, with names.
+
+    `titles` may rename a method on the sheet. A map counts as signed when `signed` says so, or, where that is silent, when
+    it holds a value below zero.
+    """
+    height, width = photo.shape[:2]
+    share = _CELL / max(height, width)
+    cell = (max(1, round(width * share)), max(1, round(height * share)))
+    pair = 2 * cell[0] + _GAP
+    name_font, small = ImageFont.load_default(17), ImageFont.load_default(13)
+    step = cell[1] + 44
+    columns = max(1, min(columns, len(maps)))
+    rows = max(1, -(-len(maps) // columns))
+    left = _MARGIN + cell[0] + 36
+    note = _wrapped(LEGEND, small, max(320, left + columns * (pair + 28) - 28 - _MARGIN))
+    size = (left + columns * (pair + 28) - 28 + _MARGIN, 78 + rows * step + 18 * len(note) + 26)
+    page = Image.new("RGB", size, _PAPER)
+    draw = ImageDraw.Draw(page)
+    _eye_chart(draw, _MARGIN, 22)
+    top = 66
+    page.paste(_fitted(photo, cell), (_MARGIN, top))
+    for at, line in enumerate(_wrapped(heading or "photo", name_font, cell[0])[:4]):
+        draw.text((_MARGIN, top + cell[1] + 8 + 21 * at), line, fill=_INK, font=name_font)
+    for at, (name, values) in enumerate(maps.items()):
+        x, y = left + (at % columns) * (pair + 28), top + (at // columns) * step
+        two_sided = (signed or {}).get(name, bool((values < 0).any()))
+        ends = limits(values, two_sided)
+        page.paste(_fitted(tile(values, two_sided, ends), cell), (x, y))
+        draw.rectangle((x - 1, y - 1, x + cell[0], y + cell[1]), outline=_LINE)
+        page.paste(_fitted(overlay(fit_photo(photo, values), values, two_sided, ends), cell), (x + cell[0] + _GAP, y))
+        draw.text((x, y + cell[1] + 8), _clipped(titles.get(name, name), name_font, pair), fill=_INK, font=name_font)
+    bottom = top + rows * step + 2
+    draw.line((_MARGIN, bottom, size[0] - _MARGIN, bottom), fill=_LINE)
+    for at, line in enumerate(note):
+        draw.text((_MARGIN, bottom + 10 + 18 * at), line, fill=_SOFT, font=small)
+    return page
+
+
+def fit_photo(
+    photo: UInt8[np.ndarray, "rows columns 3"], values: Float[np.ndarray, "height width"]
+) -> UInt8[np.ndarray, "height width 3"]:
+    """The photo at the size of the map."""
+    if photo.shape[:2] == values.shape:
+        return photo
+    return np.asarray(Image.fromarray(photo).resize(values.shape[::-1], Image.Resampling.BILINEAR))
+
+
+def _fitted(picture: UInt8[np.ndarray, "height width 3"], size: tuple[int, int]) -> Image.Image:
+    smaller = size[0] < picture.shape[1]
+    return Image.fromarray(picture).resize(size, Image.Resampling.BOX if smaller else Image.Resampling.NEAREST)
+
+
+def _eye_chart(draw: ImageDraw.ImageDraw, x: int, y: int) -> None:
+    draw.text((x, y - 6), "E", fill=_INK, font=ImageFont.load_default(28), stroke_width=0.6)
+    for at, letter in enumerate("FPTOZ"):
+        draw.text((x + 40 + 24 * at, y + 9), letter, fill=_SOFT, font=ImageFont.load_default(13))
+
+
+_Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+
+def _clipped(text: str, font: _Font, width: int) -> str:
+    if font.getlength(text) <= width:
+        return text
+    while text and font.getlength(text + "…") > width:
+        text = text[:-1]
+    return text + "…"
+
+
+def _wrapped(text: str, font: _Font, width: int) -> list[str]:
+    lines: list[str] = []
+    for word in text.split():
+        joined = f"{lines[-1]} {word}" if lines else word
+        if lines and font.getlength(joined) <= width:
+            lines[-1] = joined
+        else:
+            lines.append(_clipped(word, font, width))
+    return lines

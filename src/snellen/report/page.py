@@ -1,0 +1,442 @@
+"""A run as one HTML page that opens offline: what was run, what was found, and how sure one may be."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import jinja2
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, UInt8
+from markupsafe import Markup, escape
+
+from snellen.citations import CITATIONS
+from snellen.errors import SnellenError
+from snellen.report import curves, drawing, numbers, strip
+from snellen.verdicts import MINIMUM_IMAGES, certainty, compare, fooled, judge, summarise
+
+SHOWN = 12
+"""Photographs on the page; a run keeps the pictures of its first dozen samples."""
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """What the page asks of a run."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the run lives."""
+        ...
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The run's own record."""
+        ...
+
+    def scores(self) -> pd.DataFrame:
+        """Columns sample, method, metric, value."""
+        ...
+
+    def samples(self) -> pd.DataFrame:
+        """Columns sample, label, prediction, probability, target and the names of the three classes."""
+        ...
+
+    def curves(self, metric: str, /) -> dict[str, np.ndarray]:
+        """Per method, one curve per sample."""
+        ...
+
+    def maps(self, method: str, samples: list[str], /) -> np.ndarray:
+        """One map per sample."""
+        ...
+
+    def picture(self, sample: str, /) -> np.ndarray | None:
+        """The photograph, where it was kept."""
+        ...
+
+    def costs(self) -> pd.DataFrame:
+        """Per method: images, passes and seconds."""
+        ...
+
+
+CATEGORIES: dict[str, dict[str, tuple[str, str]]] = {
+    "methodology": {
+        "determinism": ("Determinism", "same map every time?"),
+        "hyperparameter-dependence": ("Hyperparameters", "what choices move the map?"),
+        "model-agnosticism": ("Model agnosticism", "which models can it explain?"),
+        "computational-efficiency": ("Cost", "what does one map take?"),
+        "semantic-directness": ("Directness", "what does a bright pixel mean?"),
+    },
+    "sensitivity": {
+        "input-sensitivity": ("Input", "does it follow what changes the output?"),
+        "label-sensitivity": ("Label", "does it change with the class?"),
+        "model-sensitivity": ("Model", "does it change when the model does?"),
+    },
+    "perceptibility": {
+        "minimality": ("Minimality", "how little does it show?"),
+        "perceptual-correspondence": ("Correspondence", "does it point where people would?"),
+    },
+}
+"""The ten attributes of the saliency card under its three headings, each with its question in plain words."""
+
+MARKS = {"pass": "●", "fail": "■", "inconclusive": "◆", "not counted": "○"}
+_COLOURS = {"pass": "#1d7a3a", "fail": "#b3261e", "inconclusive": "#8a6400", "not counted": "#6a707b"}
+_INK = "#1b1f24"
+
+
+def write_report(run: Readable, path: str | Path) -> Path:
+    """Writes the page under a temporary name and renames it, so that a reader never meets half a page."""
+    target = Path(path)
+    text = page(run)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".html")
+    except OSError as problem:
+        raise SnellenError(f"cannot write the report to '{target}': {problem.strerror}; choose another place") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except OSError as problem:
+        Path(name).unlink(missing_ok=True)
+        raise SnellenError(f"cannot write the report to '{target}': {problem.strerror}; choose another place") from None
+    return target
+
+
+def page(run: Readable) -> str:
+    """The whole page as text."""
+    files = resources.files("snellen.report")
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    style = Markup(files.joinpath("page.css").read_text(encoding="utf-8"))
+    environment.filters.update(soft=_soft, listed=_listed)
+    template = environment.from_string(files.joinpath("page.html").read_text(encoding="utf-8"))
+    return template.render(style=style, **_facts(run))
+
+
+def _facts(run: Readable) -> dict[str, Any]:
+    record, spec = run.record, run.record["spec"]
+    scores, samples = run.scores(), run.samples()
+    summary = summarise(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+    pairs = compare(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+    controls = [one["label"] for one in spec["methods"] if one["control"]]
+    sure = certainty(len(samples))
+    blocks = _blocks(spec, summary, pairs, sure.enough)
+    categories = [
+        {"name": name, "attributes": [
+            {"name": title, "question": question, "blocks": [block for block in blocks if block["attribute"] == key]}
+            for key, (title, question) in attributes.items() if any(block["attribute"] == key for block in blocks)
+        ]}
+        for name, attributes in CATEGORIES.items()
+    ]  # fmt: skip
+    photographs = _photographs(run, samples, spec["methods"])
+    return {
+        "record": record,
+        "spec": spec,
+        "n": len(samples),
+        "images": numbers.count(len(samples), "image"),
+        "sure": sure,
+        "minimum": MINIMUM_IMAGES,
+        "methods": [one for one in spec["methods"] if not one["control"]],
+        "controls": controls,
+        "hero": _hero(photographs),
+        "categories": [one for one in categories if one["attributes"]],
+        "table": _table(spec, summary, categories),
+        "photographs": photographs,
+        "hidden": len(samples) - len(photographs),
+        "signed": sorted({bool(one.get("signed")) for one in spec["methods"]}),
+        "bars": {side: drawing.data_uri(drawing.scale_bar(side), longest=256, quality=92) for side in (False, True)},
+        "legend": drawing.LEGEND,
+        "charts": _charts(run, spec, controls),
+        "costs": _costs(run, spec),
+        "citations": _citations(spec),
+        "target": _target_words(str(spec["target"])),
+        "text": _text,
+        "number": _number,
+        "span": numbers.span,
+        "count": numbers.count,
+    }
+
+
+def _soft(label: str) -> Markup:
+    """A label that may break after brackets, commas and equal signs."""
+    text = str(escape(label))
+    for mark in ("(", ",", "="):
+        text = text.replace(mark, f"{mark}<wbr>")
+    return Markup(text)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _target_words(target: str) -> str:
+    known = {
+        "predicted": "the class that the model finds most likely",
+        "label": "the class that the label names",
+        "least-likely": "the class that the model finds least likely",
+    }
+    return known.get(target, f"class {target}")
+
+
+# Strips ------------------------------------------------------------------------------------------------------------------
+
+
+def _blocks(spec: Mapping[str, Any], summary: pd.DataFrame, pairs: pd.DataFrame, enough: bool) -> list[dict[str, Any]]:
+    deceived = fooled(summary)
+    verdicts = judge(summary, pairs).set_index(["method", "metric"])
+    blocks: list[dict[str, Any]] = []
+    for metric in spec["metrics"]:
+        label, higher = metric["label"], bool(metric["higher_is_better"])
+        rows = summary[summary["metric"] == label]
+        controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
+        numbers_shown = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
+        scale = strip.scale_of([float(value) for value in numbers_shown], _bounds(metric))
+        own = pairs[pairs["metric"] == label]
+        block: dict[str, Any] = {
+            **metric,
+            "id": f"metric-{len(blocks)}",
+            "attribute": metric["attribute"],
+            "arrow": "↑" if higher else "↓",
+            "direction": "higher is better" if higher else "lower is better",
+            "fooled": deceived.get(label, []),
+            "gone": _gone(rows),
+            "rows": [],
+            "footer": None,
+            "pairs": _pairs(own, list(controls), verdicts if enough else None),
+            "nothing": scale is None,
+            "judged": enough and bool(controls) and label not in deceived and not rows["control"].all(),
+        }
+        if scale is not None:
+            ends = (numbers.short(scale.low), numbers.short(scale.high))
+            block["footer"] = strip.footer(scale, controls, ends, higher)
+            for row in rows[~rows["control"]].itertuples():
+                block["rows"].append(_strip_row(row, scale, controls, verdicts if enough else None, block["judged"]))
+            if not block["rows"]:
+                block["rows"] = [_strip_row(row, scale, controls, None, False) for row in rows.itertuples()]
+        blocks.append(block)
+    return blocks
+
+
+def _bounds(metric: Mapping[str, Any]) -> tuple[float, float]:
+    """The metric's bounds; JSON writes an open end as null or as a word."""
+    low, high = metric.get("bounds") or (None, None)
+    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+
+
+def _strip_row(
+    row: Any, scale: strip.Scale, controls: Mapping[str, float], verdicts: pd.DataFrame | None, judged: bool
+) -> dict[str, Any]:
+    verdict = str(verdicts.loc[(row.method, row.metric), "verdict"]) if verdicts is not None else None
+    missing = f"{row.n} of {row.n + row.undefined} defined" if row.undefined else ""
+    if missing and judged and row.n < MINIMUM_IMAGES:
+        missing += ", too few"
+    span = numbers.interval(row.low, row.high, row.n)
+    words = f"{row.method}: mean {numbers.short(row.mean)}, {span}, {numbers.count(row.n, 'image')}"
+    if controls:
+        words += "; controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in controls.items())
+    colour = _COLOURS[verdict] if verdict else _INK
+    return {
+        "name": row.method,
+        "svg": strip.strip(scale, controls, mean=row.mean, low=row.low, high=row.high, colour=colour, words=words),
+        "mean": numbers.short(row.mean),
+        "interval": span if row.n else "",
+        "missing": missing,
+        "verdict": verdict,
+        "mark": MARKS[verdict] if verdict else "",
+        "kind": (verdict or "").replace(" ", "-"),
+    }
+
+
+def _gone(rows: pd.DataFrame) -> str:
+    """The undefined scores of a metric in words."""
+    missing = int(rows["undefined"].sum())
+    if not missing:
+        return ""
+    reason = next(iter(rows.loc[rows["undefined"] > 0, "reason"]), "")
+    why = f": {reason}" if reason and reason != "never" else ""
+    if not rows["n"].any():
+        return f"undefined on every image{why}"
+    return f"{missing} of {int((rows['undefined'] + rows['n']).sum())} scores undefined{why}"
+
+
+def _pairs(pairs: pd.DataFrame, controls: Sequence[str], verdicts: pd.DataFrame | None) -> list[dict[str, Any]]:
+    """Rows of the paired comparison: one per method, one cell per control, and the verdict that follows."""
+    found: list[dict[str, Any]] = []
+    for method, rows in pairs.groupby("method", sort=False):
+        cells = []
+        for control in controls:
+            row = rows[rows["control"] == control].iloc[0]
+            n = int(row["n"])
+            cells.append({
+                "mean": numbers.gain(float(row["mean"])),
+                "interval": numbers.interval(float(row["low"]), float(row["high"]), n, signs=True) if n else "",
+                "n": n,
+            })  # fmt: skip
+        found.append({"name": method, "cells": cells, "verdict": None})
+        if verdicts is not None:
+            verdict, reason = map(str, verdicts.loc[(method, rows["metric"].iloc[0])])
+            found[-1] |= {"verdict": verdict, "reason": reason, "mark": MARKS[verdict], "kind": verdict.replace(" ", "-")}
+    return found
+
+
+# The table ---------------------------------------------------------------------------------------------------------------
+
+
+def _table(spec: Mapping[str, Any], summary: pd.DataFrame, categories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    blocks = [
+        (category["name"], block)
+        for category in categories
+        for attribute in category["attributes"]
+        for block in attribute["blocks"]
+    ]
+    groups: list[dict[str, Any]] = []
+    for name, _ in blocks:
+        if not groups or groups[-1]["name"] != name:
+            groups.append({"name": name, "span": 0})
+        groups[-1]["span"] += 1
+    cells = summary.set_index(["method", "metric"])
+    bodies = []
+    for title, wanted in (("Methods", False), ("Controls, which know nothing about the model", True)):
+        rows = [
+            {
+                "name": method["label"],
+                "cells": [_cell(cells.loc[(method["label"], block["label"])], block) for _, block in blocks],
+            }
+            for method in spec["methods"]
+            if bool(method["control"]) is wanted
+        ]
+        if rows:
+            bodies.append({"title": title, "rows": rows, "control": wanted})
+    return {"groups": groups, "metrics": [block for _, block in blocks], "bodies": bodies}
+
+
+def _cell(row: Any, block: Mapping[str, Any]) -> dict[str, Any]:
+    n, undefined = int(row["n"]), int(row["undefined"])
+    return {
+        "mean": numbers.short(float(row["mean"])),
+        "interval": numbers.interval(float(row["low"]), float(row["high"]), n) if n else "",
+        "missing": f"{undefined} undefined" if undefined and n else "",
+        "empty": n == 0,
+        "fooled": row.name[0] in block["fooled"],
+    }
+
+
+# Pictures ----------------------------------------------------------------------------------------------------------------
+
+
+def _photographs(run: Readable, samples: pd.DataFrame, methods: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    shown = samples.head(SHOWN)
+    ids = [str(one) for one in shown["sample"]]
+    photos = {one: run.picture(one) for one in ids}
+    tiles: dict[str, list[dict[str, Any]]] = {one: [] for one in ids}
+    for method in methods:
+        two_sided, found = bool(method.get("signed")), _maps(run, method["label"], ids)
+        for one in ids:
+            named = {"name": method["label"], "control": bool(method["control"]), "signed": two_sided}
+            drawn = _pair_of_tiles(found[one], photos[one], two_sided) if one in found else {"map": None, "over": None}
+            tiles[one].append({**named, **drawn})
+    return [
+        {
+            "id": row["sample"],
+            "photo": None if (photo := photos[row["sample"]]) is None else drawing.data_uri(photo, longest=320),
+            "tiles": tiles[str(row["sample"])],
+            "probability": numbers.short(float(row["probability"])) if not pd.isna(row["probability"]) else None,
+            "prediction": _class(row, "prediction"),
+            "label": _class(row, "label"),
+            "target": _class(row, "target"),
+        }
+        for row in shown.to_dict("records")
+    ]
+
+
+def _maps(run: Readable, method: str, ids: list[str]) -> dict[str, Float[np.ndarray, "height width"]]:
+    """The maps that exist; an unfinished run lacks some."""
+    try:
+        return dict(zip(ids, np.asarray(run.maps(method, ids), dtype=np.float64), strict=True))
+    except SnellenError:
+        return {} if len(ids) == 1 else {one: one_map for each in ids for one, one_map in _maps(run, method, [each]).items()}
+
+
+def _pair_of_tiles(
+    values: Float[np.ndarray, "height width"], photo: UInt8[np.ndarray, "rows columns 3"] | None, signed: bool
+) -> dict[str, str | None]:
+    ends = drawing.limits(values, signed)
+    alone = drawing.data_uri(drawing.tile(values, signed, ends), longest=224, quality=74)
+    if photo is None:
+        return {"map": alone, "over": None}
+    over = drawing.overlay(drawing.fit_photo(photo, values), values, signed, ends)
+    return {"map": alone, "over": drawing.data_uri(over, longest=224, quality=74)}
+
+
+def _class(row: Mapping[Any, Any], which: str) -> str | None:
+    name, index = row.get(f"{which}_name"), row.get(which)
+    if isinstance(name, str) and name:
+        return name
+    return None if index is None or pd.isna(index) else f"class {int(index)}"
+
+
+def _hero(photographs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The first photograph, with the map of the first unsigned method over it."""
+    for photo in photographs:
+        for one in sorted(photo["tiles"], key=lambda tile: (tile["control"], tile["signed"])):
+            if photo["photo"] and one["over"]:
+                return {**photo, "tile": one}
+    return None
+
+
+def _charts(run: Readable, spec: Mapping[str, Any], controls: Sequence[str]) -> list[dict[str, Any]]:
+    charts = []
+    for metric in spec["metrics"]:
+        drawn = curves.chart(run.curves(metric["label"]), controls)
+        if drawn is not None:
+            better = "higher is better" if metric["higher_is_better"] else "lower is better"
+            charts.append(
+                {"label": metric["label"], "better": better, "summary": metric.get("summary") or "", "chart": drawn}
+            )
+    return charts
+
+
+# Cost and provenance -----------------------------------------------------------------------------------------------------
+
+
+def _costs(run: Readable, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    control = {one["label"]: bool(one["control"]) for one in spec["methods"]}
+    costs = run.costs()
+    most = float((costs["seconds"] / costs["images"].where(costs["images"] > 0)).max()) if len(costs) else math.nan
+    for row in costs.to_dict("records"):
+        images = int(row["images"])
+        each = float(row["seconds"]) / images if images else math.nan
+        rows.append({
+            "name": row["method"],
+            "control": control.get(str(row["method"]), False),
+            "forward": numbers.tally(float(row["forward"]) / images) if images else "–",
+            "backward": numbers.tally(float(row["backward"]) / images) if images else "–",
+            "each": numbers.span(each),
+            "share": 100 * each / most if most > 0 and math.isfinite(each) else 0,
+            "model": numbers.span(float(row["model_seconds"])),
+            "metric_passes": numbers.tally(float(row["metric_forward"] + row["metric_backward"])),
+            "metric_seconds": numbers.span(float(row["metric_seconds"])),
+        })  # fmt: skip
+    return rows
+
+
+def _citations(spec: Mapping[str, Any]) -> list[str]:
+    keys = {one.get("cite") for one in [*spec["methods"], *spec["metrics"]]} - {None, ""}
+    return sorted(CITATIONS.get(str(key), str(key)) for key in keys)
+
+
+def _text(value: Any) -> str:
+    """A setting as it would be written in a file."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _number(value: Any) -> str:
+    return "–" if value is None else numbers.tally(float(value))

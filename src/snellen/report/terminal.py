@@ -1,0 +1,120 @@
+"""The summary of a run for a terminal: means with arrows, controls set apart, and words on what n allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from rich.console import Console, ConsoleOptions, Group
+from rich.table import Table
+from rich.text import Text
+
+from snellen.report import numbers
+from snellen.report.page import Readable
+from snellen.verdicts import certainty, fooled, summarise
+
+_SHORT = {
+    "average": "avg.", "complexity": "complex", "deletion": "dele-\ntion", "increase": "incr.", "insertion": "inser-\ntion",
+    "pointing": "point.", "sensitivity": "sens.", "sparseness": "sparse",
+}  # fmt: skip
+
+
+def summary_table(run: Readable) -> Summary:
+    """What rich prints for a run: `Console().print(summary_table(run))`."""
+    return Summary(run)
+
+
+class Summary:
+    """Methods down, metrics across; as many tables below each other as the width of the terminal asks for."""
+
+    def __init__(self, run: Readable) -> None:
+        spec = run.record["spec"]
+        self._methods: Sequence[Mapping[str, Any]] = spec["methods"]
+        self._metrics: Sequence[Mapping[str, Any]] = spec["metrics"]
+        self._summary = summarise(run.scores(), self._methods, self._metrics, seed=spec["seed"])
+        self._images = len(run.samples())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Group]:
+        """Splits the metrics evenly over the tables that the width allows."""
+        cells = self._summary.set_index(["method", "metric"])
+        deceived = fooled(self._summary)
+        columns = [self._column(metric, cells, deceived) for metric in self._metrics]
+        longest = max((len(one["label"]) for one in self._methods), default=0)
+        # A long label is folded; it is folded tighter when that saves a table.
+        layouts = [(name, _split(columns, options.max_width - name)) for name in (min(longest, 24), min(longest, 20))]
+        name, tables = min(layouts, key=lambda one: len(one[1]))
+        parts: list[Any] = []
+        for chosen in tables:
+            parts += [Text(""), self._table(name, chosen)]
+        yield Group(*parts, Text(""), *self._words(deceived))
+
+    def _column(self, metric: Mapping[str, Any], cells: pd.DataFrame, deceived: Mapping[str, list[str]]) -> list[Text]:
+        """The heading, then one cell per method, in the order of the run."""
+        wrong = deceived.get(metric["label"], [])
+        values = [_value(cells.loc[(one["label"], metric["label"])], one["label"] in wrong) for one in self._methods]
+        if any(wrong):
+            values = [one if one.plain.endswith("◆") else one + Text(" ") for one in values]
+        return [_heading(metric), *values]
+
+    def _table(self, name: int, columns: Sequence[Sequence[Text]]) -> Table:
+        table = Table(box=None, padding=(0, 0, 0, 1), pad_edge=False, header_style="bold", show_edge=False)
+        table.add_column("", width=name, overflow="fold")
+        for column in columns:
+            table.add_column(column[0], justify="right", min_width=_width(column), no_wrap=True, vertical="bottom")
+        for wanted in (False, True):
+            rows = [at for at, one in enumerate(self._methods) if bool(one["control"]) is wanted]
+            if wanted and rows:
+                table.add_row(Text("controls", style="dim italic"))
+            for at in rows:
+                style = "dim" if wanted else ""
+                table.add_row(
+                    Text(self._methods[at]["label"], style=style), *(column[at + 1] for column in columns), style=style
+                )
+        return table
+
+    def _words(self, deceived: Mapping[str, list[str]]) -> list[Text]:
+        lines = [Text("Means over images; ↑ higher is better, ↓ lower is better.", style="dim")]
+        for metric, controls in deceived.items():
+            verb = "is" if len(controls) == 1 else "are"
+            lines.append(
+                Text.assemble((f"◆ {metric} is fooled", "yellow"), f": {', '.join(controls)} {verb} in its top two.")
+            )
+        for name, rows in self._summary.groupby("metric", sort=False):
+            missing, total = int(rows["undefined"].sum()), int((rows["undefined"] + rows["n"]).sum())
+            if missing:
+                reason = str(next(iter(rows.loc[rows["undefined"] > 0, "reason"]), ""))
+                why = f" ({reason})" if reason and reason != "never" else ""
+                lines.append(Text(f"○ {name}: {missing} of {total} scores are undefined{why}."))
+        lines.append(Text(f"{certainty(self._images).words}.", style="bold"))
+        return lines
+
+
+def _width(column: Sequence[Text]) -> int:
+    return max(len(line) for cell in column for line in cell.plain.split("\n"))
+
+
+def _split(columns: Sequence[Sequence[Text]], room: int) -> list[list[Sequence[Text]]]:
+    """The columns in order, in as few tables as the room allows, and about as many in each."""
+    for tables in range(1, len(columns) + 1):
+        share = -(-len(columns) // tables)
+        groups = [list(columns[start : start + share]) for start in range(0, len(columns), share)]
+        if tables == len(columns) or all(sum(_width(one) + 1 for one in group) <= room for group in groups):
+            return groups
+    return []
+
+
+def _heading(metric: Mapping[str, Any]) -> Text:
+    """The metric's name on a few short lines, and its arrow."""
+    base, bracket, settings = str(metric["label"]).partition("(")
+    words = "\n".join(_SHORT.get(word, word) for word in base.split("-")).split("\n")
+    if bracket:
+        words.append("(" + settings)
+    words = [word if len(word) <= 8 else word[:7] + "…" for word in words]
+    return Text("\n".join([*words, "↑" if metric["higher_is_better"] else "↓"]), justify="right")
+
+
+def _value(row: Any, marked: bool) -> Text:
+    if not row["n"]:
+        return Text("–", style="dim")
+    return Text(numbers.short(float(row["mean"])) + ("◆" if marked else ""), style="yellow not dim" if marked else "")

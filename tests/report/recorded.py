@@ -1,0 +1,145 @@
+"""A run as the report reads it, made from arrays instead of a model, so that odd cases are cheap to state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from snellen.errors import SnellenError
+
+METHODS = {
+    "gradient": (True, False), "input-x-gradient": (True, False), "integrated-gradients": (True, False),
+    "smoothgrad(of=grad-cam, samples=8)": (False, False), "guided-backprop": (True, False), "grad-cam": (False, False),
+    "rise": (False, False), "occlusion": (True, False),
+    "random": (False, True), "edge": (False, True), "fake-cam": (False, True), "centre": (False, True),
+}  # fmt: skip
+METRICS = {
+    "deletion": ("input-sensitivity", False), "insertion": ("input-sensitivity", True),
+    "average-drop": ("input-sensitivity", False),
+    "average-increase": ("input-sensitivity", True), "average-gain": ("input-sensitivity", True),
+    "max-sensitivity": ("input-sensitivity", False), "avg-sensitivity": ("input-sensitivity", False),
+    "complexity": ("minimality", False), "sparseness": ("minimality", True),
+    "pointing-game": ("perceptual-correspondence", True), "energy-pointing-game": ("perceptual-correspondence", True),
+}  # fmt: skip
+
+
+def method(label: str, signed: bool = False, control: bool = False) -> dict[str, Any]:
+    return {"label": label, "name": label.split("(", maxsplit=1)[0], "params": {"steps": 8},
+            "control": control, "cite": "selvaraju2017", "summary": f"What {label} shows.", "signed": signed}  # fmt: skip
+
+
+def metric(label: str, attribute: str = "input-sensitivity", higher: bool = True) -> dict[str, Any]:
+    return {"label": label, "name": label, "params": {"steps": 28}, "attribute": attribute, "higher_is_better": higher,
+            "bounds": [0, 1], "undefined": "the truth mask is empty", "summary": f"What {label} means, in one sentence.",
+            "cite": "petsiuk2018", "version": 1}  # fmt: skip
+
+
+@dataclass
+class Recorded:
+    """The interface of a run over invented scores."""
+
+    methods: list[dict[str, Any]] = field(default_factory=lambda: [method(name, *two) for name, two in METHODS.items()])
+    metrics: list[dict[str, Any]] = field(default_factory=lambda: [metric(name, *two) for name, two in METRICS.items()])
+    ids: list[str] = field(default_factory=lambda: [f"photo-{at}.jpg" for at in range(7)])
+    photos: dict[str, np.ndarray] = field(default_factory=dict)
+    values: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    labels: bool = True
+    finished: str | None = "2026-11-16T02:00:00+00:00"
+    missing_maps: frozenset[str] = frozenset()
+    notes: list[str] = field(default_factory=list)
+    folder: Path = Path("runs/demo")
+    seed: int = 0
+    zoom: int = 1
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {
+            "schema": 1, "snellen": "0.1.0", "created": "2026-11-16T01:58:00+00:00", "finished": self.finished,
+            "spec": {"methods": self.methods, "metrics": self.metrics, "target": "predicted", "seed": 0, "shard": 4,
+                     "precision": "float32", "compiled": True},
+            "classifier": {"name": "EfficientNet-Lite0", "fingerprint": "7f3a9c0011223344", "classes": 1000, "rows": 16,
+                           "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
+            "samples": {"count": len(self.ids), "digest": "ab12cd34", "source": "demo photographs"},
+            "machine": {"processor": "a processor", "cores": 2, "threads": 2, "memory_gib": 7.8, "python": "3.11",
+                        "torch": "2.4", "system": "Linux"},
+            "versions": {"numpy": "1.26", "torch": "2.4"}, "git": None,
+            "planned": {"forward": 1, "backward": 1, "seconds": 1.0},
+            "totals": {"forward": 48213, "backward": 512, "shared_forward": 70, "shared_backward": 7, "model_seconds": 171.0,
+                       "wall_seconds": 188.2},
+            "notes": self.notes,
+        }  # fmt: skip
+
+    def _rng(self, *names: str) -> np.random.Generator:
+        return np.random.default_rng([self.seed, *"/".join(names).encode()])
+
+    def scores(self) -> pd.DataFrame:
+        rows = []
+        for one in self.methods:
+            for by in self.metrics:
+                key = (one["label"], by["label"])
+                values = self.values.get(key)
+                if values is None:
+                    middle = self._rng(*key).uniform(0.2, 0.8) - (0.15 if one["control"] else 0)
+                    values = np.clip(middle + self._rng(*key, "noise").normal(0, 0.1, len(self.ids)), 0, 1)
+                rows += [(each, *key, float(value)) for each, value in zip(self.ids, values, strict=True)]
+        return pd.DataFrame(rows, columns=["sample", "method", "metric", "value"])
+
+    def samples(self) -> pd.DataFrame:
+        n = len(self.ids)
+        number = pd.array([281] * n, dtype="Int64")
+        label = pd.array([282 if self.labels else None] * n, dtype="Int64")
+        return pd.DataFrame({
+            "sample": self.ids, "label": label, "prediction": number, "probability": [0.8125] * n, "target": number,
+            "label_name": ["tiger cat" if self.labels else None] * n, "prediction_name": ["tabby"] * n,
+            "target_name": ["tabby"] * n,
+        })  # fmt: skip
+
+    def curves(self, metric: str) -> dict[str, np.ndarray]:
+        if metric not in ("deletion", "insertion") or metric not in [one["label"] for one in self.metrics]:
+            return {}
+        x = np.linspace(0, 1, 29)
+        falling = {}
+        for one in self.methods:
+            speed = self._rng(one["label"], "speed").uniform(2, 9, len(self.ids))[:, None] - (1.5 if one["control"] else 0)
+            falling[one["label"]] = 0.8 * np.exp(-speed * x) if metric == "deletion" else 0.8 * (1 - np.exp(-speed * x))
+        return falling
+
+    def maps(self, method: str, samples: list[str]) -> np.ndarray:
+        if method in self.missing_maps:
+            raise SnellenError(f"no map of '{method}'")
+        return np.stack([self._map(method, one) for one in samples])
+
+    def _map(self, label: str, sample: str) -> np.ndarray:
+        y, x = np.mgrid[:64, :64] / 63
+        rng = self._rng(label, sample)
+        centre = rng.uniform(0.3, 0.7, 2)
+        blob = np.exp(-((x - centre[0]) ** 2 + (y - centre[1]) ** 2) / 0.03)
+        spec = next(one for one in self.methods if one["label"] == label)
+        if label == "random":
+            blob = rng.random((64, 64))
+        if spec["signed"]:
+            blob = blob * rng.normal(0, 1, (64, 64))
+        if label == "rise":
+            blob = 0.3 + 0.05 * blob
+        return np.kron(blob, np.ones((self.zoom, self.zoom))).astype(np.float32)
+
+    def picture(self, sample: str) -> np.ndarray | None:
+        if self.ids.index(sample) >= 12:
+            return None
+        if sample in self.photos:
+            return self.photos[sample]
+        y, x = np.mgrid[:64, :64]
+        return np.stack([4 * x, 4 * y, 255 - x], axis=-1).astype(np.uint8)
+
+    def costs(self) -> pd.DataFrame:
+        rows = []
+        for at, one in enumerate(self.methods):
+            forward, backward = (0, 0) if one["control"] else (7 * (1 + 40 * at), 7 * (at < 5))
+            rows.append((one["label"], 7, forward, backward, 0.013 * forward + 0.01, 0.012 * forward, 5000, 0, 31.0))
+        names = ["method", "images", "forward", "backward", "seconds", "model_seconds", "metric_forward", "metric_backward",
+                 "metric_seconds"]  # fmt: skip
+        return pd.DataFrame(rows, columns=names)

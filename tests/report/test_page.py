@@ -1,0 +1,257 @@
+"""The page says what the run found, never more than n allows, and survives odd runs and hostile names."""
+
+from __future__ import annotations
+
+import html.parser
+import os
+import re
+import stat
+
+import numpy as np
+import pytest
+from recorded import METHODS, Recorded, method, metric
+
+from snellen.errors import SnellenError
+from snellen.registry import Attribute
+from snellen.report import write_report
+from snellen.report.page import CATEGORIES, _costs, page
+from snellen.verdicts import MINIMUM_IMAGES
+
+NAN = float("nan")
+VOID = {"meta", "img", "wbr", "line", "circle", "polyline", "br"}
+
+
+class Outline(html.parser.HTMLParser):
+    """Collects tags, headings and addresses, and notes tags that were not closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.wrong, self.headings, self.links, self.ids, self.labels = [], [], [], [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.tags.append((tag, given))
+        self.links += [given[name] for name in ("src", "href", "srcset", "action") if name in given]
+        self.ids += [given["id"]] if "id" in given else []
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+def words(text: str) -> str:
+    """What a reader sees: without style, tags and line breaks."""
+    text = re.sub(r"<style>.*?</style>", " ", text, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", text.replace("<wbr>", "")).split())
+
+
+@pytest.fixture(scope="module")
+def demo() -> str:
+    run = Recorded()
+    run.values = {("fake-cam", "average-drop"): np.full(7, 0.01), ("centre", "average-drop"): np.full(7, 0.9)}
+    for name in METHODS:
+        run.values[(name, "energy-pointing-game")] = np.full(7, NAN)
+        run.values[(name, "pointing-game")] = np.array([1, 0, 1, 0, 1, NAN, NAN])
+    return page(run)
+
+
+def test_the_page_is_well_formed_and_asks_nobody_for_anything(demo):
+    outline = Outline(demo)
+    assert outline.wrong == []
+    assert outline.open == []
+    assert all(link.startswith(("data:", "#")) for link in outline.links)
+    assert not re.search(r"url\(|@import|<script|<link|<iframe|https?://(?!www\.w3\.org)", demo)
+    assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
+    assert len(outline.ids) == len(set(outline.ids))
+
+
+def test_headings_never_skip_a_level_and_graphics_have_words(demo):
+    outline = Outline(demo)
+    assert outline.headings[0] == 1
+    assert outline.headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(outline.headings, outline.headings[1:], strict=False))
+    for tag, given in outline.tags:
+        if tag == "img":
+            assert given["alt"]
+        if tag == "th":
+            assert given["scope"] in {"col", "row", "colgroup", "rowgroup"}
+    graphics = [given for tag, given in outline.tags if tag == "svg" and given.get("role") == "img"]
+    assert len(graphics) > 80
+    assert all(given["aria-label"] for given in graphics)
+
+
+def test_every_method_metric_and_control_is_named(demo):
+    seen = words(demo)
+    run = Recorded()
+    for one in [*run.methods, *run.metrics]:
+        assert one["label"] in seen
+    assert "8 saliency methods and 4 controls" in seen
+    assert "Selvaraju" in seen
+
+
+def test_few_images_give_no_verdict_words(demo):
+    seen = words(demo)
+    assert "7 images are too few for a verdict." in seen
+    assert not re.search(r"[●■] ?(pass|fail)|\b(fails?|failed|passed|inconclusive|not counted)\b", seen, flags=re.IGNORECASE)
+    assert 'class="v ' not in demo
+
+
+def test_a_fooled_metric_says_so_and_an_honest_one_does_not():
+    run = Recorded(metrics=[metric("drop", higher=False), metric("gain")])
+    for at, name in enumerate(METHODS):
+        control = METHODS[name][1]
+        run.values[(name, "drop")] = np.linspace(0.4, 0.6, 7) + at / 100
+        run.values[(name, "gain")] = np.linspace(0.4, 0.6, 7) - at / 100 - control
+    run.values[("fake-cam", "drop")] = np.linspace(0, 0.01, 7)
+    seen = words(page(run))
+    assert seen.count("◆ fooled. ") == 1
+    assert "fake-cam is in the top two on these 7 images" in seen
+
+
+def test_undefined_scores_say_so_in_place(demo):
+    seen = words(demo)
+    assert "undefined on every image: the truth mask is empty." in seen
+    assert "24 of 84 scores undefined: the truth mask is empty." in seen
+    assert "5 of 7 defined" in seen
+    assert len(re.findall(r"<td class=empty>undefined</td>", demo)) == len(METHODS)
+    assert not re.search(r"\bnan\b", seen, flags=re.IGNORECASE)
+
+
+def test_enough_images_give_verdicts_with_shape_word_and_reason():
+    n = MINIMUM_IMAGES + 10
+    run = Recorded(ids=[f"{at}.jpg" for at in range(n)], metrics=[metric("insertion")])
+    rng = np.random.default_rng(0)
+    for name, (_, control) in METHODS.items():
+        run.values[(name, "insertion")] = rng.normal(0.3 if control else 0.6, 0.05, n)
+    run.values[("rise", "insertion")] = rng.normal(0.1, 0.05, n)
+    text = page(run)
+    seen = words(text)
+    assert "too few for a verdict" not in seen
+    assert seen.count("● pass") == 14
+    assert seen.count("■ fail") == 2
+    assert "worse than random, edge, fake-cam, centre" in seen
+    assert f"The first 12 of {n} images; {n - 12} more are not shown." in seen
+    assert text.count('class="photo"') == 12
+
+
+def test_a_metric_with_too_few_defined_scores_is_not_counted():
+    n = MINIMUM_IMAGES + 10
+    run = Recorded(ids=[f"{at}.jpg" for at in range(n)], metrics=[metric("pointing-game")])
+    for name, (_, control) in METHODS.items():
+        run.values[(name, "pointing-game")] = np.where(np.arange(n) < 20, 0.2 if control else 0.8, NAN)
+    seen = words(page(run))
+    assert "20 of 40 defined, too few" in seen
+    assert "● pass" not in seen
+
+
+EVIL = "<script>alert(1)</script>\"'&/../x.jpg"
+
+
+def test_names_from_users_cannot_become_markup():
+    run = Recorded(ids=[EVIL], methods=[method(EVIL), method(EVIL + "2", control=True)],
+                   metrics=[metric(EVIL), metric("deletion")], notes=[EVIL])  # fmt: skip
+    text = page(run)
+    assert "<script" not in text
+    assert Outline(text).wrong == []
+    assert text.count("&lt;script&gt;") > 10
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        Recorded(methods=[method("grad-cam"), method("gradient", signed=True)], labels=False),
+        Recorded(methods=[method("random", control=True), method("edge", control=True)]),
+        Recorded(ids=["one.jpg"]),
+        Recorded(ids=["one.jpg"], methods=[method("grad-cam")], metrics=[metric("deletion", higher=False)]),
+        Recorded(metrics=[]),
+        Recorded(ids=[f"{at}.jpg" for at in range(40)], methods=[method("grad-cam")]),
+        Recorded(ids=[f"{at}.jpg" for at in range(40)], methods=[method("random", control=True)]),
+        Recorded(methods=[method("smoothgrad(of=integrated-gradients(steps=64, baseline=blur(sigma=5)), samples=8)")]),
+        Recorded(methods=[method(f"random(seed={at})", control=True) for at in range(9)] + [method("rise")]),
+    ],
+    ids=["no controls", "controls only", "one image", "one of each", "no metric", "many without controls",
+         "many controls only", "long label", "nine controls"],
+)  # fmt: skip
+def test_odd_runs_still_make_a_whole_page(run):
+    text = page(run)
+    outline = Outline(text)
+    assert outline.wrong == []
+    assert outline.open == []
+    seen = words(text)
+    for one in [*run.methods, *run.metrics]:
+        assert one["label"] in seen
+    if not any(one["control"] for one in run.methods) and run.metrics:
+        assert "No controls were run" in seen
+    if not run.labels:
+        assert "none given" in seen
+
+
+def test_an_unfinished_run_says_so_and_shows_what_there_is():
+    run = Recorded(finished=None, missing_maps=frozenset({"rise"}))
+    run.values = {("rise", one["label"]): np.full(7, NAN) for one in run.metrics}
+    seen = words(page(run))
+    assert "This run is unfinished." in seen
+    assert "not computed" in seen
+
+
+def test_a_method_without_finished_maps_has_no_price():
+    run = Recorded()
+    costs = run.costs().assign(images=0, seconds=0.0)
+    run.costs = lambda: costs
+    assert {(row["forward"], row["each"]) for row in _costs(run, run.record["spec"])} == {("–", "not measured")}
+
+
+def test_the_page_of_seven_photographs_stays_small(demo):
+    assert len(demo) < 6_000_000
+
+
+def test_the_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    run = Recorded(methods=[method("grad-cam")], metrics=[metric("insertion")])
+    path = write_report(run, tmp_path / "new" / "report.html")
+    assert path.read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert os.listdir(path.parent) == ["report.html"]
+    before = path.read_bytes()
+    monkeypatch.setattr(Recorded, "costs", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_report(run, path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == ["report.html"]
+
+
+def test_a_place_that_cannot_be_written_gets_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    run = Recorded(methods=[method("grad-cam")], metrics=[])
+    with pytest.raises(SnellenError, match=r"cannot write the report to .*file/report\.html"):
+        write_report(run, tmp_path / "file" / "report.html")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(SnellenError, match="cannot write the report"):
+        write_report(run, tmp_path / "folder")
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+
+
+def test_all_ten_attributes_have_a_place_and_a_question():
+    placed = [key for attributes in CATEGORIES.values() for key in attributes]
+    assert sorted(placed) == sorted(Attribute.__args__)
+
+
+def test_text_colours_have_enough_contrast():
+    style = re.search(r"<style>(.*?)</style>", page(Recorded(methods=[method("a")], metrics=[])), flags=re.DOTALL)[1]
+    colours = dict(re.findall(r"--([a-z-]+):(#[0-9a-f]{6})", style))
+
+    def luminance(colour):
+        share = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+        return np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+
+    for name in set(colours) - {"paper", "panel", "line"}:
+        for ground in ("paper", "panel"):
+            assert (luminance(colours[ground]) + 0.05) / (luminance(colours[name]) + 0.05) >= 4.5, (name, ground)
