@@ -117,6 +117,14 @@ def test_animated_gives_the_first_frame(tmp_path: Path) -> None:
     assert decode(path).image.convert("RGB").getpixel((3, 3)) == (255, 0, 0)
 
 
+def test_frames_of_a_file_that_is_damaged_behind_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "moving.gif"
+    noise().save(path, save_all=True, append_images=[noise().rotate(180)])
+    path.write_bytes(path.read_bytes()[:-600])
+    assert decode(path).size == (40, 30)
+    assert frames(path) >= 1
+
+
 def test_grey_and_one_bit_become_grey(tmp_path: Path) -> None:
     Image.new("L", (4, 4), 51).save(tmp_path / "grey.png")
     Image.new("1", (4, 4), 1).save(tmp_path / "bit.png")

@@ -353,6 +353,17 @@ def test_digests_change_with_pixels_label_and_truth(flat: Path) -> None:
     assert from_folder(flat, geometry=SMALL).digest(1) != plain.digest(1)
 
 
+def test_a_part_loads_from_another_folder(flat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mask(tmp_path / "masks" / "a.png")
+    monkeypatch.chdir(flat.parent)
+    samples = from_folder("photos", geometry=SMALL, masks="masks")
+    alone = from_files(["photos/a.jpg"], geometry=SMALL)
+    assert alone.ids == ("photos/a.jpg",)
+    monkeypatch.chdir(flat)
+    assert samples[0].truth is not None
+    assert torch.equal(alone[0].image, samples[0].image)
+
+
 def test_single_files(flat: Path) -> None:
     samples = from_files([flat / "a.jpg"], geometry=SMALL)
     assert samples.ids == (str(flat / "a.jpg"),)

@@ -264,6 +264,8 @@ def test_a_function_that_fails_gives_its_own_reason(here: Path, spec: str, part:
 @pytest.mark.usefixtures("here")
 def test_settings_that_make_no_sense(here: Path) -> None:
     assert "precision is one of float32, bfloat16, float16, not 'float8'" in refused("mine:load", precision="float8")
+    assert "at least 1, not 0" in refused("mine:load", rows=0)
+    assert "the device 'meadow' cannot be used here (RuntimeError: " in refused("mine:load", device="meadow")
     assert "mean has 3 values, but 'mine:load' takes 1 channels" in refused("mine:load", mean=[0.1, 0.2, 0.3])
     assert "crop=0.5 needs a size to resize to" in refused("mine:load", crop=0.5)
     assert "brings its own weights; leave out weights='x.pth'" in refused("mine:load", weights="x.pth")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +66,12 @@ def frames(path: str | Path) -> int:
     """How many frames an animation or many-page file holds, from its header; 1 for every other file."""
     if Path(path).suffix.lower() not in (".gif", ".png", ".apng", ".webp", ".tif", ".tiff", ".avif"):
         return 1
-    with warnings.catch_warnings():
+    # A file whose first frame could be decoded may still be damaged behind it; what lies there is not used.
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
         with Image.open(path) as opened:
             return int(getattr(opened, "n_frames", 1))
+    return 1
 
 
 def decode_mask(path: str | Path) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,10 @@ from snellen.types import Sample
 
 @dataclass(frozen=True)
 class Entry:
-    """One picture file and what is known about it; boxes are in pixels of the upright original."""
+    """One picture file and what is known about it; boxes are in pixels of the upright original.
+
+    Paths should be absolute, because a worker may run in another folder.
+    """
 
     id: str
     path: str
@@ -94,7 +98,7 @@ def from_files(
     """Unlabelled samples from a list of picture files."""
     if not paths:
         raise SnellenError("there are no pictures: the list of files is empty")
-    entries = [Entry(str(path), str(path)) for path in paths]
+    entries = [Entry(str(path), os.path.abspath(path)) for path in paths]
     return from_entries(entries, "files", geometry=geometry, channels=channels, unreadable=unreadable, progress=progress)
 
 

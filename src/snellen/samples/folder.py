@@ -49,7 +49,7 @@ def from_folder(
     )
     marks = _masks(Path(masks), ids, notes) if masks is not None else {}
     boxed = read_boxes(boxes, ids) if boxes is not None else {}
-    entries = [Entry(one, str(folder / one), known.get(one), marks.get(one), boxed.get(one, ())) for one in ids]
+    entries = [Entry(one, os.path.abspath(folder / one), known.get(one), marks.get(one), boxed.get(one, ())) for one in ids]
     return from_entries(
         entries,
         f"'{folder}'",
@@ -150,7 +150,7 @@ def _masks(folder: Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]
                 f"'{owner[match]}' and '{one}' would share the mask '{by_stem[match]}'; give each its own stem"
             )
         owner[match] = one
-        found[one] = str(folder / by_stem[match])
+        found[one] = os.path.abspath(folder / by_stem[match])
     if not found:
         raise SnellenError(
             f"no mask in '{folder}' has the same stem as a picture, such as '{os.path.splitext(ids[0])[0]}.png'"

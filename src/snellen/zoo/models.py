@@ -79,6 +79,12 @@ def load_classifier(
         raise SnellenError(f"'{spec}' brings its own weights; leave out weights={str(weights)!r}")
     if precision not in get_args(Precision):
         raise SnellenError(f"precision is one of {', '.join(get_args(Precision))}, not {precision!r}")
+    if rows is not None and rows < 1:
+        raise SnellenError(f"rows is how many images go through the model at once, at least 1, not {rows}")
+    try:
+        torch.zeros(1, device=device)
+    except Exception as problem:
+        raise SnellenError(f"the device '{device}' cannot be used here ({_reason(problem)})") from None
     channels = found.channels or _channels(found.model)
     for option, given_values in (("mean", mean), ("std", std)):
         if isinstance(given_values, Sequence) and len(given_values) not in (1, channels):
