@@ -34,8 +34,8 @@ class Explainer:
         used = classifier or self.classifier
         if targets is None:
             targets = self.targets.repeat_interleave(len(inputs) // len(self.targets))
-        digest = hashlib.blake2b(inputs.contiguous().numpy().tobytes(), digest_size=16)
-        digest.update(targets.numpy().tobytes())
+        digest = hashlib.sha256(inputs.contiguous().numpy().data)
+        digest.update(targets.contiguous().numpy().data)
         digest.update(f"{used.fingerprint}{rng!r}".encode())
         key = digest.digest()
         if key in self._maps:

@@ -6,7 +6,6 @@ it for as long as the case lives.
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from snellen.folding import unit_mask
 from snellen.masking import BLACK
+from snellen.metrics.kept import Kept
 from snellen.registry import metric
 from snellen.types import Case, Fill, Passes, Rng
 
@@ -104,24 +104,19 @@ class AverageGain:
         return Passes(forward=2)
 
 
-_MASKED: weakref.WeakKeyDictionary[Case, dict[tuple[Fill, Rng], tuple[Tensor, float]]] = weakref.WeakKeyDictionary()
+_KEPT: Kept[tuple[Tensor, Tensor]] = Kept()
 
 
 def _confidences(case: Case, fill: Fill, rng: Rng) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
     """The target's probability on the picture, and on the picture seen through the map (NaN where there is no mask)."""
-    classifier, inputs, targets = case.classifier, case.inputs, case.targets
-    before = classifier.output(inputs, targets, "probability")
-    known = _MASKED.setdefault(case, {})
-    if (fill, rng) in known:
-        after, seconds = known[fill, rng]
-        classifier.book_shared(Passes(forward=len(inputs)), seconds)
-        return before, after
-    mask = unit_mask(case.maps).unsqueeze(1)
-    missing = mask.isnan().flatten(1).any(dim=1)
-    # Normalisation is affine, so mixing inputs with the fill's inputs is the same as mixing pixels.
-    seen = torch.lerp(fill(classifier, inputs, rng=rng), inputs, mask.nan_to_num(0.0).to(inputs))
-    with classifier.counting() as ledger:
-        after = classifier.scores([(seen, targets)], "probability")
-    after = after.masked_fill(missing, torch.nan)
-    known[fill, rng] = (after, ledger.seconds)
-    return before, after
+
+    def compute() -> tuple[Tensor, Tensor]:
+        classifier, inputs, targets = case.classifier, case.inputs, case.targets
+        mask = unit_mask(case.maps).unsqueeze(1)
+        missing = mask.isnan().flatten(1).any(dim=1)
+        # Normalisation is affine, so mixing inputs with the fill's inputs is the same as mixing pixels.
+        seen = torch.lerp(fill(classifier, inputs, rng=rng), inputs, mask.nan_to_num(0.0).to(inputs))
+        after = classifier.scores([(seen, targets)], "probability").masked_fill(missing, torch.nan)
+        return classifier.output(inputs, targets, "probability"), after
+
+    return _KEPT(case, (fill, rng), compute)

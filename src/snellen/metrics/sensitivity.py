@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from snellen.metrics.kept import Kept
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
 
@@ -95,17 +96,31 @@ def perturbed(
 ) -> Float[Tensor, "rows channels height width"]:
     """Each input `samples` times in a row, each time with other uniform noise in ±`radius`."""
     noise = rng.repeat(range(samples)).uniform("perturbation", tuple(inputs.shape[1:])).to(inputs)
-    return noise.mul_(2).sub_(1).mul_(radius).add_(inputs.repeat_interleave(samples, dim=0))
+    return (
+        noise.sub_(0.5)
+        .mul_(2 * radius)
+        .view(len(inputs), samples, *inputs.shape[1:])
+        .add_(inputs.unsqueeze(1))
+        .flatten(0, 1)
+    )
+
+
+_KEPT: Kept[Tensor] = Kept()
 
 
 def _changes(case: Case, samples: int, radius: float, relative: bool, rng: Rng) -> Float[Tensor, "batch samples"]:
-    moved = perturbed(case.inputs, samples, radius, rng=rng.child("sensitivity"))
-    # The method's own draws must not be the noise again, hence another name for them.
-    again = case.explain(moved, rng=rng.child("sensitivity/explain").repeat(range(samples)))
-    maps = case.maps.flatten(1).double()
-    gaps = again.double().view(len(case), samples, -1) - maps.unsqueeze(1)
-    changes: Tensor = torch.linalg.vector_norm(gaps, dim=2)
+    """How far the map of each perturbed picture is from the case's own map."""
+
+    def compute() -> Tensor:
+        moved = perturbed(case.inputs, samples, radius, rng=rng.child("sensitivity"))
+        # The method's own draws must not be the noise again, hence another name for them.
+        again = case.explain(moved, rng=rng.child("sensitivity/explain").repeat(range(samples)))
+        gaps = again.view(len(case), samples, -1) - case.maps.flatten(1).unsqueeze(1)
+        norms: Tensor = torch.linalg.vector_norm(gaps, dim=2, dtype=torch.float64)
+        return norms
+
+    changes = _KEPT(case, (samples, radius, rng), compute)
     if relative:
-        size = torch.linalg.vector_norm(maps, dim=1, keepdim=True)
+        size = torch.linalg.vector_norm(case.maps, dim=(1, 2), dtype=torch.float64).unsqueeze(1)
         changes = (changes / size).masked_fill(size == 0, torch.nan)
     return changes.to(case.maps.dtype)

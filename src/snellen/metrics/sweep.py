@@ -40,11 +40,13 @@ def sweep(case: Case, fill: Fill, *, inserting: bool, steps: int, of: Output, rn
     The untouched picture is the same for every method, so its pass is shared. A map with NaN has no order and no curve.
     """
     classifier, inputs, targets = case.classifier, case.inputs, case.targets
-    rank = ranks(case.maps, rng=rng).unsqueeze(1)
     points = stops(steps, (inputs.shape[2], inputs.shape[3]))
     changed = points[:-1] if inserting else points[1:]
     # Rows are built in the layout that the model takes, so that no pass has to rearrange them.
-    whole, bare = (one.contiguous(memory_format=torch.channels_last) for one in (inputs, fill(classifier, inputs, rng=rng)))
+    rank, whole, bare = (
+        one.contiguous(memory_format=torch.channels_last)
+        for one in (ranks(case.maps, rng=rng).unsqueeze(1).expand_as(inputs), inputs, fill(classifier, inputs, rng=rng))
+    )
     before, after = (bare, whole) if inserting else (whole, bare)
 
     def blocks() -> Iterator[tuple[Tensor, Tensor]]:
