@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-slow check format bench constraints clean
+.PHONY: demo test test-slow check docs format bench constraints clean
 
 demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
 	$(BIN)/snellen run demo.yaml
@@ -16,14 +16,18 @@ test-slow: $(VENV)/test.stamp     ## the exhaustive tests
 	$(BIN)/python -m pytest -m slow
 
 check: $(VENV)/test.stamp         ## format, lint, types, import layers, generated docs
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/reference.py --check
+
+docs: $(VENV)/test.stamp          ## generate docs/reference.md
+	$(BIN)/python docs/reference.py
 
 format: $(VENV)/test.stamp
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks docs
+	$(BIN)/ruff check --fix src tests benchmarks docs
 
 bench: $(VENV)/bench.stamp        ## our time against the neighbours', on the same images in one process
 	$(BIN)/python benchmarks/neighbours.py

@@ -31,7 +31,8 @@ def images(tmp_path_factory) -> Path:
 def finished(images, tmp_path_factory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("cli-run") / "mine"
     done = snellen(
-        "run", *BASICS, "--images", images, "--methods", "grad-cam,rise(masks=30),random", "--metrics", "deletion,insertion", "--out", out
+        "run", *BASICS, "--images", images, "--out", out,
+        "--methods", "grad-cam,rise(masks=30),random", "--metrics", "deletion,insertion",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return out, done.stdout + done.stderr
@@ -55,8 +56,8 @@ def test_a_settings_file_gives_the_same_numbers(finished, images, tmp_path):
     assert snellen("run", settings).returncode == 0
     assert (tmp_path / "again" / "scores.parquet").read_bytes() == (out / "scores.parquet").read_bytes()
     yaml = tmp_path / "mine.yaml"
-    yaml.write_text(f"model: subject:load\nsize: 32\nthreads: 1\nimages: {images}\nmethods: [grad-cam, rise(masks=30), random]\n"
-                    "metrics: [deletion, insertion]\n")  # fmt: skip
+    yaml.write_text(f"model: subject:load\nsize: 32\nthreads: 1\nimages: {images}\n"
+                    "methods: [grad-cam, rise(masks=30), random]\nmetrics: [deletion, insertion]\n")  # fmt: skip
     assert snellen("run", yaml, "--out", tmp_path / "third").returncode == 0
     assert (tmp_path / "third" / "scores.parquet").read_bytes() == (out / "scores.parquet").read_bytes()
 
@@ -82,7 +83,7 @@ def test_resume_of_a_run_made_in_python_says_how_to_go_on(finished, tmp_path):
 
 
 def test_explain_draws_one_picture(images, tmp_path):
-    done = snellen("explain", images / "000.png", "--model", "subject:load", "--size", "32", "--methods", "gradient,grad-cam",
+    done = snellen("explain", images / "000.png", *BASICS[:4], "--methods", "gradient,grad-cam",
                    "--out", tmp_path / "maps.png")  # fmt: skip
     assert done.returncode == 0, done.stderr
     with Image.open(tmp_path / "maps.png") as picture:
@@ -104,7 +105,10 @@ def test_list_prints_names(what):
         (["run", "--methods", "gradient", "--metrics", "complexity", "--model", "nowhere:load"], "nowhere"),
         (["run", "--methods", "gradient", "--metrics", "complexity", "--model", "subject:lod"], "did you mean 'load'?"),
         (["run", "missing.yaml"], "cannot read the settings 'missing.yaml'"),
-        (["run", *BASICS, "--methods", "gradient", "--metrics", "complexity", "--images", "no-such-folder"], "no-such-folder"),
+        (
+            ["run", *BASICS, "--methods", "gradient", "--metrics", "complexity", "--images", "no-such-folder"],
+            "no-such-folder",
+        ),
         (["run", "--mean", "grey"], "--mean must be numbers"),
         (["list", "metric"], "did you mean 'metrics'?"),
         (["report", "no-such-run"], "is not a run folder"),
@@ -121,6 +125,8 @@ def test_a_mistake_is_one_sentence_and_code_2(words, sentence):
 
 def test_an_unwritable_folder_is_refused(images, tmp_path):
     (tmp_path / "taken").write_text("a file, not a folder")
-    done = snellen("run", *BASICS, "--images", images, "--methods", "random", "--metrics", "complexity", "--out", tmp_path / "taken")
+    done = snellen(
+        "run", *BASICS, "--images", images, "--methods", "random", "--metrics", "complexity", "--out", tmp_path / "taken"
+    )
     assert done.returncode == 2
     assert "choose another --out" in done.stderr

@@ -14,7 +14,7 @@ from snellen.masking import BLACK, MEAN, NOISE, Blur
 from snellen.metrics.deletion import Deletion
 from snellen.metrics.insertion import Insertion
 from snellen.metrics.sensitivity import MaxSensitivity
-from snellen.registry import FILLS, METHODS, METRICS, Registry, UnknownName, label, metric, spec, split_names, traits
+from snellen.registry import FILLS, METHODS, METRICS, Registry, UnknownNameError, label, metric, spec, split_names, traits
 from snellen.types import Fill, Method, Metric, Passes
 
 # What the decorator refuses ------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def test_a_mistake_gets_one_sentence(registry, text, sentence):
 
 
 def test_an_unknown_name_is_a_key_error_that_still_reads_as_a_sentence():
-    with pytest.raises(UnknownName) as refusal:
+    with pytest.raises(UnknownNameError) as refusal:
         METRICS["delation"]
     assert str(refusal.value) == "unknown metric 'delation'; did you mean 'deletion'?"
 

@@ -9,7 +9,7 @@ import inspect
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -24,6 +24,8 @@ from snellen.rectifiers import Rectifiers, Rule
 from snellen.registry import Need
 from snellen.speed import Precision
 from snellen.types import Output, Passes
+
+T = TypeVar("T")
 
 Images = Float[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]
@@ -404,12 +406,12 @@ class Classifier:
         for ledger in self._ledgers:
             ledger.pay(passes, seconds)
 
-    def _share(self, what: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], Any], cost: Passes) -> Any:
+    def _share(self, what: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], T], cost: Passes) -> T:
         key = (*what, id(inputs), inputs._version, id(targets), targets._version)
         if key in self._shared:
-            value, passes, seconds = self._shared[key]
+            known, passes, seconds = self._shared[key]
             self.book_shared(passes, seconds)
-            return value
+            return cast(T, known)
         with self.counting() as ledger:
             value = compute()
         self._shared[key] = (value, cost, ledger.seconds)
@@ -439,8 +441,7 @@ class Classifier:
         return _power_of_two(FORWARD_BUDGET // largest), _power_of_two(GRADIENT_BUDGET // total)
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {key: value for key, value in self.__dict__.items() if key not in _TRANSIENT}
-        return kept
+        return {key: value for key, value in self.__dict__.items() if key not in _TRANSIENT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -459,21 +460,24 @@ def _snapshot(model: nn.Module, device: torch.device) -> nn.Module:
     try:
         module = copy.deepcopy(model)
     except Exception as problem:
-        raise SnellenError(f"'{type(model).__name__}' cannot be copied ({problem}); give a model that deepcopy accepts") from None
+        raise SnellenError(
+            f"'{type(model).__name__}' cannot be copied ({problem}); give a model that deepcopy accepts"
+        ) from None
     module = module.to(device).eval()
     for parameter in module.parameters():
         parameter.requires_grad_(False)
         parameter.grad = None
-    return module.to(memory_format=torch.channels_last)
+    return cast(nn.Module, module.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
 
 
 def _per_channel(values: float | Sequence[float]) -> Tensor:
-    return torch.atleast_1d(torch.as_tensor(values, dtype=torch.float32)).view(1, -1, 1, 1)
+    return torch.as_tensor(values, dtype=torch.float32).reshape(1, -1, 1, 1)
 
 
 def _pick(logits: Tensor, targets: Tensor, of: Output) -> Tensor:
     rows = logits if of == "logit" else logits.softmax(dim=1)
-    return rows.gather(1, targets.to(rows.device).view(-1, 1)).squeeze(1).to(targets.device)
+    picked: Tensor = rows.gather(1, targets.to(rows.device).view(-1, 1)).squeeze(1)
+    return picked.to(targets.device)
 
 
 def _note(name: str, found: list[tuple[str, bool]]) -> Callable[[nn.Module, Any, Any], None]:

@@ -38,7 +38,9 @@ def run(
     boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None,
     unreadable: Annotated[str | None, typer.Option(help="refuse or skip images that cannot be read")] = None,
     weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
-    mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1], e.g. 0.485,0.456,0.406")] = None,
+    mean: Annotated[
+        str | None, typer.Option(help="normalisation: mean per channel in [0, 1], e.g. 0.485,0.456,0.406")
+    ] = None,
     std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
     size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None,
     crop: Annotated[float | None, typer.Option(help="share of the short side that is kept before resizing")] = None,

@@ -10,9 +10,7 @@ from torch import Tensor
 Fold = Literal["sum", "absolute-sum", "absolute-max", "mean"]
 
 
-def fold(
-    attributions: Float[Tensor, "batch channels height width"], how: Fold
-) -> Float[Tensor, "batch height width"]:
+def fold(attributions: Float[Tensor, "batch channels height width"], how: Fold) -> Float[Tensor, "batch height width"]:
     """One number per pixel; `sum` keeps the sign and the total, the `absolute-` ways keep neither."""
     if how == "sum":
         return attributions.sum(dim=1)

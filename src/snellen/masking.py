@@ -1,4 +1,4 @@
-"""What "removed" means. Each fill says in which space it is meant: pixels (what people see) or inputs (what the network sees)."""
+"""What "removed" means. Each fill says in which space: pixels (what people see) or inputs (what the network sees)."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def __getitem__(self, name: str) -> type[T]:
         _load_entry_points()
         if name not in self._classes:
-            raise UnknownName(f"unknown {self.kind} '{name}'{nearest(name, self._classes)}")
+            raise UnknownNameError(f"unknown {self.kind} '{name}'{nearest(name, self._classes)}")
         return self._classes[name]
 
     def __contains__(self, name: object) -> bool:
@@ -152,7 +152,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return text
 
 
-class UnknownName(SnellenError, KeyError):
+class UnknownNameError(SnellenError, KeyError):
     """A name that is not registered; a KeyError too, so that a registry is an honest Mapping."""
 
     __str__ = Exception.__str__
@@ -245,7 +245,7 @@ def label(plugin: Any) -> str:
     """
     default = type(plugin)()
     changed = [
-        f"{one.name}={_text(getattr(plugin, one.name))}"
+        f"{one.name}={text_of(getattr(plugin, one.name))}"
         for one in dataclasses.fields(plugin)
         if getattr(plugin, one.name) != getattr(default, one.name)
     ]
@@ -263,11 +263,12 @@ def _encode(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} does not")
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A setting as it would be typed on the command line."""
     if hasattr(value, "traits"):
         return label(value)
     if isinstance(value, tuple):
-        return "[" + ", ".join(_text(one) for one in value) + "]"
+        return "[" + ", ".join(text_of(one) for one in value) + "]"
     if isinstance(value, str) and re.fullmatch(r"[\w.:/+-]+", value) and _parse_value(value) == value:
         return value
     return json.dumps(value)  # quotes keep a word a word that could be read as something else

@@ -19,7 +19,8 @@ HERE = Path(__file__).parent
 def command(images: Path, out: Path) -> list[str]:
     return [
         sys.executable, "-c", "from snellen.cli import main; main()", "run",
-        "--model", "subject:load", "--images", str(images), "--out", str(out), "--size", "32", "--shard", "4", "--threads", "1",
+        "--model", "subject:load", "--images", str(images), "--out", str(out),
+        "--size", "32", "--shard", "4", "--threads", "1",
         "--methods", "gradient,grad-cam,rise(masks=150),smoothgrad(samples=4),random,edge",
         "--metrics", "deletion,insertion,average-drop,complexity,max-sensitivity(samples=2)",
     ]  # fmt: skip

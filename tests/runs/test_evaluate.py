@@ -14,7 +14,13 @@ from snellen.runs import Options, Run, evaluate
 from snellen.samples import from_arrays
 
 METHOD_NAMES = ["gradient", "input-x-gradient", "grad-cam", "rise(masks=40)", "random", "fake-cam"]
-METRIC_NAMES = ["deletion(steps=6)", "average-drop", "complexity", "max-sensitivity(samples=2)", "avg-sensitivity(samples=2)"]
+METRIC_NAMES = [
+    "deletion(steps=6)",
+    "average-drop",
+    "complexity",
+    "max-sensitivity(samples=2)",
+    "avg-sensitivity(samples=2)",
+]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +128,7 @@ def test_a_new_metric_uses_the_maps_that_are_there(subject, tmp_path):
 
 
 def test_predictions_labels_and_targets_are_kept(subject, finished):
-    classifier, samples = subject
+    _, samples = subject
     frame = finished.samples()
     assert list(frame["label"]) == [0, 1, 2, 0, 1]
     assert list(frame["target"]) == list(frame["prediction"])
@@ -236,7 +242,7 @@ def test_a_newer_schema_is_refused(finished, tmp_path):
 def test_labels_beyond_the_classes_are_refused(subject):
     classifier, samples = subject
     wrong = from_arrays(torch.stack([one.image for one in samples]), labels=[0, 1, 2, 3, 0])
-    with pytest.raises(SnellenError, match="'3' has label 3, but .* has classes 0 to 2"):
+    with pytest.raises(SnellenError, match=r"'3' has label 3, but .* has classes 0 to 2"):
         evaluate(classifier, wrong, methods=["gradient"], metrics=["complexity"])
 
 

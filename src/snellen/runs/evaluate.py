@@ -64,10 +64,11 @@ def evaluate(
     Without `out` the folder lives as long as the Run. `executor` is anything that is a `concurrent.futures.Executor`.
     """
     store = Store(Path(tempfile.mkdtemp(prefix="snellen-") if out is None else out))
+    known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
     job = _Job(
         store=store,
-        classifier=classifier if isinstance(classifier, Classifier) else Classifier(classifier),
-        samples=as_samples(samples),
+        classifier=known,
+        samples=as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes),
         methods=planning.parse_methods(methods),
         metrics=planning.parse_metrics(metrics),
         target=target,
@@ -228,7 +229,7 @@ class _Job:
         compiled: bool,
         units: int,
     ) -> dict[str, Any]:
-        """Says what is planned and how long it should take; compiles first when that was decided, so that it is timed too."""
+        """Says what is planned and how long it should take; compiles first when that was decided, to be timed too."""
         if len(tasks) < units:
             self.observer.note(f"{units - len(tasks)} of {units} units are already finished and will not be repeated")
         if not tasks:

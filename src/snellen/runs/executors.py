@@ -13,17 +13,17 @@ from typing import Protocol, TypeVar, runtime_checkable
 from snellen.errors import SnellenError
 from snellen.types import Passes
 
-R = TypeVar("R", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
 TRIES = 3
 """How often a unit is given to a worker before its loss is reported as an error."""
 
 
 @runtime_checkable
-class Call(Protocol[R]):
+class Call(Protocol[R_co]):
     """A picklable piece of work."""
 
-    def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> R: ...
+    def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> R_co: ...
 
 
 @contextmanager
@@ -49,13 +49,13 @@ def process_pool(workers: int) -> Executor:
 
 
 def run_all(
-    calls: Iterable[tuple[str, Call[R]]],
+    calls: Iterable[tuple[str, Call[R_co]]],
     *,
     workers: int,
     executor: Executor | None,
     on_pass: Callable[[Passes], None],
     on_start: Callable[[str], None],
-) -> Iterator[tuple[str, R | Exception]]:
+) -> Iterator[tuple[str, R_co | Exception]]:
     """Runs (key, call) pairs and yields (key, answer or exception) as they finish; only a few are in flight at a time."""
     if executor is None and workers <= 1:
         for key, call in calls:
@@ -69,10 +69,10 @@ def run_all(
         for key, _, answer in _drain(iter(calls), executor, 2 * max(2, workers), on_start):
             yield key, answer
         return
-    source, again, tries = iter(calls), list[tuple[str, Call[R]]](), Counter[str]()
+    source, again, tries = iter(calls), list[tuple[str, Call[R_co]]](), Counter[str]()
     while True:
         # A pool with a dead worker refuses everything, so what was in flight goes to a fresh one.
-        lost: list[tuple[str, Call[R]]] = []
+        lost: list[tuple[str, Call[R_co]]] = []
         with process_pool(workers) as pool:
             for key, call, answer in _drain(chain(again, source), pool, 2 * workers, on_start):
                 tries[key] += 1
@@ -86,10 +86,10 @@ def run_all(
 
 
 def _drain(
-    calls: Iterator[tuple[str, Call[R]]], executor: Executor, window: int, on_start: Callable[[str], None]
-) -> Iterator[tuple[str, Call[R], R | Exception]]:
+    calls: Iterator[tuple[str, Call[R_co]]], executor: Executor, window: int, on_start: Callable[[str], None]
+) -> Iterator[tuple[str, Call[R_co], R_co | Exception]]:
     """Answers as they come. A broken executor takes no more calls: the rest stays in the iterator for its successor."""
-    pending: dict[Future[R], tuple[str, Call[R]]] = {}
+    pending: dict[Future[R_co], tuple[str, Call[R_co]]] = {}
     more = True
     while more or pending:
         while more and len(pending) < window:
@@ -104,7 +104,7 @@ def _drain(
             except Exception as refusal:
                 more = more and not isinstance(refusal, BrokenExecutor)
                 yield key, call, refusal
-        done, _ = wait(pending, return_when=FIRST_COMPLETED) if pending else (set[Future[R]](), None)
+        done, _ = wait(pending, return_when=FIRST_COMPLETED) if pending else (set[Future[R_co]](), None)
         for future in done:
             key, call = pending.pop(future)
             problem = future.exception()

@@ -46,8 +46,12 @@ def revision() -> str | None:
         return None
     try:
         git = ["git", "-C", str(here)]
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-        dirty = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, timeout=10, check=True).stdout
+        head = subprocess.run(
+            [*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
+        dirty = subprocess.run(
+            [*git, "status", "--porcelain"], capture_output=True, text=True, timeout=10, check=True
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
     return head + ("+" if dirty else "")

@@ -92,7 +92,9 @@ def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[
             raise SnellenError(f"{label(metric)} needs siblings of the classifier, and none were given. Drop the metric.")
 
 
-def resolve_targets(target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], seen: Seen) -> tuple[int, ...]:
+def resolve_targets(
+    target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], seen: Seen
+) -> tuple[int, ...]:
     """The class that each sample's map is to explain."""
     if target == "predicted":
         return seen.predictions
@@ -110,13 +112,12 @@ def resolve_targets(target: str | int, classifier: Classifier, classes: int, ids
     if isinstance(target, int) and 0 <= target < classes:
         return (target,) * len(ids)
     raise SnellenError(
-        f"target '{target}' is not known: say predicted, label, least-likely, a class name, or a number from 0 to {classes - 1}"
+        f"target '{target}' is not known: say predicted, label, least-likely, a class name, "
+        f"or a number from 0 to {classes - 1}"
     )
 
 
-def planned(
-    methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]
-) -> dict[tuple[str, str], Passes]:
+def planned(methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]) -> dict[tuple[str, str], Passes]:
     """Passes per image for (method, "maps") and (method, metric), before anything is saved by sharing."""
     plan = {}
     for method in methods:

@@ -25,7 +25,7 @@ class Observer(Protocol):
         ...
 
     def running(self, what: str) -> None:
-        """This is being worked on now."""
+        """Names what is being worked on now."""
         ...
 
     def passed(self, passes: Passes) -> None:
@@ -129,9 +129,7 @@ class Live:
         speed = f"{self._images / spent:,.0f} images/s{left}"
         if self._bar:
             unit = f"{min(self._unit + 1, self._units)}/{self._units}"
-            self._bar.update(
-                self._task, completed=self._done, description=f"{self._what}  [dim]{unit}[/dim]", speed=speed
-            )
+            self._bar.update(self._task, completed=self._done, description=f"{self._what}  [dim]{unit}[/dim]", speed=speed)
         elif now - self._said > 10:
             self._said = now
             self.console.print(f"{self._stage}: {share:.0%}, {self._what}, {speed}", highlight=False)

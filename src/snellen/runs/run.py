@@ -52,7 +52,8 @@ class Run:
         for column, known in order.items():
             frame[column] = pd.Categorical(frame[column], categories=known, ordered=True)
         wanted = frame.dropna(subset=list(order)).sort_values(["method", "metric", "sample"], kind="stable")
-        return wanted.astype(dict.fromkeys(order, object)).reset_index(drop=True)
+        tidy: pd.DataFrame = wanted.astype(dict.fromkeys(order, object)).reset_index(drop=True)
+        return tidy
 
     def table(self) -> pd.DataFrame:
         """The mean of each metric for each method: methods down, metrics across."""
@@ -65,9 +66,7 @@ class Run:
         names = self.record["classifier"].get("names")
         for column in ("label", "prediction", "target"):
             frame[column] = frame[column].astype("Int64")
-            frame[f"{column}_name"] = [
-                names[one] if names and not pd.isna(one) else None for one in frame[column]
-            ]
+            frame[f"{column}_name"] = [names[one] if names and not pd.isna(one) else None for one in frame[column]]
         return frame
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:

@@ -74,7 +74,9 @@ class Settings:
         try:
             found = tomllib.loads(text) if file.suffix == ".toml" else yaml.safe_load(text)
         except (tomllib.TOMLDecodeError, yaml.YAMLError) as problem:
-            raise SnellenError(f"'{path}' is not valid {file.suffix[1:].upper() or 'YAML'}: {' '.join(str(problem).split())}") from None
+            raise SnellenError(
+                f"'{path}' is not valid {file.suffix[1:].upper() or 'YAML'}: {' '.join(str(problem).split())}"
+            ) from None
         if not isinstance(found, Mapping):
             raise SnellenError(f"'{path}' must hold settings by name, such as `model: {EMBEDDED}`")
         return dict(found)
@@ -83,14 +85,13 @@ class Settings:
     def of(cls, values: Mapping[str, Any]) -> Settings:
         """Settings from plain values; unknown names and wrong types are refused by name."""
         hints = typing.get_type_hints(cls)
-        kept = {}
-        for key, value in values.items():
+        kept: dict[str, Any] = {}
+        for key, given in values.items():
             if key not in hints:
                 raise SnellenError(f"unknown setting '{key}'{nearest(key, hints)}")
-            if isinstance(value, list):
-                value = tuple(value)
-            if key in ("mean", "std") and isinstance(value, int | float):
-                value = (float(value),)
+            value = tuple(given) if isinstance(given, list) else given
+            if key in ("mean", "std") and isinstance(given, int | float):
+                value = (float(given),)
             if not _fits(value, hints[key]):
                 raise SnellenError(f"setting '{key}' cannot be {value!r}")
             kept[key] = value
@@ -99,9 +100,7 @@ class Settings:
     def as_values(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as JSON."""
         changed = {
-            one.name: getattr(self, one.name)
-            for one in dataclasses.fields(self)
-            if getattr(self, one.name) != one.default
+            one.name: getattr(self, one.name) for one in dataclasses.fields(self) if getattr(self, one.name) != one.default
         }
         return dict(json.loads(json.dumps(changed)))
 
@@ -122,7 +121,7 @@ class Settings:
         )
 
     def samples(self, classifier: Classifier, observer: Observer) -> Samples:
-        """The images that these settings name, shaped for the classifier; each is read once, so that broken ones are met now."""
+        """The images that these settings name, shaped for the classifier; all are read once, to meet broken ones now."""
         if self.images == PHOTOGRAPHS:
             return photographs(classifier.geometry, classifier.channels)
         return from_folder(

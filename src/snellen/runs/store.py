@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -114,7 +113,7 @@ class Store:
             raise SnellenError(f"'{path}' cannot be read; it is not a record of a run") from None
         if record.get("schema", 0) > SCHEMA:
             raise SnellenError(
-                f"'{self.folder}' was written by a newer Snellen (schema {record['schema']}, this one reads {SCHEMA}); upgrade"
+                f"'{self.folder}' was written by a newer Snellen (schema {record['schema']}, not {SCHEMA}); upgrade"
             )
         return record
 
@@ -154,20 +153,20 @@ class Store:
     @contextmanager
     def _replacing(self, path: Path) -> Iterator[Path]:
         """A temporary name beside `path` that takes its place when the body ends well."""
-        handle, name = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
         try:
-            yield temporary
-            os.replace(temporary, path)
+            handle, name = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
+            os.close(handle)
+            temporary = Path(name)
+            try:
+                yield temporary
+                os.replace(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
         except OSError as problem:
-            if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise SnellenError(
-                    f"the disk of '{self.folder}' is full; free some space and run the same command: finished work is kept"
-                ) from None
-            raise
-        finally:
-            temporary.unlink(missing_ok=True)
+            raise SnellenError(
+                f"cannot write to '{self.folder}' ({problem.strerror}); "
+                "make room and run the same command: finished work is kept"
+            ) from None
 
     def _sweep(self) -> None:
         """Removes what a killed writer left behind; nothing refers to it."""

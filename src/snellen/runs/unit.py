@@ -98,7 +98,9 @@ class Look:
             probabilities = classifier.probabilities(shard.inputs)
         if not bool(probabilities.isfinite().all()):
             bad = int((~probabilities.isfinite().all(dim=1)).nonzero()[0])
-            raise SnellenError(f"'{classifier.name}' returns NaN for '{samples[bad].id}'; check its weights and normalisation")
+            raise SnellenError(
+                f"'{classifier.name}' returns NaN for '{samples[bad].id}'; check its weights and normalisation"
+            )
         best = probabilities.max(dim=1)
         return Seen(
             predictions=tuple(best.indices.tolist()),
@@ -145,8 +147,11 @@ class Unit:
         for metric in self.metrics:
             started = time.perf_counter()
             with classifier.counting(on_pass) as paid, torch.no_grad():
-                curve = metric.curve(case, rng=rng) if isinstance(metric, Traced) else None
-                values = metric.score(curve) if isinstance(metric, Traced) else metric(case, rng=rng)
+                if isinstance(metric, Traced):
+                    curve = metric.curve(case, rng=rng)
+                    values = metric.score(curve)
+                else:
+                    curve, values = None, metric(case, rng=rng)
             result.scores.append(Scores(label(self.method), label(metric), tuple(self.samples.ids), values, curve))
             result.metric_costs[label(metric)] = {"seconds": time.perf_counter() - started, **paid.record()}
         return result
@@ -166,7 +171,7 @@ _SHARDS: dict[tuple[str, ...], Loaded] = {}
 
 
 def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) -> Loaded:
-    """The shard's tensors; the last one is kept, so that all methods of a shard see the very same tensors and share passes."""
+    """The shard's tensors; the last one is kept, so that all methods see the very same tensors and share passes."""
     key = (classifier.fingerprint, *digests)
     if key in _SHARDS:
         return _SHARDS[key]
