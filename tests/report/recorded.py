@@ -49,7 +49,7 @@ class Recorded:
     values: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     labels: bool = True
     finished: str | None = "2026-11-16T02:00:00+00:00"
-    missing_maps: frozenset[str] = frozenset()
+    unrun: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
     folder: Path = Path("runs/demo")
     seed: int = 0
@@ -57,7 +57,7 @@ class Recorded:
 
     @property
     def record(self) -> dict[str, Any]:
-        return {
+        record = {
             "schema": 1, "snellen": "0.1.0", "created": "2026-11-16T01:58:00+00:00", "finished": self.finished,
             "spec": {"methods": self.methods, "metrics": self.metrics, "target": "predicted", "seed": 0, "shard": 4,
                      "precision": "float32", "compiled": True},
@@ -72,13 +72,16 @@ class Recorded:
                        "wall_seconds": 188.2},
             "notes": self.notes,
         }  # fmt: skip
+        if not self.finished:
+            del record["totals"]  # written when a run ends
+        return record
 
     def _rng(self, *names: str) -> np.random.Generator:
         return np.random.default_rng([self.seed, *"/".join(names).encode()])
 
     def scores(self) -> pd.DataFrame:
         rows = []
-        for one in self.methods:
+        for one in [one for one in self.methods if one["label"] not in self.unrun]:
             for by in self.metrics:
                 key = (one["label"], by["label"])
                 values = self.values.get(key)
@@ -103,13 +106,13 @@ class Recorded:
             return {}
         x = np.linspace(0, 1, 29)
         falling = {}
-        for one in self.methods:
+        for one in [one for one in self.methods if one["label"] not in self.unrun]:
             speed = self._rng(one["label"], "speed").uniform(2, 9, len(self.ids))[:, None] - (1.5 if one["control"] else 0)
             falling[one["label"]] = 0.8 * np.exp(-speed * x) if metric == "deletion" else 0.8 * (1 - np.exp(-speed * x))
         return falling
 
     def maps(self, method: str, samples: list[str]) -> np.ndarray:
-        if method in self.missing_maps:
+        if method in self.unrun:
             raise SnellenError(f"no map of '{method}'")
         return np.stack([self._map(method, one) for one in samples])
 

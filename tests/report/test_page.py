@@ -196,11 +196,12 @@ def test_odd_runs_still_make_a_whole_page(run):
 
 
 def test_an_unfinished_run_says_so_and_shows_what_there_is():
-    run = Recorded(finished=None, missing_maps=frozenset({"rise"}))
-    run.values = {("rise", one["label"]): np.full(7, NAN) for one in run.metrics}
-    seen = words(page(run))
+    text = page(Recorded(finished=None, unrun=frozenset({"rise"})))
+    seen = words(text)
     assert "This run is unfinished." in seen
     assert "not computed" in seen
+    assert len(re.findall(r"<td class=empty>not run</td>", text)) == 11
+    assert "undefined:" not in seen.replace("Undefined:", "")
 
 
 def test_a_method_without_finished_maps_has_no_price():

@@ -69,3 +69,15 @@ def test_enough_images_say_how_small_a_difference_shows():
 
 def test_a_run_without_metrics_prints_words_only():
     assert "too few for a verdict" in printed(Recorded(metrics=[]), 80)
+
+
+def test_an_unfinished_run_says_how_many_scores_are_missing():
+    text = printed(Recorded(finished=None, unrun=frozenset({"rise"}), metrics=[metric("insertion"), metric("deletion")]), 80)
+    assert "· 14 scores not computed yet: the run is unfinished." in text
+    assert "undefined" not in text
+
+
+def test_a_long_label_is_folded_where_its_settings_begin():
+    text = printed(Recorded(methods=[method("integrated-gradients(steps=8)")], metrics=[metric("insertion")]), 80)
+    assert "\nintegrated-gradients" in text
+    assert "\n  (steps=8)" in text

@@ -110,9 +110,9 @@ def test_a_single_image_has_a_mean_and_no_interval():
     assert math.isnan(row["high"])
 
 
-def test_scores_that_were_never_written_are_undefined():
+def test_scores_that_were_never_written_are_missing_and_not_undefined():
     row = summarise(long({("a", "m"): [0.4, 0.5]}), [method("a"), method("b")], [metric("m")]).set_index("method").loc["b"]
-    assert (row["n"], row["undefined"]) == (0, 2)
+    assert (row["n"], row["undefined"], row["missing"], row["reason"]) == (0, 0, 2, "")
 
 
 def test_no_scores_at_all_still_make_a_table():

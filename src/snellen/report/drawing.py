@@ -86,7 +86,7 @@ def overlay(
     """The map over a grey copy of the photo: the stronger the value, the more the map covers."""
     grey = photo.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
     base = np.repeat(grey[..., None], 3, axis=2)
-    cover = 0.85 * np.sqrt(_strength(values, signed, limits))[..., None]
+    cover = 0.9 * _strength(values, signed, limits)[..., None]
     blend: np.ndarray = np.round(base * (1 - cover) + tile(values, signed, limits) * cover).astype(np.uint8)
     return blend
 

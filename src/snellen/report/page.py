@@ -138,6 +138,7 @@ def _facts(run: Readable) -> dict[str, Any]:
     photographs = _photographs(run, samples, spec["methods"])
     return {
         "record": record,
+        "totals": record.get("totals"),
         "spec": spec,
         "n": len(samples),
         "images": numbers.count(len(samples), "image"),
@@ -165,9 +166,9 @@ def _facts(run: Readable) -> dict[str, Any]:
 
 
 def _soft(label: str) -> Markup:
-    """A label that may break after brackets, commas and equal signs."""
+    """A label that may break after brackets and commas."""
     text = str(escape(label))
-    for mark in ("(", ",", "="):
+    for mark in ("(", ","):
         text = text.replace(mark, f"{mark}<wbr>")
     return Markup(text)
 
@@ -234,18 +235,19 @@ def _strip_row(
     row: Any, scale: strip.Scale, controls: Mapping[str, float], verdicts: pd.DataFrame | None, judged: bool
 ) -> dict[str, Any]:
     verdict = str(verdicts.loc[(row.method, row.metric), "verdict"]) if verdicts is not None else None
-    missing = f"{row.n} of {row.n + row.undefined} defined" if row.undefined else ""
+    missing = f"{row.n} of {row.n + row.undefined} defined" if row.undefined and row.n else ""
     if missing and judged and row.n < MINIMUM_IMAGES:
         missing += ", too few"
     span = numbers.interval(row.low, row.high, row.n)
-    words = f"{row.method}: mean {numbers.short(row.mean)}, {span}, {numbers.count(row.n, 'image')}"
+    mean = numbers.short(row.mean) if row.n or row.undefined else "not run"
+    words = f"{row.method}: mean {mean}, {span}, {numbers.count(row.n, 'image')}"
     if controls:
         words += "; controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in controls.items())
     colour = _COLOURS[verdict] if verdict else _INK
     return {
         "name": row.method,
         "svg": strip.strip(scale, controls, mean=row.mean, low=row.low, high=row.high, colour=colour, words=words),
-        "mean": numbers.short(row.mean),
+        "mean": mean,
         "interval": span if row.n else "",
         "missing": missing,
         "verdict": verdict,
@@ -258,7 +260,7 @@ def _gone(rows: pd.DataFrame) -> str:
     """The undefined scores of a metric in words."""
     missing = int(rows["undefined"].sum())
     if not missing:
-        return ""
+        return "" if rows["n"].any() else "not run yet"
     reason = next(iter(rows.loc[rows["undefined"] > 0, "reason"]), "")
     why = f": {reason}" if reason and reason != "never" else ""
     if not rows["n"].any():
@@ -275,7 +277,7 @@ def _pairs(pairs: pd.DataFrame, controls: Sequence[str], verdicts: pd.DataFrame 
             row = rows[rows["control"] == control].iloc[0]
             n = int(row["n"])
             cells.append({
-                "mean": numbers.gain(float(row["mean"])),
+                "mean": numbers.gain(float(row["mean"])) if n else "no pair",
                 "interval": numbers.interval(float(row["low"]), float(row["high"]), n, signs=True) if n else "",
                 "n": n,
             })  # fmt: skip
@@ -320,7 +322,7 @@ def _table(spec: Mapping[str, Any], summary: pd.DataFrame, categories: Sequence[
 def _cell(row: Any, block: Mapping[str, Any]) -> dict[str, Any]:
     n, undefined = int(row["n"]), int(row["undefined"])
     return {
-        "mean": numbers.short(float(row["mean"])),
+        "mean": numbers.short(float(row["mean"])) if n or undefined else "not run",
         "interval": numbers.interval(float(row["low"]), float(row["high"]), n) if n else "",
         "missing": f"{undefined} undefined" if undefined and n else "",
         "empty": n == 0,
@@ -434,7 +436,11 @@ def _citations(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """A setting as it would be written in a file."""
+    """A setting as it would be written in a file; the mean and deviation of a channel without the noise of float32."""
+    if isinstance(value, list) and all(isinstance(one, float) for one in value):
+        value = [float(f"{one:.6g}") for one in value]
+    if value is None:
+        return "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -69,7 +69,9 @@ class Summary:
             for at in rows:
                 style = "dim" if wanted else ""
                 table.add_row(
-                    Text(self._methods[at]["label"], style=style), *(column[at + 1] for column in columns), style=style
+                    Text(_folded(self._methods[at]["label"], name), style=style),
+                    *(column[at + 1] for column in columns),
+                    style=style,
                 )
         return table
 
@@ -86,8 +88,15 @@ class Summary:
                 reason = str(next(iter(rows.loc[rows["undefined"] > 0, "reason"]), ""))
                 why = f" ({reason})" if reason and reason != "never" else ""
                 lines.append(Text(f"○ {name}: {missing} of {total} scores are undefined{why}."))
+        if missing := int(self._summary["missing"].sum()):
+            lines.append(Text(f"· {numbers.count(missing, 'score')} not computed yet: the run is unfinished."))
         lines.append(Text(f"{certainty(self._images).words}.", style="bold"))
         return lines
+
+
+def _folded(label: str, width: int) -> str:
+    """A label that is too long for its column, broken where its settings begin."""
+    return label if max(map(len, label.split())) <= width else label.replace("(", "\n  (", 1)
 
 
 def _width(column: Sequence[Text]) -> int:
@@ -116,5 +125,5 @@ def _heading(metric: Mapping[str, Any]) -> Text:
 
 def _value(row: Any, marked: bool) -> Text:
     if not row["n"]:
-        return Text("–", style="dim")
+        return Text("–" if row["undefined"] else "·", style="dim")
     return Text(numbers.short(float(row["mean"])) + ("◆" if marked else ""), style="yellow not dim" if marked else "")

@@ -62,6 +62,8 @@ def summarise(
 ) -> pd.DataFrame:
     """One row per method and metric: the mean over images, its 95 % interval, and how many scores were undefined.
 
+    `undefined` scores were computed and are NaN; `missing` ones were not computed, as in an unfinished run.
+
     The interval is a bootstrap percentile interval over images, widened for small n as Hesterberg (2015, The American
     Statistician 69(4)) proposes: its tails are those that make it as wide as Student's interval on normal data. BCa was not
     taken because its acceleration is itself estimated from the few values at hand and makes intervals of under ten images
@@ -74,11 +76,13 @@ def summarise(
     values = table.to_numpy(dtype=np.float64)
     mean, low, high, n = interval_of_mean(values, seed=seed)
     images = values.shape[0]
+    written = scores.groupby(["method", "metric"], sort=False).size().to_dict()
     rows = []
     for column, (method, metric) in enumerate(itertools.product(methods, metrics)):
         of = next(one for one in spec_methods if one["label"] == method)
         by = next(one for one in spec_metrics if one["label"] == metric)
-        missing = images - int(n[column])
+        present = int(written.get((method, metric), 0))
+        undefined = present - int(n[column])
         rows.append(
             {
                 "method": method,
@@ -87,8 +91,9 @@ def summarise(
                 "low": low[column],
                 "high": high[column],
                 "n": int(n[column]),
-                "undefined": missing,
-                "reason": str(by.get("undefined") or "") if missing else "",
+                "undefined": undefined,
+                "missing": images - present,
+                "reason": str(by.get("undefined") or "") if undefined else "",
                 "control": bool(of["control"]),
                 "higher_is_better": bool(by["higher_is_better"]),
             }
@@ -96,7 +101,7 @@ def summarise(
     return pd.DataFrame(rows, columns=list(_SUMMARY))
 
 
-_SUMMARY = ("method", "metric", "mean", "low", "high", "n", "undefined", "reason", "control", "higher_is_better")
+_SUMMARY = ("method", "metric", "mean", "low", "high", "n", "undefined", "missing", "reason", "control", "higher_is_better")
 _COMPARISON = ("method", "metric", "control", "mean", "low", "high", "n")
 
 
@@ -162,7 +167,10 @@ def judge(summary: pd.DataFrame, comparison: pd.DataFrame) -> pd.DataFrame:
         pairs = pairs[pairs["n"] > 0]
         verdict: Verdict
         if pairs.empty:
-            verdict, reason = "not counted", "nothing to compare with" if row.n else "undefined"
+            verdict, reason = (
+                "not counted",
+                "nothing to compare with" if row.n else ("undefined" if row.undefined else "not run"),
+            )
         elif int(pairs["n"].min()) < MINIMUM_IMAGES:
             verdict, reason = "not counted", "too few images for a verdict"
         elif row.metric in deceived:
@@ -243,7 +251,7 @@ def _student(share: float, freedom: int) -> float:
 
 
 def _wide(scores: pd.DataFrame, methods: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
-    """Samples as rows, (method, metric) as columns in the order of the spec; a score that is missing is undefined."""
+    """Samples as rows, (method, metric) as columns in the order of the spec; NaN also where a score is missing."""
     columns = pd.MultiIndex.from_product([list(methods), list(metrics)], names=["method", "metric"])
     if scores.empty:
         return pd.DataFrame(index=pd.Index([], name="sample"), columns=columns, dtype=np.float64)
