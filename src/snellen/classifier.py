@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from snellen import speed
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, nearest
 from snellen.geometry import AS_IS, Geometry
 from snellen.graphs import Graph, as_graph
 from snellen.ledger import Ledger
@@ -220,7 +220,7 @@ class Classifier:
         """Collects what the named layer puts out while the body runs; `leaf` makes that the start of the graph."""
         modules = dict(self.module.named_modules())
         if layer not in modules:
-            raise SnellenError(f"'{self.name}' has no layer '{layer}'")
+            raise SnellenError(f"'{self.name}' has no layer '{layer}'{nearest(layer, modules)}")
         seen: list[Tensor] = []
 
         def keep(module: nn.Module, args: Any, output: Any) -> Any:
@@ -407,6 +407,8 @@ class Classifier:
             ledger.pay(passes, seconds)
 
     def _share(self, what: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], T], cost: Passes) -> T:
+        if inputs.is_inference() or targets.is_inference():  # such tensors have no version, so a change would go unseen
+            return compute()
         key = (*what, id(inputs), inputs._version, id(targets), targets._version)
         if key in self._shared:
             known, passes, seconds = self._shared[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -42,6 +42,9 @@ class Passes:
 
     def __add__(self, other: Passes) -> Passes:
         return Passes(self.forward + other.forward, self.backward + other.backward)
+
+    def __sub__(self, other: Passes) -> Passes:
+        return Passes(self.forward - other.forward, self.backward - other.backward)
 
     def __mul__(self, times: int) -> Passes:
         return Passes(self.forward * times, self.backward * times)
@@ -185,6 +188,13 @@ class Traced(Protocol):
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]: ...
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]: ...
+
+
+@runtime_checkable
+class Sharing(Protocol):
+    """A method or metric that needs the same passes as others on the same images; of equal answers, only the first pays."""
+
+    def shares(self) -> Hashable: ...
 
 
 @dataclass(frozen=True, eq=False)

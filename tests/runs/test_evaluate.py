@@ -11,6 +11,7 @@ from planted import Net, planted
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, METRICS
 from snellen.runs import Options, Run, evaluate
+from snellen.runs.progress import Silent
 from snellen.samples import from_arrays
 
 METHOD_NAMES = ["gradient", "input-x-gradient", "grad-cam", "rise(masks=40)", "random", "fake-cam"]
@@ -82,6 +83,27 @@ def test_planned_passes_are_what_was_counted(finished):
     totals, planned = finished.record["totals"], finished.record["planned"]
     assert totals["forward"] + totals["shared_forward"] == planned["forward"]
     assert totals["backward"] + totals["shared_backward"] == planned["backward"]
+
+
+def test_the_estimate_knows_what_sharing_spares(subject, tmp_path):
+    said = []
+
+    class Listening(Silent):
+        def note(self, text):
+            said.append(text)
+
+    evaluate(
+        *subject,
+        methods=["gradient", "input-x-gradient"],
+        metrics=["max-sensitivity(samples=3)", "avg-sensitivity(samples=3)"],
+        out=tmp_path,
+        observer=Listening(),
+    )
+    # Per image: two maps of one pass and 2 × 2 × 3 perturbed maps; the second map and half of the others come for free.
+    assert "70 forward and 70 backward passes" in said[-1]
+    assert "sharing saves 35 and 35" in said[-1]
+    totals = Run(tmp_path).record["totals"]
+    assert (totals["shared_forward"], totals["shared_backward"]) == (35, 35)
 
 
 def test_methods_and_metrics_share_passes(finished):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from jaxtyping import Float, Int
@@ -28,6 +29,10 @@ class Gradient:
         """One forward and one backward."""
         return Passes(1, 1)
 
+    def shares(self) -> Hashable:
+        """The gradient itself."""
+        return "gradient", self.of
+
     def __call__(
         self,
         classifier: Classifier,
@@ -50,6 +55,10 @@ class InputXGradient:
     def passes(self, size: tuple[int, int]) -> Passes:
         """One forward and one backward."""
         return Passes(1, 1)
+
+    def shares(self) -> Hashable:
+        """The gradient itself."""
+        return "gradient", self.of
 
     def __call__(
         self,

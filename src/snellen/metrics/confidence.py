@@ -6,6 +6,7 @@ it for as long as the case lives.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import torch
@@ -49,6 +50,10 @@ class AverageDrop:
         """The picture and the masked picture; average-increase and average-gain share both."""
         return Passes(forward=2)
 
+    def shares(self) -> Hashable:
+        """Both pictures."""
+        return "confidence", self.fill
+
 
 @metric(
     "average-increase",
@@ -76,6 +81,10 @@ class AverageIncrease:
         """The picture and the masked picture; average-drop and average-gain share both."""
         return Passes(forward=2)
 
+    def shares(self) -> Hashable:
+        """Both pictures."""
+        return "confidence", self.fill
+
 
 @metric(
     "average-gain",
@@ -102,6 +111,10 @@ class AverageGain:
     def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
         """The picture and the masked picture; average-drop and average-increase share both."""
         return Passes(forward=2)
+
+    def shares(self) -> Hashable:
+        """Both pictures."""
+        return "confidence", self.fill
 
 
 _KEPT: Kept[tuple[Tensor, Tensor]] = Kept()

@@ -6,6 +6,7 @@ still and useless: neither number means anything without the others.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import torch
@@ -58,6 +59,10 @@ class MaxSensitivity:
         """A map per sample; avg-sensitivity shares them all."""
         return explain * self.samples
 
+    def shares(self) -> Hashable:
+        """The perturbed maps."""
+        return "sensitivity", self.samples, self.radius
+
 
 @metric(
     "avg-sensitivity",
@@ -89,6 +94,10 @@ class AvgSensitivity:
     def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
         """A map per sample; max-sensitivity shares them all."""
         return explain * self.samples
+
+    def shares(self) -> Hashable:
+        """The perturbed maps."""
+        return "sensitivity", self.samples, self.radius
 
 
 def perturbed(

@@ -22,7 +22,7 @@ from snellen.runs.machine import machine, revision, versions
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.runs.run import Run
 from snellen.runs.store import SCHEMA, Store, key_of
-from snellen.runs.tasks import Shard, Task, cut, identity, metric_key, missing
+from snellen.runs.tasks import Shard, Task, cut, identity, metric_key, missing, saved
 from snellen.runs.unit import Look, Result, Seen, Shipped, Unit
 from snellen.samples import Samples, as_samples
 from snellen.speed import repays
@@ -241,10 +241,11 @@ class _Job:
             if reason:
                 self.observer.note(f"compiling failed ({reason}); going on without it")
         pace = planning.measure_pace(self.classifier, inputs, gradients=todo.backward > 0)
-        seconds = pace.seconds(todo) / max(1, self.options.workers)
+        spared = saved(tasks, plan)
+        seconds = pace.seconds(todo - spared) / max(1, self.options.workers)
         self.observer.note(
             f"planned: {todo.forward:,} forward and {todo.backward:,} backward passes through '{self.classifier.name}', "
-            f"{self.classifier.rows} images at a time, about {duration(seconds)}"
+            f"of which sharing saves {spared.forward:,} and {spared.backward:,}; about {duration(seconds)}"
         )
         return {"seconds": seconds}
 

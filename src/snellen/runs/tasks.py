@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from snellen.errors import SnellenError
 from snellen.registry import label, spec, traits
 from snellen.runs.store import Store, key_of
 from snellen.samples import Samples
-from snellen.types import Method, Metric, Passes
+from snellen.types import Method, Metric, Passes, Sharing
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,24 @@ class Task:
         for metric in self.metrics:
             total += plan[label(self.method), label(metric)]
         return total * images
+
+
+def saved(tasks: Sequence[Task], plan: dict[tuple[str, str], Passes]) -> Passes:
+    """What sharing will spare: metrics of one unit, and methods on one shard, that need the very same passes."""
+    spared = Passes()
+    paid: set[Hashable] = set()
+    for task in tasks:
+        images, name = len(task.shard.ids), label(task.method)
+        wanted: list[tuple[Any, str, Hashable]] = []
+        if task.maps is None:
+            wanted.append((task.method, "maps", task.shard.places.start))
+        wanted += [(metric, label(metric), task.key) for metric in task.metrics]
+        for plugin, column, where in wanted:
+            if isinstance(plugin, Sharing):
+                key = (where, plugin.shares())
+                spared += plan[name, column] * images if key in paid else Passes()
+                paid.add(key)
+    return spared
 
 
 def cut(samples: Samples, size: int) -> list[Shard]:
