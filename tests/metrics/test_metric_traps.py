@@ -162,3 +162,10 @@ def test_a_certain_classifier_gives_numbers_not_nan():
         case = case_of(METHODS.build("edge"), sure, scene.inputs, targets, rng=scene.rng)
         for metric in (AverageDrop(), AverageIncrease(), AverageGain()):
             assert metric(case, rng=scene.rng).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_shared_pass_is_not_mistaken_for_another_output():
+    scene, one = scene_and_case("gradient")
+    logits = scene.classifier.logits(scene.inputs).gather(1, scene.targets.view(-1, 1)).squeeze(1)
+    Deletion()(one, rng=scene.rng)
+    torch.testing.assert_close(Deletion(of="logit").curve(one, rng=scene.rng)[:, 0], logits)
