@@ -39,6 +39,17 @@ def test_names_stay_inside_the_strip(places):
         assert right <= NARROWEST
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(40, 60), min_size=2, max_size=4))
+def test_no_line_runs_through_a_name(places):
+    labels = place(dict(zip(NAMES, places, strict=False)))
+    for (left, right, lane), label in zip(boxes(labels, NARROWEST), labels, strict=True):
+        for other in labels:
+            line = other.x * NARROWEST / 100
+            # Names stand three pixels beside their own line, so only what is further in can be crossed.
+            assert other is label or other.lane < lane or not left + 2.5 < line < right - 2.5
+
+
 def test_many_or_very_long_names_get_a_lane_each():
     ticks = {f"random(seed={at}, and=a long label)": 50.0 for at in range(8)}
     labels = place(ticks)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 NARROWEST = 340
 """Pixels; labels that do not meet at this width do not meet at any width that the page gives a strip."""
 
-_LETTER, _GAP, _LANE, _EDGE = 6.3, 6.0, 14, 3.0
+_LETTER, _GAP, _LANE, _EDGE, _ASIDE = 6.3, 6.0, 14, 3.0, 3
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def footer(scale: Scale, controls: Mapping[str, float], ends: tuple[str, str], h
     parts = []
     for label in labels:
         y = 12 + _LANE * label.lane
-        shift = {"start": 3, "end": -3}[label.anchor]
+        shift = {"start": _ASIDE, "end": -_ASIDE}[label.anchor]
         parts.append(
             Markup(
                 '<line class="lead" x1="{0:.2f}%" x2="{0:.2f}%" y1="0" y2="{1}"/>'
@@ -111,7 +111,7 @@ def place(ticks: Mapping[str, float], width: int = NARROWEST) -> list[Label]:
     count = len(order)
     texts = {name: name if len(name) <= 26 else name[:25] + "…" for name in order}
     lines = [ticks[name] * width / 100 for name in order]
-    lengths = [_LETTER * len(texts[name]) + 3 for name in order]
+    lengths = [_LETTER * len(texts[name]) for name in order]
     tried = [(split, _conflicts(lines, lengths, split, width)) for split in range(count, -1, -1)] if count <= _MOST else []
     for deepest in range(count):
         for split, conflicts in tried:
@@ -132,7 +132,10 @@ def _conflicts(lines: Sequence[float], lengths: Sequence[float], split: int, wid
 
     The first `split` names are written to the right of their lines, the others to the left of theirs.
     """
-    boxes = [(x, x + long) if at < split else (x - long, x) for at, (x, long) in enumerate(zip(lines, lengths, strict=True))]
+    boxes = [
+        (x + _ASIDE, x + _ASIDE + long) if at < split else (x - _ASIDE - long, x - _ASIDE)
+        for at, (x, long) in enumerate(zip(lines, lengths, strict=True))
+    ]
     if any(left < 0 or right > width for left, right in boxes):
         return None
     apart: _Pairs = []
@@ -142,7 +145,7 @@ def _conflicts(lines: Sequence[float], lengths: Sequence[float], split: int, wid
         if left < stop + _GAP and start < right + _GAP:
             apart.append((one, other))
         # The line to `other` runs down to its lane, so a name that it would cross has to stand below that lane.
-        if left - 2 < lines[other] < right + 2:
+        if left - 1 < lines[other] < right + 1:
             below.append((one, other))
     return None if any((other, one) in below for one, other in below) else (apart, below)
 
