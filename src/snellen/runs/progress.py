@@ -143,7 +143,7 @@ def default_observer() -> Observer:
 def duration(seconds: float) -> str:
     """Seconds as a person would say them.
 
-    >>> duration(130)
+    >>> duration(130.0)
     '2 min 10 s'
     """
     if seconds < 60:
