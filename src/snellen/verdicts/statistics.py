@@ -66,10 +66,11 @@ def summarise(
 
     The interval is a bootstrap percentile interval over images, widened for small n as Hesterberg (2015, The American
     Statistician 69(4)) proposes: its tails are those that make it as wide as Student's interval on normal data. BCa was not
-    taken because its acceleration is itself estimated from the few values at hand and makes intervals of under ten images
-    worse, not better. Images are drawn together with their undefined scores, the same draws serve every method and metric,
-    and samples are sorted by name first, so neither order nor company of a score moves its interval. Equal scores give an
-    interval without width; fewer than two defined scores give none (NaN).
+    taken because it estimates a bias and an acceleration too, from the same few values; the two were not compared here.
+
+    Images are drawn together with their undefined scores, the same draws serve every method and metric, and samples are
+    sorted by name first, so neither order nor company of a score moves its interval. Equal scores give an interval without
+    width; fewer than two defined scores give none (NaN).
     """
     methods, metrics = [one["label"] for one in spec_methods], [one["label"] for one in spec_metrics]
     table = _wide(scores, methods, metrics)
