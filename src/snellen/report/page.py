@@ -9,61 +9,18 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jinja2
-import numpy as np
 import pandas as pd
-from jaxtyping import Float, UInt8
 from markupsafe import Markup, escape
 
 from snellen.citations import CITATIONS
 from snellen.errors import SnellenError
 from snellen.report import curves, drawing, numbers, strip
+from snellen.report.photographs import hero, photographs_of
+from snellen.report.readable import Readable
 from snellen.verdicts import MINIMUM_IMAGES, certainty, compare, fooled, judge, summarise
-
-SHOWN = 12
-"""Photographs on the page; a run keeps the pictures of its first dozen samples."""
-
-
-@runtime_checkable
-class Readable(Protocol):
-    """What the page asks of a run."""
-
-    @property
-    def folder(self) -> Path:
-        """Where the run lives."""
-        ...
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The run's own record."""
-        ...
-
-    def scores(self) -> pd.DataFrame:
-        """Columns sample, method, metric, value."""
-        ...
-
-    def samples(self) -> pd.DataFrame:
-        """Columns sample, label, prediction, probability, target and the names of the three classes."""
-        ...
-
-    def curves(self, metric: str, /) -> dict[str, np.ndarray]:
-        """Per method, one curve per sample."""
-        ...
-
-    def maps(self, method: str, samples: list[str], /) -> np.ndarray:
-        """One map per sample."""
-        ...
-
-    def picture(self, sample: str, /) -> np.ndarray | None:
-        """The photograph, where it was kept."""
-        ...
-
-    def costs(self) -> pd.DataFrame:
-        """Per method: images, passes and seconds."""
-        ...
-
 
 CATEGORIES: dict[str, dict[str, tuple[str, str]]] = {
     "methodology": {
@@ -135,7 +92,7 @@ def _facts(run: Readable) -> dict[str, Any]:
         ]}
         for name, attributes in CATEGORIES.items()
     ]  # fmt: skip
-    photographs = _photographs(run, samples, spec["methods"])
+    photographs = photographs_of(run, samples, spec["methods"])
     return {
         "record": record,
         "totals": record.get("totals"),
@@ -146,7 +103,7 @@ def _facts(run: Readable) -> dict[str, Any]:
         "minimum": MINIMUM_IMAGES,
         "methods": [one for one in spec["methods"] if not one["control"]],
         "controls": controls,
-        "hero": _hero(photographs),
+        "hero": hero(photographs),
         "categories": [one for one in categories if one["attributes"]],
         "table": _table(spec, summary, categories),
         "photographs": photographs,
@@ -330,67 +287,7 @@ def _cell(row: Any, block: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# Pictures ----------------------------------------------------------------------------------------------------------------
-
-
-def _photographs(run: Readable, samples: pd.DataFrame, methods: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    shown = samples.head(SHOWN)
-    ids = [str(one) for one in shown["sample"]]
-    photos = {one: run.picture(one) for one in ids}
-    tiles: dict[str, list[dict[str, Any]]] = {one: [] for one in ids}
-    for method in methods:
-        two_sided, found = bool(method.get("signed")), _maps(run, method["label"], ids)
-        for one in ids:
-            named = {"name": method["label"], "control": bool(method["control"]), "signed": two_sided}
-            drawn = _pair_of_tiles(found[one], photos[one], two_sided) if one in found else {"map": None, "over": None}
-            tiles[one].append({**named, **drawn})
-    return [
-        {
-            "id": row["sample"],
-            "photo": None if (photo := photos[row["sample"]]) is None else drawing.data_uri(photo, longest=320),
-            "tiles": tiles[str(row["sample"])],
-            "probability": numbers.short(float(row["probability"])) if not pd.isna(row["probability"]) else None,
-            "prediction": _class(row, "prediction"),
-            "label": _class(row, "label"),
-            "target": _class(row, "target"),
-        }
-        for row in shown.to_dict("records")
-    ]
-
-
-def _maps(run: Readable, method: str, ids: list[str]) -> dict[str, Float[np.ndarray, "height width"]]:
-    """The maps that exist; an unfinished run lacks some."""
-    try:
-        return dict(zip(ids, np.asarray(run.maps(method, ids), dtype=np.float64), strict=True))
-    except SnellenError:
-        return {} if len(ids) == 1 else {one: one_map for each in ids for one, one_map in _maps(run, method, [each]).items()}
-
-
-def _pair_of_tiles(
-    values: Float[np.ndarray, "height width"], photo: UInt8[np.ndarray, "rows columns 3"] | None, signed: bool
-) -> dict[str, str | None]:
-    ends = drawing.limits(values, signed)
-    alone = drawing.data_uri(drawing.tile(values, signed, ends), longest=224, quality=74)
-    if photo is None:
-        return {"map": alone, "over": None}
-    over = drawing.overlay(drawing.fit_photo(photo, values), values, signed, ends)
-    return {"map": alone, "over": drawing.data_uri(over, longest=224, quality=74)}
-
-
-def _class(row: Mapping[Any, Any], which: str) -> str | None:
-    name, index = row.get(f"{which}_name"), row.get(which)
-    if isinstance(name, str) and name:
-        return name
-    return None if index is None or pd.isna(index) else f"class {int(index)}"
-
-
-def _hero(photographs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The first photograph, with the map of the first unsigned method over it."""
-    for photo in photographs:
-        for one in sorted(photo["tiles"], key=lambda tile: (tile["control"], tile["signed"])):
-            if photo["photo"] and one["over"]:
-                return {**photo, "tile": one}
-    return None
+# Curves ------------------------------------------------------------------------------------------------------------------
 
 
 def _charts(run: Readable, spec: Mapping[str, Any], controls: Sequence[str]) -> list[dict[str, Any]]:

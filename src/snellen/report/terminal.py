@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.report import numbers
-from snellen.report.page import Readable
+from snellen.report.readable import Readable
 from snellen.verdicts import certainty, fooled, summarise
 
 _SHORT = {

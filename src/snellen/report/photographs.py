@@ -1,0 +1,80 @@
+"""The photographs of a page, with the maps of every method alone and over the photo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, UInt8
+
+from snellen.errors import SnellenError
+from snellen.report import drawing, numbers
+from snellen.report.readable import Readable
+
+SHOWN = 12
+"""Photographs on the page; a run keeps the pictures of its first dozen samples."""
+
+
+def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The first photographs, each with what the classifier said of it and the maps of every method."""
+    shown = samples.head(SHOWN)
+    ids = [str(one) for one in shown["sample"]]
+    photos = {one: run.picture(one) for one in ids}
+    tiles: dict[str, list[dict[str, Any]]] = {one: [] for one in ids}
+    for method in methods:
+        found = _maps(run, method["label"], ids)
+        # A setting may make a map signed that is not so by default, such as gradient(fold=sum).
+        two_sided = bool(method.get("signed")) or any(bool((one < 0).any()) for one in found.values())
+        for one in ids:
+            named = {"name": method["label"], "control": bool(method["control"]), "signed": two_sided}
+            drawn = _pair_of_tiles(found[one], photos[one], two_sided) if one in found else {"map": None, "over": None}
+            tiles[one].append({**named, **drawn})
+    return [
+        {
+            "id": row["sample"],
+            "photo": None if (photo := photos[row["sample"]]) is None else drawing.data_uri(photo, longest=320),
+            "tiles": tiles[str(row["sample"])],
+            "probability": numbers.short(float(row["probability"])) if not pd.isna(row["probability"]) else None,
+            "prediction": _class(row, "prediction"),
+            "label": _class(row, "label"),
+            "target": _class(row, "target"),
+        }
+        for row in shown.to_dict("records")
+    ]
+
+
+def _maps(run: Readable, method: str, ids: list[str]) -> dict[str, Float[np.ndarray, "height width"]]:
+    """The maps that exist; an unfinished run lacks some."""
+    try:
+        return dict(zip(ids, np.asarray(run.maps(method, ids), dtype=np.float64), strict=True))
+    except SnellenError:
+        return {} if len(ids) == 1 else {one: one_map for each in ids for one, one_map in _maps(run, method, [each]).items()}
+
+
+def _pair_of_tiles(
+    values: Float[np.ndarray, "height width"], photo: UInt8[np.ndarray, "rows columns 3"] | None, signed: bool
+) -> dict[str, str | None]:
+    ends = drawing.limits(values, signed)
+    alone = drawing.data_uri(drawing.tile(values, signed, ends), longest=224, quality=74)
+    if photo is None:
+        return {"map": alone, "over": None}
+    over = drawing.overlay(drawing.fit_photo(photo, values), values, signed, ends)
+    return {"map": alone, "over": drawing.data_uri(over, longest=224, quality=74)}
+
+
+def _class(row: Mapping[Any, Any], which: str) -> str | None:
+    name, index = row.get(f"{which}_name"), row.get(which)
+    if isinstance(name, str) and name:
+        return name
+    return None if index is None or pd.isna(index) else f"class {int(index)}"
+
+
+def hero(photographs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The first photograph, with the map of the first unsigned method over it."""
+    for photo in photographs:
+        for one in sorted(photo["tiles"], key=lambda tile: (tile["control"], tile["signed"])):
+            if photo["photo"] and one["over"]:
+                return {**photo, "tile": one}
+    return None

@@ -1,0 +1,48 @@
+"""What a page asks of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """What the page asks of a run."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the run lives."""
+        ...
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The run's own record."""
+        ...
+
+    def scores(self) -> pd.DataFrame:
+        """Columns sample, method, metric, value."""
+        ...
+
+    def samples(self) -> pd.DataFrame:
+        """Columns sample, label, prediction, probability, target and the names of the three classes."""
+        ...
+
+    def curves(self, metric: str, /) -> dict[str, np.ndarray]:
+        """Per method, one curve per sample."""
+        ...
+
+    def maps(self, method: str, samples: list[str], /) -> np.ndarray:
+        """One map per sample."""
+        ...
+
+    def picture(self, sample: str, /) -> np.ndarray | None:
+        """The photograph, where it was kept."""
+        ...
+
+    def costs(self) -> pd.DataFrame:
+        """Per method: images, passes and seconds."""
+        ...
