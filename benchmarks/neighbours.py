@@ -260,9 +260,10 @@ class Bench:
     def warm_up(self) -> None:
         """One pass of each kind on either side, outside every account."""
         shard = self.shards[0]
-        for name in ("gradient", "occlusion", "guided-backprop"):
+        for name in ("gradient", "occlusion", "guided-backprop", "grad-cam"):
             method = next(one for one in self.methods if name_of(one) == name)
-            method(self.classifier, shard.inputs[:1].clone(), shard.targets[:1].clone(), rng=shard.rng[:1])
+            classifier = self.relu if name == "guided-backprop" else self.classifier
+            method(classifier, shard.inputs[:1].clone(), shard.targets[:1].clone(), rng=shard.rng[:1])
             self.rivals[name].explain(shard.inputs[:1].clone(), shard.targets[:1])
         self.classifier.logits(shard.inputs.repeat(4, 1, 1, 1))
         self.rivals["gradient"].explain(shard.inputs.clone(), shard.targets)
@@ -299,15 +300,12 @@ class Bench:
     def gap(self, whole: Whole) -> tuple[float, str]:
         """The largest difference between evaluate()'s scores and the neighbours', and where it is."""
         names = {label(one): name_of(one) for one in [*self.methods, *self.metrics]}
-        explained = {name for name, judge in judges(self.counts, self.shards[0].rng).items() if judge.explains}
         places = {one.id: place for place, one in enumerate(self.samples)}
         largest, where = 0.0, "nowhere"
         for row in whole.table.itertuples():
             method, metric = names[row.method], names[row.metric]
-            if method == "guided-backprop" or (not self.rivals[method].same and metric in explained):
-                continue  # another network, or another noise
-            if not self.rivals[method].same:
-                continue
+            if method == "guided-backprop" or not self.rivals[method].same:
+                continue  # another network, or maps with another noise
             difference = abs(float(row.value) - float(self.scores[method, metric][places[row.sample]]))
             if difference > largest:
                 largest, where = difference, f"{metric} of {method}"
