@@ -477,3 +477,8 @@ else:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in {"refused", "works"}
+
+
+def test_a_single_output_is_refused():
+    with pytest.raises(SnellenError, match="has a single output; return one logit per class"):
+        Classifier(nn.Sequential(nn.Flatten(), nn.Linear(12, 1))).check(torch.rand(2, 3, 2, 2))

@@ -1,11 +1,8 @@
-"""Classifier: the only code that touches hooks, gradients, train or evaluation mode, and devices."""
+"""Classifier: with `snapshot` and `probes` the only code that touches hooks, gradients, evaluation mode and devices."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import hashlib
-import inspect
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,13 +12,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from snellen import speed
+from snellen import probes, speed
 from snellen.errors import SnellenError, nearest
 from snellen.geometry import AS_IS, Geometry
 from snellen.graphs import Graph, as_graph
 from snellen.ledger import Ledger
 from snellen.rectifiers import Rectifiers, Rule
 from snellen.registry import Need
+from snellen.snapshot import fingerprint, snapshot
 from snellen.speed import Precision
 from snellen.types import Output, Passes
 
@@ -74,15 +72,15 @@ class Classifier:
         self.outputs = outputs
         self.geometry = geometry
         self.channels = channels
-        self.name = name or getattr(model, "__name__", type(model).__name__)
+        self.name = str(name or getattr(model, "__name__", type(model).__name__))
         graph = as_graph(model)
         model = model if graph is None else graph
         self.rows = rows
         self.gradient_rows = rows
         self._run: nn.Module | Callable[[Tensor], Any] = (
-            _snapshot(model, self.device) if isinstance(model, nn.Module) else model
+            snapshot(model, self.device) if isinstance(model, nn.Module) else model
         )
-        self.fingerprint = _fingerprint(model, self.mean, self.std, outputs)
+        self.fingerprint = fingerprint(model, self.mean, self.std, outputs)
         self._reset()
 
     def _reset(self) -> None:
@@ -265,24 +263,11 @@ class Classifier:
 
     def feature_layer(self, inputs: Images) -> str:
         """The last layer that still has places: what enters the pooling or flattening before the head."""
-        found: list[tuple[str, bool]] = []
-        handles = []
-        for name, module in self.module.named_modules():
-            if name:
-                handles.append(module.register_forward_hook(_note(name, found)))
-        try:
-            with torch.inference_mode():
-                self._call(inputs[:1])
-        finally:
-            for handle in handles:
-                handle.remove()
-        spatial = [place for place, (_, is_map) in enumerate(found) if is_map]
-        last = spatial[-1] if spatial else -1
-        tokens_follow = any(isinstance(dict(self.module.named_modules())[name], nn.MultiheadAttention | nn.LayerNorm)
-                            for name, _ in found[last + 1 : -1])  # fmt: skip
-        if last < 0 or tokens_follow:
+        with torch.inference_mode():
+            layer = probes.last_map(self.module, lambda: self._call(inputs[:1]))
+        if layer is None:
             raise SnellenError(f"no convolutional feature layer was found in '{self.name}'; name one with layer=")
-        return found[last][0]
+        return layer
 
     def check(self, inputs: Images, labels: Sequence[int | None] = ()) -> int:
         """Tries one pass and returns the number of classes, or says in a sentence what is wrong with the model."""
@@ -297,22 +282,7 @@ class Classifier:
                 raise SnellenError(
                     f"'{self.name}' cannot take inputs of shape {shape}: {reason[0] if reason else type(problem).__name__}"
                 ) from problem
-        if raw.dim() != 2 or len(raw) != len(inputs):
-            shape = "×".join(map(str, raw.shape))
-            raise SnellenError(
-                f"'{self.name}' returned {shape} for {len(inputs)} images; it must return one row of logits per image"
-            )
-        if not bool(raw.isfinite().all()):
-            raise SnellenError(f"'{self.name}' returned NaN or infinite outputs; check its weights and its normalisation")
-        sums_to_one = bool(((raw >= 0).all()) & ((raw.sum(dim=1) - 1).abs() < 1e-3).all())
-        if self.outputs == "logits" and raw.shape[1] > 1 and sums_to_one:
-            raise SnellenError(
-                f"'{self.name}' returns probabilities (each row sums to 1), not logits; "
-                "leave out its softmax or say outputs='probabilities'"
-            )
-        if self.outputs == "probabilities" and not sums_to_one:
-            raise SnellenError(f"'{self.name}' was said to return probabilities, but its rows do not sum to 1")
-        count = int(raw.shape[1])
+        count = probes.check_outputs(raw, len(inputs), self.name, self.outputs)
         if self.classes is not None and len(self.classes) != count:
             raise SnellenError(f"'{self.name}' has {count} outputs, but {len(self.classes)} class names were given")
         for label in labels:
@@ -425,22 +395,10 @@ class Classifier:
         """Rows per pass without and with gradients, as powers of two, from the bytes that one row's activations take."""
         if not isinstance(self._run, nn.Module) or isinstance(self._run, Graph):
             return 16, 16
-        largest = total = inputs[0].numel() * 4
-
-        def add(module: nn.Module, args: Any, output: Any) -> None:
-            nonlocal largest, total
-            if isinstance(output, Tensor):
-                size = output.numel() * output.element_size()
-                largest, total = max(largest, size), total + size
-
-        handles = [module.register_forward_hook(add) for module in self._run.modules() if not list(module.children())]
-        try:
-            with torch.inference_mode():
-                self._call(inputs[:1])
-        finally:
-            for handle in handles:
-                handle.remove()
-        return _power_of_two(FORWARD_BUDGET // largest), _power_of_two(GRADIENT_BUDGET // total)
+        with torch.inference_mode():
+            largest, total = probes.activation_bytes(self._run, lambda: self._call(inputs[:1]))
+        image = inputs[0].numel() * inputs.element_size()
+        return _power_of_two(FORWARD_BUDGET // max(largest, image)), _power_of_two(GRADIENT_BUDGET // (total + image))
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in _TRANSIENT}
@@ -458,20 +416,6 @@ def _power_of_two(rows: int) -> int:
     return 1 << (min(512, max(1, rows)).bit_length() - 1)
 
 
-def _snapshot(model: nn.Module, device: torch.device) -> nn.Module:
-    try:
-        module = copy.deepcopy(model)
-    except Exception as problem:
-        raise SnellenError(
-            f"'{type(model).__name__}' cannot be copied ({problem}); give a model that deepcopy accepts"
-        ) from None
-    module = module.to(device).eval()
-    for parameter in module.parameters():
-        parameter.requires_grad_(False)
-        parameter.grad = None
-    return cast(nn.Module, module.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
-
-
 def _per_channel(values: float | Sequence[float]) -> Tensor:
     return torch.as_tensor(values, dtype=torch.float32).reshape(1, -1, 1, 1)
 
@@ -480,30 +424,3 @@ def _pick(logits: Tensor, targets: Tensor, of: Output) -> Tensor:
     rows = logits if of == "logit" else logits.softmax(dim=1)
     picked: Tensor = rows.gather(1, targets.to(rows.device).view(-1, 1)).squeeze(1)
     return picked.to(targets.device)
-
-
-def _note(name: str, found: list[tuple[str, bool]]) -> Callable[[nn.Module, Any, Any], None]:
-    def note(module: nn.Module, args: Any, output: Any) -> None:
-        is_map = isinstance(output, Tensor) and output.dim() == 4 and output.shape[2] > 1 and output.shape[3] > 1
-        found.append((name, is_map))
-
-    return note
-
-
-def _fingerprint(model: Any, mean: Tensor, std: Tensor, outputs: str) -> str:
-    """Sixteen hexadecimal digits that change with any weight, layer, normalisation or (for a function) source line."""
-    digest = hashlib.sha256()
-    digest.update(repr((mean.flatten().tolist(), std.flatten().tolist(), outputs)).encode())
-    if isinstance(model, Graph):
-        digest.update(model.saved)
-    elif isinstance(model, nn.Module):
-        digest.update(str(model).encode())
-        for name, tensor in sorted(model.state_dict().items()):
-            digest.update(name.encode())
-            if isinstance(tensor, Tensor):
-                digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    else:
-        digest.update(f"{getattr(model, '__module__', '')}.{getattr(model, '__qualname__', type(model).__name__)}".encode())
-        with contextlib.suppress(OSError, TypeError):
-            digest.update(inspect.getsource(model if hasattr(model, "__code__") else type(model)).encode())
-    return digest.hexdigest()[:16]

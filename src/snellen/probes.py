@@ -1,0 +1,71 @@
+"""One look into a model: where its last feature map is, how much memory a pass takes, whether its outputs are logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from snellen.errors import SnellenError
+
+
+def last_map(module: nn.Module, run: Callable[[], Any]) -> str | None:
+    """The name of the last layer that still has places; None when there is none, or when tokens come after it."""
+    names = {one: name for name, one in module.named_modules() if name}
+    finished: list[tuple[nn.Module, bool]] = []
+
+    def note(layer: nn.Module, output: Any) -> None:
+        places = isinstance(output, Tensor) and output.dim() == 4 and min(output.shape[2:]) > 1
+        finished.append((layer, places))
+
+    with _watching(list(names), note):
+        run()
+    last = max((place for place, (_, places) in enumerate(finished) if places), default=-1)
+    tokens = any(isinstance(layer, nn.MultiheadAttention | nn.LayerNorm) for layer, _ in finished[last + 1 : -1])
+    return None if last < 0 or tokens else names[finished[last][0]]
+
+
+def activation_bytes(module: nn.Module, run: Callable[[], Any]) -> tuple[int, int]:
+    """The bytes of the largest layer's output, and of all layers' outputs together."""
+    sizes = [0]
+
+    def note(layer: nn.Module, output: Any) -> None:
+        if isinstance(output, Tensor):
+            sizes.append(output.numel() * output.element_size())
+
+    with _watching([one for one in module.modules() if not list(one.children())], note):
+        run()
+    return max(sizes), sum(sizes)
+
+
+def check_outputs(raw: Tensor, images: int, name: str, outputs: str) -> int:
+    """The number of classes; a sentence when the outputs are not one row of logits (or of probabilities) per image."""
+    if raw.dim() != 2 or len(raw) != images:
+        shape = "×".join(map(str, raw.shape))
+        raise SnellenError(f"'{name}' returned {shape} for {images} images; it must return one row of logits per image")
+    if raw.shape[1] < 2:
+        raise SnellenError(f"'{name}' has a single output; return one logit per class, such as torch.cat([-z, z], 1)")
+    if not bool(raw.isfinite().all()):
+        raise SnellenError(f"'{name}' returned NaN or infinite outputs; check its weights and its normalisation")
+    sums_to_one = bool((raw >= 0).all() & ((raw.sum(dim=1) - 1).abs() < 1e-3).all())
+    if outputs == "logits" and sums_to_one:
+        raise SnellenError(
+            f"'{name}' returns probabilities (each row sums to 1), not logits; "
+            "leave out its softmax or say outputs='probabilities'"
+        )
+    if outputs == "probabilities" and not sums_to_one:
+        raise SnellenError(f"'{name}' was said to return probabilities, but its rows do not sum to 1")
+    return int(raw.shape[1])
+
+
+@contextmanager
+def _watching(layers: list[nn.Module], note: Callable[[nn.Module, Any], None]) -> Iterator[None]:
+    """Calls `note(layer, output)` whenever one of the layers finishes, until the body ends."""
+    handles = [one.register_forward_hook(lambda layer, args, output: note(layer, output)) for one in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,23 @@
+"""Every example in a docstring is run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import snellen
+
+MODULES = [one.name for one in pkgutil.walk_packages(snellen.__path__, "snellen.")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_hold(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_there_are_examples():
+    modules = [importlib.import_module(name) for name in MODULES]
+    assert sum(len(test.examples) for module in modules for test in doctest.DocTestFinder().find(module)) >= 10
