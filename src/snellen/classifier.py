@@ -86,8 +86,9 @@ class Classifier:
     def _reset(self) -> None:
         self._ledgers: list[Ledger] = []
         self._shared: dict[tuple[Any, ...], tuple[Any, Passes, float]] = {}
-        self._compiled: Callable[[Tensor], Tensor] | None = None
-        self._compiled_shape: tuple[int, ...] | None = None
+        self._compiled: speed.Compiled | None = None
+        self._not_compiled: str | None = None
+        self.use_compiled = False
 
     # What it offers -------------------------------------------------------------------------------------------------
 
@@ -301,31 +302,32 @@ class Classifier:
         return max(1, self.rows_for(inputs) // len(inputs))
 
     def compile_for(self, inputs: Images) -> str | None:
-        """Compiles the forward pass for full batches of this shape; returns why not when that fails."""
-        if self._compiled is not None:
-            return None
+        """Compiles the forward pass for full batches of this shape and uses it from now on; returns why not if it fails."""
+        self.use_compiled = True
+        if self._compiled is not None or self._not_compiled is not None:
+            return self._not_compiled
         if self.device.type == "cpu" and (missing := speed.compiler_missing()):
             return missing
         rows = self.rows_for(inputs)
         example = self._place(inputs[:1].expand(rows, *inputs.shape[1:]).contiguous())
         try:
-            self._compiled = speed.compiled(self.module, example)
+            self._compiled = speed.Compiled(self.module, example)
         except Exception as problem:  # every compiler failure means the same here: go on without it
             reason = str(problem).strip().splitlines()
-            return reason[0] if reason else type(problem).__name__
-        self._compiled_shape = tuple(example.shape)
+            self._not_compiled = reason[0] if reason else type(problem).__name__
+            return self._not_compiled
         return None
 
     # Below this line the model is called ------------------------------------------------------------------------------
 
     def _forward(self, inputs: Tensor) -> Tensor:
         with torch.inference_mode(), self._timed(Passes(forward=len(inputs))):
-            if self._compiled is None or self._compiled_shape is None or inputs.shape[1:] != self._compiled_shape[1:]:
+            graph = self._compiled if self.use_compiled else None
+            if graph is None or not graph.fits(inputs):
                 return self._call(inputs).to(inputs.device)
-            short = self._compiled_shape[0] - len(inputs)
+            short = graph.shape[0] - len(inputs)
             padded = torch.cat([inputs, inputs[:1].expand(short, *inputs.shape[1:])]) if short > 0 else inputs
-            raw = self._compiled(self._place(padded))[: len(inputs)].float()
-            return self._as_logits(raw).to(inputs.device)
+            return self._as_logits(graph(self._place(padded))[: len(inputs)].float()).to(inputs.device)
 
     def _backward(self, inputs: Tensor, targets: Tensor, of: Output, rectifier: Rule | None) -> tuple[Tensor, Tensor]:
         if "gradients" not in self.offers:
@@ -408,7 +410,7 @@ class Classifier:
         self._reset()
 
 
-_TRANSIENT = {"_ledgers", "_shared", "_compiled", "_compiled_shape"}
+_TRANSIENT = {"_ledgers", "_shared", "_compiled", "_not_compiled", "use_compiled"}
 _NOTHING = contextlib.nullcontext()
 
 

@@ -55,7 +55,8 @@ class Summary:
         values = [_value(cells.loc[(one["label"], metric["label"])], one["label"] in wrong) for one in self._methods]
         if any(wrong):
             values = [one if one.plain.endswith("◆") else one + Text(" ") for one in values]
-        return [_heading(metric), *values]
+        twins = sum(one["name"] == metric["name"] for one in self._metrics) > 1
+        return [_heading(metric, twins), *values]
 
     def _table(self, name: int, columns: Sequence[Sequence[Text]]) -> Table:
         table = Table(box=None, padding=(0, 0, 0, 1), pad_edge=False, header_style="bold", show_edge=False)
@@ -113,11 +114,11 @@ def _split(columns: Sequence[Sequence[Text]], room: int) -> list[list[Sequence[T
     return []
 
 
-def _heading(metric: Mapping[str, Any]) -> Text:
-    """The metric's name on a few short lines, and its arrow."""
+def _heading(metric: Mapping[str, Any], twins: bool) -> Text:
+    """The metric's name on a few short lines, and its arrow; its settings only where another column has the same name."""
     base, bracket, settings = str(metric["label"]).partition("(")
     words = "\n".join(_SHORT.get(word, word) for word in base.split("-")).split("\n")
-    if bracket:
+    if bracket and twins:
         words.append("(" + settings)
     words = [word if len(word) <= 8 else word[:7] + "…" for word in words]
     return Text("\n".join([*words, "↑" if metric["higher_is_better"] else "↓"]), justify="right")

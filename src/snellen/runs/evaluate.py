@@ -109,6 +109,7 @@ class _Job:
             _refuse_another(old, record, self.store.folder)
             record["created"] = old["created"]
 
+        self.classifier.use_compiled = False
         inputs = self.classifier.to_inputs(self.samples[0].image[None])
         classes = self.classifier.check(inputs)
         rows = self.classifier.rows_for(inputs)

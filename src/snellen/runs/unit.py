@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from PIL import Image
 from torch import Tensor
 
+from snellen import speed
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.explainer import case_of
@@ -90,8 +91,9 @@ class Look:
     threads: int | None
 
     def __call__(self, on_pass: OnPass | None = None) -> Seen:
-        _use_threads(self.threads)
+        _set_up_process(self.threads)
         classifier = self.classifier.open()
+        classifier.use_compiled = False
         shard = _load(classifier, self.samples, self.digests)
         samples = shard.samples
         with classifier.counting(on_pass):
@@ -129,9 +131,10 @@ class Unit:
     maps: np.ndarray | None = None
 
     def __call__(self, on_pass: OnPass | None = None) -> Result:
-        _use_threads(self.threads)
+        _set_up_process(self.threads)
         classifier = self.classifier.open()
         shard = _load(classifier, self.samples, self.digests)
+        classifier.use_compiled = False
         if self.compiled:
             classifier.compile_for(shard.inputs)
         targets = _targets(self.targets)
@@ -195,7 +198,8 @@ def _targets(targets: tuple[int, ...]) -> Int[Tensor, " batch"]:
     return _TARGETS[targets]
 
 
-def _use_threads(threads: int | None) -> None:
+def _set_up_process(threads: int | None) -> None:
+    speed.keep_memory()
     if threads is not None and torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
 

@@ -225,7 +225,7 @@ def _means_of_resamples(
     """The mean of each column in each resample; how often each image was drawn is a matrix, so a product gives all sums."""
     images, columns = centred.shape
     complete = bool(defined.all())
-    block = max(1, 4_000_000 // images)
+    block = max(1, 250_000 // images)
     drawn = np.empty((resamples, columns))
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
