@@ -9,6 +9,7 @@ metrics, as a user would run it, against the sum of the neighbours' rows.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime
 import gc
 import importlib.metadata
@@ -136,12 +137,21 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - started, found
 
 
+def usual_memory() -> None:
+    """What glibc does by itself once large blocks were freed; Snellen's own setting is for its own turns."""
+    if sys.platform == "linux":
+        allocator = ctypes.CDLL(None).mallopt
+        allocator(-3, 32 << 20)  # M_MMAP_THRESHOLD, at its largest automatic value
+        allocator(-1, 64 << 20)  # M_TRIM_THRESHOLD, twice that
+
+
 def compare(
     cell: Cell, repeat: int, classifier: Classifier, ours: Callable[[], Any], theirs: Callable[[], Any]
 ) -> tuple[Any, Any]:
     """Runs both sides, the one that went first going second the next time; what they found."""
 
     def run_ours() -> Any:
+        speed.keep_memory()
         with classifier.counting() as ledger, torch.no_grad():
             seconds, found = timed(ours)
         add(cell.ours, seconds)
@@ -149,6 +159,7 @@ def compare(
         return found
 
     def run_theirs() -> Any:
+        usual_memory()
         seconds, found = timed(theirs)
         add(cell.theirs, seconds)
         return found
@@ -276,26 +287,20 @@ class Bench:
         whose = {name: judge.whose for name, judge in judges(self.counts, self.shards[0].rng).items()}
         metrics = [one for one in self.metrics if not neighbours_only or whose[name_of(one)] in NEIGHBOURS]
         classifier = zoo.load_classifier(zoo.EMBEDDED)
-        compiling: list[float] = []
-        real = speed.compiled
-
-        def clocked(module: Any, example: Tensor) -> Any:
-            seconds, found = timed(lambda: real(module, example))
-            compiling.append(seconds)
-            return found
-
-        speed.compiled = clocked
-        try:
-            with classifier.counting() as ledger:
-                seconds, run = timed(
-                    lambda: snellen.evaluate(
-                        classifier, self.samples, methods=methods, metrics=metrics, seed=SEED, observer=Silent()
-                    )
-                )
-        finally:
-            speed.compiled = real
-        spent = sum(compiling)
-        return Whole(seconds - spent, spent, ledger.seconds, run.scores(), bool(run.record["spec"]["compiled"]))
+        speed.keep_memory()
+        seconds, run = timed(
+            lambda: snellen.evaluate(
+                classifier, self.samples, methods=methods, metrics=metrics, seed=SEED, observer=Silent()
+            )
+        )
+        compiling = run.record["planned"]["compile_seconds"]
+        return Whole(
+            seconds - compiling,
+            compiling,
+            run.record["totals"]["model_seconds"],
+            run.scores(),
+            bool(run.record["spec"]["compiled"]),
+        )
 
     def gap(self, whole: Whole) -> tuple[float, str]:
         """The largest difference between evaluate()'s scores and the neighbours', and where it is."""

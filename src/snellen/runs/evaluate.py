@@ -234,13 +234,15 @@ class _Job:
         if len(tasks) < units:
             self.observer.note(f"{units - len(tasks)} of {units} units are already finished and will not be repeated")
         if not tasks:
-            return {"seconds": 0.0}
+            return {"seconds": 0.0, "compile_seconds": 0.0}
+        started = time.perf_counter()
         todo = sum((task.passes(plan) for task in tasks), Passes())
         if compiled and not self._elsewhere():
             self.observer.note("compiling the forward pass, which this many passes repay")
             reason = self.classifier.compile_for(inputs)
             if reason:
                 self.observer.note(f"compiling failed ({reason}); going on without it")
+        compile_seconds = time.perf_counter() - started
         pace = planning.measure_pace(self.classifier, inputs, gradients=todo.backward > 0)
         spared = saved(tasks, plan)
         seconds = pace.seconds(todo - spared) / max(1, self.options.workers)
@@ -248,7 +250,7 @@ class _Job:
             f"planned: {todo.forward:,} forward and {todo.backward:,} backward passes through '{self.classifier.name}', "
             f"of which sharing saves {spared.forward:,} and {spared.backward:,}; about {duration(seconds)}"
         )
-        return {"seconds": seconds}
+        return {"seconds": seconds, "compile_seconds": compile_seconds}
 
     # Computing -------------------------------------------------------------------------------------------------------
 
