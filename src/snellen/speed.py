@@ -38,8 +38,8 @@ def keep_memory() -> None:
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of malloc.h
 
-COMPILE_SECONDS = 45.0
-"""What compiling a classifier of common size costs on two cores; a plan must save clearly more than this."""
+COMPILE_SECONDS = 30.0
+"""What compiling EfficientNet-Lite0 takes on two cores; a plan must save clearly more than this."""
 
 COMPILE_SAVES = 0.4
 """The share of forward time that a compiled graph saves on the slower of the classifiers that were measured."""

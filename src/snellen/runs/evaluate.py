@@ -122,12 +122,13 @@ class _Job:
 
         plan = planning.planned(self.methods, self.metrics, seen[0].size)
         total = sum(plan.values(), Passes()) * len(self.samples)
-        compiled = bool(old["spec"]["compiled"]) if old is not None else self._worth_compiling(inputs, total)
+        pace = planning.measure_pace(self.classifier, inputs, gradients=total.backward > 0)
+        compiled = bool(old["spec"]["compiled"]) if old is not None else self._worth_compiling(pace, total)
         record["spec"]["compiled"] = compiled
         tasks, record["units"] = missing(
             self.store, shards, self.methods, self.metrics, identity(self.classifier, self.seed, compiled)
         )
-        record["planned"] = self._announce(tasks, plan, inputs, compiled, len(record["units"])) | _counts(total)
+        record["planned"] = self._announce(tasks, plan, inputs, compiled, pace, len(record["units"])) | _counts(total)
         self.store.put_record(record)
 
         record["errors"] = self._compute(shipped, tasks, plan, compiled)
@@ -216,10 +217,9 @@ class _Job:
             pictures |= {one: self.store.put_picture(png) for one, png in zip(shard.ids, look.pictures, strict=False)}
         return {"rows": rows, "pictures": pictures}
 
-    def _worth_compiling(self, inputs: Tensor, total: Passes) -> bool:
+    def _worth_compiling(self, pace: planning.Pace, total: Passes) -> bool:
         if self.options.compile is not None or "layer" not in self.classifier.offers:
             return bool(self.options.compile)
-        pace = planning.measure_pace(self.classifier, inputs, gradients=False)
         return repays(pace.forward * (total.forward - total.backward) / max(1, self.options.workers))
 
     def _announce(
@@ -228,6 +228,7 @@ class _Job:
         plan: dict[tuple[str, str], Passes],
         inputs: Tensor,
         compiled: bool,
+        pace: planning.Pace,
         units: int,
     ) -> dict[str, Any]:
         """Says what is planned and how long it should take; compiles first when that was decided, to be timed too."""
@@ -243,7 +244,8 @@ class _Job:
             if reason:
                 self.observer.note(f"compiling failed ({reason}); going on without it")
         compile_seconds = time.perf_counter() - started
-        pace = planning.measure_pace(self.classifier, inputs, gradients=todo.backward > 0)
+        if self.classifier.use_compiled:
+            pace = replace(pace, forward=planning.measure_pace(self.classifier, inputs, gradients=False).forward)
         spared = saved(tasks, plan)
         seconds = pace.seconds(todo - spared) / max(1, self.options.workers)
         self.observer.note(

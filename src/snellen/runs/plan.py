@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -130,20 +130,20 @@ def planned(methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[in
 
 def measure_pace(classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], gradients: bool) -> Pace:
     """Times full batches: one to warm up, one to measure."""
-    rows = classifier.rows_for(inputs)
-    batch = inputs.repeat(-(-rows // len(inputs)), 1, 1, 1)[:rows]
-    targets = torch.zeros(rows, dtype=torch.long)
 
-    def timed(run: Any) -> float:
-        run()
+    def seconds_per_row(rows: int, run: Callable[[Tensor], object]) -> float:
+        batch = inputs[:1].repeat(rows, 1, 1, 1)
+        run(batch)
         started = time.perf_counter()
-        run()
+        run(batch)
         return (time.perf_counter() - started) / rows
 
-    forward = timed(lambda: classifier.logits(batch))
+    forward = seconds_per_row(classifier.rows_for(inputs), classifier.logits)
     if not gradients or "gradients" not in classifier.offers:
         return Pace(forward, 0.0)
-    return Pace(forward, max(0.0, timed(lambda: classifier.gradient(batch, targets)) - forward))
+    rows = classifier.rows_for(inputs, gradients=True)
+    targets = torch.zeros(rows, dtype=torch.long)
+    return Pace(forward, max(0.0, seconds_per_row(rows, lambda batch: classifier.gradient(batch, targets)) - forward))
 
 
 def describe_method(method: Method) -> dict[str, Any]:
