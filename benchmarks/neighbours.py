@@ -1,6 +1,6 @@
 """Our time against captum + Quantus for the same maps and the same scores, alternating in one process on the same images.
 
-    python benchmarks/neighbours.py [--images N] [--repeats 3] [--quick] [--markdown FILE]
+    python benchmarks/neighbours.py [--images N] [--repeats 2] [--quick] [--markdown FILE]
 
 Rows are direct calls, each paying for all of its own passes. Totals are `snellen.evaluate` over the same methods and
 metrics, as a user would run it, against the sum of the neighbours' rows.
@@ -417,11 +417,11 @@ def report(bench: Bench, wholes: dict[str, list[Whole]], command: str, repeats: 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Our time against captum + Quantus at equal maps and scores.")
     parser.add_argument("--images", type=int, default=7, help="seven photographs; more are mirrored copies")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="two images, few steps, one repeat: does it still work?")
     parser.add_argument("--markdown", type=Path, help="also write the tables to this file")
     parser.add_argument("--threads", type=int, help="torch threads, the same for both sides")
-    parser.add_argument("--patience", type=float, default=20.0, help="seconds beyond which nothing is repeated")
+    parser.add_argument("--patience", type=float, default=5.0, help="seconds beyond which nothing is repeated")
     for name, value in vars(Counts()).items():
         parser.add_argument(f"--{name}", type=int, default=None, help=f"{value} unless given")
     return parser.parse_args(arguments)

@@ -34,11 +34,11 @@ Explain = Callable[[Tensor, Tensor], Tensor]
 class Counts:
     """How much work a comparison holds."""
 
-    steps: int = 16
-    samples: int = 8
-    masks: int = 256
-    cells: int = 7
-    sweep: int = 28
+    steps: int = 8
+    samples: int = 4
+    masks: int = 32
+    cells: int = 3
+    sweep: int = 14
     perturbations: int = 4
 
 

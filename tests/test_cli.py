@@ -90,6 +90,14 @@ def test_explain_draws_one_picture(images, tmp_path):
         assert picture.width > 600
 
 
+def test_explain_without_methods_leaves_out_those_that_refuse_the_model(images, tmp_path):
+    done = snellen(
+        "explain", images / "001.png", "--model", "subject:logits_of", "--size", "32", "--out", tmp_path / "maps.png"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "maps.png").exists()
+
+
 @pytest.mark.parametrize("what", ["methods", "metrics", "models"])
 def test_list_prints_names(what):
     done = snellen("list", what)

@@ -38,6 +38,11 @@ def logits(images: torch.Tensor) -> torch.Tensor:
     return torch.cat([means, 2 * means[:, :2]], dim=1)
 
 
+def logits_of():
+    """A loader that gives a black box."""
+    return logits
+
+
 def write_images(folder: Path, count: int, side: int = 32) -> Path:
     """Smooth coloured blobs, each another, as PNG files."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, label
+from snellen.registry import METHODS, label, traits
 from snellen.report.drawing import sheet
 from snellen.runs import plan as planning
 from snellen.runs.progress import Observer
@@ -31,8 +34,10 @@ def explain_photo(
     image = samples[0].image
     inputs = classifier.to_inputs(image[None])
     classes = classifier.check(inputs)
-    methods = methods or _servable(classifier)
-    planning.check_needs(classifier, methods, inputs)
+    if methods:
+        planning.check_needs(classifier, methods, inputs)
+    else:
+        methods = _servable(classifier, inputs)
     seen = Look(Shipped(classifier), samples, (digest(samples[0]),), 0, None)()
     (wanted,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
 
@@ -59,12 +64,13 @@ def explain_photo(
     return path
 
 
-def _servable(classifier: Classifier) -> list[Method]:
-    """Every method that is not a control and that this classifier offers enough for; those that refuse it are left out."""
+def _servable(classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> list[Method]:
+    """Every method that is not a control and that does not refuse this classifier."""
     found = []
     for name in METHODS:
         method = METHODS.build(name)
-        facts = METHODS[name].traits  # type: ignore[attr-defined]
-        if not facts.control and (facts.needs & {"gradients", "layer", "relu"}) <= classifier.offers:
-            found.append(method)
+        with contextlib.suppress(SnellenError):
+            if not traits(method).control:
+                planning.check_needs(classifier, [method], inputs)
+                found.append(method)
     return found
