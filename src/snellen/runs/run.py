@@ -71,8 +71,9 @@ class Run:
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
         """For a metric that summarises a curve: method to (samples, points), in sample order."""
-        frame = self._store.scores(self._score_files(), ["sample", "method", "metric", "curve"]).to_pandas()
-        frame = frame[(frame["metric"] == metric) & frame["curve"].notna()]
+        files = [(name, [metric]) for name, metrics in self._score_files() if metric in metrics]
+        frame = self._store.scores(files, ["sample", "method", "metric", "curve"]).to_pandas()
+        frame = frame[frame["curve"].notna()]
         place = {one: index for index, one in enumerate(self._ids())}
         found = {}
         for method in self.methods:
