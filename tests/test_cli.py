@@ -102,7 +102,7 @@ def test_explain_without_methods_leaves_out_those_that_refuse_the_model(images, 
 def test_list_prints_names(what):
     done = snellen("list", what)
     assert done.returncode == 0, done.stderr
-    word = {"methods": "grad-cam", "metrics": "insertion", "models": "timm:NAME"}[what]
+    word = {"methods": "grad-cam", "metrics": "insertion", "models": "snellen[timm]"}[what]
     assert word in done.stdout
 
 

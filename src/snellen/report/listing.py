@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.markup import escape
 from rich.table import Table
 
 from snellen.citations import CITATIONS
@@ -40,7 +41,7 @@ def _metrics() -> Table:
 def _models() -> Table:
     table = _table("--model", "what it is", "needs")
     for form in MODELS:
-        table.add_row(form.spec, form.what, form.needs)
+        table.add_row(form.spec, form.what, escape(form.needs))  # snellen[demo] is no markup
     return table
 
 

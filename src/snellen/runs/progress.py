@@ -7,6 +7,7 @@ import time
 from typing import Protocol, runtime_checkable
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from snellen.types import Passes
@@ -82,7 +83,7 @@ class Live:
 
     def note(self, text: str) -> None:
         """Prints the sentence."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, markup=False)
 
     def begin(self, stage: str, passes: Passes, units: int) -> None:
         """Opens the bar."""
@@ -129,10 +130,12 @@ class Live:
         speed = f"{self._images / spent:,.0f} images/s{left}"
         if self._bar:
             unit = f"{min(self._unit + 1, self._units)}/{self._units}"
-            self._bar.update(self._task, completed=self._done, description=f"{self._what}  [dim]{unit}[/dim]", speed=speed)
+            self._bar.update(
+                self._task, completed=self._done, description=f"{escape(self._what)}  [dim]{unit}[/dim]", speed=speed
+            )
         elif now - self._said > 10:
             self._said = now
-            self.console.print(f"{self._stage}: {share:.0%}, {self._what}, {speed}", highlight=False)
+            self.console.print(f"{self._stage}: {share:.0%}, {self._what}, {speed}", highlight=False, markup=False)
 
 
 def default_observer() -> Observer:
