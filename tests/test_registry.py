@@ -289,3 +289,28 @@ def test_registries_do_not_share_names():
     other: Registry[Metric] = Registry("other")
     assert "deletion" not in other
     assert len(other) == 0
+
+
+def test_a_preset_is_its_paper_s_settings_and_may_be_changed_further() -> None:
+    built = METHODS.parse("rise@petsiuk2018")
+    assert (built.masks, built.cells, built.keep) == (6000, 8, 0.1)
+    assert label(built) == "rise@petsiuk2018"
+    assert METHODS.parse("rise@petsiuk2018(cells=4)") == METHODS.parse("rise(masks=6000, cells=4)")
+    assert METHODS.parse({"name": "rise@zhang2024", "params": {"masks": 8}}) == METHODS.parse(
+        "rise(masks=8, cells=4, of=logit)"
+    )
+
+
+def test_a_preset_may_say_what_a_paper_really_ran() -> None:
+    built = METHODS.parse("smoothgrad@cose2023(samples=9)")
+    assert label(built) == "smoothgrad-squared(of=gradient(fold=norm, of=probability), samples=9)"
+    assert label(METHODS.parse("smoothgrad@cose2023")) == "smoothgrad-squared@cose2023"
+
+
+def test_an_unknown_preset_is_refused_by_name() -> None:
+    with pytest.raises(SnellenError) as caught:
+        METHODS.parse("rise@petsiuk2019")
+    assert str(caught.value) == (
+        "method 'rise' has no preset 'petsiuk2019'; did you mean 'petsiuk2018'? "
+        "(it has: petsiuk2018, petsiuk2018-evaluation, zhang2024, boggust2023)"
+    )

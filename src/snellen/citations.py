@@ -22,6 +22,15 @@ CITATIONS: dict[str, str] = {
     "petsiuk2018": "Petsiuk, Das, Saenko. RISE: Randomized Input Sampling for Explanation of Black-box Models. BMVC 2018. "
     "arXiv:1806.07421",
     "zeiler2014": "Zeiler, Fergus. Visualizing and Understanding Convolutional Networks. ECCV 2014. arXiv:1311.2901",
+    "nie2018": "Nie, Zhang, Patel. A Theoretical Explanation for Perplexing Behaviors of Backpropagation-based "
+    "Visualizations. ICML 2018. arXiv:1805.07039",
+    # The five papers whose settings are presets
+    "boggust2023": "Boggust, Suresh, Strobelt, Guttag, Satyanarayan. Saliency Cards: A Framework to Characterize and "
+    "Compare Saliency Methods. FAccT 2023. arXiv:2206.02958",
+    "zhang2024": "Zhang, Torres, Hermanns. Saliency Maps Give a False Sense of Explainability to Image Classifiers: An "
+    "Empirical Evaluation across Methods and Metrics. ACML 2024.",
+    "cose2023": "Daroya, Sun, Maji. COSE: A Consistency-Sensitivity Metric for Saliency on Image Classification. ICCV "
+    "Workshops 2023. arXiv:2309.10989",
     # Controls
     "poppi2021": "Poppi, Cornia, Baraldi, Cucchiara. Revisiting the Evaluation of Class Activation Mapping for "
     "Explainability: A Novel Metric and Experimental Analysis. CVPR Workshops 2021. arXiv:2104.10252",

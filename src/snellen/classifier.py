@@ -17,7 +17,7 @@ from snellen.errors import SnellenError, nearest
 from snellen.geometry import AS_IS, Geometry
 from snellen.graphs import Graph, as_graph
 from snellen.ledger import Ledger
-from snellen.rectifiers import Rectifiers, Rule
+from snellen.operations import Handler, Operation, intercepting
 from snellen.registry import Need
 from snellen.snapshot import fingerprint, snapshot
 from snellen.speed import Precision
@@ -81,6 +81,7 @@ class Classifier:
             snapshot(model, self.device) if isinstance(model, nn.Module) else model
         )
         self.fingerprint = fingerprint(model, self.mean, self.std, outputs)
+        self.learned: dict[str, dict[str, Tensor]] = {}
         self._reset()
 
     def _reset(self) -> None:
@@ -88,6 +89,7 @@ class Classifier:
         self._shared: dict[tuple[Any, ...], tuple[Any, Passes, float]] = {}
         self._compiled: speed.Compiled | None = None
         self._not_compiled: str | None = None
+        self._operations: dict[tuple[int, ...], tuple[Operation, ...]] = {}
         self.use_compiled = False
 
     # What it offers -------------------------------------------------------------------------------------------------
@@ -167,27 +169,29 @@ class Classifier:
         targets: Targets,
         *,
         of: Output = "logit",
-        rectifier: Rule | None = None,
+        through: Handler | None = None,
+        group: int = 1,
         shared: bool = False,
     ) -> tuple[Images, Float[Tensor, " batch"]]:
         """The gradient of each row's target output at that row, and the output itself.
 
-        `rectifier` replaces the backward rule of every ReLU. `shared=True` keeps the answer for the next caller with the
+        `through` may replace every operation of the forward pass by one with another backward rule. Each `group` of
+        neighbouring rows goes through the model in one pass. `shared=True` keeps the answer for the next caller with the
         very same tensors, for as long as those live.
         """
 
         def compute() -> tuple[Tensor, Tensor]:
             gradients, outputs = [], []
-            rows = self.rows_for(inputs, gradients=True)
+            rows = max(1, self.rows_for(inputs, gradients=True) // group) * group
             for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
-                gradient, output = self._backward(part, wanted, of, rectifier)
+                gradient, output = self._backward(part, wanted, of, through)
                 gradients.append(gradient)
                 outputs.append(output)
             return torch.cat(gradients), torch.cat(outputs)
 
         if not shared:
             return compute()
-        return self._share(("gradient", of, rectifier), inputs, targets, compute, Passes(len(inputs), len(inputs)))
+        return self._share(("gradient", of, through), inputs, targets, compute, Passes(len(inputs), len(inputs)))
 
     def layer_gradient(
         self, inputs: Images, targets: Targets, layer: str, *, of: Output = "logit"
@@ -256,11 +260,21 @@ class Classifier:
         for ledger in self._ledgers:
             ledger.share(passes, seconds)
 
-    def activation_functions(self, inputs: Images) -> dict[str, int]:
-        """How often each activation function is called in one pass (`relu`, `relu6`, `silu`, ...)."""
-        with Rectifiers() as seen, torch.inference_mode():  # a look at the model is no part of a method's account
-            self._call(inputs[:1])
-        return dict(seen.seen)
+    def operations(self, inputs: Images) -> tuple[Operation, ...]:
+        """Every tensor operation of one pass, in order, with its kind and layer; looked up once per size of image."""
+        size = tuple(inputs.shape[1:])
+        if size not in self._operations:
+            seen: list[Operation] = []
+
+            def note(operation: Operation) -> Any:
+                seen.append(operation.noted())
+                return operation.run()
+
+            # A look at the model is no part of a method's account.
+            with torch.inference_mode(), intercepting(self.module, note):
+                self._call(inputs[:1])
+            self._operations[size] = tuple(seen)
+        return self._operations[size]
 
     def feature_layer(self, inputs: Images) -> str:
         """The last layer that still has places: what enters the pooling or flattening before the head."""
@@ -329,14 +343,14 @@ class Classifier:
             padded = torch.cat([inputs, inputs[:1].expand(short, *inputs.shape[1:])]) if short > 0 else inputs
             return self._as_logits(graph(self._place(padded))[: len(inputs)].float()).to(inputs.device)
 
-    def _backward(self, inputs: Tensor, targets: Tensor, of: Output, rectifier: Rule | None) -> tuple[Tensor, Tensor]:
+    def _backward(self, inputs: Tensor, targets: Tensor, of: Output, through: Handler | None) -> tuple[Tensor, Tensor]:
         if "gradients" not in self.offers:
             raise SnellenError(f"'{self.name}' is a black-box function: it has no gradients")
         leaf = self._place(inputs.detach()).requires_grad_()
         if leaf is inputs:
             leaf = inputs.clone().requires_grad_()
         with torch.enable_grad():
-            with self._timed(Passes(forward=len(inputs))), Rectifiers(rectifier) if rectifier else _NOTHING:
+            with self._timed(Passes(forward=len(inputs))), intercepting(self.module, through) if through else _NOTHING:
                 output = _pick(self._call(leaf), targets, of)
             with self._timed(Passes(backward=len(inputs))):
                 (gradient,) = torch.autograd.grad(output.sum(), leaf)
@@ -410,7 +424,7 @@ class Classifier:
         self._reset()
 
 
-_TRANSIENT = {"_ledgers", "_shared", "_compiled", "_not_compiled", "use_compiled"}
+_TRANSIENT = {"_ledgers", "_shared", "_compiled", "_not_compiled", "_operations", "use_compiled"}
 _NOTHING = contextlib.nullcontext()
 
 

@@ -7,15 +7,17 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-Fold = Literal["sum", "absolute-sum", "absolute-max", "mean"]
+Fold = Literal["sum", "absolute-sum", "absolute-max", "norm", "mean"]
 
 
 def fold(attributions: Float[Tensor, "batch channels height width"], how: Fold) -> Float[Tensor, "batch height width"]:
-    """One number per pixel; `sum` keeps the sign and the total, the `absolute-` ways keep neither."""
+    """One number per pixel; `sum` keeps the sign and the total, `norm` and the `absolute-` ways keep neither."""
     if how == "sum":
         return attributions.sum(dim=1)
     if how == "mean":
         return attributions.mean(dim=1)
+    if how == "norm":
+        return attributions.square().sum(dim=1).sqrt()
     if how == "absolute-sum":
         return attributions.abs().sum(dim=1)
     return attributions.abs().amax(dim=1)

@@ -48,7 +48,23 @@ class MethodTraits:
     deterministic: bool
     control: bool
     needs: frozenset[Need]
+    implementation_invariant: bool
+    at_most: bool
+    caveats: Mapping[str, str]
+    presets: Mapping[str, Mapping[str, Any] | str]
     version: int
+
+    @property
+    def claims(self) -> str:
+        """The claims that hold, in words."""
+        words = {
+            "deterministic": self.deterministic,
+            "complete": self.complete,
+            "class-specific": self.class_specific,
+            "implementation-invariant": self.implementation_invariant,
+            "signed": self.signed,
+        }
+        return ", ".join(name for name, holds in words.items() if holds) or "none"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,14 +138,23 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
     def build(self, name: str, params: Mapping[str, Any] | None = None) -> T:
         """The plug-in of this name with these settings; unknown settings and wrong types are refused by name."""
+        name, _, preset = name.partition("@")
         plugin = self[name]
+        known: Mapping[str, Any] = getattr(plugin.traits, "presets", {})  # type: ignore[attr-defined]
+        if preset and preset not in known:
+            have = ", ".join(known) or "none"
+            raise SnellenError(f"{self.kind} '{name}' has no preset '{preset}'{nearest(preset, known)} (it has: {have})")
+        chosen = known.get(preset, {})
+        if isinstance(chosen, str):
+            other, settings = _parse_text(chosen)
+            return self.build(other, {**settings, **(params or {})})
         fields = {one.name: one for one in dataclasses.fields(plugin)}  # type: ignore[arg-type]
         hints = typing.get_type_hints(plugin)
         values: dict[str, Any] = {}
-        for key, value in (params or {}).items():
+        for key, value in {**chosen, **(params or {})}.items():
             if key not in fields:
-                known = ", ".join(fields) or "none"
-                raise SnellenError(f"{self.kind} '{name}' has no setting '{key}'{nearest(key, fields)} (it has: {known})")
+                have = ", ".join(fields) or "none"
+                raise SnellenError(f"{self.kind} '{name}' has no setting '{key}'{nearest(key, fields)} (it has: {have})")
             values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}")
         try:
             return plugin(**values)
@@ -137,7 +162,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             raise SnellenError(f"{self.kind} '{name}': {problem}") from None
 
     def parse(self, text: str | Mapping[str, Any] | T) -> T:
-        """A plug-in from `rise`, `rise(masks=500)`, `{"name": "rise", "params": {"masks": 500}}`, or as it is.
+        """A plug-in from `rise`, `rise(masks=500)`, `rise@petsiuk2018`, `{"name": "rise", "params": {...}}`, or as it is.
 
         >>> METHODS.parse("smoothgrad(of=grad-cam, samples=8)")
         SmoothGrad(of=GradCam(layer=None), samples=8, spread=0.15)
@@ -175,14 +200,23 @@ def method(
     deterministic: bool = True,
     control: bool = False,
     needs: set[Need] | frozenset[Need] = frozenset(),
+    implementation_invariant: bool = False,
+    at_most: bool = False,
+    caveats: Mapping[str, str] | None = None,
+    presets: Mapping[str, Mapping[str, Any] | str] | None = None,
     version: int = 1,
 ) -> Callable[[type[T]], type[T]]:
-    """Registers a frozen dataclass as a saliency method (see `MethodTraits`)."""
+    """Registers a frozen dataclass as a saliency method (see `MethodTraits`).
+
+    `caveats` holds known failures by the key of the work that showed them. `presets` holds settings by the key of the work
+    that used them, with a word after a hyphen where one work used several: `rise@petsiuk2018`. A text in place of settings
+    names what that work really ran under this name.
+    """
 
     def register(plugin: type[T]) -> type[T]:
         plugin.traits = MethodTraits(  # type: ignore[attr-defined]
             name, _cited(name, cite), _summary(name, plugin), signed, complete, class_specific, deterministic, control,
-            frozenset(needs), version,
+            frozenset(needs), implementation_invariant, at_most, dict(caveats or {}), dict(presets or {}), version,
         )  # fmt: skip
         METHODS.add(name, plugin)  # type: ignore[arg-type]
         return plugin
@@ -238,7 +272,7 @@ def spec(plugin: Any) -> dict[str, Any]:
 
 
 def label(plugin: Any) -> str:
-    """The shortest text that builds this plug-in again: its name and the settings that differ from the defaults.
+    """The shortest text that builds this plug-in again: a preset, or its name and the settings that were changed.
 
     >>> label(METHODS.build("gradient"))
     'gradient'
@@ -250,7 +284,12 @@ def label(plugin: Any) -> str:
         if getattr(plugin, one.name) != getattr(default, one.name)
     ]
     name: str = plugin.traits.name
-    return f"{name}({', '.join(changed)})" if changed else name
+    if not changed:
+        return name
+    for preset in getattr(plugin.traits, "presets", {}):
+        if METHODS.build(f"{name}@{preset}") == plugin:
+            return f"{name}@{preset}"
+    return f"{name}({', '.join(changed)})"
 
 
 def _encode(value: Any) -> Any:

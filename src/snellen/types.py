@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -126,8 +126,11 @@ class Method(Protocol):
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]: ...
 
-    def passes(self, size: tuple[int, int]) -> Passes:
-        """What one image of this height and width costs; the contract suite compares it with what was counted."""
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """What one image of this height and width costs on this classifier; the contract suite counts and compares.
+
+        Where the cost hangs on the picture itself, the most that it can be; the method then says `at_most=True`.
+        """
         ...
 
 
@@ -188,6 +191,21 @@ class Traced(Protocol):
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]: ...
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]: ...
+
+
+@runtime_checkable
+class Learning(Protocol):
+    """A method that must see some of the user's images first; what it learns is kept in `classifier.learned[lesson()]`."""
+
+    def lesson(self) -> str:
+        """Names what is learnt, with the settings that change it; two methods with the same lesson share it."""
+        ...
+
+    def learn(
+        self, classifier: Classifier, images: Iterable[Float[Tensor, "batch channels height width"]], *, rng: Rng
+    ) -> dict[str, Tensor]:
+        """What the images teach, from inputs given batch by batch."""
+        ...
 
 
 @runtime_checkable

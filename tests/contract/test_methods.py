@@ -90,7 +90,7 @@ def test_wide_image(built: Method) -> None:
     with (model := Classifier(Wide())).counting() as ledger:  # not prepared, as in a worker of its own
         maps = built(model, inputs, torch.tensor([1]), rng=rng)
     assert maps.shape == (1, 12, 20)
-    assert ledger.passes + ledger.shared == built.passes((12, 20))
+    assert ledger.passes + ledger.shared == built.passes((12, 20), model)
 
 
 def test_batch_of_three_equals_three_singles(built: Method) -> None:
@@ -259,7 +259,7 @@ def test_planned_passes_are_the_counted_ones(built: Method) -> None:
     for _ in range(2):  # the second time some may be shared, and count all the same
         with case.classifier.counting() as ledger:
             built(case.classifier, case.inputs, case.targets, rng=case.rng)
-        assert ledger.passes + ledger.shared == 3 * built.passes((SIDE, SIDE))
+        assert ledger.passes + ledger.shared == 3 * built.passes((SIDE, SIDE), case.classifier)
 
 
 def test_needs_are_exactly_what_a_black_box_cannot_give(built: Method) -> None:
@@ -292,7 +292,7 @@ def test_needs_are_exactly_what_a_black_box_cannot_give(built: Method) -> None:
         ("centre(sigma=0)", "method 'centre': sigma must be positive, not 0.0"),
         (
             "gradient(fold=largest)",
-            "method 'gradient': fold must be one of sum, absolute-sum, absolute-max, mean, not 'largest'",
+            "method 'gradient': fold must be one of sum, absolute-sum, absolute-max, norm, mean, not 'largest'",
         ),
         ("grad-cam(layr=head)", "method 'grad-cam' has no setting 'layr'; did you mean 'layer'? (it has: layer)"),
     ],
@@ -320,7 +320,7 @@ class Brightness:
 
     gain: float = 1.0
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         return Passes()
 
     def __call__(self, classifier: Classifier, inputs: Tensor, targets: Tensor, *, rng: Rng) -> Tensor:

@@ -45,7 +45,7 @@ class Knowing:
         ramp = torch.arange(inputs.shape[2] * inputs.shape[3]).view(1, *inputs.shape[2:]) / 2**12
         return truth_of(targets).float() + ramp
 
-    def passes(self, size):
+    def passes(self, size, classifier):
         return Passes()
 
 
@@ -56,7 +56,7 @@ class Misled:
     def __call__(self, classifier, inputs, targets, *, rng):
         return (0.5 + rng.uniform("misled", tuple(inputs.shape[2:]))) * ~truth_of(targets)
 
-    def passes(self, size):
+    def passes(self, size, classifier):
         return Passes()
 
 
@@ -68,7 +68,7 @@ class Slope:
         gradient, _ = classifier.gradient(inputs, targets)
         return (gradient * inputs).sum(dim=1)
 
-    def passes(self, size):
+    def passes(self, size, classifier):
         return Passes(1, 1)
 
 
@@ -219,7 +219,7 @@ def test_settings_survive_json_and_text(name):
 def test_planned_passes_are_the_counted_ones(name):
     scene = planted(3)
     metric = METRICS.build(name)
-    planned = metric.passes((24, 24), Slope().passes((24, 24))) * 3
+    planned = metric.passes((24, 24), Slope().passes((24, 24), scene.classifier)) * 3
     one = case(scene, Slope())
     for _ in range(2):  # the second time some are shared, and the sum stays the same
         with scene.classifier.counting() as ledger:

@@ -287,7 +287,7 @@ def test_one_failing_method_loses_nothing_else(subject, tmp_path):
         def __call__(self, classifier, inputs, targets, *, rng):
             raise RuntimeError("out of luck")
 
-        def passes(self, size):
+        def passes(self, size, classifier):
             return Passes()
 
     try:

@@ -53,7 +53,9 @@ def test_every_activation_is_a_module_of_its_own(classifier: Classifier, seven: 
         if isinstance(module, nn.ReLU6):
             module.register_forward_hook(lambda *_, name=name: calls.append(name))
     modules = [name for name, module in classifier.module.named_modules() if isinstance(module, nn.ReLU6)]
-    assert classifier.activation_functions(inputs) == {"relu6": len(modules)}
+    seen = [one for one in classifier.operations(inputs) if one.kind in ("rectifier", "activation")]
+    assert {one.name for one in seen} == {"relu6"}
+    assert sorted(one.layer for one in seen) == sorted(modules)
     assert sorted(calls) == sorted(modules)
     assert classifier.feature_layer(inputs) == "head"
     for module in classifier.module.modules():

@@ -23,7 +23,7 @@ Maps = Float[Tensor, "batch height width"]
 class Random:
     """Uniform noise in [0, 1), drawn anew for each sample."""
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """None."""
         return Passes()
 
@@ -36,7 +36,7 @@ class Random:
 class Edge:
     """How steep the grey picture is at each pixel (Sobel): what an edge detector sees, without any classifier."""
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """None."""
         return Passes()
 
@@ -53,7 +53,7 @@ class Edge:
 class FakeCam:
     """One everywhere but zero in the top left corner: the map that wins average drop without saying anything."""
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """None."""
         return Passes()
 
@@ -74,7 +74,7 @@ class Centre:
         if self.sigma <= 0:
             raise ValueError(f"sigma must be positive, not {self.sigma}")
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """None."""
         return Passes()
 

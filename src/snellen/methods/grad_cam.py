@@ -40,7 +40,7 @@ class GradCam:
             found[size] = classifier.feature_layer(inputs)
         return found[size]
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward, and one backward that ends at the layer."""
         return Passes(1, 1)
 

@@ -14,7 +14,13 @@ from snellen.registry import method
 from snellen.types import Output, Passes, Rng
 
 
-@method("gradient", cite="simonyan2014", needs={"gradients"})
+@method(
+    "gradient",
+    cite="simonyan2014",
+    needs={"gradients"},
+    implementation_invariant=True,
+    presets={"zhang2024": {}, "kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
+)
 @dataclass(frozen=True)
 class Gradient:
     """How much the target's output would change with a small change of each pixel; by default the largest of its channels.
@@ -25,7 +31,7 @@ class Gradient:
     fold: Fold = "absolute-max"
     of: Output = "logit"
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward and one backward."""
         return Passes(1, 1)
 
@@ -45,14 +51,22 @@ class Gradient:
         return fold(gradient, self.fold)
 
 
-@method("input-x-gradient", cite="shrikumar2016", signed=True, needs={"gradients"})
+@method(
+    "input-x-gradient",
+    cite="shrikumar2016",
+    signed=True,
+    needs={"gradients"},
+    implementation_invariant=True,
+    presets={"kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
+)
 @dataclass(frozen=True)
 class InputXGradient:
     """Each pixel's share of the target's output were the classifier linear: input times gradient, summed over channels."""
 
     of: Output = "logit"
+    fold: Fold = "sum"
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward and one backward."""
         return Passes(1, 1)
 
@@ -69,4 +83,4 @@ class InputXGradient:
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
         gradient, _ = classifier.gradient(inputs, targets, of=self.of, shared=True)
-        return fold(inputs * gradient, "sum")
+        return fold(inputs * gradient, self.fold)

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.errors import SnellenError
 from snellen.folding import Fold, fold
+from snellen.methods.refusals import only_rectifiers
+from snellen.operations import Operation
 from snellen.registry import method
 from snellen.types import Output, Passes, Rng
 
-RECTIFIERS = {"relu", "relu6"}
 
-
-@method("guided-backprop", cite="springenberg2015", needs={"gradients", "relu"})
+@method(
+    "guided-backprop",
+    cite="springenberg2015",
+    needs={"gradients", "relu"},
+    caveats={
+        "adebayo2018": "its maps hardly change when the weights of upper layers are drawn at random",
+        "nie2018": "it partly recovers the image, edges first, whatever the class",
+    },
+    presets={"zhang2024": {}, "boggust2023": {"fold": "absolute-sum"}},
+)
 @dataclass(frozen=True)
 class GuidedBackprop:
     """The gradient along paths on which every rectifier passes something positive, forward and backward.
@@ -31,21 +38,10 @@ class GuidedBackprop:
     of: Output = "logit"
 
     def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
-        """Refuses a classifier whose activation functions are not rectifiers; looked up once per classifier."""
-        if classifier not in _SEEN:
-            _SEEN[classifier] = classifier.activation_functions(inputs)
-        seen = _SEEN[classifier]
-        others = sorted(set(seen) - RECTIFIERS)
-        if others:
-            raise SnellenError(
-                f"guided-backprop is defined for ReLU only, but '{classifier.name}' uses {', '.join(others)}; drop it"
-            )
-        if not seen:
-            raise SnellenError(
-                f"guided-backprop is defined for ReLU only, but no ReLU was seen in '{classifier.name}'; drop it"
-            )
+        """Refuses a classifier whose activation functions are not rectifiers."""
+        only_rectifiers("guided-backprop", classifier, inputs)
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward and one backward."""
         return Passes(1, 1)
 
@@ -58,17 +54,15 @@ class GuidedBackprop:
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
         self.prepare(classifier, inputs)
-        gradient, _ = classifier.gradient(inputs, targets, of=self.of, rectifier=guided)
+        gradient, _ = classifier.gradient(inputs, targets, of=self.of, through=guided, shared=True)
         return fold(gradient, self.fold)
 
 
-_SEEN: WeakKeyDictionary[Classifier, dict[str, int]] = WeakKeyDictionary()
-
-
-def guided(values: Float[Tensor, "..."], ceiling: float) -> Float[Tensor, "..."]:
-    """A rectifier whose backward pass lets only positive gradients through."""
-    out: Tensor = _Guided.apply(values, ceiling)  # type: ignore[no-untyped-call]
-    return out
+def guided(operation: Operation) -> Any:
+    """Rectifiers whose backward pass lets only positive gradients through."""
+    if operation.kind != "rectifier":
+        return operation.run()
+    return _Guided.apply(operation.values, operation.ceiling)  # type: ignore[no-untyped-call]
 
 
 class _Guided(torch.autograd.Function):

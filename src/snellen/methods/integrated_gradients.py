@@ -10,13 +10,26 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.folding import fold
+from snellen.folding import Fold, fold
 from snellen.masking import MEAN
 from snellen.registry import method
 from snellen.types import Fill, Output, Passes, Rng
 
 
-@method("integrated-gradients", cite="sundararajan2017", signed=True, complete=True, needs={"gradients"})
+@method(
+    "integrated-gradients",
+    cite="sundararajan2017",
+    signed=True,
+    complete=True,
+    implementation_invariant=True,
+    needs={"gradients"},
+    presets={
+        "zhang2024": {"steps": 100, "fold": "absolute-max"},
+        "cose2023": {"steps": 25, "of": "probability", "fold": "absolute-sum"},
+        "kim2022": {"steps": 64, "baseline": "black"},
+        "boggust2023": {"steps": 50, "baseline": "noise", "fold": "absolute-sum"},
+    },
+)
 @dataclass(frozen=True)
 class IntegratedGradients:
     """Each pixel's share of the rise from a baseline's output to the image's: mean gradient on the line, times the way.
@@ -27,12 +40,13 @@ class IntegratedGradients:
     steps: int = 32
     baseline: Fill = MEAN
     of: Output = "logit"
+    fold: Fold = "sum"
 
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise ValueError(f"steps must be at least 1, not {self.steps}")
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward and one backward per step."""
         return Passes(self.steps, self.steps)
 
@@ -53,4 +67,4 @@ class IntegratedGradients:
             line = start[:, None] + share.view(1, -1, 1, 1, 1) * way[:, None]
             gradient, _ = classifier.gradient(line.flatten(0, 1), targets.repeat_interleave(len(share)), of=self.of)
             total += torch.einsum("bs...,s->b...", gradient.view(line.shape), weight)
-        return fold(way * total, "sum")
+        return fold(way * total, self.fold)

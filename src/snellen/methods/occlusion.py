@@ -33,7 +33,7 @@ class Occlusion:
         if self.cells < 1 or self.overlap < 1:
             raise ValueError(f"cells and overlap must be at least 1, not {self.cells} and {self.overlap}")
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward per window, and one for the whole image."""
         return Passes(forward=1 + len(self._covered(size[0])) * len(self._covered(size[1])))
 

@@ -18,7 +18,17 @@ from snellen.types import Fill, Output, Passes, Rng
 Images = Float[Tensor, "batch channels height width"]
 
 
-@method("rise", cite="petsiuk2018", deterministic=False)
+@method(
+    "rise",
+    cite="petsiuk2018",
+    deterministic=False,
+    presets={
+        "petsiuk2018": {"masks": 6000},
+        "petsiuk2018-evaluation": {"masks": 5000, "cells": 10},
+        "zhang2024": {"masks": 32, "cells": 4, "of": "logit"},
+        "boggust2023": {"masks": 500, "of": "logit"},
+    },
+)
 @dataclass(frozen=True)
 class Rise:
     """The mean output over random masks that leave a pixel visible; all images see the same masks.
@@ -38,7 +48,7 @@ class Rise:
         if not 0 < self.keep <= 1:
             raise ValueError(f"keep must lie above 0 and up to 1, not {self.keep}")
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward per mask."""
         return Passes(forward=self.masks)
 

@@ -46,7 +46,13 @@ def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
         raise ValueError(f"spread must not be negative, not {wrapper.spread}")
     inner = traits(wrapper.of)
     facts = dataclasses.replace(
-        traits(type(wrapper)), signed=signed, needs=inner.needs, class_specific=inner.class_specific, control=inner.control
+        traits(type(wrapper)),
+        signed=signed,
+        needs=inner.needs,
+        class_specific=inner.class_specific,
+        implementation_invariant=inner.implementation_invariant,
+        at_most=inner.at_most,
+        control=inner.control,
     )
     object.__setattr__(wrapper, "traits", facts)
 
@@ -57,7 +63,15 @@ def _prepare(wrapper: Smoothing, classifier: Classifier, inputs: Images) -> None
         prepare(classifier, inputs)
 
 
-@method("smoothgrad", cite="smilkov2017", deterministic=False, needs={"gradients"})
+@method(
+    "smoothgrad",
+    cite="smilkov2017",
+    deterministic=False,
+    implementation_invariant=True,
+    needs={"gradients"},
+    # All three papers averaged squares under this name.
+    presets={name: f"smoothgrad-squared@{name}" for name in ("cose2023", "boggust2023", "kim2022")},
+)
 @dataclass(frozen=True)
 class SmoothGrad:
     """The mean of a method's map over noisy copies of the image.
@@ -77,16 +91,27 @@ class SmoothGrad:
         """What the wrapped method wants to find out, or refuse, before anything runs."""
         _prepare(self, classifier, inputs)
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The wrapped method once per sample."""
-        return self.samples * self.of.passes(size)
+        return self.samples * self.of.passes(size, classifier)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         total = _sums(_noisy(self, classifier, inputs, targets, rng))[0]
         return (total / self.samples).to(inputs.dtype)
 
 
-@method("smoothgrad-squared", cite="hooker2019", deterministic=False, needs={"gradients"})
+@method(
+    "smoothgrad-squared",
+    cite="hooker2019",
+    deterministic=False,
+    implementation_invariant=True,
+    needs={"gradients"},
+    presets={
+        "cose2023": {"of": "gradient(fold=norm, of=probability)", "samples": 50},
+        "boggust2023": {"of": "gradient(fold=norm)"},
+        "kim2022": {"samples": 64, "spread": 0.1},
+    },
+)
 @dataclass(frozen=True)
 class SmoothGradSquared:
     """The mean square of a method's map over noisy copies of the image: large where the map is strong in either sign."""
@@ -102,16 +127,16 @@ class SmoothGradSquared:
         """What the wrapped method wants to find out, or refuse, before anything runs."""
         _prepare(self, classifier, inputs)
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The wrapped method once per sample."""
-        return self.samples * self.of.passes(size)
+        return self.samples * self.of.passes(size, classifier)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         squares = _sums(_noisy(self, classifier, inputs, targets, rng))[1]
         return (squares / self.samples).to(inputs.dtype)
 
 
-@method("vargrad", cite="adebayo2018", deterministic=False, needs={"gradients"})
+@method("vargrad", cite="adebayo2018", deterministic=False, implementation_invariant=True, needs={"gradients"})
 @dataclass(frozen=True)
 class VarGrad:
     """The variance of a method's map over noisy copies of the image: large where the map is unsteady."""
@@ -127,9 +152,9 @@ class VarGrad:
         """What the wrapped method wants to find out, or refuse, before anything runs."""
         _prepare(self, classifier, inputs)
 
-    def passes(self, size: tuple[int, int]) -> Passes:
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The wrapped method once per sample."""
-        return self.samples * self.of.passes(size)
+        return self.samples * self.of.passes(size, classifier)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         total, squares = _sums(_noisy(self, classifier, inputs, targets, rng))

@@ -42,7 +42,7 @@ def explain_photo(
     (wanted,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
 
     size = (int(inputs.shape[2]), int(inputs.shape[3]))
-    observer.begin("explaining", sum((one.passes(size) for one in methods), Passes()), len(methods))
+    observer.begin("explaining", sum((one.passes(size, classifier) for one in methods), Passes()), len(methods))
     targets, rng, maps = torch.tensor([wanted]), Rng(seed, tuple(samples.ids)), {}
     try:
         for method in methods:

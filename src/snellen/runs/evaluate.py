@@ -120,7 +120,7 @@ class _Job:
         shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
         record["samples"] |= self._sample_facts(shards, seen)
 
-        plan = planning.planned(self.methods, self.metrics, seen[0].size)
+        plan = planning.planned(self.classifier, self.methods, self.metrics, seen[0].size)
         total = sum(plan.values(), Passes()) * len(self.samples)
         pace = planning.measure_pace(self.classifier, inputs, gradients=total.backward > 0)
         compiled = bool(old["spec"]["compiled"]) if old is not None else self._worth_compiling(pace, total)

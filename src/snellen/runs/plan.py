@@ -117,11 +117,13 @@ def resolve_targets(
     )
 
 
-def planned(methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]) -> dict[tuple[str, str], Passes]:
+def planned(
+    classifier: Classifier, methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]
+) -> dict[tuple[str, str], Passes]:
     """Passes per image for (method, "maps") and (method, metric), before anything is saved by sharing."""
     plan = {}
     for method in methods:
-        explain = method.passes(size)
+        explain = method.passes(size, classifier)
         plan[label(method), "maps"] = explain
         for metric in metrics:
             plan[label(method), label(metric)] = metric.passes(size, explain)

@@ -1,0 +1,185 @@
+"""Shows every operation of a forward pass, by kind and layer, and lets a handler stand in for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+Kind = Literal[
+    "rectifier", "activation", "linear", "convolution", "batch-norm", "normalisation", "softmax", "attention", "max-pool",
+    "mean-pool", "add", "multiply", "product", "concatenate", "shape", "identity", "other",
+]  # fmt: skip
+
+_KINDS: dict[Kind, str] = {
+    "activation": "silu gelu elu leaky_relu hardswish mish selu celu prelu softplus rrelu sigmoid tanh hardsigmoid hardtanh "
+    "logsigmoid softsign tanhshrink threshold glu erf exp",
+    "linear": "linear",
+    "convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+    "batch-norm": "batch_norm",
+    "normalisation": "layer_norm group_norm instance_norm rms_norm local_response_norm normalize",
+    "softmax": "softmax log_softmax softmin",
+    "attention": "scaled_dot_product_attention multi_head_attention_forward",
+    "max-pool": "max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d amax",
+    "mean-pool": "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d mean sum",
+    "add": "add sub rsub __add__ __radd__ __sub__ __rsub__ __iadd__ __isub__",
+    "multiply": "mul div true_divide __mul__ __rmul__ __truediv__ __imul__ __itruediv__ multiply divide",
+    "product": "matmul mm bmm einsum addmm baddbmm bilinear __matmul__ mv dot",
+    "concatenate": "cat concat concatenate stack",
+    "shape": "flatten reshape view permute transpose t squeeze unsqueeze contiguous chunk split tensor_split __getitem__ "
+    "narrow select expand expand_as view_as reshape_as repeat repeat_interleave roll flip unfold pad movedim moveaxis "
+    "swapaxes pixel_shuffle pixel_unshuffle unflatten unbind channel_shuffle tile index_select",
+    "identity": "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout clone to float type_as detach "
+    "requires_grad_ positive",
+}  # fmt: skip
+_KIND_OF: dict[str, Kind] = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+
+_QUESTIONS = {
+    "__get__", "__set__", "dim", "size", "numel", "ndimension", "stride", "is_floating_point", "is_complex", "is_contiguous",
+    "element_size", "get_device", "storage_offset", "item", "tolist", "type", "__len__", "__bool__", "__int__", "__index__",
+    "__hash__", "__format__",
+}  # fmt: skip
+"""What only asks about a tensor and computes nothing."""
+
+_INFINITE = float("inf")
+_RECTIFIERS = {"relu": _INFINITE, "relu6": 6.0}
+_IN_PLACE_OPERATORS = {"__iadd__": "__add__", "__isub__": "__sub__", "__imul__": "__mul__", "__itruediv__": "__truediv__"}
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """One call of a tensor function: its kind, its name, the innermost layer that made it, and how to run it.
+
+    `ceiling` is the upper end of a rectifier, infinite for a ReLU and 6 for a ReLU6.
+    """
+
+    kind: Kind
+    name: str
+    layer: str
+    ceiling: float = _INFINITE
+    func: Callable[..., Any] | None = field(default=None, repr=False)
+    args: tuple[Any, ...] = field(default=(), repr=False)
+    kwargs: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def argument(self, place: int, name: str, default: Any = None) -> Any:
+        """An argument, wherever the caller put it."""
+        return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
+
+    @property
+    def values(self) -> Any:
+        """The first argument: what the operation works on."""
+        return self.argument(0, "input")
+
+    def run(self) -> Any:
+        """The operation as the model meant it."""
+        assert self.func is not None, "an operation that was only noted cannot run again"
+        return self.func(*self.args, **self.kwargs)
+
+    def noted(self) -> Operation:
+        """The same without its tensors, to keep."""
+        return Operation(self.kind, self.name, self.layer, self.ceiling)
+
+
+Handler = Callable[[Operation], Any]
+"""Gives the result of an operation; `Operation.run` is the handler that changes nothing."""
+
+
+class _Mode(TorchFunctionMode):
+    def __init__(self, handler: Handler, layers: list[str]) -> None:
+        super().__init__()
+        self.handler = handler
+        self.layers = layers
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        written = getattr(func, "__name__", "")
+        name = written.lstrip("_") if written.startswith("_") and not written.startswith("__") else written
+        if not self.layers or name in _QUESTIONS:  # what happens around the model is not the model's
+            return func(*args, **kwargs)
+        name, in_place = _out_of_place(name, args, kwargs)
+        kind, name, ceiling = _kind(name, args, kwargs)
+        if not in_place:
+            return self.handler(Operation(kind, name, self.layers[-1], ceiling, func, tuple(args), kwargs))
+        target = args[0] if args else kwargs["input"]
+        alike = _same_without_mutation(func, written)
+        result = self.handler(Operation(kind, name, self.layers[-1], ceiling, alike, tuple(args), kwargs))
+        return target if result is target else target.copy_(result)
+
+
+@contextmanager
+def intercepting(module: nn.Module, handler: Handler) -> Iterator[None]:
+    """Sends every tensor operation of the module's forward pass through the handler, until the body ends.
+
+    A function call, a module that is used twice and an operation in place look the same from here, so none is missed. An
+    operation in place reaches the handler as one that is not, and its result is written back.
+    """
+    layers: list[str] = []
+
+    def enter(name: str) -> Callable[..., None]:
+        return lambda *_: layers.append(name)
+
+    def leave(*_: Any) -> None:
+        layers.pop()
+
+    handles = []
+    for name, one in module.named_modules():
+        handles.append(one.register_forward_pre_hook(enter(name)))
+        handles.append(one.register_forward_hook(leave, always_call=True))
+    try:
+        with _Mode(handler, layers):
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _out_of_place(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, bool]:
+    """The name without its mark of working in place, and whether it had one; the flag itself is taken out of kwargs."""
+    if name in _IN_PLACE_OPERATORS:
+        return _IN_PLACE_OPERATORS[name], True
+    if name.endswith("_") and not name.endswith("__"):
+        return name[:-1], True
+    place = {"relu": 1, "relu6": 1, "silu": 1, "mish": 1, "selu": 1, "hardswish": 1, "hardsigmoid": 1, "elu": 2, "celu": 2,
+             "leaky_relu": 2, "hardtanh": 3, "threshold": 3, "rrelu": 4, "dropout": 3}.get(name)  # fmt: skip
+    if place is None:
+        return name, False
+    flag = bool(args[place]) if len(args) > place else bool(kwargs.get("inplace", False))
+    return name, flag
+
+
+def _same_without_mutation(func: Any, written: str) -> Callable[..., Any]:
+    """A function that computes what an in-place function would, on a copy of what it would overwrite."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if written in _IN_PLACE_OPERATORS:
+            return getattr(args[0], _IN_PLACE_OPERATORS[written])(*args[1:], **kwargs)
+        if args:
+            return func(args[0].clone(), *args[1:], **kwargs)
+        return func(**{**kwargs, "input": kwargs["input"].clone()})
+
+    return run
+
+
+def _kind(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kind, str, float]:
+    """The kind, the plain name, and the ceiling of a rectifier."""
+
+    def argument(place: int, key: str, default: Any) -> Any:
+        return args[place] if len(args) > place else kwargs.get(key, default)
+
+    if name in _RECTIFIERS:
+        return "rectifier", name, _RECTIFIERS[name]
+    if name == "hardtanh" and argument(1, "min_val", -1.0) == 0:
+        ceiling = float(argument(2, "max_val", 1.0))
+        return "rectifier", "relu6" if ceiling == 6 else "hardtanh", ceiling
+    if name in ("clamp", "clamp_min", "clip") and _is_zero(argument(1, "min", None)):
+        upper = None if name == "clamp_min" else argument(2, "max", None)
+        return "rectifier", "relu" if upper is None else "relu6", _INFINITE if upper is None else float(upper)
+    return _KIND_OF.get(name, "other"), name, _INFINITE
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and value == 0
