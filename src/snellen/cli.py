@@ -98,6 +98,7 @@ def explain(
     target: Annotated[str, typer.Option(help="predicted, least-likely, or a class")] = "predicted",
     out: Annotated[Path | None, typer.Option(help="the PNG to write; PHOTO-maps.png otherwise")] = None,
     seed: Annotated[int, typer.Option(help="changes every random draw")] = 0,
+    images: Annotated[str | None, typer.Option(help="a folder of such images, for methods that learn from some")] = None,
     weights: Annotated[str | None, typer.Option(help="a local weight file")] = None,
     mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1]")] = None,
     std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
@@ -108,7 +109,15 @@ def explain(
     from snellen.runs.progress import Live
     from snellen.runs.settings import Settings
 
-    words = {"model": model, "weights": weights, "mean": mean, "std": std, "size": size, "methods": methods}
+    words = {
+        "model": model,
+        "images": images,
+        "weights": weights,
+        "mean": mean,
+        "std": std,
+        "size": size,
+        "methods": methods,
+    }
     settings = Settings.of(_from_words({key: value for key, value in words.items() if value is not None}))
     print(explain_photo(photo, settings, target=target, out=out, seed=seed, observer=Live()))
 

@@ -13,11 +13,12 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, label, traits
 from snellen.report.drawing import sheet
+from snellen.runs import learning
 from snellen.runs import plan as planning
 from snellen.runs.progress import Observer
-from snellen.runs.settings import Settings
+from snellen.runs.settings import PHOTOGRAPHS, Settings
 from snellen.runs.unit import Look, Shipped
-from snellen.samples import digest, from_files
+from snellen.samples import Samples, digest, from_files
 from snellen.types import Method, Passes, Rng
 
 
@@ -38,6 +39,7 @@ def explain_photo(
         planning.check_needs(classifier, methods, inputs)
     else:
         methods = _servable(classifier, inputs)
+    _learn(classifier, methods, samples, settings, seed, observer)
     seen = Look(Shipped(classifier), samples, (digest(samples[0]),), 0, None)()
     (wanted,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
 
@@ -62,6 +64,27 @@ def explain_photo(
     except OSError as problem:
         raise SnellenError(f"cannot write '{path}' ({problem.strerror}); choose another --out") from None
     return path
+
+
+def _learn(
+    classifier: Classifier, methods: list[Method], photo: Samples, settings: Settings, seed: int, observer: Observer
+) -> None:
+    """Lets methods that need it see the images of the settings, or where none fit the photo itself."""
+    wanted = learning.needed(methods)
+    if not wanted:
+        return
+    samples = photo
+    try:
+        others = settings.samples(classifier, observer)
+    except SnellenError:
+        if settings.images != PHOTOGRAPHS:  # the ones that come along may not be installed, and nobody asked for them
+            raise
+    else:
+        if others[0].image.shape == photo[0].image.shape:
+            samples = others
+    if (few := learning.too_few(len(samples), list(wanted.values()))) is not None:
+        observer.note(f"{few}; name a folder of such images with --images")
+    learning.learn(classifier, samples, methods=list(methods), seed=seed, observer=observer)
 
 
 def _servable(classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> list[Method]:

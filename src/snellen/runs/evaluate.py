@@ -16,6 +16,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import label
+from snellen.runs import learning
 from snellen.runs import plan as planning
 from snellen.runs.executors import Call, run_all
 from snellen.runs.machine import machine, revision, versions
@@ -77,11 +78,13 @@ def evaluate(
         executor=executor,
         observer=observer or default_observer(),
     )
+    given = dict(known.learned)
     with store.writing():
         try:
             job.run()
         finally:
             job.observer.end()
+            known.learned = given  # what this run's samples taught is not to be taken for what the next one's teach
     return Run(store.folder, temporary=out is None)
 
 
@@ -119,6 +122,9 @@ class _Job:
         seen = self._look(shipped, shards)
         shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
         record["samples"] |= self._sample_facts(shards, seen)
+        record["lessons"] = self._learn()
+        if record["lessons"]:
+            shipped = Shipped(self.classifier)
 
         plan = planning.planned(self.classifier, self.methods, self.metrics, seen[0].size)
         total = sum(plan.values(), Passes()) * len(self.samples)
@@ -126,7 +132,12 @@ class _Job:
         compiled = bool(old["spec"]["compiled"]) if old is not None else self._worth_compiling(pace, total)
         record["spec"]["compiled"] = compiled
         tasks, record["units"] = missing(
-            self.store, shards, self.methods, self.metrics, identity(self.classifier, self.seed, compiled)
+            self.store,
+            shards,
+            self.methods,
+            self.metrics,
+            identity(self.classifier, self.seed, compiled),
+            {lesson: facts["digest"] for lesson, facts in record["lessons"].items()},
         )
         record["planned"] = self._announce(tasks, plan, inputs, compiled, pace, len(record["units"])) | _counts(total)
         self.store.put_record(record)
@@ -216,6 +227,19 @@ class _Job:
             rows += [dict(zip(names, one, strict=True)) for one in facts]
             pictures |= {one: self.store.put_picture(png) for one, png in zip(shard.ids, look.pictures, strict=False)}
         return {"rows": rows, "pictures": pictures}
+
+    def _learn(self) -> dict[str, dict[str, Any]]:
+        """Gives the classifier every lesson that the methods need, and says of each what its content is."""
+        return learning.install(
+            learning.needed(self.methods),
+            self.classifier,
+            self.samples,
+            self.store,
+            seed=self.seed,
+            batch=self.options.shard,
+            threads=self._threads(),
+            observer=self.observer,
+        )
 
     def _worth_compiling(self, pace: planning.Pace, total: Passes) -> bool:
         if self.options.compile is not None or "layer" not in self.classifier.offers:

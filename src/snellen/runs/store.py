@@ -15,7 +15,9 @@ import filelock
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from safetensors.numpy import load_file, save
+from torch import Tensor
 
 from snellen.errors import SnellenError
 
@@ -86,6 +88,13 @@ class Store:
         """Keeps a photograph as the classifier saw it; returns the file's name."""
         return self._put("pictures", png, ".png")
 
+    def put_lesson(self, key: str, record: dict[str, Any], lesson: dict[str, Tensor]) -> None:
+        """Keeps what a method learnt; the record that names it comes last."""
+        (self.folder / "lessons").mkdir(exist_ok=True)
+        name = self._put("lessons", save({one: values.numpy() for one, values in lesson.items()}), ".safetensors")
+        content = json.dumps({**record, "file": name}, indent=1, allow_nan=False).encode()
+        self._write(self.folder / "lessons" / f"{key}.json", content)
+
     def finish(self, key: str, record: dict[str, Any]) -> None:
         """Declares a unit finished."""
         self._write(self.folder / "units" / f"{key}.json", json.dumps(record, indent=1, allow_nan=False).encode())
@@ -125,6 +134,15 @@ class Store:
         """The maps of one unit."""
         array: np.ndarray = load_file(self.folder / "maps" / name)["maps"]
         return array
+
+    def lesson(self, key: str) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """The record of a lesson and what was learnt, or None where nothing was learnt under this key yet."""
+        path = self.folder / "lessons" / f"{key}.json"
+        if not path.exists():
+            return None
+        record: dict[str, Any] = json.loads(path.read_bytes())
+        arrays = load_file(self.folder / "lessons" / record.pop("file"))
+        return record, {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def scores(self, files: list[tuple[str, list[str]]], columns: list[str]) -> pa.Table:
         """The scores in these files, in this order, each for the metrics named with it."""

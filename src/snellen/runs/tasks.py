@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.lessons import learning
 from snellen.registry import label, spec, traits
 from snellen.runs.store import Store, key_of
 from snellen.samples import Samples
@@ -87,10 +88,12 @@ def missing(
     methods: Sequence[Method],
     metrics: Sequence[Metric],
     facts: dict[str, Any],
+    lessons: Mapping[str, str] | None = None,
 ) -> tuple[list[Task], list[dict[str, Any]]]:
     """The tasks still to run, shard by shard so that methods share passes; and all units of the spec, method by method.
 
-    A unit in the store counts for the metrics that it computed under the same definition; the rest becomes a task.
+    A unit in the store counts for the metrics that it computed under the same definition; the rest becomes a task. The maps
+    of a method that learnt something count only with the very same `lessons`, given by name as digests of their content.
     """
     have: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for key, unit in store.units().items():
@@ -100,9 +103,11 @@ def missing(
     units: list[tuple[int, int, dict[str, Any]]] = []
     for shard in shards:
         for order, method in enumerate(methods):
+            taught = {lesson: (lessons or {})[lesson] for lesson in learning(method)}
             map_key = key_of(
                 {
                     **facts,
+                    **({"lessons": taught} if taught else {}),
                     "method": [spec(method), traits(method).version],
                     "samples": [list(pair) for pair in zip(shard.ids, shard.digests, strict=True)],
                     "targets": shard.targets,

@@ -19,6 +19,7 @@ from snellen import speed
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.explainer import case_of
+from snellen.lessons import digest
 from snellen.registry import label
 from snellen.samples import Samples
 from snellen.types import Method, Metric, Passes, Rng, Sample, Scores, Traced
@@ -31,6 +32,8 @@ class Shipped:
 
     def __init__(self, classifier: Classifier) -> None:
         self.fingerprint = f"{classifier.fingerprint}-{classifier.rows}-{classifier.gradient_rows}-{classifier.precision}"
+        for lesson in sorted(classifier.learned):  # a worker must not go on with a classifier that knows less
+            self.fingerprint += f"-{lesson}-{digest(classifier.learned[lesson])}"
         self._classifier: Classifier | None = classifier
         self._payload: bytes | None = None
 
