@@ -1,4 +1,4 @@
-"""A classifier whose reasons are known: class k looks at patch k, at colour k, and at nothing else.
+"""Classifiers whose reasons are known: class k looks at patch k, at colour k, and at nothing else.
 
 Images are 3×24×24 with three patches of 8×8, one per class. In patch k the pixels of channel k are bright; a sample's own
 patch is strong, the other two are weak, and the rest is faint noise around grey. The network's weights are set by hand:
@@ -8,7 +8,8 @@ patch is strong, the other two are weak, and the rest is faint noise around grey
     ReLU -> 2×2 mean           ->  a 6×6 feature map with three features (where Grad-CAM looks)
     flatten -> linear          ->  logit k = sum of feature k over the four cells of patch k
 
-Nothing overlaps a patch's border, so the gradient of logit k is exactly zero outside patch k.
+Nothing overlaps a patch's border, so the gradient of logit k is exactly zero outside patch k. A residual network and a
+transformer that learnt the same (see `planted_networks`) look there too, almost as strictly.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from planted_networks import resnet, vit
 from snellen.classifier import Classifier
 from snellen.types import Rng
 
@@ -32,6 +34,7 @@ AREA_SHARE = PATCH**2 / SIDE**2
 MEAN, STD = 0.5, 0.25
 
 Relu = Literal["module", "functional", "reused", "in-place"]
+Kind = Literal["cnn", "resnet", "vit"]
 
 
 class Net(nn.Module):
@@ -80,9 +83,15 @@ class Planted:
     rng: Rng
 
 
-def classifier(relu: Relu = "module") -> Classifier:
-    """The planted network, ready to use; it is right about every planted image."""
-    return Classifier(Net(relu), mean=MEAN, std=STD, classes=("red", "green", "blue"), name="planted")
+def network(net: Kind = "cnn") -> nn.Module:
+    """A new copy of one of the three networks."""
+    return {"cnn": Net, "resnet": resnet, "vit": vit}[net]()
+
+
+def classifier(relu: Relu = "module", net: Kind = "cnn") -> Classifier:
+    """A planted network, ready to use; it is right about every planted image."""
+    model = Net(relu) if net == "cnn" else network(net)
+    return Classifier(model, mean=MEAN, std=STD, classes=("red", "green", "blue"), name="planted")
 
 
 def truth_of(targets: Int[Tensor, " batch"]) -> Bool[Tensor, "batch 24 24"]:
@@ -94,7 +103,7 @@ def truth_of(targets: Int[Tensor, " batch"]) -> Bool[Tensor, "batch 24 24"]:
     return masks
 
 
-def planted(count: int = 3, *, seed: int = 0, relu: Relu = "module") -> Planted:
+def planted(count: int = 3, *, seed: int = 0, relu: Relu = "module", net: Kind = "cnn") -> Planted:
     """`count` images; sample i is the same whatever the count."""
     rng = Rng(seed=seed, ids=tuple(f"planted-{i}" for i in range(count)))
     targets = torch.arange(count) % 3
@@ -105,5 +114,5 @@ def planted(count: int = 3, *, seed: int = 0, relu: Relu = "module") -> Planted:
             height = 0.65 if k == target else 0.35
             # Some pixels of a patch stay darker than grey, so that signed maps have something to sign.
             pixels[i, k, top : top + PATCH, left : left + PATCH] = 0.35 + height * lit[i, k]
-    model = classifier(relu)
+    model = classifier(relu, net)
     return Planted(model, pixels, model.to_inputs(pixels), targets, truth_of(targets), rng)

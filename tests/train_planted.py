@@ -1,0 +1,85 @@
+"""Trains the residual network and the transformer of `planted_networks` and writes their weights: `make planted-weights`.
+
+The hand-set network is the teacher. The pupils see planted images with parts taken away, dimmed and noised, give the
+teacher's logits, and pay for any gradient of logit k outside patch k, so that they look where the teacher looks.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from planted import SIDE, Net, planted, truth_of
+from planted_networks import WEIGHTS, ResNet, ViT
+
+BATCH = 64
+INSIDE = truth_of(torch.arange(3)).float()
+
+
+def views(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """Planted images as methods will show them: a random part removed, dimmed, with noise."""
+    count = len(inputs)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator)
+
+    cells = functional.interpolate((draw(count, 1, 6, 6) < draw(count, 1, 1, 1)).float(), size=SIDE)
+    keep = torch.where(draw(count, 1, 1, 1) < 0.5, cells, torch.ones(()))
+    dim = torch.where(draw(count, 1, 1, 1) < 0.5, draw(count, 1, 1, 1), torch.ones(()))
+    noise = 0.5 * draw(count, 1, 1, 1) * torch.randn(inputs.shape, generator=generator)
+    noisy = (draw(count, 1, 1, 1) < 0.3).float()
+    return keep * dim * inputs + noisy * noise
+
+
+def train(net: nn.Module, steps: int, rate: float, price: float, settled: int) -> nn.Module:
+    """`settled`: the step from which batch statistics no longer move and gradients outside the patches are paid for."""
+    generator = torch.Generator().manual_seed(0)
+    teacher = Net()
+    pictures = planted(1536, seed=1).inputs
+    optimiser = torch.optim.Adam(net.parameters(), lr=rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=steps)
+    net.train()
+    for step in range(steps):
+        if step == settled:
+            net.eval()
+        chosen = torch.randint(len(pictures), (BATCH,), generator=generator)
+        inputs = views(pictures[chosen], generator).requires_grad_()
+        with torch.no_grad():
+            wanted = teacher(inputs)
+        logits = net(inputs)
+        loss = (logits - wanted).square().mean()
+        if step >= settled:
+            k = torch.randint(3, (BATCH,), generator=generator)
+            picked = logits.gather(1, k[:, None]).sum()
+            (gradient,) = torch.autograd.grad(picked, inputs, create_graph=True)
+            size = gradient.square().sum(dim=1)
+            outside = (size * (1 - INSIDE[k])).sum(dim=(1, 2))
+            loss = loss + price * outside.mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        if step % 100 == 0 or step == steps - 1:
+            print(f"{type(net).__name__} step {step}: loss {loss.item():.4f}", file=sys.stderr)
+    return net.eval()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    WEIGHTS.mkdir(exist_ok=True)
+    for build, name, steps, rate, settled in ((ResNet, "resnet", 700, 0.01, 250), (ViT, "vit", 700, 0.004, 0)):
+        torch.manual_seed(0)
+        # Only the plain kernel of attention has a second derivative.
+        with sdpa_kernel(SDPBackend.MATH):
+            net = train(build(), steps, rate, 3.0, settled)
+        save_file({key: value.contiguous() for key, value in net.state_dict().items()}, WEIGHTS / f"{name}.safetensors")
+
+
+if __name__ == "__main__":
+    main()
