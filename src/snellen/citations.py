@@ -8,6 +8,10 @@ CITATIONS: dict[str, str] = {
     "Models and Saliency Maps. ICLR Workshop 2014. arXiv:1312.6034",
     "shrikumar2016": "Shrikumar, Greenside, Shcherbina, Kundaje. Not Just a Black Box: Learning Important Features Through "
     "Propagating Activation Differences. 2016. arXiv:1605.01713",
+    "shrikumar2017": "Shrikumar, Greenside, Kundaje. Learning Important Features Through Propagating Activation "
+    "Differences. ICML 2017. arXiv:1704.02685",
+    "erion2021": "Erion, Janizek, Sturmfels, Lundberg, Lee. Improving Performance of Deep Learning Models with Axiomatic "
+    "Attribution Priors and Expected Gradients. Nature Machine Intelligence 3, 2021. arXiv:1906.10670",
     "sundararajan2017": "Sundararajan, Taly, Yan. Axiomatic Attribution for Deep Networks. ICML 2017. arXiv:1703.01365",
     "smilkov2017": "Smilkov, Thorat, Kim, Viégas, Wattenberg. SmoothGrad: Removing Noise by Adding Noise. "
     "ICML Workshop on Visualization for Deep Learning 2017. arXiv:1706.03825",
@@ -17,13 +21,66 @@ CITATIONS: dict[str, str] = {
     "arXiv:1810.03292",
     "springenberg2015": "Springenberg, Dosovitskiy, Brox, Riedmiller. Striving for Simplicity: The All Convolutional Net. "
     "ICLR Workshop 2015. arXiv:1412.6806",
+    "abnar2020": "Abnar, Zuidema. Quantifying Attention Flow in Transformers. ACL 2020. arXiv:2005.00928",
+    "chefer2021": "Chefer, Gur, Wolf. Transformer Interpretability Beyond Attention Visualization. CVPR 2021. "
+    "arXiv:2012.09838",
+    "chefer2021generic": "Chefer, Gur, Wolf. Generic Attention-model Explainability for Interpreting Bi-Modal and "
+    "Encoder-Decoder Transformers. ICCV 2021. arXiv:2103.15679",
+    "jain2019": "Jain, Wallace. Attention is not Explanation. NAACL 2019. arXiv:1902.10186",
     "selvaraju2017": "Selvaraju, Cogswell, Das, Vedantam, Parikh, Batra. Grad-CAM: Visual Explanations from Deep Networks "
     "via Gradient-based Localization. ICCV 2017. arXiv:1610.02391",
     "petsiuk2018": "Petsiuk, Das, Saenko. RISE: Randomized Input Sampling for Explanation of Black-box Models. BMVC 2018. "
     "arXiv:1806.07421",
     "zeiler2014": "Zeiler, Fergus. Visualizing and Understanding Convolutional Networks. ECCV 2014. arXiv:1311.2901",
+    "kapishnikov2019": "Kapishnikov, Bolukbasi, Viégas, Terry. XRAI: Better Attributions Through Regions. ICCV 2019. "
+    "arXiv:1906.02825",
+    "xu2020": "Xu, Venugopalan, Sundararajan. Attribution in Scale and Space. CVPR 2020. arXiv:2004.03383",
+    "kapishnikov2021": "Kapishnikov, Venugopalan, Avci, Wedin, Terry, Bolukbasi. Guided Integrated Gradients: An Adaptive "
+    "Path Method for Removing Noise. CVPR 2021. arXiv:2106.09788",
     "nie2018": "Nie, Zhang, Patel. A Theoretical Explanation for Perplexing Behaviors of Backpropagation-based "
     "Visualizations. ICML 2018. arXiv:1805.07039",
+    "ribeiro2016": "Ribeiro, Singh, Guestrin. \"Why Should I Trust You?\": Explaining the Predictions of Any Classifier. "
+    "KDD 2016. arXiv:1602.04938",
+    "lundberg2017": "Lundberg, Lee. A Unified Approach to Interpreting Model Predictions. NeurIPS 2017. arXiv:1705.07874",
+    "carter2019": "Carter, Mueller, Jain, Gifford. What Made You Do This? Understanding Black-box Decisions with Sufficient "
+    "Input Subsets. AISTATS 2019. arXiv:1810.03805",
+    "carter2021": "Carter, Jain, Mueller, Gifford. Overinterpretation Reveals Image Classification Model Pathologies. NeurIPS "
+    "2021. arXiv:2003.08907",
+    "slack2020": "Slack, Hilgard, Jia, Singh, Lakkaraju. Fooling LIME and SHAP: Adversarial Attacks on Post hoc Explanation "
+    "Methods. AIES 2020. arXiv:1911.02508",
+    "alvarezmelis2018": "Alvarez-Melis, Jaakkola. On the Robustness of Interpretability Methods. ICML Workshop on Human "
+    "Interpretability in Machine Learning 2018. arXiv:1806.08049",
+    "kumar2020": "Kumar, Venkatasubramanian, Scheidegger, Friedler. Problems with Shapley-value-based Explanations as Feature "
+    "Importance Measures. ICML 2020. arXiv:2002.11097",
+    "bach2015": "Bach, Binder, Montavon, Klauschen, Müller, Samek. On Pixel-Wise Explanations for Non-Linear Classifier "
+    "Decisions by Layer-Wise Relevance Propagation. PLoS ONE 10(7), 2015.",
+    "montavon2017": "Montavon, Lapuschkin, Binder, Samek, Müller. Explaining Nonlinear Classification Decisions with Deep "
+    "Taylor Decomposition. Pattern Recognition 65, 2017. arXiv:1512.02479",
+    "mahendran2016": "Mahendran, Vedaldi. Salient Deconvolutional Networks. ECCV 2016.",
+    "sixt2020": "Sixt, Granz, Landgraf. When Explanations Lie: Why Many Modified BP Attributions Fail. ICML 2020. "
+    "arXiv:1912.09818",
+    "schulz2020": "Schulz, Sixt, Tombari, Landgraf. Restricting the Flow: Information Bottlenecks for Attribution. "
+    "ICLR 2020. arXiv:2001.00396",
+    "fong2017": "Fong, Vedaldi. Interpretable Explanations of Black Boxes by Meaningful Perturbation. ICCV 2017. "
+    "arXiv:1704.03296",
+    "fong2019": "Fong, Patrick, Vedaldi. Understanding Deep Networks via Extremal Perturbations and Smooth Masks. "
+    "ICCV 2019. arXiv:1910.08485",
+    "zhou2016": "Zhou, Khosla, Lapedriza, Oliva, Torralba. Learning Deep Features for Discriminative Localization. "
+    "CVPR 2016. arXiv:1512.04150",
+    "desai2020": "Desai, Ramaswamy. Ablation-CAM: Visual Explanations for Deep Convolutional Network via Gradient-free "
+    "Localization. WACV 2020.",
+    "muhammad2020": "Muhammad, Yeasin. Eigen-CAM: Class Activation Map using Principal Components. IJCNN 2020. "
+    "arXiv:2008.00299",
+    "jiang2021": "Jiang, Zhang, Hou, Cheng, Wei. LayerCAM: Exploring Hierarchical Class Activation Maps for Localization. "
+    "IEEE Transactions on Image Processing 30, 2021.",
+    "fu2020": "Fu, Hu, Dong, Guo, Gao, Li. Axiom-based Grad-CAM: Towards Accurate Visualization and Explanation of CNNs. "
+    "BMVC 2020. arXiv:2008.02312",
+    "draelos2020": "Draelos, Carin. Use HiResCAM Instead of Grad-CAM for Faithful Explanations of Convolutional Neural "
+    "Networks. 2020. arXiv:2011.08891",
+    "viering2019": "Viering, Wang, Loog, Eisemann. How to Manipulate CNNs to Make Them Lie: the GradCAM Case. BMVC Workshop "
+    "on Interpretable and Explainable Machine Vision 2019. arXiv:1907.10901",
+    "lerma2022": "Lerma, Lucas. Grad-CAM++ is Equivalent to Grad-CAM With Positive Gradients. Irish Machine Vision and "
+    "Image Processing Conference 2022. arXiv:2205.10838",
     # The five papers whose settings are presets
     "boggust2023": "Boggust, Suresh, Strobelt, Guttag, Satyanarayan. Saliency Cards: A Framework to Characterize and "
     "Compare Saliency Methods. FAccT 2023. arXiv:2206.02958",

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from snellen import probes, speed
+from snellen import attention, probes, speed, tails, tokens
 from snellen.errors import SnellenError, nearest
 from snellen.geometry import AS_IS, Geometry
 from snellen.graphs import Graph, as_graph
@@ -30,6 +30,9 @@ Targets = Int[Tensor, " batch"]
 
 FORWARD_BUDGET = 128 << 20
 """Bytes of the largest activation in a forward pass: beyond that a larger batch only leaves the processor's caches."""
+
+TAIL_BUDGET = 16 << 20
+"""Bytes of a layer's activations that go through the rest of the model at once; more would only leave the caches."""
 
 GRADIENT_BUDGET = 768 << 20
 """Bytes of activations that a pass with gradients may hold, all layers together."""
@@ -89,7 +92,11 @@ class Classifier:
         self._shared: dict[tuple[Any, ...], tuple[Any, Passes, float]] = {}
         self._compiled: speed.Compiled | None = None
         self._not_compiled: str | None = None
-        self._operations: dict[tuple[int, ...], tuple[Operation, ...]] = {}
+        self._operations: dict[tuple[Any, ...], tuple[Operation, ...]] = {}
+        self._surveys: dict[tuple[int, ...], tokens.Survey] = {}
+        self._attending: dict[tuple[int, ...], attention.Attending | str] = {}
+        self._shapes: dict[tuple[Any, ...], tuple[int, int, int]] = {}
+        self._tails: dict[tuple[Any, ...], tails.Tail | None] = {}
         self.use_compiled = False
 
     # What it offers -------------------------------------------------------------------------------------------------
@@ -206,7 +213,7 @@ class Classifier:
             kept, gradients = [], []
             rows = self.rows_for(inputs, gradients=True)
             for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
-                with self.recording(layer, leaf=True) as seen, torch.enable_grad():
+                with self.recording(layer, part, leaf=True) as seen, torch.enable_grad():
                     with self._timed(Passes(forward=len(part))):
                         output = _pick(self._call(part), wanted, of)
                     (activation,) = seen
@@ -218,23 +225,155 @@ class Classifier:
 
         return self._share(("layer", layer, of), inputs, targets, compute, Passes(len(inputs), len(inputs)))
 
+    def layer_features(self, inputs: Images, layer: str) -> Float[Tensor, "batch features rows columns"]:
+        """The activations of a layer alone; taken from `layer_gradient` where that was asked for on the same tensor."""
+        if not inputs.is_inference():
+            for key, (known, _, seconds) in self._shared.items():
+                if key[:2] == ("layer", layer) and key[3:5] == (id(inputs), inputs._version):
+                    self.book_shared(Passes(forward=len(inputs)), seconds)
+                    return cast(Tensor, known[0])
+
+        def compute() -> Tensor:
+            kept = []
+            for part in inputs.split(self.rows_for(inputs)):
+                with self.recording(layer, part) as seen, torch.no_grad(), self._timed(Passes(forward=len(part))):
+                    self._call(part)
+                kept.append(seen[0].to(inputs.device))
+            return torch.cat(kept)
+
+        return self._share(("features", layer), inputs, inputs, compute, Passes(forward=len(inputs)))
+
+    def layer_shape(self, inputs: Images, layer: str) -> tuple[int, int, int]:
+        """Features, rows and columns of a layer for images of this size; a look at the model, so no part of any account."""
+        key = (layer, *inputs.shape[1:])
+        if key not in self._shapes:
+            with torch.inference_mode(), self.recording(layer, inputs) as seen:
+                self._call(inputs[:1])
+            features, rows, columns = seen[0].shape[1:]
+            self._shapes[key] = (features, rows, columns)
+        return self._shapes[key]
+
+    def tail(
+        self, inputs: Images, layer: str
+    ) -> Callable[[Float[Tensor, "rows features height width"]], Float[Tensor, "rows classes"]] | None:
+        """The rest of the model behind a layer, from its feature maps to the logits, for images of this size.
+
+        None where something behind the layer also reads what came before it; `resume` works there too.
+        """
+        self.layer_shape(inputs, layer)
+        layout = self.survey(inputs).layout(layer)
+        key = (layer, *inputs.shape[1:])
+        if key not in self._tails:
+            # A token without a place is not part of a feature map, so it would have to come from before.
+            alone = layout is not None and not (layout.order == "tokens" and layout.prefix)
+            module = self.module.get_submodule(layer)
+            self._tails[key] = tails.tail_of(module, self._call, inputs[:1]) if alone else None
+        tail = self._tails[key]
+        if tail is None or layout is None:
+            return None
+
+        def run(activations: Tensor) -> Tensor:
+            placed = activations.to(self.device)
+            if layout.order != "channels-first":
+                placed = layout.put_back(placed, placed.new_empty(len(placed), 0, placed.shape[1]))
+            with self._timed(Passes()), speed.arithmetic(self.precision, self.device):
+                return tail(placed).to(activations.device)
+
+        return run
+
+    def resume(
+        self,
+        inputs: Images,
+        layer: str,
+        activations: Float[Tensor, "rows features height width"],
+        owners: Int[Tensor, " rows"],
+    ) -> Float[Tensor, "rows classes"]:
+        """The logits of each row, had the layer put out these activations for the image that owns the row.
+
+        Only what follows the layer runs, where that is possible; else the whole model does, and its passes are booked.
+        Gradients flow back to activations that ask for one.
+        """
+        tail = self.tail(inputs, layer)
+        with torch.enable_grad() if activations.requires_grad else torch.inference_mode():
+            if tail is not None:
+                return tail(activations)
+            layout = self.survey(inputs).layout(layer)
+            assert layout is not None, "a layer without places was refused above"
+            placed = activations.to(self.device)
+            with self._timed(Passes(forward=len(owners))):
+                logits = tails.run_replaced(
+                    self.module.get_submodule(layer),
+                    lambda output: layout.put_back(placed, output),
+                    lambda: self._call(inputs[owners]),
+                )
+            return logits.to(inputs.device)
+
+    def resume_rows(self, inputs: Images, layer: str) -> int:
+        """How many rows `resume` should be given at once."""
+        if self.tail(inputs, layer) is None:
+            return self.rows_for(inputs)
+        features, rows, columns = self.layer_shape(inputs, layer)
+        return _power_of_two(TAIL_BUDGET // (4 * features * rows * columns))
+
+    def attentions(self, inputs: Images, fold: attention.Folding) -> Float[Tensor, "batch layers tokens tokens"]:
+        """The weights of every attention of a pass, in order, with the heads folded into one."""
+        rows = min(self.rows_for(inputs), self._attention_rows(inputs, FORWARD_BUDGET, kept=1))
+        found = []
+        for part in inputs.split(rows):
+            noted = attention.Attentions(fold=fold)
+            with torch.no_grad(), self._timed(Passes(forward=len(part))), intercepting(self.module, noted):
+                self._call(part)
+            found.append(torch.stack(noted.weights, dim=1).to(inputs.device))
+        return torch.cat(found)
+
+    def attention_gradients(
+        self, inputs: Images, targets: Targets, weigh: attention.Weighing, *, of: Output = "logit"
+    ) -> Float[Tensor, "batch layers tokens tokens"]:
+        """What `weigh` makes of the weights of every attention and of the gradient of the target's output there.
+
+        The graph starts at the first attention, and the backward pass ends there.
+        """
+        layers = self.attending(inputs).layers
+        rows = min(self.rows_for(inputs, gradients=True), self._attention_rows(inputs, GRADIENT_BUDGET, kept=layers))
+        found = []
+        for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
+            noted = attention.Attentions(gradients=True)
+            with torch.enable_grad():
+                with self._timed(Passes(forward=len(part))), intercepting(self.module, noted):
+                    output = _pick(self._call(part), wanted, of)
+                with self._timed(Passes(backward=len(part))):
+                    gradients = torch.autograd.grad(output.sum(), noted.weights)
+            weighed = [weigh(one.detach(), two) for one, two in zip(noted.weights, gradients, strict=True)]
+            found.append(torch.stack(weighed, dim=1).to(inputs.device))
+        return torch.cat(found)
+
+    def _attention_rows(self, inputs: Images, budget: int, *, kept: int) -> int:
+        """Rows whose attention weights, with what is computed from them, fit into the budget."""
+        heads, count = self.attending(inputs).heads, len(self.attending(inputs).readers)
+        return _power_of_two(budget // (4 * kept * heads * count**2 * inputs.element_size()))
+
     @contextlib.contextmanager
-    def recording(self, layer: str, *, leaf: bool = False) -> Iterator[list[Tensor]]:
-        """Collects what the named layer puts out while the body runs; `leaf` makes that the start of the graph."""
+    def recording(self, layer: str, inputs: Images, *, leaf: bool = False) -> Iterator[list[Tensor]]:
+        """Collects what the named layer puts out while the body runs; `leaf` makes that the start of the graph.
+
+        What is collected is a feature map (batch, features, rows, columns), also where the layer puts out tokens or has its
+        channels last; `inputs` are images of the size that will go through.
+        """
         modules = dict(self.module.named_modules())
         if layer not in modules:
             raise SnellenError(f"'{self.name}' has no layer '{layer}'{nearest(layer, modules)}")
+        layout = self.survey(inputs).layout(layer)
+        if layout is None:
+            raise SnellenError(f"layer '{layer}' of '{self.name}' does not put out a feature map; name another layer")
         seen: list[Tensor] = []
 
-        def keep(module: nn.Module, args: Any, output: Any) -> Any:
-            if not isinstance(output, Tensor) or output.dim() != 4:
-                raise SnellenError(f"layer '{layer}' of '{self.name}' does not put out a feature map; name another layer")
+        def keep(module: nn.Module, args: Any, output: Tensor) -> Tensor | None:
             if seen:
                 raise SnellenError(f"layer '{layer}' of '{self.name}' runs more than once in a pass; name another layer")
             # An in-place operation may follow, so the graph goes on from a copy and what was seen stays as it was.
-            start = output.detach().requires_grad_() if leaf else output
-            seen.append(start)
-            return start.clone() if leaf else None
+            features = layout.to_map(output)
+            seen.append(features.detach().requires_grad_() if leaf else features)
+            return layout.put_back(seen[0], output) if leaf else None
 
         handle = modules[layer].register_forward_hook(keep)
         try:
@@ -260,28 +399,64 @@ class Classifier:
         for ledger in self._ledgers:
             ledger.share(passes, seconds)
 
-    def operations(self, inputs: Images) -> tuple[Operation, ...]:
-        """Every tensor operation of one pass, in order, with its kind and layer; looked up once per size of image."""
-        size = tuple(inputs.shape[1:])
-        if size not in self._operations:
+    def operations(self, inputs: Images, *, after: str | None = None) -> tuple[Operation, ...]:
+        """Every tensor operation of one pass, in order, with its kind and layer; looked up once per size of image.
+
+        `after` names a layer and leaves out what comes before its end.
+        """
+        key = (after, *inputs.shape[1:])
+        if key not in self._operations:
             seen: list[Operation] = []
 
             def note(operation: Operation) -> Any:
                 seen.append(operation.noted())
                 return operation.run()
 
-            # A look at the model is no part of a method's account.
-            with torch.inference_mode(), intercepting(self.module, note):
-                self._call(inputs[:1])
-            self._operations[size] = tuple(seen)
-        return self._operations[size]
+            layer = self.module if after is None else self.module.get_submodule(after)
+            handle = layer.register_forward_hook(lambda *_: seen.clear() if after is not None else None)
+            try:
+                # A look at the model is no part of a method's account.
+                with torch.inference_mode(), intercepting(self.module, note):
+                    self._call(inputs[:1])
+            finally:
+                handle.remove()
+            self._operations[key] = tuple(seen)
+        return self._operations[key]
+
+    def survey(self, inputs: Images) -> tokens.Survey:
+        """Which layers put out a grid of features, and in which order of axes; looked up once per size of image."""
+        size = tuple(inputs.shape[1:])
+        if size not in self._surveys:
+            pair = inputs[:1].expand(2, *size)
+            with torch.inference_mode():
+                self._surveys[size] = tokens.survey(self.module, lambda: self._call(pair), 2, (size[1], size[2]))
+        return self._surveys[size]
+
+    def attending(self, inputs: Images, *, who: str = "a map of attention") -> attention.Attending:
+        """Between which tokens the model attends, and which of them its head reads; looked up once per size of image.
+
+        A model whose attention does not lead from token to token is refused in the name of `who` asks.
+        """
+        size = tuple(inputs.shape[1:])
+        if size not in self._attending:
+            noted = attention.Attentions(gradients=True)
+            with torch.enable_grad(), intercepting(self.module, noted):
+                logits = self._call(inputs[:1].expand(2, *size))
+            gradient = None
+            if logits.requires_grad:
+                uneven = torch.linspace(1, 2, logits.shape[1]).to(logits)  # a plain sum may cancel
+                (gradient,) = torch.autograd.grad((logits * uneven).sum(), noted.weights[-1])
+            self._attending[size] = attention.attending(noted, gradient, 2, self.survey(inputs))
+        found = self._attending[size]
+        if isinstance(found, str):
+            raise SnellenError(f"{who} follows attention between all tokens, but '{self.name}' {found}; use grad-cam")
+        return found
 
     def feature_layer(self, inputs: Images) -> str:
-        """The last layer that still has places: what enters the pooling or flattening before the head."""
-        with torch.inference_mode():
-            layer = probes.last_map(self.module, lambda: self._call(inputs[:1]))
+        """Where class-activation methods look: the last layer that still has places, or what enters the last attention."""
+        layer = self.survey(inputs).feature_layer()
         if layer is None:
-            raise SnellenError(f"no convolutional feature layer was found in '{self.name}'; name one with layer=")
+            raise SnellenError(f"no layer of '{self.name}' puts out a grid of features; name one with layer=")
         return layer
 
     def check(self, inputs: Images, labels: Sequence[int | None] = ()) -> int:
@@ -424,7 +599,18 @@ class Classifier:
         self._reset()
 
 
-_TRANSIENT = {"_ledgers", "_shared", "_compiled", "_not_compiled", "_operations", "use_compiled"}
+_TRANSIENT = {
+    "_ledgers",
+    "_shared",
+    "_compiled",
+    "_not_compiled",
+    "_operations",
+    "_surveys",
+    "_attending",
+    "_shapes",
+    "_tails",
+    "use_compiled",
+}
 _NOTHING = contextlib.nullcontext()
 
 

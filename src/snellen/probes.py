@@ -1,4 +1,4 @@
-"""One look into a model: where its last feature map is, how much memory a pass takes, whether its outputs are logits."""
+"""One look into a model: how much memory a pass takes, whether its outputs are logits."""
 
 from __future__ import annotations
 
@@ -9,22 +9,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from snellen.errors import SnellenError
-
-
-def last_map(module: nn.Module, run: Callable[[], Any]) -> str | None:
-    """The name of the last layer that still has places; None when there is none, or when tokens come after it."""
-    names = {one: name for name, one in module.named_modules() if name}
-    finished: list[tuple[nn.Module, bool]] = []
-
-    def note(layer: nn.Module, output: Any) -> None:
-        places = isinstance(output, Tensor) and output.dim() == 4 and min(output.shape[2:]) > 1
-        finished.append((layer, places))
-
-    with _watching(list(names), note):
-        run()
-    last = max((place for place, (_, places) in enumerate(finished) if places), default=-1)
-    tokens = any(isinstance(layer, nn.MultiheadAttention | nn.LayerNorm) for layer, _ in finished[last + 1 : -1])
-    return None if last < 0 or tokens else names[finished[last][0]]
 
 
 def activation_bytes(module: nn.Module, run: Callable[[], Any]) -> tuple[int, int]:

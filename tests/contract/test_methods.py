@@ -27,11 +27,30 @@ from snellen.types import Learning, Method, Passes, Rng
 NAMES = list(METHODS)
 NETS: tuple[Kind, ...] = ("cnn", "resnet", "vit")
 
-SETTINGS: dict[str, dict[str, Any]] = {"rise": {"masks": 300}, "lime": {"samples": 200}, "kernel-shap": {"samples": 150}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "rise": {"masks": 300},
+    "lime": {"samples": 200},
+    "kernel-shap": {"samples": 150},
+    "meaningful-perturbation": {"steps": 20, "cells": 12},
+    "extremal-perturbation": {"steps": 12, "cells": 12, "areas": [0.1, 0.2]},
+    "guided-ig": {"steps": 60},
+    "blur-ig": {"steps": 60},
+    "xrai": {"steps": 16},
+}
 """Where the default would only make the suite slower."""
 
 REFUSES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("attention-rollout", "cnn"): ("attention-rollout", "'planted' has no attention", "grad-cam"),
+    ("attention-rollout", "resnet"): ("attention-rollout", "has no attention", "grad-cam"),
+    ("transformer-attribution", "cnn"): ("transformer-attribution", "'planted' has no attention", "grad-cam"),
+    ("transformer-attribution", "resnet"): ("transformer-attribution", "has no attention", "grad-cam"),
     ("guided-backprop", "vit"): ("guided-backprop", "gelu", "blocks.0.mlp.1"),
+    ("deconvnet", "vit"): ("deconvnet", "gelu", "blocks.0.mlp.1"),
+    ("deep-taylor", "vit"): ("deep-taylor", "layer_norm", "integrated-gradients"),
+    ("lrp-z", "vit"): ("lrp-z", "layer_norm", "integrated-gradients"),
+    ("lrp-epsilon", "vit"): ("lrp-epsilon", "layer_norm", "integrated-gradients"),
+    ("lrp-alpha1-beta0", "vit"): ("lrp-alpha1-beta0", "layer_norm", "integrated-gradients"),
+    ("lrp-alpha2-beta1", "vit"): ("lrp-alpha2-beta1", "layer_norm", "integrated-gradients"),
     ("deeplift-rescale", "vit"): ("deeplift-rescale", "layer_norm", "integrated-gradients"),
     ("deeplift-reveal-cancel", "vit"): ("deeplift-reveal-cancel", "layer_norm", "integrated-gradients"),
     ("deepshap", "vit"): ("deepshap", "layer_norm", "integrated-gradients"),
@@ -50,6 +69,7 @@ EXEMPT: dict[tuple[str, str] | tuple[str, str, str], str] = {
     ("edge", "raises"): _UNCALLED,
     ("fake-cam", "raises"): _UNCALLED,
     ("centre", "raises"): _UNCALLED,
+    ("deconvnet", "planted", "resnet"): "without max-pooling the map is the same for every image (springenberg2015)",
 }
 """(method, check) or (method, check, network) and why that check does not apply."""
 

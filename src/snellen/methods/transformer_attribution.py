@@ -1,0 +1,66 @@
+"""Transformer attribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.classifier import Classifier
+from snellen.registry import method
+from snellen.types import Output, Passes, Rng
+
+Weights = Float[Tensor, "batch heads tokens tokens"]
+
+
+@method(
+    "transformer-attribution",
+    cite="chefer2021generic",
+    needs={"gradients", "layer"},
+    presets={"chefer2021generic": {}},
+)
+@dataclass(frozen=True)
+class TransformerAttribution:
+    """How much of each patch reaches the token that the head reads through attention that raises the target's output.
+
+    This is the later of two rules by Chefer, Gur and Wolf, that for self-attention (ICCV 2021): in every layer the positive
+    part of attention times its gradient, averaged over heads, and R ← R + that · R from the identity on. The earlier rule
+    (CVPR 2021) has layer-wise relevance in place of attention, and would need a rule for every other layer of the model too.
+    Where the head reads several tokens, the map is the mean over these.
+    """
+
+    of: Output = "logit"
+
+    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+        """Refuses a classifier without attention between all tokens."""
+        classifier.rows_for(inputs, gradients=True)
+        classifier.attending(inputs, who="transformer-attribution")
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward, and one backward that ends at the first attention."""
+        return Passes(1, 1)
+
+    def __call__(
+        self,
+        classifier: Classifier,
+        inputs: Float[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        *,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]:
+        attending = classifier.attending(inputs, who="transformer-attribution")
+        layers = classifier.attention_gradients(inputs, targets, _raising, of=self.of)
+        # What a token keeps of itself is no flow; without it nothing changes for a class token.
+        gained = torch.zeros_like(layers[:, 0])
+        for layer in layers.unbind(dim=1):
+            gained = gained + layer + layer @ gained
+        return functional.interpolate(
+            attending.read(gained), size=inputs.shape[2:], mode="bilinear", align_corners=False
+        ).squeeze(1)
+
+
+def _raising(weights: Weights, gradient: Weights) -> Float[Tensor, "batch tokens tokens"]:
+    return (weights * gradient).relu().mean(dim=1)
