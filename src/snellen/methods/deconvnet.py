@@ -1,0 +1,77 @@
+"""The deconvolutional network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.folding import Fold, fold
+from snellen.methods.refusals import only_rectifiers
+from snellen.operations import Operation
+from snellen.registry import method
+from snellen.types import Output, Passes, Rng
+
+
+@method(
+    "deconvnet",
+    cite="zeiler2014",
+    needs={"gradients", "relu"},
+    caveats={
+        "springenberg2015": "on a network without max-pooling the map does not depend on the image at all",
+        "nie2018": "with max-pooling it partly recovers the image, edges first, whatever the class",
+        "mahendran2016": "it shows what excites the network at all rather than the class that was asked for",
+    },
+    presets={"kim2022": {}},
+)
+@dataclass(frozen=True)
+class Deconvnet:
+    """What the target's logit rises by along paths on which every rectifier hands back something positive.
+
+    Whether a rectifier was open for this image plays no part; which pixel won a max-pooling does. It is defined for
+    rectifiers only: a classifier without one, or with another activation function, is refused.
+    """
+
+    fold: Fold = "absolute-max"
+    of: Output = "logit"
+
+    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+        """Refuses a classifier whose activation functions are not rectifiers."""
+        only_rectifiers("deconvnet", classifier, inputs)
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward and one backward."""
+        return Passes(1, 1)
+
+    def __call__(
+        self,
+        classifier: Classifier,
+        inputs: Float[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        *,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]:
+        self.prepare(classifier, inputs)
+        gradient, _ = classifier.gradient(inputs, targets, of=self.of, through=deconvolved, shared=True)
+        return fold(gradient, self.fold)
+
+
+def deconvolved(operation: Operation) -> Any:
+    """Rectifiers that rectify on the way back, too, and forget what they did on the way forth."""
+    if operation.kind != "rectifier":
+        return operation.run()
+    return _Deconvolved.apply(operation.values, operation.ceiling)  # type: ignore[no-untyped-call]
+
+
+class _Deconvolved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, ceiling: float) -> Tensor:
+        return values.clamp(0, ceiling)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        return upstream[0].clamp_min(0), None

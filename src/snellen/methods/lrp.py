@@ -1,0 +1,155 @@
+"""Layer-wise relevance propagation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.folding import Fold, fold
+from snellen.propagation import AlphaBeta, Epsilon, Flat, Propagation, check
+from snellen.registry import method
+from snellen.types import Passes, Rng
+
+Images = Float[Tensor, "batch channels height width"]
+Targets = Int[Tensor, " batch"]
+Maps = Float[Tensor, "batch height width"]
+
+_KIM = {"epsilon": 1.0, "relative": False}
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if epsilon < 0:
+        raise ValueError(f"epsilon must not be negative, not {epsilon}")
+
+
+@method(
+    "lrp-z",
+    cite="bach2015",
+    signed=True,
+    needs={"gradients", "relu"},
+    caveats={"shrikumar2016": "on a network of rectifiers and max-pooling it is input-x-gradient under another name"},
+    presets={"kim2022": {}},
+)
+@dataclass(frozen=True)
+class LrpZ:
+    """Each pixel's share of the target's logit, handed down in proportion to signed contributions; biases keep theirs."""
+
+    fold: Fold = "sum"
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Refuses a classifier with an operation that has no rule."""
+        check(_Z, classifier, inputs)
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward and one backward."""
+        return Passes(1, 1)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        return _relevance(_Z, classifier, inputs, targets, self.fold)
+
+
+@method("lrp-epsilon", cite="bach2015", signed=True, needs={"gradients", "relu"}, presets={"kim2022": _KIM})
+@dataclass(frozen=True)
+class LrpEpsilon:
+    """Each pixel's share of the target's logit, handed down by signed contributions, weak and contradictory sums damped.
+
+    `epsilon` joins every layer's denominators. It is `relative` to the root mean square of the layer's outputs unless told
+    otherwise, because one absolute number is much in one layer and nothing in the next; a quarter is what Montavon et al.
+    2019 use.
+    """
+
+    epsilon: float = 0.25
+    relative: bool = True
+    fold: Fold = "sum"
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Refuses a classifier with an operation that has no rule."""
+        check(self._rules(), classifier, inputs)
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward and one backward."""
+        return Passes(1, 1)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        return _relevance(self._rules(), classifier, inputs, targets, self.fold)
+
+    def _rules(self) -> Propagation:
+        rule = Epsilon(self.epsilon, self.relative)
+        return Propagation("lrp-epsilon", dense=rule, convolution=rule)
+
+
+@method("lrp-alpha1-beta0", cite="bach2015", signed=True, needs={"gradients", "relu"}, presets={"kim2022": _KIM})
+@dataclass(frozen=True)
+class LrpAlpha1Beta0:
+    """Each pixel's share of the target's logit, handed down in convolutions among what excites, evenly in the first layer.
+
+    Linear layers use the epsilon rule, as in Kim et al. 2022, so that what speaks against a class can be told.
+    """
+
+    epsilon: float = 0.25
+    relative: bool = True
+    fold: Fold = "sum"
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Refuses a classifier with an operation that has no rule."""
+        check(self._rules(), classifier, inputs)
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward and one backward."""
+        return Passes(1, 1)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        return _relevance(self._rules(), classifier, inputs, targets, self.fold)
+
+    def _rules(self) -> Propagation:
+        dense = Epsilon(self.epsilon, self.relative)
+        return Propagation("lrp-alpha1-beta0", dense=dense, convolution=AlphaBeta(1.0, 0.0), first=Flat())
+
+
+@method("lrp-alpha2-beta1", cite="bach2015", signed=True, needs={"gradients", "relu"}, presets={"kim2022": _KIM})
+@dataclass(frozen=True)
+class LrpAlpha2Beta1:
+    """Each pixel's share of the target's logit: in convolutions twice what excites less what inhibits, first layer evenly.
+
+    Linear layers use the epsilon rule, as in Kim et al. 2022.
+    """
+
+    epsilon: float = 0.25
+    relative: bool = True
+    fold: Fold = "sum"
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Refuses a classifier with an operation that has no rule."""
+        check(self._rules(), classifier, inputs)
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward and one backward."""
+        return Passes(1, 1)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        return _relevance(self._rules(), classifier, inputs, targets, self.fold)
+
+    def _rules(self) -> Propagation:
+        dense = Epsilon(self.epsilon, self.relative)
+        return Propagation("lrp-alpha2-beta1", dense=dense, convolution=AlphaBeta(2.0, 1.0), first=Flat())
+
+
+_Z = Propagation("lrp-z", dense=Epsilon(), convolution=Epsilon())
+
+
+def _relevance(rules: Propagation, classifier: Classifier, inputs: Images, targets: Targets, how: Fold) -> Maps:
+    # Every rule is linear in the relevance that comes from above, so the logit may enter at the end.
+    shares, output = classifier.gradient(inputs, targets, through=rules)
+    return fold(shares * output.view(-1, 1, 1, 1), how)

@@ -1,0 +1,434 @@
+"""Relevance propagation: the forward pass as the model computes it, and a backward pass that hands relevance down by rules.
+
+Every operation keeps its forward value. What travels back is not a gradient: it is the relevance of an operation's output,
+which the operation's rule shares out among what went in. Which rule an operation gets:
+
+- linear layers and convolutions: the rule that was asked for, with a batch normalisation right behind them merged in (the
+  same function, and the only reading under which signs of weights mean something); other batch normalisations are layers
+  of their own, with one weight per channel;
+- rectifiers, and other activation functions that keep zero at zero: relevance passes unchanged;
+- means, sums over places and additions: in proportion to what each part contributed (a constant that is added takes its
+  share, as a bias does); a factor that is constant changes nothing;
+- max-pooling: the winner takes all; changes of shape and concatenation: relevance stays with its number.
+
+Anything else is refused. What the engine must know of a tensor (is it still the picture, which layer made it) is written on
+the tensor itself, so that nothing outlives the pass and a module that is used twice is no special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.operations import Operation, intercepting
+
+Images = Float[Tensor, "batch channels height width"]
+
+ZERO_KEEPING = frozenset(
+    {"silu", "gelu", "elu", "leaky_relu", "hardswish", "mish", "selu", "celu", "prelu", "tanh", "softsign", "tanhshrink"}
+)
+"""Activation functions that put out nothing where nothing comes in, so that relevance may pass them unchanged."""
+
+_TINY = 1e-30
+
+
+# Rules for linear layers ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A linear layer and what went into it; `bounds` are the least and largest inputs that it could have been given."""
+
+    run: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    weight: Tensor
+    bias: Tensor | None
+    values: Tensor
+    bounds: tuple[Tensor, Tensor] | None = None
+
+    def forward(
+        self, values: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """What these values and weights put out, and the way back: how much of a number at each output meets each input."""
+        return _linear(lambda leaf: self.run(leaf, weight, bias), values)
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """Shares the relevance of a linear layer's outputs out among its inputs."""
+
+    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Epsilon:
+    """In proportion to signed contributions; `epsilon` joins the denominator with its sign and absorbs weak ones.
+
+    `relative` measures epsilon in units of the root mean square of the layer's outputs, sample by sample.
+    """
+
+    epsilon: float = 0.0
+    relative: bool = False
+
+    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
+        """Equation 58 of Bach et al. 2015; without epsilon, equation 56."""
+        total, back = layer.forward(layer.values, layer.weight, layer.bias)
+        size = torch.full_like(total, self.epsilon)
+        if self.relative:
+            size = size * total.flatten(1).square().mean(dim=1).sqrt().view(-1, *[1] * (total.dim() - 1))
+        return layer.values * back(_divide(relevance, total + torch.where(total < 0, -size, size)))
+
+
+@dataclass(frozen=True)
+class AlphaBeta:
+    """`alpha` shares among what excites, less `beta` shares among what inhibits; `biased` counts biases as contributions."""
+
+    alpha: float = 1.0
+    beta: float = 0.0
+    biased: bool = True
+
+    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
+        """Equation 60 of Bach et al. 2015, for inputs of either sign."""
+        shares = self.alpha * self._shares(layer, relevance, 1)
+        return shares - self.beta * self._shares(layer, relevance, -1) if self.beta else shares
+
+    def _shares(self, layer: Layer, relevance: Tensor, sign: int) -> Tensor:
+        high, low = _part(layer.values, 1), _part(layer.values, -1)
+        bias = _part(layer.bias, sign) if self.biased and layer.bias is not None else None
+        total, back = layer.forward(high, _part(layer.weight, sign), bias)
+        if not bool(low.any()):  # as behind every rectifier: half the work
+            return high * back(_divide(relevance, total))
+        other, other_back = layer.forward(low, _part(layer.weight, -sign))
+        ratio = _divide(relevance, total + other)
+        return high * back(ratio) + low * other_back(ratio)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """The same share for every input that an output can see, whatever its value and weight."""
+
+    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
+        """All weights and inputs set to one (Lapuschkin et al. 2019)."""
+        total, back = layer.forward(torch.ones_like(layer.values), torch.ones_like(layer.weight))
+        return back(_divide(relevance, total))
+
+
+@dataclass(frozen=True)
+class Box:
+    """In proportion to the way from the corner of the box of possible inputs that speaks most against the output."""
+
+    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
+        """The z^B rule of Montavon et al. 2017."""
+        assert layer.bounds is not None, "the box rule is for first layers"
+        low, high = layer.bounds
+        parts = [
+            (1.0, layer.values, layer.weight),
+            (-1.0, low.expand_as(layer.values), _part(layer.weight, 1)),
+            (-1.0, high.expand_as(layer.values), _part(layer.weight, -1)),
+        ]
+        ways = [(sign, values, *layer.forward(values, weight)) for sign, values, weight in parts]
+        ratio = _divide(relevance, sum((sign * total for sign, _, total, _ in ways), torch.zeros_like(relevance)))
+        return sum((sign * values * back(ratio) for sign, values, _, back in ways), torch.zeros_like(layer.values))
+
+
+def _part(values: Tensor, sign: int) -> Tensor:
+    return values.clamp_min(0) if sign > 0 else values.clamp_max(0)
+
+
+def _divide(relevance: Tensor, total: Tensor) -> Tensor:
+    """Relevance per unit; where nothing was put out, nothing is handed down."""
+    return torch.where(total.abs() > _TINY, relevance / total, 0.0)
+
+
+def _linear(run: Callable[[Tensor], Tensor], values: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    with torch.enable_grad():
+        leaf = values.detach().requires_grad_()
+        out = run(leaf)
+
+    def back(upstream: Tensor) -> Tensor:
+        (found,) = torch.autograd.grad(out, leaf, upstream)
+        return found
+
+    return out.detach(), back
+
+
+# The engine -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Mark:
+    """What is known of a tensor: whether a layer lies between it and the picture, its bounds, and the layer that made it."""
+
+    deep: bool
+    bounds: tuple[Tensor, Tensor] | None = None
+    layer: Layer | None = None
+    rule: Rule | None = None
+    version: int = -1
+
+
+_MARK = "_snellen_mark"
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """A handler for `Classifier.gradient` under which relevance flows back: one rule per kind of layer.
+
+    `first` is the rule of layers that see the picture itself. `positive` lets additions and means hand relevance only to
+    parts that have the sign of the whole, and none to constants. `box` holds the inputs that black and white pixels become,
+    channel by channel, for a first rule that needs bounds.
+    """
+
+    name: str
+    dense: Rule
+    convolution: Rule
+    first: Rule | None = None
+    positive: bool = False
+    activations: frozenset[str] = ZERO_KEEPING
+    box: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+
+    def __call__(self, operation: Operation) -> Any:
+        """The operation's own result, with the rule for the way back."""
+        maps = [one for one in tree_leaves((operation.args, operation.kwargs)) if _is_map(one)]
+        if not maps:
+            return operation.run()
+        deep = any(_mark(one).deep for one in maps)
+        result, layer, rule = self._result(operation, maps, deep)
+        bounds = None if deep or layer is not None or self.box is None else self._bounds(operation)
+        for place, one in enumerate(_maps(result)):
+            if all(one is not old for old in maps):
+                found = None if bounds is None else (_maps_like(bounds[0])[place], _maps_like(bounds[1])[place])
+                setattr(one, _MARK, _Mark(deep or layer is not None, found, layer, rule, one._version))
+        return result
+
+    def _result(self, operation: Operation, maps: list[Tensor], deep: bool) -> tuple[Any, Layer | None, Rule | None]:
+        kind = operation.kind
+        picture = not deep and self.first is not None  # a first rule starts where the picture's own scale ends
+        if kind in ("linear", "convolution"):
+            layer = self._layer(operation, maps)
+            chosen = self.dense if kind == "linear" else self.convolution
+            rule = self.first if picture and self.first is not None else chosen
+            return _through(operation, layer, rule), layer, None if _never_merged(operation) else rule
+        if kind == "batch-norm":
+            return self._batch_norm(operation, picture)
+        if kind == "rectifier" or (kind == "activation" and operation.name in self.activations):
+            return _passed(operation, operation.values), None, None
+        if kind == "mean-pool" or operation.name == "interpolate":
+            return operation.run() if picture else _mean(operation, self.positive), None, None
+        if kind == "add":
+            alone = len(maps) == 1 and (picture or self.positive)
+            return _passed(operation, maps[0]) if alone else _added(operation, self.positive), None, None
+        if kind == "multiply" and len(maps) == 1 and (_is_map(operation.values) or "div" not in operation.name):
+            return _passed(operation, maps[0]), None, None
+        if kind in ("max-pool", "concatenate", "shape", "identity"):
+            return operation.run(), None, None
+        result = operation.run()
+        if kind == "other" and not _maps(result):  # a question, not a step of the computation
+            return result, None, None
+        raise self._refusal(operation)
+
+    def _layer(self, operation: Operation, maps: list[Tensor]) -> Layer:
+        values, weight, bias = operation.values, operation.argument(1, "weight"), operation.argument(2, "bias")
+        if len(maps) != 1 or maps[0] is not values:
+            raise self._refusal(operation)
+        rest = {key: one for key, one in operation.kwargs.items() if key not in ("input", "weight", "bias")}
+        func = operation.func
+        assert func is not None
+
+        def run(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+            out: Tensor = func(values, weight, bias, *operation.args[3:], **rest)
+            return out
+
+        return Layer(run, weight, bias, values, self._bounds_of(values))
+
+    def _batch_norm(self, operation: Operation, picture: bool) -> tuple[Any, Layer | None, Rule | None]:
+        values = operation.values
+        mean, variance = operation.argument(1, "running_mean"), operation.argument(2, "running_var")
+        if mean is None or operation.argument(5, "training", False):
+            raise self._refusal(operation)
+        scale = (variance + operation.argument(7, "eps", 1e-5)).rsqrt()
+        weight, bias = operation.argument(3, "weight"), operation.argument(4, "bias")
+        scale = scale if weight is None else scale * weight
+        shift = -mean * scale if bias is None else bias - mean * scale
+        mark = _mark(values)
+        before = mark.layer
+        if before is not None and mark.rule is not None and mark.version == values._version:
+            merged = replace(
+                before,
+                weight=before.weight * scale.view(-1, *[1] * (before.weight.dim() - 1)),
+                bias=shift if before.bias is None else before.bias * scale + shift,
+            )
+            return _through(operation, merged, mark.rule), None, None
+        if picture:
+            return _passed(operation, values), None, None
+        shape = (1, -1, *[1] * (values.dim() - 2))
+        own = Layer(
+            lambda values, weight, bias: values * weight if bias is None else values * weight + bias,
+            scale.view(shape), shift.view(shape), values,
+        )  # fmt: skip
+        return _through(operation, own, self.dense if values.dim() == 2 else self.convolution), None, None
+
+    def _bounds_of(self, values: Tensor) -> tuple[Tensor, Tensor] | None:
+        mark = _mark(values)
+        if self.box is None or mark.deep:
+            return None
+        if mark.bounds is not None:
+            return mark.bounds
+        low, high = (torch.tensor(one).to(values).view(1, -1, 1, 1) for one in self.box)
+        shape = (1, *values.shape[1:])
+        return low.expand(shape), high.expand(shape)
+
+    def _bounds(self, operation: Operation) -> tuple[Any, Any]:
+        """What the operation makes of the darkest and the brightest picture."""
+        assert operation.func is not None
+        ends = []
+        for end in (0, 1):
+
+            def bound(one: Tensor, end: int = end) -> Tensor:
+                found = self._bounds_of(one) if one.requires_grad else None
+                return one if found is None else found[end].expand_as(one)
+
+            args, kwargs = tree_map_only(Tensor, bound, (operation.args, operation.kwargs))
+            with torch.no_grad():
+                ends.append(operation.func(*args, **kwargs))
+        low, high = ends
+        if isinstance(low, Tensor):  # a negative factor turns the ends around
+            return torch.minimum(low, high), torch.maximum(low, high)
+        return low, high
+
+    def _refusal(self, operation: Operation) -> SnellenError:
+        where = f" at {operation.layer}" if operation.layer else ""
+        return SnellenError(f"{self.name} cannot pass through {operation.name}{where}; use integrated-gradients")
+
+
+def check(propagation: Propagation, classifier: Classifier, inputs: Images) -> None:
+    """Refuses a classifier that contains an operation without a rule; no part of a method's account."""
+    start = inputs[:1].detach().to(classifier.device).clone().requires_grad_()
+    with torch.enable_grad(), intercepting(classifier.module, propagation):
+        classifier.module(start.clone())
+
+
+def _never_merged(operation: Operation) -> bool:
+    """Whether the layer's weights are not led by the channels that a batch normalisation would scale."""
+    return "transpose" in operation.name or (operation.kind == "linear" and operation.values.dim() != 2)
+
+
+def _is_map(one: Any) -> bool:
+    return isinstance(one, Tensor) and one.requires_grad
+
+
+def _maps(result: Any) -> list[Tensor]:
+    return [one for one in tree_leaves(result) if _is_map(one)]
+
+
+def _maps_like(result: Any) -> list[Tensor]:
+    return [one for one in tree_leaves(result) if isinstance(one, Tensor) and one.is_floating_point()]
+
+
+def _mark(one: Tensor) -> _Mark:
+    found: _Mark | None = getattr(one, _MARK, None)
+    return _Mark(deep=False) if found is None else found
+
+
+# Ways back ------------------------------------------------------------------------------------------------------------
+
+
+class _Send(torch.autograd.Function):
+    """A result that was computed elsewhere, and a function that sends relevance back to the maps it was made of."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, back: Callable[..., Sequence[Tensor]], result: tuple[Tensor], kept: tuple[Tensor, ...], *maps: Tensor
+    ) -> Tensor:
+        ctx.back = back
+        ctx.save_for_backward(*kept)
+        return result[0]
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return (None, None, None, *ctx.back(upstream[0], *ctx.saved_tensors))
+
+
+def _send(
+    result: Tensor, maps: Sequence[Tensor], back: Callable[..., Sequence[Tensor]], kept: tuple[Tensor, ...] = ()
+) -> Tensor:
+    out: Tensor = _Send.apply(back, (result,), kept, *maps)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _result(operation: Operation) -> Tensor:
+    with torch.no_grad():
+        result: Tensor = operation.run()
+    return result
+
+
+def _through(operation: Operation, layer: Layer, rule: Rule) -> Tensor:
+    """A linear layer under a rule. Sums are formed again on the way back: what went out may be overwritten by then."""
+    bare = replace(layer, values=torch.empty(0))
+
+    def back(relevance: Tensor, values: Tensor) -> Sequence[Tensor]:
+        full = bare.weight.dtype  # reduced precision ends where relevance begins
+        found = rule(replace(bare, values=values.detach().to(full)), relevance.to(full))
+        return (found.to(values.dtype),)
+
+    return _send(_result(operation), (layer.values,), back, (layer.values,))
+
+
+def _passed(operation: Operation, values: Tensor) -> Tensor:
+    shape = values.shape
+    return _send(_result(operation), (values,), lambda relevance: (relevance.sum_to_size(shape),))
+
+
+def _mean(operation: Operation, positive: bool) -> Tensor:
+    func, rest = operation.func, operation.args[1:]
+    kwargs = {key: one for key, one in operation.kwargs.items() if key != "input"}
+    assert func is not None
+
+    def share(relevance: Tensor, values: Tensor) -> Tensor:
+        total, back = _linear(lambda leaf: func(leaf, *rest, **kwargs), values)
+        return values * back(_divide(relevance, total))
+
+    def back(relevance: Tensor, values: Tensor) -> Sequence[Tensor]:
+        values = values.detach()
+        if not positive:
+            return (share(relevance, values),)
+        with torch.no_grad():
+            whole = func(values, *rest, **kwargs)
+        parts = [share(relevance * (sign * whole > 0), _part(values, sign)) for sign in (1, -1)]
+        return (parts[0] + parts[1],)
+
+    return _send(_result(operation), (operation.values,), back, (operation.values,))
+
+
+def _added(operation: Operation, positive: bool) -> Tensor:
+    operands = (operation.values, operation.argument(1, "other"))
+    kwargs = {key: one for key, one in operation.kwargs.items() if key not in ("input", "other")}
+    func = operation.func
+    assert func is not None
+    result = _result(operation)
+
+    def alone(place: int) -> Tensor:
+        zeros = [torch.zeros_like(one) if isinstance(one, Tensor) else 0 for one in operands]
+        zeros[place] = operands[place]
+        part: Tensor = func(*zeros, *operation.args[2:], **kwargs)
+        return torch.where(part * result > 0, part, 0.0) if positive else part
+
+    with torch.no_grad():
+        places = [place for place in (0, 1) if _is_map(operands[place])]
+        parts = [alone(place) for place in places]
+        total = sum(parts, torch.zeros_like(result)) if positive else result
+        # Shares are kept, not operands: an addition in place overwrites one of those.
+        shares = tuple(_divide(part, total) for part in parts)
+    maps = [operands[place] for place in places]
+    shapes = [one.shape for one in maps]
+
+    def back(relevance: Tensor, *shares: Tensor) -> Sequence[Tensor]:
+        return [(relevance * share).sum_to_size(shape) for share, shape in zip(shares, shapes, strict=True)]
+
+    return _send(result, maps, back, shares)
