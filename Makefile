@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-slow check docs format bench constraints clean
+.PHONY: demo test test-slow check docs format bench planted-weights constraints clean
 
 demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
 	$(BIN)/snellen run demo.yaml
@@ -32,6 +32,9 @@ format: $(VENV)/test.stamp
 bench: $(VENV)/bench.stamp        ## our time against the neighbours', on the same images in one process
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/memory.py
+
+planted-weights: $(VENV)/test.stamp  ## train the two networks of tests/planted_networks.py again
+	PYTHONPATH=tests $(BIN)/python tests/train_planted.py
 
 constraints:                      ## pin what a fresh resolution gives
 	rm -rf $(VENV)/resolve && $(PYTHON) -m venv $(VENV)/resolve

@@ -46,7 +46,7 @@ def page() -> str:
             "",
             f"- settings: {settings(plugin)}",
             f"- passes: {cost(plugin().passes((224, 224), classifier))}",
-            f"- needs: {'nothing: it is a control' if facts.control else ', '.join(sorted(facts.needs)) or 'logits only'}",
+            f"- needs: {', '.join(sorted(facts.needs)) or ('nothing: it is a control' if facts.control else 'logits only')}",
             f"- claims: {facts.claims}",
             f"- cites: {CITATIONS.get(facts.cite, facts.cite)}",
             "",

@@ -39,7 +39,7 @@ CITATIONS: dict[str, str] = {
     "Path Method for Removing Noise. CVPR 2021. arXiv:2106.09788",
     "nie2018": "Nie, Zhang, Patel. A Theoretical Explanation for Perplexing Behaviors of Backpropagation-based "
     "Visualizations. ICML 2018. arXiv:1805.07039",
-    "ribeiro2016": "Ribeiro, Singh, Guestrin. \"Why Should I Trust You?\": Explaining the Predictions of Any Classifier. "
+    "ribeiro2016": 'Ribeiro, Singh, Guestrin. "Why Should I Trust You?": Explaining the Predictions of Any Classifier. '
     "KDD 2016. arXiv:1602.04938",
     "lundberg2017": "Lundberg, Lee. A Unified Approach to Interpreting Model Predictions. NeurIPS 2017. arXiv:1705.07874",
     "carter2019": "Carter, Mueller, Jain, Gifford. What Made You Do This? Understanding Black-box Decisions with Sufficient "
@@ -93,6 +93,10 @@ CITATIONS: dict[str, str] = {
     "Explainability: A Novel Metric and Experimental Analysis. CVPR Workshops 2021. arXiv:2104.10252",
     "kim2022": "Kim, Plumb, Talwalkar. Sanity Simulations for Saliency Methods. ICML 2022. arXiv:2105.06506",
     "judd2009": "Judd, Ehinger, Durand, Torralba. Learning to Predict Where Humans Look. ICCV 2009.",
+    "song2023": "Song, Cha, Seo. On Pitfalls of RemOve-And-Retrain: Data Processing Inequality Perspective. 2023. "
+    "arXiv:2304.13836",
+    "tomsett2020": "Tomsett, Harborne, Chakraborty, Gurram, Preece. Sanity Checks for Saliency Metrics. AAAI 2020. "
+    "arXiv:1912.01451",
     # Metrics
     "chattopadhay2018": "Chattopadhay, Sarkar, Howlader, Balasubramanian. Grad-CAM++: Generalized Gradient-based Visual "
     "Explanations for Deep Convolutional Networks. WACV 2018. arXiv:1710.11063",

@@ -63,6 +63,19 @@ class FakeCam:
         return maps
 
 
+@method("constant", cite="poppi2021", class_specific=False, control=True)
+@dataclass(frozen=True)
+class Constant:
+    """One everywhere: a map that ranks nothing, so whatever a metric says of it comes from how ties are broken."""
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """None."""
+        return Passes()
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        return torch.ones_like(inputs[:, 0])
+
+
 @method("centre", cite="judd2009", class_specific=False, control=True)
 @dataclass(frozen=True)
 class Centre:

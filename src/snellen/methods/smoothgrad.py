@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.methods.gradient import Gradient
+from snellen.methods.wrapping import prepare_inner, take_over
 from snellen.registry import method, traits
 from snellen.types import Method, Passes, Rng
 
@@ -44,23 +44,7 @@ def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
         raise ValueError(f"samples must be at least 1, not {wrapper.samples}")
     if wrapper.spread < 0:
         raise ValueError(f"spread must not be negative, not {wrapper.spread}")
-    inner = traits(wrapper.of)
-    facts = dataclasses.replace(
-        traits(type(wrapper)),
-        signed=signed,
-        needs=inner.needs,
-        class_specific=inner.class_specific,
-        implementation_invariant=inner.implementation_invariant,
-        at_most=inner.at_most,
-        control=inner.control,
-    )
-    object.__setattr__(wrapper, "traits", facts)
-
-
-def _prepare(wrapper: Smoothing, classifier: Classifier, inputs: Images) -> None:
-    prepare = getattr(wrapper.of, "prepare", None)
-    if prepare is not None:
-        prepare(classifier, inputs)
+    take_over(wrapper, signed=signed, deterministic=False, control=traits(wrapper.of).control)
 
 
 @method(
@@ -89,7 +73,7 @@ class SmoothGrad:
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """What the wrapped method wants to find out, or refuse, before anything runs."""
-        _prepare(self, classifier, inputs)
+        prepare_inner(self, classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The wrapped method once per sample."""
@@ -125,7 +109,7 @@ class SmoothGradSquared:
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """What the wrapped method wants to find out, or refuse, before anything runs."""
-        _prepare(self, classifier, inputs)
+        prepare_inner(self, classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The wrapped method once per sample."""
@@ -150,7 +134,7 @@ class VarGrad:
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """What the wrapped method wants to find out, or refuse, before anything runs."""
-        _prepare(self, classifier, inputs)
+        prepare_inner(self, classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The wrapped method once per sample."""

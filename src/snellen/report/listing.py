@@ -24,7 +24,8 @@ def _methods() -> Table:
     table = _table("name", "needs", "what its number means", "cites")
     for name in sorted(METHODS, key=lambda one: (METHODS[one].traits.control, one)):  # type: ignore[attr-defined]
         facts = METHODS[name].traits  # type: ignore[attr-defined]
-        needs = "knows nothing (control)" if facts.control else ", ".join(sorted(facts.needs)) or "logits only"
+        needs = ", ".join(sorted(facts.needs)) or ("knows nothing" if facts.control else "logits only")
+        needs += " (control)" if facts.control else ""
         table.add_row(name, needs, facts.summary, CITATIONS.get(facts.cite, facts.cite))
     return table
 

@@ -1,0 +1,91 @@
+"""Controls made of another method's map: smeared, or with its pixels in another place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.classifier import Classifier
+from snellen.methods.gradient import Gradient
+from snellen.methods.wrapping import prepare_inner, take_over
+from snellen.registry import method, traits
+from snellen.types import Method, Passes, Rng
+
+Images = Float[Tensor, "batch channels height width"]
+Targets = Int[Tensor, " batch"]
+Maps = Float[Tensor, "batch height width"]
+
+GRADIENT = Gradient()
+
+
+@method("blurred", cite="song2023", implementation_invariant=True, control=True, needs={"gradients"})
+@dataclass(frozen=True)
+class Blurred:
+    """Another method's map smeared by a Gaussian `sigma` sides wide: it can know no more than that map did.
+
+    Smearing adds nothing about the classifier, yet benchmarks that remove pixels tend to prefer blurry maps.
+    """
+
+    of: Method = GRADIENT
+    sigma: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.sigma <= 0:
+            raise ValueError(f"sigma must be positive, not {self.sigma}")
+        inner = traits(self.of)
+        take_over(self, signed=inner.signed, deterministic=inner.deterministic, control=True)
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """What the wrapped method wants to find out, or refuse, before anything runs."""
+        prepare_inner(self, classifier, inputs)
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """Those of the wrapped method."""
+        return self.of.passes(size, classifier)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        maps = self.of(classifier, inputs, targets, rng=rng)[:, None]
+        tall, wide = (_gaussian(self.sigma * side).to(maps) for side in maps.shape[2:])
+        padding = (len(wide) // 2, len(wide) // 2, len(tall) // 2, len(tall) // 2)
+        # The border repeats outwards: zeros there would darken the rim and the sum of the map.
+        padded = functional.pad(maps, padding, mode="replicate")
+        return functional.conv2d(functional.conv2d(padded, tall[None, None, :, None]), wide[None, None, None])[:, 0]
+
+
+@method(
+    "shuffled", cite="tomsett2020", deterministic=False, implementation_invariant=True, control=True, needs={"gradients"}
+)
+@dataclass(frozen=True)
+class Shuffled:
+    """Another method's values, each at a random pixel: the same histogram, without any place."""
+
+    of: Method = GRADIENT
+
+    def __post_init__(self) -> None:
+        take_over(self, signed=traits(self.of).signed, deterministic=False, control=True)
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """What the wrapped method wants to find out, or refuse, before anything runs."""
+        prepare_inner(self, classifier, inputs)
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """Those of the wrapped method."""
+        return self.of.passes(size, classifier)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        maps = self.of(classifier, inputs, targets, rng=rng)
+        # Ties among so many 24-bit draws are rare, and a stable sort breaks them the same way each time.
+        order = rng.uniform("shuffled", (maps[0].numel(),)).argsort(dim=1, stable=True).to(maps.device)
+        return maps.flatten(1).gather(1, order).view_as(maps)
+
+
+def _gaussian(sigma: float) -> Float[Tensor, " taps"]:
+    """Weights that sum to one, out to four standard deviations."""
+    reach = max(1, math.ceil(4 * sigma))
+    weights = torch.exp(-0.5 * (torch.arange(-reach, reach + 1) / sigma) ** 2)
+    return weights / weights.sum()

@@ -1,0 +1,86 @@
+"""Controls that are made of another method's map, and the one that is the same everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.ndimage import gaussian_filter
+
+from planted import planted
+from snellen.errors import SnellenError
+from snellen.registry import METHODS, label, traits
+from snellen.types import Method
+
+
+def pair(text: str, inner: str) -> tuple[torch.Tensor, torch.Tensor]:
+    case = planted(3)
+    return tuple(METHODS.parse(one)(case.classifier, case.inputs, case.targets, rng=case.rng) for one in (text, inner))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.1, 0.4])
+@pytest.mark.parametrize("inner", ["gradient", "input-x-gradient"])
+def test_blurred_is_a_gaussian_filter_of_the_map_inside(inner: str, sigma: float) -> None:
+    blurred, sharp = pair(f"blurred(of={inner}, sigma={sigma})", inner)
+    expected = np.stack(
+        [gaussian_filter(one, sigma * 24, mode="nearest", radius=int(np.ceil(4 * sigma * 24))) for one in sharp]
+    )
+    torch.testing.assert_close(blurred, torch.from_numpy(expected), rtol=1e-4, atol=1e-5 * float(sharp.abs().max()))
+
+
+@pytest.mark.parametrize("inner", ["gradient", "input-x-gradient", "random"])
+def test_shuffled_keeps_the_histogram_and_no_place(inner: str) -> None:
+    shuffled, sharp = pair(f"shuffled(of={inner})", inner)
+    assert torch.equal(shuffled.flatten(1).sort(dim=1).values, sharp.flatten(1).sort(dim=1).values)
+    for one, two in zip(shuffled, sharp, strict=True):
+        assert not torch.equal(one, two)
+    moved = shuffled.flatten(1)
+    assert not torch.equal(moved[0].argsort(stable=True), moved[1].argsort(stable=True))
+
+
+def test_shuffled_spreads_a_patch_evenly() -> None:
+    case = planted(30)
+    method = METHODS.build("shuffled")
+    maps = method(case.classifier, case.inputs, case.targets, rng=case.rng)
+    share = ((maps * case.truth).sum(dim=(1, 2)) / maps.sum(dim=(1, 2))).mean()
+    # 64 of 576 pixels; the mean over 30 maps has a standard error of about 0.007.
+    assert abs(float(share) - 64 / 576) < 0.03
+
+
+def test_constant_has_one_value() -> None:
+    case = planted(3)
+    maps = METHODS.build("constant")(case.classifier, case.inputs, case.targets, rng=case.rng)
+    assert maps.unique().tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "needs", "signed", "deterministic", "class_specific"),
+    [
+        ("blurred(of=input-x-gradient)", {"gradients"}, True, True, True),
+        ("blurred(of=rise(masks=4))", set(), False, False, True),
+        ("shuffled(of=grad-cam)", {"gradients", "layer"}, False, False, True),
+        ("shuffled(of=centre)", set(), False, False, False),
+        ("blurred(of=shuffled(of=guided-backprop))", {"gradients", "relu"}, False, False, True),
+    ],
+)
+def test_claims_follow_the_method_inside(
+    text: str, needs: set[str], signed: bool, deterministic: bool, class_specific: bool
+) -> None:
+    built: Method = METHODS.parse(text)
+    facts = traits(built)
+    assert facts.control
+    assert (facts.needs, facts.signed, facts.deterministic) == (needs, signed, deterministic)
+    assert facts.class_specific == class_specific
+    assert METHODS.parse(label(built)) == built
+
+
+def test_what_the_method_inside_refuses_is_refused() -> None:
+    case = planted(3, net="vit")
+    for text in ("blurred(of=guided-backprop)", "shuffled(of=guided-backprop)"):
+        with pytest.raises(SnellenError, match=r"guided-backprop cannot pass through gelu at blocks\.0\.mlp\.1"):
+            METHODS.parse(text).prepare(case.classifier, case.inputs)  # type: ignore[attr-defined]
+
+
+def test_a_blur_needs_a_width() -> None:
+    with pytest.raises(SnellenError, match=r"method 'blurred': sigma must be positive, not 0\.0"):
+        METHODS.parse("blurred(sigma=0)")
