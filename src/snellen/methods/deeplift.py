@@ -1,0 +1,81 @@
+"""DeepLIFT, with each of its two rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.masking import MEAN
+from snellen.methods.differences import look, rescale, reveal_cancel
+from snellen.registry import method
+from snellen.types import Fill, Passes, Rng
+
+Images = Float[Tensor, "batch channels height width"]
+Targets = Int[Tensor, " batch"]
+Maps = Float[Tensor, "batch height width"]
+
+
+@method(
+    "deeplift-rescale",
+    cite="shrikumar2017",
+    signed=True,
+    complete=True,
+    needs={"gradients", "layer"},
+    caveats={"sundararajan2017": "two networks that compute the same function can get different maps"},
+    presets={"kim2022": {"baseline": "black"}},
+)
+@dataclass(frozen=True)
+class DeepLiftRescale:
+    """Each pixel's share of the rise from a baseline's logit to the image's, every nonlinearity replaced by its secant."""
+
+    baseline: Fill = MEAN
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Refuses a classifier with an operation that the rule does not cover."""
+        look("deeplift-rescale", classifier, inputs, "rescale")
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """The image and its baseline, forward and backward."""
+        return Passes(2, 2)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        start = self.baseline(classifier, inputs, rng=rng)
+        return rescale("deeplift-rescale", classifier, inputs, start, targets).sum(dim=1)
+
+
+@method(
+    "deeplift-reveal-cancel",
+    cite="shrikumar2017",
+    signed=True,
+    complete=True,
+    needs={"gradients", "layer"},
+    caveats={"sundararajan2017": "two networks that compute the same function can get different maps"},
+    presets={"kim2022": {"baseline": "black"}, "shrikumar2017-genomics": {"maps": "rescale"}},
+)
+@dataclass(frozen=True)
+class DeepLiftRevealCancel:
+    """Each pixel's share of the rise from a baseline's logit to the image's, rises and falls credited apart.
+
+    What raises a unit and what lowers it enter its nonlinearity as two players whose credit is averaged over both orders,
+    so that two causes of which one would do share the credit. `maps` chooses the rule on feature maps.
+    """
+
+    baseline: Fill = MEAN
+    maps: Literal["reveal-cancel", "rescale"] = "reveal-cancel"
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Refuses a classifier with an operation that the rule does not cover."""
+        look("deeplift-reveal-cancel", classifier, inputs, "reveal-cancel")
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """The rising part, the falling part and the baseline, forward and backward."""
+        return Passes(3, 3)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        start = self.baseline(classifier, inputs, rng=rng)
+        everywhere = self.maps == "reveal-cancel"
+        return reveal_cancel("deeplift-reveal-cancel", classifier, inputs, start, targets, everywhere=everywhere).sum(dim=1)

@@ -1,0 +1,92 @@
+"""DeepSHAP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.lessons import learnt
+from snellen.methods.differences import look, rescale
+from snellen.registry import method
+from snellen.types import Passes, Rng
+
+Images = Float[Tensor, "batch channels height width"]
+
+
+@method(
+    "deepshap",
+    cite="lundberg2017",
+    signed=True,
+    needs={"gradients", "layer", "training-data"},
+    presets={"kim2022": {"backgrounds": 1000}},
+)
+@dataclass(frozen=True)
+class DeepShap:
+    """Each pixel's share of the rise from the mean logit of background images to the image's logit.
+
+    It is the mean of `deeplift-rescale` over backgrounds: a random choice among the user's own images, made once when the
+    method learns from them.
+    """
+
+    backgrounds: int = 16
+
+    def __post_init__(self) -> None:
+        if self.backgrounds < 1:
+            raise ValueError(f"backgrounds must be at least 1, not {self.backgrounds}")
+
+    def lesson(self) -> str:
+        """The choice depends on how many are wanted, and on nothing else."""
+        return f"backgrounds {self.backgrounds}"
+
+    def learn(self, classifier: Classifier, images: Iterable[Images], *, rng: Rng) -> dict[str, Tensor]:
+        """Keeps a random choice of the images, each as likely as any other, while holding no more than are wanted."""
+        kept: list[Tensor] = []
+        draw = rng.shared(self.lesson())
+        seen = 0
+        for batch in images:
+            for one in batch:
+                place = seen if seen < self.backgrounds else int(draw.integers(0, seen + 1))
+                if place == len(kept):
+                    kept.append(one.clone())
+                elif place < self.backgrounds:
+                    kept[place] = one.clone()
+                seen += 1
+        if not kept:
+            raise SnellenError("deepshap chooses backgrounds among the images given, but none were given")
+        return {"backgrounds": torch.stack(kept)}
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Refuses a classifier with an operation that the rule does not cover."""
+        look("deepshap", classifier, inputs, "rescale")
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """The image and the background, forward and backward, once per background; fewer where fewer images were given."""
+        learned = classifier.learned.get(self.lesson())
+        count = self.backgrounds if learned is None else len(learned["backgrounds"])
+        return Passes(2 * count, 2 * count)
+
+    def __call__(
+        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
+    ) -> Float[Tensor, "batch height width"]:
+        classifier.module  # noqa: B018  a black box is refused for what it is, whatever was learnt
+        backgrounds = learnt(self, classifier)["backgrounds"].to(inputs)
+        if backgrounds.shape[1:] != inputs.shape[1:]:
+            kept, given = ("×".join(map(str, one.shape[1:])) for one in (backgrounds, inputs))
+            raise SnellenError(
+                f"deepshap keeps backgrounds of {kept}, but was given inputs of {given}; learn from such images"
+            )
+        total = torch.zeros_like(inputs[:, 0])
+        count = max(1, classifier.rows_for(inputs, gradients=True) // (2 * len(inputs)))
+        for part in backgrounds.split(count):
+            image = inputs.repeat_interleave(len(part), dim=0)
+            shares = rescale(
+                "deepshap", classifier, image, part.repeat(len(inputs), 1, 1, 1), targets.repeat_interleave(len(part))
+            )
+            total += shares.sum(dim=1).view(len(inputs), len(part), *total.shape[1:]).sum(dim=1)
+        return total / len(backgrounds)
