@@ -255,7 +255,7 @@ class Classifier:
 
     def tail(
         self, inputs: Images, layer: str
-    ) -> Callable[[Float[Tensor, "rows features height width"]], Float[Tensor, "rows classes"]] | None:
+    ) -> Callable[[Float[Tensor, "rows features down across"]], Float[Tensor, "rows classes"]] | None:
         """The rest of the model behind a layer, from its feature maps to the logits, for images of this size.
 
         None where something behind the layer also reads what came before it; `resume` works there too.
@@ -285,7 +285,7 @@ class Classifier:
         self,
         inputs: Images,
         layer: str,
-        activations: Float[Tensor, "rows features height width"],
+        activations: Float[Tensor, "rows features down across"],
         owners: Int[Tensor, " rows"],
     ) -> Float[Tensor, "rows classes"]:
         """The logits of each row, had the layer put out these activations for the image that owns the row.

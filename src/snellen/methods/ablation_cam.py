@@ -1,0 +1,74 @@
+"""Ablation-CAM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.methods.coarse import blank, drawn_out, layer_of, prepare_layer
+from snellen.registry import method
+from snellen.types import Passes, Rng
+
+
+@method(
+    "ablation-cam",
+    cite="desai2020",
+    needs={"layer"},
+    at_most=True,
+    caveats={
+        "desai2020": "features are taken away one at a time, so two that stand in for each other both seem unimportant"
+    },
+)
+@dataclass(frozen=True)
+class AblationCam:
+    """Where features are active, each weighed by the share of the target's logit that is lost when the feature is zero.
+
+    The share is (y - y_k) / y as in the paper, so a target whose logit is negative turns the sign of every weight.
+    pytorch-grad-cam does the same behind a ReLU; in a layer with negative activations it puts a value of about -10⁷ in the
+    feature's place, where zero stands here.
+    """
+
+    layer: str | None = None
+
+    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+        """Finds the layer, or refuses one that does not exist or has no places."""
+        prepare_layer(self.layer, classifier, inputs)
+        classifier.tail(inputs, layer_of(self.layer, classifier, inputs))
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward, and one more for each active feature where the rest of the model cannot run alone."""
+        image = blank(classifier, size)
+        layer = layer_of(self.layer, classifier, image)
+        if classifier.tail(image, layer) is not None:
+            return Passes(1)
+        return Passes(2 + classifier.layer_shape(image, layer)[0])
+
+    def __call__(
+        self,
+        classifier: Classifier,
+        inputs: Float[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        *,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]:
+        layer = layer_of(self.layer, classifier, inputs)
+        features = classifier.layer_features(inputs, layer)
+        # A feature that is zero already takes nothing away. The last column is the image with all of its features.
+        active = features.flatten(2).any(dim=2)
+        owners, missing = torch.nonzero(torch.cat([active, torch.ones_like(active[:, :1])], dim=1), as_tuple=True)
+        scores = torch.zeros(len(inputs), features.shape[1] + 1).to(features)
+        rows = classifier.resume_rows(inputs, layer)
+        for owner, feature in zip(owners.split(rows), missing.split(rows), strict=True):
+            ablated = features[owner]
+            within = torch.nonzero(feature < features.shape[1]).squeeze(1)
+            ablated[within, feature[within]] = 0
+            logits = classifier.resume(inputs, layer, ablated, owner)
+            scores[owner, feature] = logits.gather(1, targets[owner, None]).squeeze(1)
+        whole = scores[:, -1:]
+        weights = torch.where(active, whole - scores[:, :-1], 0) / torch.where(whole == 0, 1, whole)
+        coarse = (weights[:, :, None, None] * features).sum(dim=1).relu()
+        return drawn_out(coarse, inputs)

@@ -1,0 +1,56 @@
+"""Guided Grad-CAM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.folding import Fold
+from snellen.methods.coarse import prepare_layer
+from snellen.methods.grad_cam import GradCam
+from snellen.methods.guided_backprop import GuidedBackprop
+from snellen.methods.refusals import only_rectifiers
+from snellen.registry import method
+from snellen.types import Passes, Rng
+
+
+@method(
+    "guided-grad-cam",
+    cite="selvaraju2017",
+    needs={"gradients", "layer", "relu"},
+    caveats={"adebayo2018": "its maps hardly change when the weights of upper layers are drawn at random"},
+)
+@dataclass(frozen=True)
+class GuidedGradCam:
+    """The size of the guided gradient at each pixel times the grad-cam of its place.
+
+    Like guided-backprop it is defined for rectifiers only.
+    """
+
+    layer: str | None = None
+    fold: Fold = "absolute-max"
+
+    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+        """Finds the layer, and refuses a classifier whose activation functions are not rectifiers."""
+        only_rectifiers("guided-grad-cam", classifier, inputs)
+        prepare_layer(self.layer, classifier, inputs)
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward and one backward for each of the two parts."""
+        return Passes(2, 2)
+
+    def __call__(
+        self,
+        classifier: Classifier,
+        inputs: Float[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        *,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]:
+        self.prepare(classifier, inputs)
+        place = GradCam(layer=self.layer)(classifier, inputs, targets, rng=rng)
+        # The map of places is the same for all channels and not negative: fold then multiply, or multiply then fold.
+        return place * GuidedBackprop(fold=self.fold)(classifier, inputs, targets, rng=rng)
