@@ -1,0 +1,107 @@
+"""LIME."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.masking import MEAN
+from snellen.registry import method
+from snellen.superpixels import Segmentation, outputs_with, padded, superpixels
+from snellen.types import Fill, Output, Passes, Rng
+
+WIDTH = 0.25
+"""Of the kernel over cosine distances; with the ridge's penalty the authors' setting for images."""
+PENALTY = 1.0
+STRONGEST = 10
+"""How many superpixels `show=ternary` marks."""
+
+
+@method(
+    "lime",
+    cite="ribeiro2016",
+    signed=True,
+    deterministic=False,
+    # zhang2024 ran captum's Lime (40 samples, a Lasso, distances between images): another surrogate, so no preset here.
+    presets={
+        "cose2023": {"segments": "quickshift-inputs", "show": "ternary"},
+        "boggust2023": {"segments": "quickshift-inputs", "show": "positive"},
+    },
+    caveats={
+        "slack2020": "a model that detects the out-of-distribution samples can hide what it uses from LIME",
+        "alvarezmelis2018": "nearly equal images can get very different maps, because the samples and superpixels change",
+    },
+)
+@dataclass(frozen=True)
+class Lime:
+    """The weight of the pixel's superpixel in a linear model of the output, fitted where random superpixels are removed.
+
+    Each of `samples` copies keeps every superpixel with probability one half, the first copy keeps all. Copies like the
+    image (cosine distance) weigh more in the ridge regression. All pixels of a superpixel carry its whole weight. A
+    thousand samples are the authors' choice for images; captum's default of 25 leaves fewer copies than superpixels.
+    """
+
+    samples: int = 1000
+    segments: Segmentation = "quickshift"
+    show: Literal["weight", "positive", "ternary"] = "weight"
+    of: Output = "probability"
+    fill: Fill = MEAN
+
+    def __post_init__(self) -> None:
+        if self.samples < 2:
+            raise ValueError(f"samples must be at least 2, not {self.samples}")
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward per sample."""
+        return Passes(forward=self.samples)
+
+    def __call__(
+        self,
+        classifier: Classifier,
+        inputs: Float[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        *,
+        rng: Rng,
+    ) -> Float[Tensor, "batch height width"]:
+        labels = superpixels(classifier, inputs, self.segments)
+        counts = (labels.flatten(1).amax(dim=1) + 1).tolist()
+        kept = [draw(rng[i : i + 1], self.samples, count).to(inputs.device) for i, count in enumerate(counts)]
+        start = self.fill(classifier, inputs, rng=rng)
+        outputs = outputs_with(classifier, inputs, targets, labels, kept, start=start, of=self.of)
+        weights = surrogate(padded(kept, (self.samples, max(counts))), torch.stack(outputs).double())
+        if self.show == "positive":
+            weights = weights.clamp_min(0)
+        if self.show == "ternary":
+            strongest = weights.abs().topk(min(STRONGEST, weights.shape[1]), dim=1).indices
+            weights = torch.zeros_like(weights).scatter(1, strongest, weights.gather(1, strongest).sign())
+        return weights.gather(1, labels.flatten(1)).view(labels.shape).to(inputs.dtype)
+
+
+def draw(rng: Rng, samples: int, count: int) -> Bool[Tensor, "samples superpixels"]:
+    """Which superpixels each copy of one image keeps: all in the first, each or not in the others."""
+    kept = rng.uniform("lime", (samples, count))[0] < 0.5
+    kept[0] = True
+    return kept
+
+
+def surrogate(
+    kept: Float[Tensor, "batch samples superpixels"], outputs: Float[Tensor, "batch samples"]
+) -> Float[Tensor, "batch superpixels"]:
+    """The weights of all images' ridge regressions; a column of zeros, which pads a smaller image, gets weight zero.
+
+    The first sample must keep everything: the distance of a copy that keeps n of m superpixels from it is 1 - sqrt(n / m).
+    """
+    distance = 1 - (kept.sum(dim=2) / kept[:, :1].sum(dim=2)).sqrt()
+    near = (-0.5 * (distance / WIDTH) ** 2).exp()
+    share = near / near.sum(dim=1, keepdim=True)
+    centred = kept - torch.einsum("bs,bsm->bm", share, kept)[:, None]
+    rise = outputs - (share * outputs).sum(dim=1, keepdim=True)
+    heavy = (near[..., None] * centred).transpose(1, 2)
+    penalty = PENALTY * torch.eye(kept.shape[2], dtype=kept.dtype, device=kept.device)
+    weights: Tensor = torch.linalg.solve(heavy @ centred + penalty, heavy @ rise[..., None])
+    return weights[..., 0]
