@@ -15,6 +15,8 @@ from snellen.masking import MEAN
 from snellen.registry import method
 from snellen.types import Fill, Output, Passes, Rng
 
+Images = Float[Tensor, "batch channels height width"]
+
 
 @method(
     "integrated-gradients",
@@ -53,18 +55,25 @@ class IntegratedGradients:
     def __call__(
         self,
         classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
+        inputs: Images,
         targets: Int[Tensor, " batch"],
         *,
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
         start = self.baseline(classifier, inputs, rng=rng)
-        way = inputs - start
-        places, weights = (torch.from_numpy(one).to(inputs) for one in np.polynomial.legendre.leggauss(self.steps))
-        total = torch.zeros_like(inputs)
-        count = classifier.copies(inputs)
-        for share, weight in zip(((places + 1) / 2).split(count), (weights / 2).split(count), strict=True):
-            line = start[:, None] + share.view(1, -1, 1, 1, 1) * way[:, None]
-            gradient, _ = classifier.gradient(line.flatten(0, 1), targets.repeat_interleave(len(share)), of=self.of)
-            total += torch.einsum("bs...,s->b...", gradient.view(line.shape), weight)
-        return fold(way * total, self.fold)
+        return fold(integrated(classifier, start, inputs, targets, steps=self.steps, of=self.of), self.fold)
+
+
+def integrated(
+    classifier: Classifier, start: Images, inputs: Images, targets: Int[Tensor, " batch"], *, steps: int, of: Output
+) -> Images:
+    """Each input value's share of the rise of the output on the straight line from `start`."""
+    way = inputs - start
+    places, weights = (torch.from_numpy(one).to(inputs) for one in np.polynomial.legendre.leggauss(steps))
+    total = torch.zeros_like(inputs)
+    count = classifier.copies(inputs)
+    for share, weight in zip(((places + 1) / 2).split(count), (weights / 2).split(count), strict=True):
+        line = start[:, None] + share.view(1, -1, 1, 1, 1) * way[:, None]
+        gradient, _ = classifier.gradient(line.flatten(0, 1), targets.repeat_interleave(len(share)), of=of)
+        total += torch.einsum("bs...,s->b...", gradient.view(line.shape), weight)
+    return way * total

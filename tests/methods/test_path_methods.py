@@ -1,0 +1,274 @@
+"""Path methods against PAIR's `saliency`, scipy, and answers by hand; and the presets that name PAIR's settings.
+
+Maps are compared by their largest pixel, as in test_twins. PAIR works in double precision around a single-precision model,
+so on smooth networks 1e-4 of the largest pixel is what rounding leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from saliency import core as pair
+from saliency.core import guided_ig as pair_guided_ig
+from scipy import ndimage
+from torch import Tensor, nn
+
+from networks import NETWORKS, SIDE
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.methods.blur_ig import BlurIG, blurs
+from snellen.methods.guided_ig import GuidedIG, least
+from snellen.methods.integrated_gradients import IntegratedGradients
+from snellen.methods.smoothgrad import SmoothGradSquared
+from snellen.registry import METHODS
+from snellen.types import Method, Output, Rng
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Three pictures for us, and the same model as PAIR wants it: channels last, one picture at a time."""
+
+    net: nn.Module
+    classifier: Classifier
+    inputs: Tensor
+    targets: Tensor
+    rng: Rng
+
+    def ours(self, method: Method) -> Tensor:
+        return method(self.classifier, self.inputs, self.targets, rng=self.rng)
+
+    def pairs(self, saliency: object, of: Output, **settings: object) -> Tensor:
+        """PAIR's attributions with channels, for each picture."""
+        found = []
+        for image, target in zip(self.inputs, self.targets, strict=True):
+            model = self.model(int(target), of)
+            found.append(saliency.GetMask(image.movedim(0, 2).double().numpy(), model, **settings))  # type: ignore[attr-defined]
+        return torch.from_numpy(np.stack(found)).movedim(3, 1).float()
+
+    def model(self, target: int, of: Output) -> Callable[..., dict[str, np.ndarray]]:
+        def gradients(images: np.ndarray, call_model_args=None, expected_keys=None) -> dict[str, np.ndarray]:
+            leaf = torch.tensor(images, dtype=torch.float32).movedim(3, 1).contiguous().requires_grad_()
+            logits = self.net(leaf)
+            output = logits if of == "logit" else logits.softmax(dim=1)
+            (gradient,) = torch.autograd.grad(output[:, target].sum(), leaf)
+            return {pair.INPUT_OUTPUT_GRADIENTS: gradient.movedim(1, 3).numpy()}
+
+        return gradients
+
+
+@pytest.fixture(params=sorted(NETWORKS))
+def problem(request: pytest.FixtureRequest) -> Problem:
+    """Without kinks: over many passes, rounding alone would open or close one of so many rectifiers."""
+    net = NETWORKS[request.param](activation=nn.SiLU)
+    rng = Rng(seed=1, ids=("a", "b", "c"))
+    return Problem(net, Classifier(net), rng.normal("images", (3, SIDE, SIDE)), torch.tensor([0, 3, 1]), rng)
+
+
+@pytest.fixture(scope="module")
+def photograph() -> Problem:
+    from snellen import zoo
+
+    classifier = zoo.load_classifier(zoo.EMBEDDED)
+    sample = zoo.photographs(classifier.geometry)[0]
+    inputs = classifier.to_inputs(sample.image[None])
+    return Problem(
+        classifier.module, classifier, inputs, classifier.logits(inputs).argmax(dim=1), Rng(seed=1, ids=(sample.id,))
+    )
+
+
+@pytest.fixture
+def old_quantile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """PAIR asks for a quantile in words that numpy no longer knows."""
+
+    class Numpy:
+        def __getattr__(self, name: str) -> object:
+            return getattr(np, name)
+
+        @staticmethod
+        def quantile(values: np.ndarray, share: float, interpolation: str) -> np.ndarray:
+            return np.quantile(values, share, method=interpolation)
+
+    monkeypatch.setattr(pair_guided_ig, "np", Numpy())
+    yield
+
+
+def assert_same(found: Tensor, expected: Tensor, share: float) -> None:
+    assert found.shape == expected.shape
+    size = float(expected.abs().max())
+    assert size > 0
+    assert float((found - expected).abs().max()) <= share * size
+
+
+# Blur ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("height", "width"), [(24, 24), (17, 40), (224, 224)])
+def test_blur_matrices_are_scipys_filter(height: int, width: int) -> None:
+    image = np.random.default_rng(0).standard_normal((height, width))
+    sigmas = np.array([0.0, 0.1, 0.3, 0.5, 1.0, 2.25, 7.0, 21.5, 50.0])
+    rows, columns = blurs(sigmas, height)[0].numpy(), blurs(sigmas, width)[0].numpy()
+    rows_change, columns_change = blurs(sigmas, height)[1].numpy(), blurs(sigmas, width)[1].numpy()
+    for i, sigma in enumerate(sigmas):
+        expected = ndimage.gaussian_filter(image, sigma, mode="constant") if sigma else image
+        np.testing.assert_allclose(rows[i] @ image @ columns[i].T, expected, atol=1e-12)
+        wider = ndimage.gaussian_filter(image, sigma + 0.01, mode="constant")
+        grown = (rows[i] + 0.01 * rows_change[i]) @ image @ (columns[i] + 0.01 * columns_change[i]).T
+        np.testing.assert_allclose(grown, wider, atol=1e-12)
+
+
+@pytest.mark.parametrize(("steps", "max_sigma"), [(100, 50.0), (13, 6.0), (1, 3.0)])
+def test_blur_ig_is_pairs(problem: Problem, steps: int, max_sigma: float) -> None:
+    found = problem.ours(BlurIG(steps=steps, max_sigma=max_sigma))
+    if steps == 1:  # the only step stands at the image itself, which a hundredth of a pixel of blur does not change
+        assert torch.equal(found, torch.zeros_like(found))
+        return
+    expected = problem.pairs(pair.BlurIG(), "logit", steps=steps, max_sigma=max_sigma)
+    assert_same(found, expected.sum(dim=1), 1e-4)
+
+
+def test_blur_ig_with_the_settings_of_cose_is_pairs(problem: Problem) -> None:
+    expected = problem.pairs(pair.BlurIG(), "probability", steps=100, max_sigma=50, grad_step=0.01, sqrt=False)
+    assert_same(problem.ours(METHODS.build("blur-ig@cose2023")), expected.abs().sum(dim=1), 1e-4)
+
+
+def test_blur_ig_of_a_photograph_is_pairs(photograph: Problem) -> None:
+    """Rounding opens or closes a rectifier here and there, which some pixels show: 1e-3 for all but one in a hundred."""
+    expected = photograph.pairs(pair.BlurIG(), "logit", steps=8, max_sigma=8.0, batch_size=4).sum(dim=1)
+    found = photograph.ours(BlurIG(steps=8, max_sigma=8.0))
+    assert_same(found, expected, 0.03)
+    off = (found - expected).abs().flatten()
+    assert float(off.kthvalue(int(0.99 * len(off))).values) <= 1e-3 * float(expected.abs().max())
+
+
+def test_blur_ig_of_a_linear_model_is_weight_times_what_the_blur_took() -> None:
+    """f(x) = w·x: every pixel gets w times its own change, from the widest blur to none, in the limit of many steps."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 2))
+    rng = Rng(seed=0, ids=("a",))
+    inputs = rng.uniform("image", (3, 12, 12))
+    far = torch.from_numpy(ndimage.gaussian_filter(inputs.double().numpy(), (0, 0, 6, 6), mode="constant")).float()
+    expected = (net[1].weight[1].view(3, 12, 12) * (inputs - far)).sum(dim=1)
+    found = BlurIG(steps=3000, max_sigma=6.0)(Classifier(net), inputs, torch.tensor([1]), rng=rng)
+    assert_same(found, expected.detach(), 5e-3)
+
+
+# Guided -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("old_quantile")
+@pytest.mark.parametrize(
+    ("steps", "fraction", "max_dist"), [(40, 0.25, 0.02), (25, 0.1, 0.1), (15, 0.5, 1.0), (10, 0.25, 0.0), (7, 1.0, 0.3)]
+)
+def test_guided_ig_is_pairs(problem: Problem, steps: int, fraction: float, max_dist: float) -> None:
+    expected = problem.pairs(pair.GuidedIG(), "logit", x_steps=steps, fraction=fraction, max_dist=max_dist)
+    found = problem.ours(GuidedIG(steps=steps, fraction=fraction, max_dist=max_dist))
+    # The value at the edge of the chosen fraction may be another one when two gradients differ in their last digit.
+    assert_same(found, expected.sum(dim=1), 1e-3)
+
+
+@pytest.mark.usefixtures("old_quantile")
+def test_guided_ig_with_the_settings_of_cose_is_pairs(problem: Problem) -> None:
+    expected = problem.pairs(pair.GuidedIG(), "probability", x_steps=200, fraction=0.25, max_dist=0.02)
+    assert_same(problem.ours(METHODS.build("guided-ig@cose2023")), expected.abs().sum(dim=1), 1e-3)
+
+
+@pytest.mark.usefixtures("old_quantile")
+def test_guided_ig_of_a_photograph_is_pairs(photograph: Problem) -> None:
+    """Every kink that rounding moves may also turn the path, so single pixels differ; the maps as a whole do not."""
+    expected = photograph.pairs(pair.GuidedIG(), "logit", x_steps=8, max_dist=0.2).sum(dim=1)
+    found = photograph.ours(GuidedIG(steps=8, max_dist=0.2))
+    assert float(torch.corrcoef(torch.stack([found.flatten(), expected.flatten()]))[0, 1]) > 0.999
+
+
+def test_guided_ig_without_room_is_the_straight_line(problem: Problem) -> None:
+    """max_dist=0 leaves no choice: the left Riemann sum of integrated gradients."""
+    total = torch.zeros_like(problem.inputs)
+    for step in range(9):
+        total += problem.classifier.gradient(problem.inputs * step / 9, problem.targets)[0] / 9
+    found = problem.ours(GuidedIG(steps=9, max_dist=0.0))
+    assert_same(found, (total * problem.inputs).sum(dim=1), 1e-4)
+
+
+def test_guided_ig_of_a_linear_model_is_its_terms() -> None:
+    """f(x) = w·x: whatever the path, a pixel's share is w times the pixel; pixels that do not move get none."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 2))
+    rng = Rng(seed=0, ids=("a", "b"))
+    inputs = rng.normal("image", (3, 12, 12))
+    inputs[:, :, :3] = 0
+    inputs[1] = 0  # an image that is the baseline itself
+    found = GuidedIG(steps=11, max_dist=0.5)(Classifier(net), inputs, torch.tensor([1, 0]), rng=rng)
+    expected = (net[1].weight[[1, 0]].view(2, 3, 12, 12) * inputs).sum(dim=1).detach()
+    assert_same(found, expected, 1e-5)
+    assert float(found[1].abs().max()) == 0
+
+
+def test_the_least_steep_by_hand() -> None:
+    """Half of five values: place 0.5 × 4 = 2 counted from zero; what is not free counts, as infinitely steep."""
+    steepness = torch.tensor([[3.0, 1.0, 2.0, 5.0, 4.0]] * 3)
+    free = torch.tensor([[True] * 5, [True, False, True, True, True], [False, False, False, True, False]])
+    found = least(steepness, free, 0.5)
+    assert found.tolist() == [
+        [True, True, True, False, False],  # up to 3
+        [True, False, True, False, True],  # up to 4
+        [False, False, False, True, False],  # the bound is infinite, and only what is free is taken
+    ]
+
+
+# Presets of methods that stand elsewhere ------------------------------------------------------------------------------
+
+
+def test_integrated_gradients_with_the_settings_of_cose_is_pairs_up_to_quadrature(problem: Problem) -> None:
+    """25 points on the line: ours are Gauss-Legendre nodes, PAIR's are equally spaced; both meet where many are taken."""
+    found = problem.ours(METHODS.build("integrated-gradients@cose2023"))
+    few = problem.pairs(pair.IntegratedGradients(), "probability", x_steps=25).abs().sum(dim=1)
+    many = problem.pairs(pair.IntegratedGradients(), "probability", x_steps=1000, batch_size=250).abs().sum(dim=1)
+    assert_same(found, few, 0.05)
+    assert_same(found, many, 2e-3)
+    assert float((found - many).abs().max()) < float((few - many).abs().max())
+
+
+def test_smoothgrad_squared_with_the_settings_of_cose_is_pairs(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same noise on both sides: PAIR's square is taken per channel, and its picture adds the channels up."""
+    method = METHODS.build("smoothgrad-squared@cose2023")
+    assert isinstance(method, SmoothGradSquared)
+    assert (method.samples, method.spread) == (50, 0.15)
+    few = replace(method, samples=5)
+    found = problem.ours(few)
+    for i, (image, target) in enumerate(zip(problem.inputs, problem.targets, strict=True)):
+        copies = problem.rng[i : i + 1].child("smoothgrad").repeat(range(5))
+        drawn = iter(copies.normal("noise", (3, SIDE, SIDE)).movedim(1, 3).numpy())
+        monkeypatch.setattr(np.random, "normal", lambda mean, deviation, shape, drawn=drawn: deviation * next(drawn))
+        expected = pair.GradientSaliency().GetSmoothedMask(
+            image.movedim(0, 2).numpy(), problem.model(int(target), "probability"), nsamples=5, stdev_spread=0.15
+        )
+        assert_same(found[i], torch.from_numpy(expected).abs().sum(dim=2), 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("blur-ig(steps=0)", "method 'blur-ig': steps must be at least 1, not 0"),
+        ("blur-ig(max_sigma=0)", "method 'blur-ig': max_sigma must be positive, not 0.0"),
+        ("guided-ig(fraction=0)", "method 'guided-ig': fraction must lie above 0 and up to 1, not 0.0"),
+        ("guided-ig(max_dist=2)", "method 'guided-ig': max_dist must lie between 0 and 1, not 2.0"),
+    ],
+)
+def test_wrong_settings_get_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(SnellenError) as caught:
+        METHODS.parse(text)
+    assert str(caught.value) == sentence
+
+
+def test_presets_are_what_the_papers_ran() -> None:
+    assert METHODS.build("blur-ig@cose2023") == BlurIG(steps=100, max_sigma=50.0, of="probability", fold="absolute-sum")
+    assert METHODS.build("guided-ig@cose2023") == GuidedIG(
+        steps=200, fraction=0.25, max_dist=0.02, of="probability", fold="absolute-sum"
+    )
+    assert METHODS.build("integrated-gradients@cose2023") == IntegratedGradients(
+        steps=25, of="probability", fold="absolute-sum"
+    )
