@@ -272,6 +272,7 @@ def test_layer_gradient_survives_an_operation_in_place_behind_the_layer() -> Non
     found = in_place.classifier.layer_gradient(in_place.inputs, in_place.targets, "features")
     for one, two in zip(found, expected, strict=True):
         torch.testing.assert_close(one, two)
+    torch.testing.assert_close(in_place.classifier.layer_features(in_place.inputs.clone(), "features"), expected[0])
 
 
 def test_layers_that_cannot_be_recorded_are_refused() -> None:

@@ -59,7 +59,8 @@ class Attentions:
         if operation.argument(5, "is_causal", False):
             mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
         scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
-        return self._keep(_masked(scores, mask).softmax(dim=-1), operation.layer) @ value
+        mixed: Tensor = self._keep(_masked(scores, mask).softmax(dim=-1), operation.layer) @ value
+        return mixed
 
     def _packed(self, operation: Operation) -> tuple[Tensor, Tensor | None]:
         """What `torch.nn.MultiheadAttention` computes, tokens first and images second."""

@@ -370,9 +370,9 @@ class Classifier:
         def keep(module: nn.Module, args: Any, output: Tensor) -> Tensor | None:
             if seen:
                 raise SnellenError(f"layer '{layer}' of '{self.name}' runs more than once in a pass; name another layer")
-            # An in-place operation may follow, so the graph goes on from a copy and what was seen stays as it was.
+            # An in-place operation may follow, so the model goes on from a copy, or the copy is kept.
             features = layout.to_map(output)
-            seen.append(features.detach().requires_grad_() if leaf else features)
+            seen.append(features.detach().requires_grad_() if leaf else features.clone())
             return layout.put_back(seen[0], output) if leaf else None
 
         handle = modules[layer].register_forward_hook(keep)

@@ -34,7 +34,8 @@ class Layout:
             return output
         if self.order == "channels-last":
             return output.movedim(-1, 1)
-        return output[:, self.prefix :].transpose(1, 2).unflatten(2, (self.rows, self.columns))
+        patches = output[:, self.prefix :].transpose(1, 2)
+        return patches.reshape(*patches.shape[:2], self.rows, self.columns)
 
     def put_back(
         self, features: Float[Tensor, "batch features rows columns"], output: Float[Tensor, "batch ..."]
