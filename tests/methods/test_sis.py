@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from networks import NETWORKS, SIDE
 from snellen.classifier import Classifier
 from snellen.masking import BLACK
-from snellen.methods.sis import Sis
+from snellen.methods.sis import Sis, SisRemoval
 from snellen.registry import METHODS
 from snellen.types import Rng
 
@@ -101,3 +101,38 @@ def test_the_subset_of_a_photograph_suffices() -> None:
 
 def test_preset_of_sis_is_the_subset_alone() -> None:
     assert METHODS.parse("sis@boggust2023") == Sis(threshold=0.85, per_step=100, ranked=False)
+
+
+def test_removal_is_the_search_with_sets() -> None:
+    net = NETWORKS["plain"](activation=nn.SiLU).eval()
+    rng = Rng(seed=1, ids=("a", "b"))
+    inputs, targets = rng.normal("images", (3, SIDE, SIDE))[..., :5, :4], torch.tensor([0, 3])
+
+    def pad(images: Tensor) -> Tensor:
+        return net(nn.functional.pad(images, (0, SIDE - 4, 0, SIDE - 5)))
+
+    classifier = Classifier(pad)
+    with classifier.counting() as ledger:
+        found = SisRemoval()(classifier, inputs, targets, rng=rng)
+    assert ledger.passes.forward == 2 * 20 * 21 // 2
+    for row in range(2):
+
+        def probability(places: set, row: int = row) -> float:
+            mask = torch.zeros(5, 4)
+            for place in places:
+                mask[place] = 1
+            with torch.no_grad():
+                return float(pad((inputs[row] * mask)[None]).softmax(dim=1)[0, targets[row]])
+
+        left = {(i, j) for i in range(5) for j in range(4)}
+        subsets = [set(left)]
+        while len(left) > 1:
+            left -= {max(left, key=lambda place: probability(left - {place}))}
+            subsets.append(set(left))
+        whole = probability(subsets[0])
+        needed = 0.85 if whole >= 0.85 else 0.85 * whole
+        smallest = [one for one in subsets if probability(one) >= needed][-1]
+        expected = torch.zeros(5, 4)
+        for place in smallest:
+            expected[place] = sum(place in subset for subset in subsets) / 20
+        torch.testing.assert_close(found[row], expected)
