@@ -1,0 +1,176 @@
+"""Extremal perturbation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.classifier import Classifier
+from snellen.methods.descent import Momentum
+from snellen.registry import method
+from snellen.types import Output, Passes, Rng
+
+Images = Float[Tensor, "batch channels height width"]
+Grids = Float[Tensor, "masks rows columns"]
+
+RATE = 0.01
+WEIGHT = 300.0
+"""Of the penalty for a wrong area; doubled after one third and two thirds of the steps.
+
+It grows from nothing over the first third, because it ranks the values of the mask and the target should rank them first.
+"""
+
+TEMPERATURE = 1 / 20
+REACH = 5
+"""In cells: the bump of a cell is below 2 % of its height from there on."""
+
+FINER = 2
+"""The mask is computed at this many points per cell and drawn out linearly; its bumps are several cells wide."""
+
+TIE = 1e-6
+"""Values that are this close differ by rounding only."""
+
+LEVELS = 8
+MOST_BLUR = 20 / 224
+"""The widest Gaussian, as a share of the image's side."""
+
+
+@method(
+    "extremal-perturbation",
+    cite="fong2019",
+    needs={"gradients"},
+    presets={"fong2019": {"steps": 800}},
+    caveats={
+        "fong2019": "Each area is optimised by itself, so a larger mask need not contain a smaller one",
+    },
+)
+@dataclass(frozen=True)
+class ExtremalPerturbation:
+    """In what share of `areas` a pixel belongs to the region of that size which, left sharp, keeps the target highest.
+
+    Outside the region the image is blurred. Regions are made of smooth bumps on a grid of `cells`, found by gradient ascent
+    with a penalty on the ranked values of the mask, which should be one in the wanted area and zero elsewhere.
+    """
+
+    areas: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
+    steps: int = 100
+    cells: int = 32
+    of: Output = "logit"
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.cells < 1:
+            raise ValueError(f"steps and cells must be at least 1, not {self.steps} and {self.cells}")
+        if not self.areas or not all(0 < one < 1 for one in self.areas):
+            raise ValueError(f"areas must lie between 0 and 1, not {list(self.areas)}")
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward and one backward per area and step."""
+        return Passes(self.steps, self.steps) * len(self.areas)
+
+    def __call__(
+        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
+    ) -> Float[Tensor, "batch height width"]:
+        # As many images at a time as fill a pass; each has a mask, a pyramid and a graph of its own.
+        count = max(1, classifier.rows_for(inputs, gradients=True) // len(self.areas))
+        parts = zip(inputs.split(count), targets.split(count), strict=True)
+        return torch.cat([self._masks(classifier, *part) for part in parts])
+
+    def _masks(
+        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch height width"]:
+        areas = torch.tensor(self.areas).to(inputs).repeat(len(inputs))
+        owners = torch.arange(len(inputs), device=inputs.device).repeat_interleave(len(self.areas))
+        pyramid = blurred(inputs)
+        size = (int(inputs.shape[2]), int(inputs.shape[3]))
+        cells = torch.full((len(areas), self.cells, self.cells), START).to(inputs)
+        descent = Momentum(RATE)
+        for step in range(self.steps):
+            weight = WEIGHT * 2 ** (3 * step // self.steps) * min(1.0, 3 * (step + 1) / self.steps)
+            with torch.enable_grad():
+                leaf = cells.detach().requires_grad_()
+                fine = smooth_masks(leaf)
+                seen = perturbed(pyramid, owners, _drawn_out(fine, size))
+                penalty = area_penalty(fine, areas).sum()
+            gradient, _ = classifier.gradient(seen.detach(), targets[owners], of=self.of)
+            (slope,) = torch.autograd.grad((seen, penalty), leaf, (-gradient, torch.tensor(weight).to(inputs)))
+            cells = descent.step(cells, slope).clamp(0, 1)
+        masks = _drawn_out(smooth_masks(cells), size)
+        return masks.view(len(inputs), len(self.areas), *size).mean(dim=1)
+
+
+START = 1.0
+"""The whole image: what the target does not hold on to fades first."""
+
+
+def smooth_masks(cells: Grids) -> Float[Tensor, "masks tall wide"]:
+    """A mask of overlapping bumps, one per cell: at each point the (soft) largest of cell value times bump height."""
+    side = 2 * REACH + 1
+    masks, rows, columns = cells.shape
+    near = functional.unfold(cells[:, None], side, padding=REACH).view(masks, 1, side * side, -1)
+    # Only cells that exist take part: empty ones beyond the border, or copies, would make it attract or repel the area.
+    exists = functional.unfold(torch.ones_like(cells[:1, None]), side, padding=REACH).view(1, 1, side * side, -1)
+    heights = near * _bumps().to(cells)[..., None]
+    shares = (heights / TEMPERATURE + exists.log()).softmax(dim=2)
+    points = (shares * heights).sum(dim=2).view(masks, FINER**2, rows, columns)
+    return functional.pixel_shuffle(points, FINER).squeeze(1)
+
+
+def _bumps() -> Float[Tensor, "points neighbours"]:
+    """The height, at each point of a cell, of the bumps of the cells around: flat for one cell, then a Gaussian's flank."""
+    inside = (torch.arange(FINER) + 0.5) / FINER - 0.5
+    away = inside[:, None] - torch.arange(-REACH, REACH + 1)
+    distance = (away[:, None, :, None].square() + away[None, :, None, :].square()).sqrt()
+    return torch.exp(-(distance - 1).clamp_min(0).square() / 4).flatten(2).flatten(0, 1)
+
+
+def area_penalty(masks: Grids, areas: Float[Tensor, " masks"]) -> Float[Tensor, " masks"]:
+    """The mean squared difference between a mask's values in order and zeros followed by a share `area` of ones.
+
+    Equal values get equal wishes, else their place in memory would decide which of them to keep.
+    """
+    values = masks.flatten(1).sort(dim=1).values
+    count = values.shape[1]
+    from_above = count - 1 - torch.arange(count, device=masks.device)
+    wish = (areas[:, None] * count - from_above).clamp(0, 1)
+    rises = (values.detach().diff(dim=1) > TIE).long().cumsum(dim=1)
+    ties = torch.cat([torch.zeros_like(rises[:, :1]), rises], dim=1)
+    members = torch.zeros_like(wish).scatter_add(1, ties, torch.ones_like(wish))
+    shared = torch.zeros_like(wish).scatter_add(1, ties, wish) / members.clamp_min(1)
+    return (values - shared.gather(1, ties)).square().mean(dim=1)
+
+
+def blurred(inputs: Images) -> Float[Tensor, "batch levels channels height width"]:
+    """The image under Gaussians of growing width, from none to the widest; what lies outside weighs nothing."""
+    levels = [inputs]
+    for level in range(1, LEVELS):
+        seen = inputs
+        for axis in (2, 3):
+            side = inputs.shape[axis]
+            sigma = MOST_BLUR * side * level / (LEVELS - 1)
+            places = torch.arange(side).to(inputs)
+            weights = (-0.5 * ((places[:, None] - places) / sigma).square()).softmax(dim=1)
+            seen = (seen.transpose(axis, 3) @ weights.T).transpose(axis, 3)
+        levels.append(seen)
+    return torch.stack(levels, dim=1)
+
+
+def perturbed(
+    pyramid: Float[Tensor, "batch levels channels height width"], owners: Int[Tensor, " masks"], masks: Grids
+) -> Float[Tensor, "masks channels height width"]:
+    """Each owner's image, sharp where its mask is 1, most blurred where it is 0, linear between levels."""
+    depth = (1 - masks) * (LEVELS - 1)
+    below = depth.detach().floor().clamp(0, LEVELS - 2)
+    rows = torch.arange(masks.shape[1], device=masks.device)[:, None]
+    columns = torch.arange(masks.shape[2], device=masks.device)
+    place = below.long()
+    sharper = pyramid[owners[:, None, None], place, :, rows, columns].permute(0, 3, 1, 2)
+    softer = pyramid[owners[:, None, None], place + 1, :, rows, columns].permute(0, 3, 1, 2)
+    return sharper + (depth - below)[:, None] * (softer - sharper)
+
+
+def _drawn_out(masks: Grids, size: tuple[int, int]) -> Float[Tensor, "masks height width"]:
+    return functional.interpolate(masks[:, None], size=size, mode="bilinear", align_corners=False).squeeze(1)
