@@ -542,6 +542,17 @@ def test_photograph_tail_is_the_model(photograph: Problem) -> None:
     torch.testing.assert_close(logits, one.classifier.logits(one.inputs), rtol=1e-5, atol=1e-5)
 
 
+def test_photograph_ablation_cam_is_known_behind_one_linear_layer(photograph: Problem) -> None:
+    """Without feature k, the logit falls by the head's weight times the feature's mean."""
+    one = photograph
+    features = one.classifier.layer_features(one.inputs, "head")
+    weights = one.net.get_submodule("classifier").weight.detach()[one.targets]
+    logit = one.classifier.logits(one.inputs).gather(1, one.targets[:, None])
+    lost = weights * features.mean(dim=(2, 3)) / logit
+    expected = drawn_out((lost[:, :, None, None] * features).sum(dim=1).relu(), one.inputs)
+    assert_same(one.explain(AblationCam()), expected, share=1e-4)  # differences of logits near 1e-3 of them
+
+
 def test_tokens_go_through_the_whole_model() -> None:
     case = planted(2, net="vit")
     layer = case.classifier.feature_layer(case.inputs)
