@@ -98,14 +98,19 @@ def padded(blocks: Sequence[Tensor], shape: tuple[int, ...]) -> Float[Tensor, "b
     return batch
 
 
+def squares(height: int, width: int, cells: int = CELLS) -> Int[Tensor, "height width"]:
+    """The number of each pixel's square in a grid of `cells` by `cells`, or of single pixels where there are fewer."""
+    rows, columns = min(cells, height), min(cells, width)
+    down, right = torch.arange(height) * rows // height, torch.arange(width) * columns // width
+    return down[:, None] * columns + right
+
+
 def _cut(picture: Float[np.ndarray, "height width 3"], how: Segmentation) -> Int[Tensor, "height width"]:
     height, width = picture.shape[:2]
     shrink = min(1.0, min(height, width) / PUBLISHED_SIDE)
     if how == "grid":
-        rows, columns = min(CELLS, height), min(CELLS, width)
-        down, right = np.arange(height) * rows // height, np.arange(width) * columns // width
-        labels = down[:, None] * columns + right
-    elif how == "slic":
+        return squares(height, width)
+    if how == "slic":
         labels = slic(picture.astype(np.float64), n_segments=50, compactness=30, sigma=3 * shrink, start_label=0)
     else:
         labels = quickshift(picture.astype(np.float64), kernel_size=max(1.0, 4 * shrink), max_dist=200, ratio=0.2)

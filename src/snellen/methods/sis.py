@@ -12,7 +12,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.masking import MEAN
 from snellen.registry import method
-from snellen.superpixels import CELLS, outputs_with, superpixels
+from snellen.superpixels import CELLS, outputs_with, squares
 from snellen.types import Fill, Passes, Rng
 
 _CAVEATS = {
@@ -92,21 +92,24 @@ class Sis:
 class SisRemoval:
     """How long the pixel's square survives while the least needed are removed, if the smallest subset that suffices has it.
 
-    As `sis`, for a black box: squares of a 7 by 7 grid take the place of pixels, and each step tries the removal of every
-    square that is left and makes the one that keeps the probability highest. That is the original search; pixel by pixel it
-    would need as many passes as half the square of their number.
+    As `sis`, for a black box: squares of a grid of `cells` by `cells` take the place of pixels, and each step tries the
+    removal of every square that is left and makes the one that keeps the probability highest. That is the original search;
+    pixel by pixel it would need as many passes as half the square of their number.
     """
 
     threshold: float = 0.85
+    cells: int = CELLS
     ranked: bool = True
     fill: Fill = MEAN
 
     def __post_init__(self) -> None:
         _check(self.threshold)
+        if self.cells < 1:
+            raise ValueError(f"cells must be at least 1, not {self.cells}")
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward for the image, and one per square that is left at each step until there is one."""
-        count = min(CELLS, size[0]) * min(CELLS, size[1])
+        count = min(self.cells, size[0]) * min(self.cells, size[1])
         return Passes(forward=count * (count + 1) // 2)
 
     def __call__(
@@ -117,7 +120,8 @@ class SisRemoval:
         *,
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
-        labels = superpixels(classifier, inputs, "grid")
+        height, width = inputs.shape[2:]
+        labels = squares(height, width, self.cells).to(inputs.device).expand(len(inputs), -1, -1)
         start = self.fill(classifier, inputs, rng=rng)
         count = int(labels.max()) + 1
 
