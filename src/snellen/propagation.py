@@ -45,8 +45,12 @@ _TINY = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A linear layer and what went into it; `bounds` are the least and largest inputs that it could have been given."""
+    """A linear layer and what went into it; `bounds` are the least and largest inputs that it could have been given.
 
+    `again` is what the model itself does here. `run` does the same with other weights, once a normalisation is merged in.
+    """
+
+    again: Callable[[Tensor], Tensor]
     run: Callable[[Tensor, Tensor, Tensor | None], Tensor]
     weight: Tensor
     bias: Tensor | None
@@ -79,7 +83,8 @@ class Epsilon:
 
     def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
         """Equation 58 of Bach et al. 2015; without epsilon, equation 56."""
-        total, back = layer.forward(layer.values, layer.weight, layer.bias)
+        # To the last bit what the model put out: where sums nearly cancel, another order of summing is another answer.
+        total, back = _linear(layer.again, layer.values)
         size = torch.full_like(total, self.epsilon)
         if self.relative:
             size = size * total.flatten(1).square().mean(dim=1).sqrt().view(-1, *[1] * (total.dim() - 1))
@@ -245,7 +250,7 @@ class Propagation:
             out: Tensor = func(values, weight, bias, *operation.args[3:], **rest)
             return out
 
-        return Layer(run, weight, bias, values, self._bounds_of(values))
+        return Layer(lambda values: run(values, weight, bias), run, weight, bias, values, self._bounds_of(values))
 
     def _batch_norm(self, operation: Operation, picture: bool) -> tuple[Any, Layer | None, Rule | None]:
         values = operation.values
@@ -256,11 +261,13 @@ class Propagation:
         weight, bias = operation.argument(3, "weight"), operation.argument(4, "bias")
         scale = scale if weight is None else scale * weight
         shift = -mean * scale if bias is None else bias - mean * scale
+        again = _on_other_values(operation)
         mark = _mark(values)
         before = mark.layer
         if before is not None and mark.rule is not None and mark.version == values._version:
             merged = replace(
                 before,
+                again=lambda values: again(before.again(values)),
                 weight=before.weight * scale.view(-1, *[1] * (before.weight.dim() - 1)),
                 bias=shift if before.bias is None else before.bias * scale + shift,
             )
@@ -269,6 +276,7 @@ class Propagation:
             return _passed(operation, values), None, None
         shape = (1, -1, *[1] * (values.dim() - 2))
         own = Layer(
+            again,
             lambda values, weight, bias: values * weight if bias is None else values * weight + bias,
             scale.view(shape), shift.view(shape), values,
         )  # fmt: skip
@@ -385,21 +393,25 @@ def _passed(operation: Operation, values: Tensor) -> Tensor:
     return _send(_result(operation), (values,), lambda relevance: (relevance.sum_to_size(shape),))
 
 
-def _mean(operation: Operation, positive: bool) -> Tensor:
+def _on_other_values(operation: Operation) -> Callable[[Tensor], Tensor]:
     func, rest = operation.func, operation.args[1:]
     kwargs = {key: one for key, one in operation.kwargs.items() if key != "input"}
     assert func is not None
+    return lambda values: func(values, *rest, **kwargs)
+
+
+def _mean(operation: Operation, positive: bool) -> Tensor:
+    again = _on_other_values(operation)
 
     def share(relevance: Tensor, values: Tensor) -> Tensor:
-        total, back = _linear(lambda leaf: func(leaf, *rest, **kwargs), values)
+        total, back = _linear(again, values)
         return values * back(_divide(relevance, total))
 
     def back(relevance: Tensor, values: Tensor) -> Sequence[Tensor]:
         values = values.detach()
         if not positive:
             return (share(relevance, values),)
-        with torch.no_grad():
-            whole = func(values, *rest, **kwargs)
+        whole = again(values)
         parts = [share(relevance * (sign * whole > 0), _part(values, sign)) for sign in (1, -1)]
         return (parts[0] + parts[1],)
 
