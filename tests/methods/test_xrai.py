@@ -76,7 +76,7 @@ def test_regions_are_taken_in_pairs_order(masks: list[np.ndarray], algorithm: st
 
 @pytest.mark.parametrize("algorithm", ["full", "fast"])
 def test_xrai_of_a_network_is_pairs_up_to_the_quadrature_of_its_base(algorithm: str) -> None:
-    """A smooth network and 100 steps: the base attributions agree to a percent, and so do the densities nearly everywhere."""
+    """A smooth network and 100 steps: the bases agree to a percent, and so do the densities nearly everywhere."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.AvgPool2d(7), plain(activation=nn.Tanh))
     coarse = Rng(seed=1, ids=("a",)).normal("image", (3, 8, 8))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from snellen.registry import method
 from snellen.types import Output, Passes, Rng
 
 SIDE = 224
-"""Height and width to which a larger image is brought before it is cut into segments; the settings below are meant for it."""
+"""Height and width to which a larger image is brought to cut it into segments; the settings below are meant for it."""
 SCALES = (50, 100, 150, 250, 500, 1200)
 SMOOTHING, SMALLEST = 0.8, 150
 MARGIN, LEAST_NEW = 5, 50
@@ -109,7 +110,7 @@ def segments_of(image: Float[np.ndarray, "height width channels"]) -> sparse.csr
 
 def _shrunk(height: int, width: int) -> float:
     """How many times smaller than the size that the settings are meant for, as a share of the side; at most 1."""
-    return min(1.0, (height * width) ** 0.5 / SIDE)
+    return min(1.0, math.sqrt(height * width) / SIDE)
 
 
 def _widened(labels: Int[np.ndarray, "height width"], radius: int) -> sparse.csr_array:
@@ -131,7 +132,7 @@ def _spread(bits: UInt64[np.ndarray, "height width"], radius: int) -> UInt64[np.
     padded = np.pad(bits, radius)
     out = np.zeros_like(bits)
     for down in range(-radius, radius + 1):
-        reach = int((radius**2 - down**2) ** 0.5)
+        reach = math.isqrt(radius**2 - down**2)
         line = padded[radius + down : radius + down + height]
         for right in range(-reach, reach + 1):
             out |= line[:, radius + right : radius + right + width]
