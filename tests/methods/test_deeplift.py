@@ -241,7 +241,7 @@ def dense(seed: int) -> tuple[nn.Sequential, list[tuple[np.ndarray, np.ndarray]]
 def one_at_a_time(
     layers: list[tuple[np.ndarray, np.ndarray]], image: np.ndarray, start: np.ndarray, target: int, cancel: bool
 ) -> np.ndarray:
-    """Shares by equations 1 to 14, as loops over pairs of units, from the output back to the inputs."""
+    """Shares by sections 3.5.1 to 3.5.3, as loops over pairs of units, from the output back to the inputs."""
 
     def relu(value: float) -> float:
         return max(value, 0.0)
@@ -253,7 +253,7 @@ def one_at_a_time(
     for number, (weight, bias) in enumerate(layers):
         up, down, at = [], [], []
         for row, shift in zip(weight, bias, strict=True):
-            terms = [w * d for w, r, f in zip(row, rising, falling, strict=True) for d in (r, f)]
+            terms = [w * (r + f) for w, r, f in zip(row, rising, falling, strict=True)]
             up.append(sum(one for one in terms if one > 0))
             down.append(sum(one for one in terms if one < 0))
             at.append(sum(w * b for w, b in zip(row, base, strict=True)) + shift)
@@ -280,10 +280,13 @@ def one_at_a_time(
         if number < len(layers) - 1:
             above = [(a * m, b * n) for (a, b), (m, n) in zip(above, slopes[number], strict=True)]
         below = []
-        for i in range(weight.shape[1]):
-            plus = sum(weight[j, i] * above[j][0 if weight[j, i] > 0 else 1] for j in range(len(weight)))
-            minus = sum(weight[j, i] * above[j][1 if weight[j, i] > 0 else 0] for j in range(len(weight)))
-            below.append((plus, minus))
+        for i, difference in enumerate(r + f for r, f in zip(*entering[number], strict=True)):
+            # Both parts of a unit go where the sign of its whole contribution says; half each way where that is none.
+            share = 0.0
+            for row, (plus, minus) in zip(weight, above, strict=True):
+                sign = row[i] * difference
+                share += row[i] * ((plus + minus) / 2 if abs(sign) < 1e-12 else plus if sign > 0 else minus)
+            below.append((share, share))
         above = below
     rising, falling = entering[0]
     return np.array([m * p + n * q for (m, n), p, q in zip(above, rising, falling, strict=True)])

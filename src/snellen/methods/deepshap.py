@@ -51,10 +51,9 @@ class DeepShap:
         seen = 0
         for batch in images:
             for one in batch:
-                place = seen if seen < self.backgrounds else int(draw.integers(0, seen + 1))
-                if place == len(kept):
+                if seen < self.backgrounds:
                     kept.append(one.clone())
-                elif place < self.backgrounds:
+                elif (place := int(draw.integers(0, seen + 1))) < self.backgrounds:
                     kept[place] = one.clone()
                 seen += 1
         if not kept:

@@ -283,9 +283,10 @@ def _gather(values: Tensor, places: Tensor) -> Tensor:
 
 # RevealCancel (section 3.5.3): rows are differences, then distances, then references ----------------------------------
 #
-# The paper carries a rising part d⁺ and a falling part d⁻ through the network. In a deep one both grow without bound while
-# their sum does not, and float32 loses it. Here the sum s = d⁺ + d⁻ and the distance t = d⁺ - d⁻ are carried instead: the
-# same numbers, but s is always as exact as the model itself. Linear weights W act on s, and |W| acts on t (equations 8, 9).
+# The paper carries a rising part d⁺ and a falling part d⁻. Here their sum s = d⁺ + d⁻ and distance t = d⁺ - d⁻ are carried
+# instead: the same numbers, but s stays as exact as the model itself however much of the parts cancels. A layer with
+# weights W sorts its terms anew, each by the sign of w s (section 3.5.1): it gives W s, and |W| |s| as the distance; where
+# s is 0, half of each multiplier, which is a slope of 0 for |s|. What only scales or adds keeps the parts that it is given.
 
 
 @dataclass(frozen=True)
@@ -343,11 +344,11 @@ class _RevealCancel:
                 raise refuse(self.name, operation, _REMEDY)
             after = _product(operation, carried, start.detach(), size=False)
             total = _product(operation, carried, difference, size=False)
-            return _rows(total, _product(operation, carried, distance, size=True), after)
+            return _rows(total, _product(operation, carried, difference.abs(), size=True), after)
         weight = operation.argument(1, "weight")
         return _rows(
             _on(operation, difference, bias=None),
-            _on(operation, distance, weight=weight.abs(), bias=None),
+            _on(operation, difference.abs(), weight=weight.abs(), bias=None),
             _on(operation, start.detach()),
         )
 
