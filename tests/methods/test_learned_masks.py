@@ -122,6 +122,10 @@ def test_meaningful_perturbation_covers_the_pixels_that_carry_the_weight() -> No
 
 
 def slow_mask(cells: Tensor) -> Tensor:
+    return torch.clamp(slow_largest(cells) / slow_largest(torch.ones_like(cells)), max=1)
+
+
+def slow_largest(cells: Tensor) -> Tensor:
     """Every point of the finer grid against every cell: the soft maximum of those at most five cells away from its own."""
     count = cells.shape[0]
     points = [(row, column) for row in range(2 * count) for column in range(2 * count)]
@@ -138,18 +142,20 @@ def slow_mask(cells: Tensor) -> Tensor:
 
 
 def slow_seen(image: Tensor, mask: Tensor) -> Tensor:
-    """Hat functions over eight blurred copies, each made by one dense two-dimensional kernel per axis."""
+    """Eight blurred copies, each made by one dense matrix per axis, and a line between each and the next."""
     side = image.shape[-1]
     places = torch.arange(side).float()
+    copies = [image]
+    for level in range(1, 8):
+        sigma = side * 20 / 224 * level / 7
+        weights = torch.exp(-((places[:, None] - places) ** 2) / (2 * sigma**2))
+        weights = weights / weights.sum(dim=1, keepdim=True)
+        copies.append(torch.einsum("pi,qj,cij->cpq", weights, weights, image))
+    depth = 7 * (1 - mask)
     total = torch.zeros_like(image)
-    for level in range(8):
-        seen = image
-        if level:
-            sigma = side * 20 / 224 * level / 7
-            weights = torch.exp(-((places[:, None] - places) ** 2) / (2 * sigma**2))
-            weights = weights / weights.sum(dim=1, keepdim=True)
-            seen = torch.einsum("pi,qj,cij->cpq", weights, weights, image)
-        total = total + (1 - (7 * (1 - mask) - level).abs()).clamp_min(0) * seen
+    for level in range(7):
+        here = (depth >= level) & ((depth < level + 1) | (level == 6))
+        total = total + here * (copies[level] * (level + 1 - depth) + copies[level + 1] * (depth - level))
     return total
 
 
@@ -158,6 +164,7 @@ def slow_extremal(method: ExtremalPerturbation, net: nn.Module, image: Tensor, t
     size = image.shape[1:]
     cells = torch.ones(method.cells, method.cells).requires_grad_()
     optimiser = torch.optim.SGD([cells], lr=0.01, momentum=0.9)
+    (evenly,) = torch.autograd.grad(slow_mask(cells).sum(), cells)
 
     def drawn(mask: Tensor) -> Tensor:
         return functional.interpolate(mask[None, None], size=size, mode="bilinear", align_corners=False)[0, 0]
@@ -176,6 +183,8 @@ def slow_extremal(method: ExtremalPerturbation, net: nn.Module, image: Tensor, t
                 start = end
         score = net(slow_seen(image, drawn(mask))[None])[0, target]
         (-score + weight * (values - wish).square().mean()).backward()
+        assert cells.grad is not None
+        cells.grad *= evenly.mean() / evenly
         optimiser.step()
         with torch.no_grad():
             cells.clamp_(0, 1)
@@ -193,12 +202,13 @@ def test_extremal_perturbation_agrees_with_a_slow_version(name: str) -> None:
 
 
 def test_smooth_masks_lie_between_nothing_and_all_and_follow_a_lone_cell() -> None:
+    torch.testing.assert_close(smooth_masks(torch.ones(1, 9, 9)), torch.ones(1, 18, 18))
     cells = torch.zeros(1, 9, 9)
     torch.testing.assert_close(smooth_masks(cells), torch.zeros(1, 18, 18))
-    cells[0, 2, 6] = 1
+    cells[0, 4, 4] = 1
     mask = smooth_masks(cells)[0]
     top = (mask == mask.max()).nonzero().float().mean(dim=0)
-    assert top.tolist() == [4.5, 12.5], "the middle of the two points that cell (2, 6) has on either axis"
+    assert top.tolist() == [8.5, 8.5], "the middle of the two points that cell (4, 4) has on either axis"
     assert 0.9 < float(mask.max()) <= 1
     torch.testing.assert_close(mask, slow_mask(cells[0]))
 

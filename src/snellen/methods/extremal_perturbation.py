@@ -87,7 +87,7 @@ class ExtremalPerturbation:
         pyramid = blurred(inputs)
         size = (int(inputs.shape[2]), int(inputs.shape[3]))
         cells = torch.full((len(areas), self.cells, self.cells), START).to(inputs)
-        descent = Momentum(RATE)
+        descent, evenly = Momentum(RATE), influence(cells)
         for step in range(self.steps):
             weight = WEIGHT * 2 ** (3 * step // self.steps) * min(1.0, 3 * (step + 1) / self.steps)
             with torch.enable_grad():
@@ -97,7 +97,7 @@ class ExtremalPerturbation:
                 penalty = area_penalty(fine, areas).sum()
             gradient, _ = classifier.gradient(seen.detach(), targets[owners], of=self.of)
             (slope,) = torch.autograd.grad((seen, penalty), leaf, (-gradient, torch.tensor(weight).to(inputs)))
-            cells = descent.step(cells, slope).clamp(0, 1)
+            cells = descent.step(cells, slope / evenly).clamp(0, 1)
         masks = _drawn_out(smooth_masks(cells), size)
         return masks.view(len(inputs), len(self.areas), *size).mean(dim=1)
 
@@ -107,7 +107,14 @@ START = 1.0
 
 
 def smooth_masks(cells: Grids) -> Float[Tensor, "masks tall wide"]:
-    """A mask of overlapping bumps, one per cell: at each point the (soft) largest of cell value times bump height."""
+    """A mask of overlapping bumps, one per cell: at each point the largest of cell value times bump height.
+
+    The largest is a soft one, so it is measured against that of a full grid: full cells give a full mask up to the border.
+    """
+    return (_soft_largest(cells) / _soft_largest(torch.ones_like(cells[:1]))).clamp_max(1)
+
+
+def _soft_largest(cells: Grids) -> Float[Tensor, "masks tall wide"]:
     side = 2 * REACH + 1
     masks, rows, columns = cells.shape
     near = functional.unfold(cells[:, None], side, padding=REACH).view(masks, 1, side * side, -1)
@@ -117,6 +124,17 @@ def smooth_masks(cells: Grids) -> Float[Tensor, "masks tall wide"]:
     shares = (heights / TEMPERATURE + exists.log()).softmax(dim=2)
     points = (shares * heights).sum(dim=2).view(masks, FINER**2, rows, columns)
     return functional.pixel_shuffle(points, FINER).squeeze(1)
+
+
+def influence(cells: Grids) -> Float[Tensor, "1 rows columns"]:
+    """How much of a full mask hangs on each cell, against the mean cell: cells at the border have fewer points to cover.
+
+    Steps are divided by it, so that an even push moves the mask evenly and the border is neither sought nor shunned.
+    """
+    with torch.enable_grad():
+        full = torch.ones_like(cells[:1]).requires_grad_()
+        (found,) = torch.autograd.grad(smooth_masks(full).sum(), full)
+    return found / found.mean()
 
 
 def _bumps() -> Float[Tensor, "points neighbours"]:
