@@ -1,0 +1,233 @@
+"""Writes docs/methods/ from the decorators, with one picture per method; `--check` only says whether it is up to date.
+
+Pages follow from the code alone. Pictures cost minutes, so only missing ones are drawn; `--redraw NAME ...` draws anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from snellen import learn, zoo
+from snellen.citations import CITATIONS
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.registry import METHODS, text_of
+from snellen.report.drawing import limits, overlay, tile
+from snellen.runs import plan as planning
+from snellen.runs.progress import Silent
+from snellen.samples import Samples, from_arrays
+from snellen.types import Passes, Rng
+
+FOLDER = Path(__file__).with_name("methods")
+PICTURES = FOLDER / "pictures"
+SHOWN = ("chelsea", "coffee")
+SIDE = 160
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scene:
+    """A classifier with two pictures, and the words that say what is seen."""
+
+    classifier: Classifier
+    samples: Samples
+    inputs: Tensor
+    targets: Tensor
+    rng: Rng
+    caption: str
+
+    def serves(self, name: str) -> bool:
+        """Whether this classifier can show the method."""
+        try:
+            planning.check_needs(self.classifier, [METHODS.build(name)], self.inputs)
+        except SnellenError:
+            return False
+        return True
+
+    def picture(self, name: str) -> Image.Image:
+        """Photo, map and overlay, twice side by side."""
+        method = METHODS.build(name)
+        learn(self.classifier, self.samples, methods=[method], observer=Silent())
+        with torch.no_grad():
+            maps = method(self.classifier, self.inputs, self.targets, rng=self.rng).numpy()
+        row = []
+        for image, values in zip(self.classifier.to_pixels(self.inputs), maps, strict=True):
+            photo = (image * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+            signed = bool((values < 0).any())
+            ends = limits(values, signed)
+            row += [photo, tile(values, signed, ends), overlay(photo, values, signed, ends)]
+        gap = np.full((SIDE, 6, 3), 253, dtype=np.uint8)
+        shown = [part for one in row for part in (resized(one), gap)][:-1]
+        return Image.fromarray(np.concatenate(shown, axis=1))
+
+
+def resized(picture: np.ndarray) -> np.ndarray:
+    """The picture at the size of a tile."""
+    how = Image.Resampling.BOX if picture.shape[0] > SIDE else Image.Resampling.NEAREST
+    return np.asarray(Image.fromarray(picture).resize((SIDE, SIDE), how))
+
+
+def photographs() -> Scene:
+    """Two embedded photographs and the embedded classifier."""
+    classifier = zoo.load_classifier(zoo.EMBEDDED)
+    samples = zoo.photographs(classifier.geometry)
+    chosen = [one for one in samples if one.id in SHOWN]
+    inputs = classifier.to_inputs(torch.stack([one.image for one in chosen]))
+    targets = classifier.logits(inputs).argmax(dim=1)
+    names = classifier.classes or ()
+    words = " and ".join(f"{one.id} ({names[int(target)]})" for one, target in zip(chosen, targets, strict=True))
+    caption = f"The map for the class that the embedded classifier predicts: {words}."
+    return Scene(classifier, samples, inputs, targets, Rng(0, tuple(one.id for one in chosen)), caption)
+
+
+def transformer() -> Scene:
+    """Two images of the tests' planted transformer: what the embedded classifier cannot show."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from planted import planted
+
+    case = planted(2, net="vit")
+    caption = (
+        "The embedded classifier has no attention, so this is the small transformer of the tests: it looks for red in the "
+        "upper patch (left picture) and for green in the lower left one (right picture)."
+    )
+    samples = from_arrays(case.pixels.clamp(0, 1))
+    return Scene(case.classifier, samples, case.inputs, case.targets, case.rng, caption)
+
+
+class Stage:
+    """Where each method is shown."""
+
+    def __init__(self) -> None:
+        self.scenes = [photographs(), transformer()]
+        self._scene_of: dict[str, Scene] = {}
+
+    def scene(self, name: str) -> Scene:
+        """The first scene whose classifier serves the method."""
+        if name not in self._scene_of:
+            self._scene_of[name] = next(one for one in self.scenes if one.serves(name))
+        return self._scene_of[name]
+
+    def passes(self, name: str) -> str:
+        """Cost per image in words."""
+        scene = self.scene(name)
+        size = (int(scene.inputs.shape[2]), int(scene.inputs.shape[3]))
+        return cost(METHODS.build(name).passes(size, scene.classifier), METHODS[name].traits.at_most)  # type: ignore[attr-defined]
+
+
+def cost(passes: Passes, at_most: bool) -> str:
+    """Passes in words."""
+    if not passes.forward and not passes.backward:
+        return "none"
+    words = f"{passes.forward:,} forward" + (f" and {passes.backward:,} backward" if passes.backward else "")
+    return f"at most {words}" if at_most else words
+
+
+def needs(facts: Any) -> str:
+    """What a method needs, in words."""
+    if facts.control and not facts.needs:
+        return "nothing: it is a control"
+    return ", ".join(sorted(facts.needs)) or "logits only"
+
+
+def page(name: str, stage: Stage) -> str:
+    """All about one method."""
+    plugin = METHODS[name]
+    facts, built = plugin.traits, METHODS.build(name)  # type: ignore[attr-defined]
+    paragraphs = [" ".join(one.split()) for one in inspect.cleandoc(plugin.__doc__ or "").split("\n\n")]
+    lines = [f"# {name}", "", *[line for one in paragraphs for line in (one, "")]]
+    lines += [f"![{name} on two pictures](pictures/{name}.jpg)", "", stage.scene(name).caption, ""]
+    lines += [
+        f"- **passes** for that classifier and one image: {stage.passes(name)}",
+        f"- **needs**: {needs(facts)}",
+        f"- **proven claims**: {facts.claims}",
+        f"- **defined in**: {CITATIONS.get(facts.cite, facts.cite)}",
+        "",
+    ]
+    fields = dataclasses.fields(plugin)  # type: ignore[arg-type]
+    if fields:
+        lines += ["| setting | default |", "| --- | --- |"]
+        lines += [f"| `{one.name}` | `{text_of(getattr(built, one.name))}` |" for one in fields] + [""]
+    if facts.presets:
+        lines += ["| preset | settings | source |", "| --- | --- | --- |"]
+        for preset, settings in facts.presets.items():
+            text = f"`{settings}`" if isinstance(settings, str) else _settings(settings)
+            lines.append(f"| `{name}@{preset}` | {text} | {CITATIONS[preset.split('-')[0]]} |")
+        lines.append("")
+    if facts.caveats:
+        lines += ["Known failures:", ""]
+        lines += [f"- {text[0].upper()}{text[1:]} ({CITATIONS[key]})." for key, text in facts.caveats.items()] + [""]
+    return "\n".join(lines)
+
+
+def _settings(settings: Any) -> str:
+    words = [f"{key} = {value if isinstance(value, str) else text_of(value)}" for key, value in settings.items()]
+    return f"`{', '.join(words)}`" if words else "the defaults"
+
+
+def index(stage: Stage) -> str:
+    """The list of all methods."""
+    lines = [
+        "# Saliency methods",
+        "",
+        "Generated by `make docs` from the decorators; edit those. Passes are for one image of 224×224 on the embedded",
+        "classifier with the method's defaults, before sharing; each picture shows a photograph, its map and both together.",
+        "",
+    ]
+    for title, control in (("Methods", False), ("Controls: maps that know nothing, or know it in the wrong place", True)):
+        lines += [f"## {title}", "", "| method | what its number means | needs | passes |", "| --- | --- | --- | --- |"]
+        for name in METHODS:
+            facts = METHODS[name].traits  # type: ignore[attr-defined]
+            if facts.control is control:
+                lines.append(f"| [{name}]({name}.md) | {facts.summary} | {needs(facts)} | {stage.passes(name)} |")
+        lines.append("")
+    lines += ["## Pictures", ""]
+    for name in METHODS:
+        lines += [f"[{name}]({name}.md)", "", f"![{name}](pictures/{name}.jpg)", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Writes what is missing, or says what is."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--redraw", nargs="*", default=[])
+    options = parser.parse_args()
+    stage = Stage()
+    pages = {f"{name}.md": page(name, stage) for name in METHODS} | {"README.md": index(stage)}
+    if options.check:
+        stale = [name for name, text in pages.items() if not _holds(FOLDER / name, text)]
+        stale += [f"pictures/{name}.jpg" for name in METHODS if not (PICTURES / f"{name}.jpg").exists()]
+        stale += [one.name for one in FOLDER.glob("*.md") if one.name not in pages]
+        stale += [f"pictures/{one.name}" for one in PICTURES.glob("*") if one.stem not in METHODS]
+        if stale:
+            sys.exit(f"docs/methods is not up to date ({', '.join(stale[:5])}); run make docs")
+        return
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for old in FOLDER.glob("*.md"):
+        old.unlink()
+    for name, text in pages.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    for old in PICTURES.glob("*.jpg"):
+        if old.stem not in METHODS or old.stem in options.redraw:
+            old.unlink()
+    for name in METHODS:
+        if not (path := PICTURES / f"{name}.jpg").exists():
+            print(f"drawing {name}", flush=True)
+            stage.scene(name).picture(name).save(path, quality=82, optimize=True)
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    main()
