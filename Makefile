@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-slow check docs format bench planted-weights constraints clean
+.PHONY: demo test test-slow check docs format bench bench-methods planted-weights constraints clean
 
 demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
 	$(BIN)/snellen run demo.yaml
@@ -21,9 +21,11 @@ check: $(VENV)/test.stamp         ## format, lint, types, import layers, generat
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/reference.py --check
+	$(BIN)/python docs/methods.py --check
 
-docs: $(VENV)/test.stamp          ## generate docs/reference.md
+docs: $(VENV)/test.stamp          ## generate docs/reference.md and docs/methods/
 	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/methods.py
 
 format: $(VENV)/test.stamp
 	$(BIN)/ruff format src tests benchmarks docs
@@ -32,6 +34,10 @@ format: $(VENV)/test.stamp
 bench: $(VENV)/bench.stamp        ## our time against the neighbours', on the same images in one process
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/memory.py
+
+bench-methods: $(VENV)/bench.stamp ## every method: passes, time, time in the model, and the same maps by other libraries
+	$(BIN)/python benchmarks/methods.py
+	$(BIN)/python benchmarks/method_memory.py
 
 planted-weights: $(VENV)/test.stamp  ## train the two networks of tests/planted_networks.py again
 	PYTHONPATH=tests $(BIN)/python tests/train_planted.py

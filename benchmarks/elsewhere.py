@@ -143,7 +143,8 @@ def _grad_cam(net: nn.Module, layer: str) -> list[Rival]:
             model = copy.deepcopy(net)
             with getattr(cams, theirs)(model=model, target_layers=[dict(model.named_modules())[layer]]) as cam:
                 wanted = [ClassifierOutputTarget(one) for one in targets.tolist()]
-                return torch.from_numpy(cam(input_tensor=images, targets=wanted))
+                # Its backward pass needs something that wants a gradient; the image is cheaper than all parameters.
+                return torch.from_numpy(cam(input_tensor=images.requires_grad_(), targets=wanted))
 
         return Rival(ours, "pytorch-grad-cam", explain, scaled=True)
 
@@ -168,10 +169,10 @@ def _pair(classifier: Classifier, net: nn.Module) -> list[Rival]:
 
     broken.np = Numpy()
 
-    def call(images: np.ndarray, args: dict[str, Any] | None, expected_keys: Any = None) -> dict[str, np.ndarray]:
+    def call(images: np.ndarray, call_model_args: Any = None, expected_keys: Any = None) -> dict[str, np.ndarray]:
         batch = torch.from_numpy(np.asarray(images, dtype=np.float32)).permute(0, 3, 1, 2).contiguous()
         batch = batch.to(memory_format=torch.channels_last).requires_grad_()
-        target = (args or {})["target"]
+        target = call_model_args["target"]
         (gradient,) = torch.autograd.grad(net(batch)[:, target].sum(), batch)
         return {pair.INPUT_OUTPUT_GRADIENTS: gradient.permute(0, 2, 3, 1).numpy()}
 
@@ -228,7 +229,6 @@ def _lime(classifier: Classifier, net: nn.Module, rows: int) -> list[Rival]:
                 num_features=100000,
                 num_samples=200,
                 batch_size=rows,
-                progress_bar=False,
             )
             weights = dict(found.local_exp[target])
             lookup = np.array([weights.get(one, 0.0) for one in range(found.segments.max() + 1)], dtype=np.float32)

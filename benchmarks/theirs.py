@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import captum.attr
 import numpy as np
-import quantus
 import torch
 from scipy.ndimage import gaussian_filter
 from skimage.transform import resize
@@ -25,6 +26,12 @@ from torch.nn import functional
 from snellen.classifier import Classifier
 from snellen.metrics.sensitivity import MaxSensitivity, perturbed
 from snellen.types import Case, Rng
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from torchvision_kernels import import_torchvision
+
+import_torchvision()  # Quantus imports zennit where it finds it, and zennit imports torchvision
+import quantus
 
 Explain = Callable[[Tensor, Tensor], Tensor]
 """Inputs and targets to one map each, (batch, height, width)."""

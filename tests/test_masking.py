@@ -43,6 +43,15 @@ def test_noise_is_pixels_in_range_and_belongs_to_the_sample(classifier, inputs):
     assert not torch.equal(filled[0], filled[1])
 
 
+def test_gaussian_is_standard_normal_inputs_and_belongs_to_the_sample(classifier, inputs):
+    filled = FILLS.build("gaussian")(classifier, inputs, rng=RNG)
+    wide = FILLS.build("gaussian")(classifier, torch.zeros(1, 3, 200, 200), rng=RNG[:1])
+    assert abs(float(wide.mean())) < 0.02
+    assert abs(float(wide.std()) - 1) < 0.02
+    assert torch.equal(FILLS.build("gaussian")(classifier, inputs[1:], rng=RNG[1:])[0], filled[1])
+    assert not torch.equal(filled[0], filled[1])
+
+
 @pytest.mark.parametrize(("size", "sigma"), [(11, 5.0), (5, 5.0), (11, 1.0), (3, 0.5), (7, 40.0), (1, 5.0)])
 def test_the_blur_kernel_is_a_reflecting_gaussian_filter_of_a_spike(classifier, size, sigma):
     """What the insertion test's authors use: a Gaussian filter applied to a delta *inside* the window."""
@@ -92,5 +101,5 @@ def test_an_even_kernel_is_refused_in_words(kernel):
 
 def test_every_fill_says_in_which_space_it_is_meant():
     assert {name: FILLS[name].traits.space for name in FILLS} == {
-        "black": "pixels", "blur": "inputs", "mean": "inputs", "noise": "pixels",
+        "black": "pixels", "blur": "inputs", "gaussian": "inputs", "mean": "inputs", "noise": "pixels",
     }  # fmt: skip

@@ -44,14 +44,14 @@ CITATIONS: dict[str, str] = {
     "lundberg2017": "Lundberg, Lee. A Unified Approach to Interpreting Model Predictions. NeurIPS 2017. arXiv:1705.07874",
     "carter2019": "Carter, Mueller, Jain, Gifford. What Made You Do This? Understanding Black-box Decisions with Sufficient "
     "Input Subsets. AISTATS 2019. arXiv:1810.03805",
-    "carter2021": "Carter, Jain, Mueller, Gifford. Overinterpretation Reveals Image Classification Model Pathologies. NeurIPS "
-    "2021. arXiv:2003.08907",
+    "carter2021": "Carter, Jain, Mueller, Gifford. Overinterpretation Reveals Image Classification Model Pathologies. "
+    "NeurIPS 2021. arXiv:2003.08907",
     "slack2020": "Slack, Hilgard, Jia, Singh, Lakkaraju. Fooling LIME and SHAP: Adversarial Attacks on Post hoc Explanation "
     "Methods. AIES 2020. arXiv:1911.02508",
     "alvarezmelis2018": "Alvarez-Melis, Jaakkola. On the Robustness of Interpretability Methods. ICML Workshop on Human "
     "Interpretability in Machine Learning 2018. arXiv:1806.08049",
-    "kumar2020": "Kumar, Venkatasubramanian, Scheidegger, Friedler. Problems with Shapley-value-based Explanations as Feature "
-    "Importance Measures. ICML 2020. arXiv:2002.11097",
+    "kumar2020": "Kumar, Venkatasubramanian, Scheidegger, Friedler. Problems with Shapley-value-based Explanations as "
+    "Feature Importance Measures. ICML 2020. arXiv:2002.11097",
     "bach2015": "Bach, Binder, Montavon, Klauschen, Müller, Samek. On Pixel-Wise Explanations for Non-Linear Classifier "
     "Decisions by Layer-Wise Relevance Propagation. PLoS ONE 10(7), 2015.",
     "montavon2017": "Montavon, Lapuschkin, Binder, Samek, Müller. Explaining Nonlinear Classification Decisions with Deep "

@@ -69,6 +69,15 @@ class Noise:
         return classifier.to_inputs(rng.uniform("fill", tuple(inputs.shape[1:])).to(inputs))
 
 
+@fill("gaussian", space="inputs")
+@dataclass(frozen=True)
+class Gaussian:
+    """Standard normal inputs, drawn anew for every sample: the baseline of some published wrappers."""
+
+    def __call__(self, classifier: Classifier, inputs: Images, *, rng: Rng) -> Images:
+        return rng.normal("fill", tuple(inputs.shape[1:])).to(inputs)
+
+
 BLACK, MEAN, BLUR, NOISE = Black(), Mean(), Blur(), Noise()
 
 

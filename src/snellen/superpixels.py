@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from skimage.segmentation import quickshift, slic
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -106,6 +105,8 @@ def squares(height: int, width: int, cells: int = CELLS) -> Int[Tensor, "height 
 
 
 def _cut(picture: Float[np.ndarray, "height width 3"], how: Segmentation) -> Int[Tensor, "height width"]:
+    from skimage.segmentation import quickshift, slic  # half a second that only those who cut should pay
+
     height, width = picture.shape[:2]
     shrink = min(1.0, min(height, width) / PUBLISHED_SIDE)
     if how == "grid":

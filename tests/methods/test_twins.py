@@ -496,7 +496,7 @@ def test_grad_cam_refuses_a_layer_that_cannot_serve() -> None:
         with pytest.raises(SnellenError, match=word):
             GradCam(layer=layer).prepare(classifier, inputs)
     flat = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(3 * SIDE * SIDE, CLASSES)))
-    with pytest.raises(SnellenError, match="no convolutional feature layer"):
+    with pytest.raises(SnellenError, match=r"no layer of .* puts out a grid of features"):
         GradCam().prepare(flat, inputs)
 
 

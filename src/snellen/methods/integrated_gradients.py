@@ -29,7 +29,7 @@ Images = Float[Tensor, "batch channels height width"]
         "zhang2024": {"steps": 100, "fold": "absolute-max"},
         "cose2023": {"steps": 25, "of": "probability", "fold": "absolute-sum"},
         "kim2022": {"steps": 64, "baseline": "black"},
-        "boggust2023": {"steps": 50, "baseline": "noise", "fold": "absolute-sum"},
+        "boggust2023": {"steps": 50, "baseline": "gaussian", "fold": "absolute-sum"},
     },
 )
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt64
 from scipy import sparse
-from skimage.segmentation import felzenszwalb
-from skimage.transform import resize
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -90,6 +88,9 @@ class Xrai:
 
 def segments_of(image: Float[np.ndarray, "height width channels"]) -> sparse.csr_array:
     """Which pixels (rows) lie in which widened segment (columns), finest scale first."""
+    from skimage.segmentation import felzenszwalb  # half a second that only those who cut should pay
+    from skimage.transform import resize
+
     height, width = image.shape[:2]
     low, high = image.min(), image.max()
     stretched = (image - low) / (high - low if high > low else 1) * 2 - 1
