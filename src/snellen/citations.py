@@ -81,6 +81,8 @@ CITATIONS: dict[str, str] = {
     "on Interpretable and Explainable Machine Vision 2019. arXiv:1907.10901",
     "lerma2022": "Lerma, Lucas. Grad-CAM++ is Equivalent to Grad-CAM With Positive Gradients. Irish Machine Vision and "
     "Image Processing Conference 2022. arXiv:2205.10838",
+    "kokhlikyan2020": "Kokhlikyan, Miglani, Martin, Wang, Alsallakh, Reynolds, Melnikov, Kliushkina, Araya, Yan, "
+    "Reblitz-Richardson. Captum: A Unified and Generic Model Interpretability Library for PyTorch. 2020. arXiv:2009.07896",
     # The five papers whose settings are presets
     "boggust2023": "Boggust, Suresh, Strobelt, Guttag, Satyanarayan. Saliency Cards: A Framework to Characterize and "
     "Compare Saliency Methods. FAccT 2023. arXiv:2206.02958",

@@ -30,6 +30,7 @@ NETS: tuple[Kind, ...] = ("cnn", "resnet", "vit")
 SETTINGS: dict[str, dict[str, Any]] = {
     "rise": {"masks": 300},
     "lime": {"samples": 200},
+    "lime-lasso": {"samples": 200, "penalty": 0.001},
     "kernel-shap": {"samples": 150},
     "sis-removal": {"cells": 4},
     "meaningful-perturbation": {"steps": 20, "cells": 12},

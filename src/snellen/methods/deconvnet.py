@@ -11,6 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.folding import Fold, fold
+from snellen.methods.guided_backprop import rectify
 from snellen.methods.refusals import only_rectifiers
 from snellen.operations import Operation
 from snellen.registry import method
@@ -70,7 +71,7 @@ def deconvolved(operation: Operation) -> Any:
 class _Deconvolved(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, ceiling: float) -> Tensor:
-        return values.clamp(0, ceiling)
+        return rectify(values, ceiling)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:

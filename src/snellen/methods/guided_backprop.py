@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from snellen.classifier import Classifier
 from snellen.folding import Fold, fold
@@ -62,17 +62,16 @@ def guided(operation: Operation) -> Any:
     """Rectifiers whose backward pass lets only positive gradients through."""
     if operation.kind != "rectifier":
         return operation.run()
-    return _Guided.apply(operation.values, operation.ceiling)  # type: ignore[no-untyped-call]
+    # Not the operation itself: the gradient of a clamp at its very ends differs from that of a rectifier.
+    rectified = rectify(operation.values, operation.ceiling)
+    if rectified.requires_grad:
+        rectified.register_hook(lambda upstream: upstream.clamp_min(0))
+    return rectified
 
 
-class _Guided(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, ceiling: float) -> Tensor:
-        # The mask is kept, not the values: a rectifier that works in place overwrites those.
-        ctx.save_for_backward((values > 0) & (values < ceiling))
-        return values.clamp(0, ceiling)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        (open_,) = ctx.saved_tensors
-        return upstream[0].clamp_min(0) * open_, None
+def rectify(values: Float[Tensor, "*any"], ceiling: float) -> Float[Tensor, "*any"]:
+    """What a rectifier with this upper end puts out."""
+    if ceiling == float("inf"):
+        return functional.relu(values)
+    # The backward pass of a rectifier with a ceiling looks at its input, which one that works in place overwrites.
+    return functional.hardtanh(values.clone(), 0.0, ceiling)

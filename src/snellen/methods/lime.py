@@ -27,8 +27,8 @@ STRONGEST = 10
     cite="ribeiro2016",
     signed=True,
     deterministic=False,
-    # zhang2024 ran captum's Lime (40 samples, a Lasso, distances between images): another surrogate, so no preset here.
     presets={
+        "zhang2024": "lime-lasso@zhang2024",
         "cose2023": {"segments": "quickshift-inputs", "show": "ternary"},
         "boggust2023": {"segments": "quickshift-inputs", "show": "positive"},
     },
