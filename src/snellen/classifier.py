@@ -127,9 +127,10 @@ class Classifier:
 
     # Passes ---------------------------------------------------------------------------------------------------------
 
-    def logits(self, inputs: Images) -> Float[Tensor, "batch classes"]:
-        """Pre-softmax outputs."""
-        parts = [self._forward(part) for part in inputs.split(self.rows_for(inputs))]
+    def logits(self, inputs: Images, *, through: Handler | None = None) -> Float[Tensor, "batch classes"]:
+        """Pre-softmax outputs; `through` sees every operation of all rows at once, and may replace it."""
+        rows = len(inputs) if through else self.rows_for(inputs)
+        parts = [self._forward(part, through) for part in inputs.split(rows)]
         return torch.cat(parts)
 
     def probabilities(self, inputs: Images) -> Float[Tensor, "batch classes"]:
@@ -509,7 +510,10 @@ class Classifier:
 
     # Below this line the model is called ------------------------------------------------------------------------------
 
-    def _forward(self, inputs: Tensor) -> Tensor:
+    def _forward(self, inputs: Tensor, through: Handler | None = None) -> Tensor:
+        if through is not None:  # which may keep what it sees for a pass with gradients
+            with torch.no_grad(), self._timed(Passes(forward=len(inputs))), intercepting(self.module, through):
+                return self._call(inputs).to(inputs.device)
         with torch.inference_mode(), self._timed(Passes(forward=len(inputs))):
             graph = self._compiled if self.use_compiled else None
             if graph is None or not graph.fits(inputs):

@@ -398,6 +398,56 @@ def test_an_operation_without_a_rule_is_refused_by_name_and_layer(net: nn.Module
     assert ledger.passes.backward == 0
 
 
+class Choosing(nn.Module):
+    """Takes another activation for a black image than for others."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        black = not any(inputs.sum((1, 2, 3)).tolist())
+        return (functional.silu(inputs) if black else functional.relu(inputs)).mean((2, 3))
+
+
+def test_a_model_that_treats_the_baseline_differently_is_refused() -> None:
+    with pytest.raises(SnellenError, match="cannot pass through relu; the model takes another way for its baseline;"):
+        DeepLiftRescale()(Classifier(Choosing()), INPUTS, TARGETS % 3, rng=RNG)
+
+
+class Constants(nn.Module):
+    """An activation of a constant of the image's shape comes before that of the image."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        constant = functional.relu(torch.ones_like(inputs))
+        return (functional.relu(inputs) * constant.mul_(2)).mean((2, 3))
+
+
+def test_an_activation_of_a_constant_is_no_difference() -> None:
+    found = DeepLiftRescale()(Classifier(Constants()), INPUTS, TARGETS % 3, rng=RNG)
+    wanted = 2 * INPUTS.clamp_min(0)[range(len(INPUTS)), TARGETS % 3] / INPUTS[0, 0].numel()
+    assert torch.allclose(found, wanted, atol=1e-7)
+
+
+class Cancelling(nn.Module):
+    """A rectifier of a sum of channels, of which the first two cancel."""
+
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        self.bend = nn.ReLU6(in_place)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.bend((inputs[:, :1] + inputs[:, 1:2]) + inputs[:, 2:]).sum((2, 3))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_where_image_and_baseline_meet_the_slope_is_the_derivative(in_place: bool) -> None:
+    """A rectifier sees values that are equal, an ulp apart on one side of its kink, and next to it on both sides."""
+    tiny = 2.0**-100
+    image = torch.tensor([0.0, 1.0, -1.0, 1.0, tiny, 7.0, 8.0])
+    start = torch.tensor([0.0, 1.0, -1.0, 1.0 - 2**-24, -tiny, 7.0, 5.0])
+    ones, zeros = torch.ones(7), torch.zeros(7)
+    images, starts = (torch.stack(one).view(1, 3, 1, 7) for one in ([ones, -ones, image], [zeros, zeros, start]))
+    shares = rescale("deeplift-rescale", Classifier(Cancelling(in_place)), images, starts, torch.tensor([0]))
+    assert shares[0, 0, 0].tolist() == pytest.approx([0, 1, 0, 1, 0.5, 0, 1 / 3])
+
+
 @both
 def test_what_cannot_be_looked_into_is_refused(method: Method) -> None:
     with pytest.warns(DeprecationWarning, match="torch.jit.trace"):

@@ -39,8 +39,8 @@ class DeepLiftRescale:
         look("deeplift-rescale", classifier, inputs, "rescale")
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """The image and its baseline, forward and backward."""
-        return Passes(2, 2)
+        """The image and its baseline forward, the image backward."""
+        return Passes(2, 1)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         start = self.baseline(classifier, inputs, rng=rng)

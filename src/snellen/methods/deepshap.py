@@ -65,10 +65,10 @@ class DeepShap:
         look("deepshap", classifier, inputs, "rescale")
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """The image and the background, forward and backward, once per background; fewer where fewer images were given."""
+        """Image and background forward, the image backward, once per background; fewer where fewer images were given."""
         learned = classifier.learned.get(self.lesson())
         count = self.backgrounds if learned is None else len(learned["backgrounds"])
-        return Passes(2 * count, 2 * count)
+        return Passes(2 * count, count)
 
     def __call__(
         self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng

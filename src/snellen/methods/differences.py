@@ -1,12 +1,13 @@
 """How the difference between an image and a reference travels through a network: the two rules of DeepLIFT.
 
-Image and reference go through the model in one pass. Linear operations keep their ordinary gradient; what bends gets the
-slope of the straight line between image and reference, so that the shares of the inputs sum to the difference of outputs.
+Linear operations keep their ordinary gradient; what bends gets the slope of the straight line between image and reference,
+so that the shares of the inputs sum to the difference of outputs.
 Equations are those of Shrikumar et al. 2017.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -65,16 +66,18 @@ _SIGNS = {"sub": (1, -1), "__sub__": (1, -1), "rsub": (-1, 1), "__rsub__": (-1, 
 def rescale(name: str, classifier: Classifier, inputs: Images, starts: Images, targets: Targets) -> Images:
     """Each input's share of the difference between the target's logit at the inputs and at the starts, by the Rescale rule.
 
-    Two rows per image go through the model, and the shares sum to the difference exactly.
+    The references go first and only forward, and the shares sum to the difference exactly.
     """
     _check(name, classifier)
     found = []
     count = max(1, classifier.rows_for(inputs, gradients=True) // 2)
     for part, start, wanted in zip(inputs.split(count), starts.split(count), targets.split(count), strict=True):
-        rows = torch.cat([part, start])
-        handler = _handler(name, _Rescale(name), len(rows))
-        multipliers, _ = classifier.gradient(rows, wanted.repeat(2), through=handler, group=len(rows))
-        found.append((part - start) * multipliers[: len(part)])
+        references = _References()
+        classifier.logits(start, through=references)
+        rule = _Rescale(name, references)
+        handler = _handler(name, rule, len(part), rule.constant)
+        multipliers, _ = classifier.gradient(part, wanted, through=handler, group=len(part))
+        found.append((part - start) * multipliers)
     return torch.cat(found)
 
 
@@ -105,10 +108,18 @@ def look(name: str, classifier: Classifier, inputs: Images, rule: Literal["resca
     Only a pass can tell a product with a constant from a product of two maps; like every look, it is not counted.
     """
     _check(name, classifier)
-    rows, handler = (2, _Rescale(name)) if rule == "rescale" else (3, _RevealCancel(name, everywhere=True))
-    start = inputs[:1].expand(rows, *inputs.shape[1:]).to(classifier.device).clone().requires_grad_()
-    with torch.enable_grad(), intercepting(classifier.module, _handler(name, handler, rows)):
-        classifier.module(start.clone())  # a copy, since a model may work in place on what it is given
+    rows = 2 if rule == "rescale" else 3
+    start = inputs[:1].expand(rows, *inputs.shape[1:]).to(classifier.device).clone()
+    if rule == "rescale":
+        references = _References()
+        with torch.no_grad(), intercepting(classifier.module, references):
+            classifier.module(start.clone())  # a copy, since a model may work in place on what it is given
+        one = _Rescale(name, references)
+        handler = _handler(name, one, rows, one.constant)
+    else:
+        handler = _handler(name, _RevealCancel(name, everywhere=True), rows)
+    with torch.enable_grad(), intercepting(classifier.module, handler):
+        classifier.module(start.requires_grad_().clone())
 
 
 def _check(name: str, classifier: Classifier) -> None:
@@ -118,13 +129,15 @@ def _check(name: str, classifier: Classifier) -> None:
         raise SnellenError(f"{name} explains logits, but '{classifier.name}' puts out {classifier.outputs}; {_REMEDY}")
 
 
-def _handler(name: str, rule: Callable[[Operation, list[Tensor]], Any], rows: int) -> Handler:
-    """The rule for operations on what depends on the inputs, which alone needs a gradient; all others run as they are."""
+def _handler(
+    name: str, rule: Callable[[Operation, list[Tensor]], Any], rows: int, constant: Handler = Operation.run
+) -> Handler:
+    """The rule for operations on what depends on the inputs, which alone needs a gradient, and another for all others."""
 
     def handle(operation: Operation) -> Any:
         carried = [one for one in _tensors((operation.args, operation.kwargs)) if one.requires_grad]
         if not carried or operation.name in _SHAPE_ALONE:
-            return operation.run()
+            return constant(operation)
         result = rule(operation, carried)
         turned = operation.name in _TURNING and result.shape[0] != carried[0].shape[0]
         if turned or any(one.dim() == 0 or one.shape[0] % rows for one in _tensors(result)):
@@ -198,58 +211,93 @@ def _secant(operation: Operation, high: Tensor, low: Tensor, rise: Tensor) -> Te
     return torch.where(near, _derivative(operation, middle), rise / run)
 
 
-# Rescale (section 3.5.2): rows are images, then references -----------------------------------------------------------
+# Rescale (section 3.5.2) ---------------------------------------------------------------------------------------------
+
+
+class _References:
+    """Keeps what every operation that bends is given in the pass of the references, for the pass of the images."""
+
+    def __init__(self) -> None:
+        self.kept: deque[tuple[tuple[str, str], Tensor]] = deque()
+
+    def __call__(self, operation: Operation) -> Any:
+        if _keeps(operation):
+            # A copy, since the model may overwrite its own.
+            self.kept.append(((operation.layer, operation.name), operation.values.clone()))
+        return operation.run()
+
+    def take(self, name: str, operation: Operation) -> Tensor:
+        """What the operation was given for the references; it is kept no longer."""
+        seen, values = self.kept.popleft() if self.kept else (None, torch.empty(0))
+        if seen != (operation.layer, operation.name) or values.shape != operation.values.shape:
+            raise refuse(name, operation, f"the model takes another way for its baseline; {_REMEDY}")
+        return values
+
+
+def _keeps(operation: Operation) -> bool:
+    return _bends(operation) or operation.kind == "max-pool"
 
 
 @dataclass(frozen=True)
 class _Rescale:
     name: str
+    references: _References
 
     def __call__(self, operation: Operation, carried: list[Tensor]) -> Any:
         if operation.name == "detach":
             return operation.values  # it stops gradients, not numbers
         if _bends(operation) and len(carried) == 1:
-            return _Line.apply(operation.values, operation)  # type: ignore[no-untyped-call]
+            start = self.references.take(self.name, operation)
+            return _Line.apply(operation.values, operation, start)  # type: ignore[no-untyped-call]
         if operation.kind == "max-pool":
             return self.pooled(operation)
         if not _linear(operation, carried):
             raise refuse(self.name, operation, _REMEDY)
-        if operation.kind not in ("linear", "convolution"):
-            return operation.run()
-        # Nobody asks for the gradient at the references, so the dearest operations do without it.
-        image, reference = operation.values.chunk(2)
-        with torch.no_grad():
-            start = _on(operation, reference)
-        return torch.cat([_on(operation, image), start])
+        return operation.run()
+
+    def constant(self, operation: Operation) -> Any:
+        """What does not depend on the inputs was kept too, and is passed over."""
+        if _keeps(operation):
+            self.references.take(self.name, operation)
+        return operation.run()
 
     def pooled(self, operation: Operation) -> Tensor:
         """The whole difference goes to the largest value of the image or of the reference, whichever is larger.
 
         There the values differ at least as much as the maxima do, so the multiplier lies between 0 and 1.
         """
-        image, reference = operation.values.chunk(2)
+        image, reference = operation.values, self.references.take(self.name, operation)
         (now, at_image), (start, at_reference) = (_maxima(self.name, operation, one.detach()) for one in (image, reference))
         place = torch.where(now >= start, at_image, at_reference)
-        high, low = _gather(image, place), _gather(reference.detach(), place)
+        high, low = _gather(image, place), _gather(reference, place)
         multiplier = _quotient(now - start, (high - low).detach())
-        return torch.cat([now + multiplier * (high - high.detach()), start])
+        return now + multiplier * (high - high.detach())
 
 
 class _Line(torch.autograd.Function):
     """An elementwise function whose slope at the images is that of the line to the references."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, operation: Operation) -> Tensor:
-        result: Tensor = _on(operation, values)
-        (image, reference), (now, start) = values.chunk(2), result.chunk(2)
-        ctx.save_for_backward(_secant(operation, image, reference, now - start))
-        return result
+    def forward(ctx: Any, image: Tensor, operation: Operation, reference: Tensor) -> Tensor:
+        now: Tensor = _on(operation, image)
+        start = _on(operation, reference)
+        if operation.kind != "rectifier":
+            slope = _secant(operation, image, reference, now - start)
+        else:
+            # On one piece of a rectifier, rise and run are equal or the rise is 0, in floating point too; so the quotient
+            # is right wherever the points differ at all, and a quotient of zeros is the only one that is not a number.
+            run = torch.sub(image, reference, out=reference)
+            slope = torch.sub(now, start, out=start).div_(run)
+            if bool(slope.sum().isnan()):
+                meet = torch.where(run == 0)
+                slope[meet] = _derivative(operation, image[meet])
+        ctx.save_for_backward(slope)
+        return now
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None]:
         (slope,) = ctx.saved_tensors
-        image, reference = upstream[0].chunk(2)
-        return torch.cat([image * slope, torch.zeros_like(reference)]), None
+        return upstream[0] * slope, None, None
 
 
 def _quotient(rise: Tensor, run: Tensor) -> Tensor:
