@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -25,6 +26,9 @@ It grows from nothing over the first third, because it ranks the values of the m
 """
 
 TEMPERATURE = 1 / 20
+NOWHERE, LEAST = -1e9, 40.0
+"""The value of a cell that does not exist, and the negative logarithm of its weight, which is next to nothing."""
+
 REACH = 5
 """In cells: the bump of a cell is below 2 % of its height from there on."""
 
@@ -111,19 +115,46 @@ def smooth_masks(cells: Grids) -> Float[Tensor, "masks tall wide"]:
 
     The largest is a soft one, so it is measured against that of a full grid: full cells give a full mask up to the border.
     """
-    return (_soft_largest(cells) / _soft_largest(torch.ones_like(cells[:1]))).clamp_max(1)
-
-
-def _soft_largest(cells: Grids) -> Float[Tensor, "masks tall wide"]:
-    side = 2 * REACH + 1
-    masks, rows, columns = cells.shape
-    near = functional.unfold(cells[:, None], side, padding=REACH).view(masks, 1, side * side, -1)
-    # Only cells that exist take part: empty ones beyond the border, or copies, would make it attract or repel the area.
-    exists = functional.unfold(torch.ones_like(cells[:1, None]), side, padding=REACH).view(1, 1, side * side, -1)
-    heights = near * _bumps().to(cells)[..., None]
-    shares = (heights / TEMPERATURE + exists.log()).softmax(dim=2)
-    points = (shares * heights).sum(dim=2).view(masks, FINER**2, rows, columns)
+    _, rows, columns = cells.shape
+    bumps, full = _bumps().to(cells), torch.ones_like(cells[:1])
+    largest, most = (_SoftLargest.apply(one, bumps) for one in (cells, full))  # type: ignore[no-untyped-call]
+    points = (largest / most).clamp_max(1).view(-1, FINER**2, rows, columns)
     return functional.pixel_shuffle(points, FINER).squeeze(1)
+
+
+class _SoftLargest(torch.autograd.Function):
+    """At each point p, the mean m of the heights h = cell × bump around, weighted by w = exp(h / T); with its derivative.
+
+    Heights are at most 1, so that the exponentials need no shift. One mask at a time, which stays in the caches.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, cells: Tensor, bumps: Tensor) -> Tensor:
+        side = 2 * REACH + 1
+        # Only cells that exist take part: empty ones beyond the border, or copies, would make it attract or repel the area.
+        padded = functional.pad(cells, (REACH,) * 4, value=NOWHERE)
+        ctx.size = cells.shape[1:]
+        found, slopes = [], []
+        for one in padded:
+            near = functional.unfold(one[None, None], side)
+            heights = (near * bumps[..., None]).clamp_min_(-LEAST * TEMPERATURE)
+            weights = (heights / TEMPERATURE).exp_()
+            total = weights.sum(dim=1, keepdim=True)
+            mean = heights.mul(weights).sum(dim=1, keepdim=True).div_(total)
+            found.append(mean[:, 0])
+            if ctx.needs_input_grad[0]:  # dm / dh = w / Σw (1 + (h - m) / T)
+                slopes.append(heights.sub_(mean - TEMPERATURE).mul_(weights).mul_(1 / (total * TEMPERATURE)))
+        if slopes:
+            ctx.save_for_backward(torch.stack(slopes), bumps)
+        return torch.stack(found)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        slopes, bumps = ctx.saved_tensors
+        near = [
+            (one * bumps[..., None]).mul_(asked[:, None]).sum(dim=0) for one, asked in zip(slopes, upstream[0], strict=True)
+        ]
+        return functional.fold(torch.stack(near), ctx.size, 2 * REACH + 1, padding=REACH)[:, 0], None
 
 
 def influence(cells: Grids) -> Float[Tensor, "1 rows columns"]:
@@ -173,22 +204,29 @@ def blurred(inputs: Images) -> Float[Tensor, "batch levels channels height width
             weights = (-0.5 * ((places[:, None] - places) / sigma).square()).softmax(dim=1)
             seen = (seen.transpose(axis, 3) @ weights.T).transpose(axis, 3)
         levels.append(seen)
-    return torch.stack(levels, dim=1)
+    return torch.stack(levels, dim=1).permute(2, 0, 1, 3, 4).contiguous().permute(1, 2, 0, 3, 4)
 
 
 def perturbed(
     pyramid: Float[Tensor, "batch levels channels height width"], owners: Int[Tensor, " masks"], masks: Grids
 ) -> Float[Tensor, "masks channels height width"]:
     """Each owner's image, sharp where its mask is 1, most blurred where it is 0, linear between levels."""
-    depth = (1 - masks) * (LEVELS - 1)
-    below = depth.detach().floor().clamp(0, LEVELS - 2)
-    rows = torch.arange(masks.shape[1], device=masks.device)[:, None]
-    columns = torch.arange(masks.shape[2], device=masks.device)
-    place = below.long()
-    sharper = pyramid[owners[:, None, None], place, :, rows, columns].permute(0, 3, 1, 2)
-    softer = pyramid[owners[:, None, None], place + 1, :, rows, columns].permute(0, 3, 1, 2)
-    return sharper + (depth - below)[:, None] * (softer - sharper)
+    height, width = masks.shape[1:]
+    depth = ((1 - masks) * (LEVELS - 1)).flatten()
+    below = depth.detach().floor().clamp_(0, LEVELS - 2)
+    pixels = torch.arange(height * width, device=masks.device)
+    place = (below.long().view(len(masks), -1) + owners[:, None] * LEVELS).mul_(height * width).add_(pixels).flatten()
+    planes = pyramid.permute(2, 0, 1, 3, 4).flatten(1)  # no copy, as `blurred` lays them out
+    sharper, softer = planes.index_select(1, place), planes.index_select(1, place + height * width)
+    seen = sharper + (depth - below) * softer.sub_(sharper)
+    return seen.view(-1, len(masks), height, width).transpose(0, 1)
 
 
 def _drawn_out(masks: Grids, size: tuple[int, int]) -> Float[Tensor, "masks height width"]:
-    return functional.interpolate(masks[:, None], size=size, mode="bilinear", align_corners=False).squeeze(1)
+    """Linear interpolation, as two products with matrices, whose derivative is as cheap."""
+    down, across = (_stretch(side, length).to(masks) for side, length in zip(masks.shape[1:], size, strict=True))
+    return down.T @ masks @ across
+
+
+def _stretch(side: int, length: int) -> Float[Tensor, "side length"]:
+    return functional.interpolate(torch.eye(side)[:, None], size=length, mode="linear", align_corners=False)[:, 0]
