@@ -219,15 +219,15 @@ def test_guided_ig_of_a_linear_model_is_its_terms() -> None:
 
 
 def test_the_least_steep_by_hand() -> None:
-    """Half of five values: place 0.5 × 4 = 2 counted from zero; what is not free counts, as infinitely steep."""
-    steepness = torch.tensor([[3.0, 1.0, 2.0, 5.0, 4.0]] * 3)
-    free = torch.tensor([[True] * 5, [True, False, True, True, True], [False, False, False, True, False]])
-    found = least(steepness, free, 0.5)
-    assert found.tolist() == [
-        [True, True, True, False, False],  # up to 3
-        [True, False, True, False, True],  # up to 4
-        [False, False, False, True, False],  # the bound is infinite, and only what is free is taken
-    ]
+    """Half of five values: place 0.5 × 4 = 2 counted from zero; what is not free is left out, as infinitely steep."""
+    for steepness, expected in (
+        ([3.0, 1.0, 2.0, 5.0, 4.0], [True, True, True, False, False]),  # up to 3
+        ([3.0, 2.0, 5.0, 4.0], [True, True, False, True]),  # up to 4
+        ([2.0, 2.0, 2.0, 2.0, 1.0], [True] * 5),  # equals go together
+        ([np.nan, 2.0, 5.0, 4.0, 1.0], [True, True, False, True, True]),  # what is not a number waits for nobody
+        ([5.0], [True]),  # the bound is infinite
+    ):
+        assert least(np.array(steepness, dtype=np.float32), place=2).tolist() == expected
 
 
 # Presets of methods that stand elsewhere ------------------------------------------------------------------------------
