@@ -119,7 +119,12 @@ def _captum(net: nn.Module, relu: nn.Module, layer: str, rows: int, gradient_row
         ),
         Rival("deconvnet", "captum", lambda x, y: deconvolution.attribute(x, target=y).abs().amax(dim=1), relu=True),
         Rival("guided-backprop", "captum", lambda x, y: guided.attribute(x, target=y).abs().amax(dim=1), relu=True),
-        Rival("guided-grad-cam", "captum", lambda x, y: guided_cam.attribute(x, target=y).sum(dim=1), relu=True),
+        Rival(
+            "guided-grad-cam(fold=sum)",
+            "captum",
+            lambda x, y: guided_cam.attribute(x, target=y, interpolate_mode="bilinear").sum(dim=1),
+            relu=True,
+        ),
         Rival("deeplift-rescale", "captum", lambda x, y: lift.attribute(x, target=y).sum(dim=1), relu=True),
         Rival("occlusion", "captum", occlude),
         Rival("kernel-shap(samples=100)", "captum", kernel_shap, same=False, note="own coalitions"),
@@ -134,8 +139,9 @@ def _grad_cam(net: nn.Module, layer: str) -> list[Rival]:
     from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 
     names = {
-        "grad-cam": "GradCAM", "grad-cam++": "GradCAMPlusPlus", "score-cam": "ScoreCAM", "ablation-cam": "AblationCAM",
-        "eigen-cam": "EigenCAM", "layer-cam": "LayerCAM", "xgrad-cam": "XGradCAM", "hires-cam": "HiResCAM",
+        "grad-cam": "GradCAM", "grad-cam++@zhang2024": "GradCAMPlusPlus", "score-cam@zhang2024": "ScoreCAM",
+        "ablation-cam": "AblationCAM",
+        "eigen-cam(centred=true)": "EigenCAM", "layer-cam": "LayerCAM", "xgrad-cam": "XGradCAM", "hires-cam": "HiResCAM",
     }  # fmt: skip
 
     def rival(ours: str, theirs: str) -> Rival:
@@ -194,7 +200,9 @@ def _pair(classifier: Classifier, net: nn.Module) -> list[Rival]:
         Rival("guided-ig(steps=50)", "PAIR saliency", each(
             lambda x, a: guided.GetMask(x, call, a, x_baseline=np.zeros_like(x), x_steps=50, max_dist=0.02, fraction=0.25)
         )),
-        Rival("xrai", "PAIR saliency", each(lambda x, a: regions.GetMask(x, call, a, batch_size=16))),
+        Rival("xrai@boggust2023", "PAIR saliency", each(lambda x, a: regions.GetMask(x, call, a, batch_size=16))),
+        Rival("xrai", "PAIR saliency", each(lambda x, a: regions.GetMask(x, call, a, batch_size=16)), same=False,
+              note="32 nodes for their 100 steps"),
     ]  # fmt: skip
 
 

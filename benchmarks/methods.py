@@ -1,6 +1,6 @@
 """Every method: its passes, its time, the share of it inside the model, and the same maps by whoever else computes them.
 
-    python benchmarks/methods.py [--images 4] [--repeats 3] [--only NAME ...] [--markdown FILE]
+    python benchmarks/methods.py [--images 4] [--repeats 3] [--only NAME ...] [--compiled] [--markdown FILE]
 
 Both sides run in one process on the same images, alternating, each method paying for all of its own passes.
 """
@@ -76,7 +76,7 @@ class Bench:
         self.refused: dict[str, str] = {}
         self.rows: list[Row] = []
         others = rivals(self.classifier, self.inputs)
-        compared = {one.ours.split("(")[0] for one in others}
+        compared = {traits(METHODS.parse(one.ours)).name for one in others}
         for rival in others:
             self.rows.append(Row(METHODS.parse(rival.ours), rival, relu if rival.relu else self.classifier))
         for name in METHODS:
@@ -153,10 +153,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--compiled", action="store_true", help="our forward passes compiled, as long runs have them")
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")  # the others' own, like their progress bars
     bench = Bench(options.images, options.only)
+    if options.compiled and (problem := bench.classifier.compile_for(bench.inputs)):
+        parser.error(problem)
     for row in bench.rows:
         for repeat in range(-1, options.repeats):  # the first is to warm up
             bench.run(row, repeat)
@@ -167,7 +170,8 @@ def main() -> None:
         print(f"{label(row.method)}: {statistics.median(row.ours):.2f} s", file=sys.stderr, flush=True)
     where = machine()
     lines = [
-        f"{options.images} images of 224×224, EfficientNet-Lite0, medians of {options.repeats} after one to warm up",
+        f"{options.images} images of 224×224, EfficientNet-Lite0, medians of {options.repeats} after one to warm up"
+        + ("; forward passes compiled" if options.compiled else ""),
         "(a method that takes more than 20 s was measured once).",
         f"{datetime.date.today()}, revision {revision()}.",
         f"{where['processor']}, {where['cores']} cores, torch {where['torch']}.",

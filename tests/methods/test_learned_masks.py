@@ -162,9 +162,10 @@ def slow_seen(image: Tensor, mask: Tensor) -> Tensor:
 def slow_extremal(method: ExtremalPerturbation, net: nn.Module, image: Tensor, target: int, area: float) -> Tensor:
     """One image and one area, autograd through everything, an optimiser of torch's own."""
     size = image.shape[1:]
+    full = torch.ones(method.cells, method.cells).requires_grad_()
+    (evenly,) = torch.autograd.grad(slow_mask(full).sum(), full)
     cells = torch.ones(method.cells, method.cells).requires_grad_()
-    optimiser = torch.optim.SGD([cells], lr=0.01, momentum=0.9)
-    (evenly,) = torch.autograd.grad(slow_mask(cells).sum(), cells)
+    optimiser = torch.optim.SGD([cells], lr=0.02, momentum=0.9)
 
     def drawn(mask: Tensor) -> Tensor:
         return functional.interpolate(mask[None, None], size=size, mode="bilinear", align_corners=False)[0, 0]
@@ -172,8 +173,7 @@ def slow_extremal(method: ExtremalPerturbation, net: nn.Module, image: Tensor, t
     for step in range(method.steps):
         optimiser.zero_grad()
         mask = slow_mask(cells)
-        doubled = 1 if step < method.steps / 3 else 2 if step < 2 * method.steps / 3 else 4
-        weight = 300 * doubled * min(1.0, 3 * (step + 1) / method.steps)
+        weight = math.exp(math.log(6) + math.log(1200 / 6) * (step + 1) / method.steps)
         values = mask.flatten().sort().values
         wish = torch.tensor([min(1.0, max(0.0, area * len(values) - rank)) for rank in range(len(values))]).flip(0)
         start = 0
