@@ -9,6 +9,7 @@ from pathlib import Path
 from snellen.citations import CITATIONS
 from snellen.registry import FILLS, METRICS, text_of
 from snellen.types import Passes
+from snellen.zoo import EMBEDDED, load_classifier
 
 PAGE = Path(__file__).with_name("reference.md")
 
@@ -26,6 +27,7 @@ def cost(passes: Passes) -> str:
 
 def page() -> str:
     """The whole reference."""
+    classifier = load_classifier(EMBEDDED)
     lines = [
         "# Reference",
         "",
@@ -45,8 +47,12 @@ def page() -> str:
             "",
             f"- informs: {facts.attribute}; {'higher' if facts.higher_is_better else 'lower'} is better; {bounds}",
             f"- settings: {settings(plugin)}",
-            f"- passes: {cost(plugin().passes((224, 224), Passes()))}"
-            + (f", and {plugin().passes((224, 224), Passes(1)).forward} maps" if "explain" in facts.needs else ""),
+            f"- passes: {cost(plugin().passes((224, 224), Passes(), classifier))}"
+            + (
+                f", and {plugin().passes((224, 224), Passes(0, 1), classifier).backward} maps"
+                if "explain" in facts.needs
+                else ""
+            ),
             f"- needs: {', '.join(sorted(facts.needs)) or 'maps only'}; undefined: {facts.undefined}",
             f"- cites: {CITATIONS.get(facts.cite, facts.cite)}",
             "",

@@ -116,4 +116,38 @@ CITATIONS: dict[str, str] = {
     "International Journal of Computer Vision 126, 2018. arXiv:1608.00507",
     "wang2020": "Wang, Wang, Du, Yang, Zhang, Ding, Mardziel, Hu. Score-CAM: Score-Weighted Visual Explanations for "
     "Convolutional Neural Networks. CVPR Workshops 2020. arXiv:1910.01279",
+    "ancona2018": "Ancona, Ceolini, Öztireli, Gross. Towards Better Understanding of Gradient-based Attribution Methods for "
+    "Deep Neural Networks. ICLR 2018. arXiv:1711.06104",
+    "alvarezmelis2018senn": "Alvarez-Melis, Jaakkola. Towards Robust Interpretability with Self-Explaining Neural Networks. "
+    "NeurIPS 2018. arXiv:1806.07538",
+    "samek2017": "Samek, Binder, Montavon, Lapuschkin, Müller. Evaluating the Visualization of What a Deep Neural Network "
+    "Has Learned. IEEE Transactions on Neural Networks and Learning Systems 28(11), 2017. arXiv:1509.06321",
+    "rong2022": "Rong, Leemann, Borisov, Kasneci, Kasneci. A Consistent and Efficient Evaluation Strategy for Attribution "
+    "Methods. ICML 2022. arXiv:2202.00449",
+    "ghorbani2019": "Ghorbani, Abid, Zou. Interpretation of Neural Networks is Fragile. AAAI 2019. arXiv:1710.10547",
+    "kindermans2019": "Kindermans, Hooker, Adebayo, Alber, Schütt, Dähne, Erhan, Kim. The (Un)reliability of Saliency "
+    "Methods. In: Explainable AI, LNCS 11700, 2019. arXiv:1711.00867",
+    "arya2019": "Arya, Bellamy, Chen, Dhurandhar, Hind, Hoffman, Houde, Liao, Luss, Mojsilović et al. One Explanation Does"
+    " Not Fit All: A Toolkit and Taxonomy of AI Explainability Techniques. 2019. arXiv:1909.03012",
+    "nguyen2020": "Nguyen, Martínez. On Quantitative Aspects of Model Interpretability. 2020. arXiv:2007.07584",
+    "yang2019": "Yang, Kim. Benchmarking Attribution Methods with Relative Feature Importance. 2019. arXiv:1907.09701",
+    "hedstrom2024": "Hedström, Weber, Lapuschkin, Höhne. A Fresh Look at Sanity Checks for Saliency Maps. xAI 2024. "
+    "arXiv:2405.02383",
+    "binder2023": "Binder, Weber, Lapuschkin, Montavon, Müller, Samek. Shortcomings of Top-Down Randomization-Based Sanity "
+    "Checks for Evaluations of Deep Neural Network Explanations. CVPR 2023. arXiv:2211.12486",
+    "arun2021": "Arun, Gaw, Singh, Chang, Aggarwal, Chen, Hoebel, Gupta, Patel, Gidwani, Adebayo, Li, Kalpathy-Cramer. "
+    "Assessing the Trustworthiness of Saliency Maps for Localizing Abnormalities in Medical Imaging. "
+    "Radiology: Artificial Intelligence 3(6), 2021. arXiv:2008.02766",
+    "ding2021": "Ding, Koehn. Evaluating Saliency Methods for Neural Language Models. NAACL 2021. arXiv:2104.05824",
+    "gomez2022": "Gomez, Fréour, Mouchère. Metrics for Saliency Map Evaluation of Deep Learning Explanation Methods. ICPRAI"
+    " 2022. arXiv:2201.13291",
+    "arras2022": "Arras, Osman, Samek. CLEVR-XAI: A Benchmark Dataset for the Ground Truth Evaluation of Neural Network "
+    "Explanations. Information Fusion 81, 2022. arXiv:2003.07258",
+    "wang2004": "Wang, Bovik, Sheikh, Simoncelli. Image Quality Assessment: From Error Visibility to Structural "
+    "Similarity. IEEE Transactions on Image Processing 13(4), 2004.",
+    "hedstrom2023": "Hedström, Weber, Krakowczyk, Bareeva, Motzkus, Samek, Lapuschkin, Höhne. Quantus: An Explainable AI "
+    "Toolkit for Responsible Evaluation of Neural Network Explanations and Beyond. Journal of Machine Learning"
+    " Research 24(34), 2023. arXiv:2202.06861",
+    "zhang2018mixup": "Zhang, Cisse, Dauphin, Lopez-Paz. mixup: Beyond Empirical Risk Minimization. ICLR 2018. "
+    "arXiv:1710.09412",
 }

@@ -6,6 +6,7 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import torch
@@ -36,6 +37,19 @@ TAIL_BUDGET = 16 << 20
 
 GRADIENT_BUDGET = 768 << 20
 """Bytes of activations that a pass with gradients may hold, all layers together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the classifier says of each row: the target's logit and probability, and the class that it finds most likely."""
+
+    logit: Float[Tensor, "*rows"]
+    probability: Float[Tensor, "*rows"]
+    predicted: Int[Tensor, "*rows"]
+
+    def of(self, output: Output) -> Float[Tensor, "*rows"]:
+        """The number that is meant."""
+        return self.logit if output == "logit" else self.probability
 
 
 class Classifier:
@@ -139,6 +153,26 @@ class Classifier:
 
     def scores(self, blocks: Iterable[tuple[Images, Targets]], of: Output) -> Float[Tensor, " rows"]:
         """The target's logit or probability for each row of many blocks, regrouped so that every pass is full."""
+        return self._regrouped(blocks, lambda logits, targets: _pick(logits, targets, of))
+
+    def answers(self, blocks: Iterable[tuple[Images, Targets]]) -> Answers:
+        """The target's logit and probability and the class on top, for each row of many blocks in full passes."""
+
+        def read(logits: Tensor, targets: Tensor) -> Tensor:
+            best = logits.argmax(dim=1).to(logits).to(targets.device)
+            return torch.stack([_pick(logits, targets, "logit"), _pick(logits, targets, "probability"), best], dim=1)
+
+        found = self._regrouped(blocks, read).view(-1, 3)
+        return Answers(found[:, 0], found[:, 1], found[:, 2].long())
+
+    def predictions(self, inputs: Images) -> Int[Tensor, " batch"]:
+        """The class on top for each row."""
+        return self.logits(inputs).argmax(dim=1)
+
+    def _regrouped(
+        self, blocks: Iterable[tuple[Images, Targets]], read: Callable[[Tensor, Tensor], Tensor]
+    ) -> Float[Tensor, "rows ..."]:
+        """What `read` makes of the logits of each row, over blocks regrouped so that every pass is full."""
         found: list[Tensor] = []
         held_inputs: list[Tensor] = []
         held_targets: list[Tensor] = []
@@ -149,7 +183,7 @@ class Classifier:
             nonlocal held
             inputs = held_inputs[0] if len(held_inputs) == 1 else torch.cat(held_inputs)
             targets = held_targets[0] if len(held_targets) == 1 else torch.cat(held_targets)
-            found.append(_pick(self._forward(inputs[:count]), targets[:count], of))
+            found.append(read(self._forward(inputs[:count]), targets[:count]))
             held -= count
             held_inputs[:] = [inputs[count:]] if held else []
             held_targets[:] = [targets[count:]] if held else []
@@ -167,8 +201,12 @@ class Classifier:
 
     def output(self, inputs: Images, targets: Targets, of: Output) -> Float[Tensor, " batch"]:
         """The target's logit or probability of each row, kept for the next caller with the very same tensors."""
+        return self.answered(inputs, targets).of(of)
+
+    def answered(self, inputs: Images, targets: Targets) -> Answers:
+        """All answers about these rows, kept for the next caller with the very same tensors."""
         return self._share(
-            ("output", of), inputs, targets, lambda: self.scores([(inputs, targets)], of), Passes(forward=len(inputs))
+            ("answers",), inputs, targets, lambda: self.answers([(inputs, targets)]), Passes(forward=len(inputs))
         )
 
     def gradient(
@@ -393,12 +431,32 @@ class Classifier:
             yield ledger
         finally:
             # Two open accounts may hold equal numbers, so the right one is found by identity.
-            self._ledgers = [one for one in self._ledgers if one is not ledger]
+            self._ledgers[:] = [one for one in self._ledgers if one is not ledger]
 
     def book_shared(self, passes: Passes, seconds: float) -> None:
         """Books passes that were needed, but whose result was already there."""
         for ledger in self._ledgers:
             ledger.share(passes, seconds)
+
+    def adopt(self, sibling: Classifier) -> Classifier:
+        """The sibling, whose passes are booked in this classifier's accounts from now on."""
+        sibling._ledgers = self._ledgers
+        return sibling
+
+    def relative(self, module: nn.Module | Callable[[Tensor], Any], name: str) -> Classifier:
+        """Another model that takes the same inputs, read in the same way; its passes are booked in this one's accounts."""
+        other = Classifier(
+            module,
+            mean=self.mean.flatten().tolist(),
+            std=self.std.flatten().tolist(),
+            name=f"{self.name}, {name}",
+            outputs=self.outputs,
+            geometry=self.geometry,
+            channels=self.channels,
+            device=self.device,
+            precision=self.precision,
+        )
+        return self.adopt(other)
 
     def operations(self, inputs: Images, *, after: str | None = None) -> tuple[Operation, ...]:
         """Every tensor operation of one pass, in order, with its kind and layer; looked up once per size of image.

@@ -56,6 +56,7 @@ def case_of(
     *,
     rng: Rng,
     truth: Bool[Tensor, "batch height width"] | None = None,
+    labels: Int[Tensor, " batch"] | None = None,
     maps: Float[Tensor, "batch height width"] | None = None,
     siblings: Mapping[str, Classifier] | None = None,
 ) -> Case:
@@ -64,4 +65,4 @@ def case_of(
     if maps is None:
         with torch.no_grad():
             maps = method(classifier, inputs, targets, rng=rng)
-    return Case(classifier, inputs, targets, maps, explain, truth, dict(siblings or {}))
+    return Case(classifier, inputs, targets, maps, explain, truth, dict(siblings or {}), labels)

@@ -18,7 +18,22 @@ from snellen.types import Fill, Method, Metric
 
 T = TypeVar("T")
 
-Need = Literal["gradients", "layer", "relu", "training-data", "truth", "explain", "siblings"]
+Need = Literal[
+    "gradients", "layer", "relu", "training-data", "truth", "labels", "explain", "recipe", "checkpoints"
+]  # fmt: skip
+"""What a plug-in cannot do without. `recipe`: relatives of the classifier have to be trained. `checkpoints`: saved ones."""
+
+Test = Literal[
+    "Completeness", "Deletion", "Faithfulness", "Infidelity", "Input Consistency", "Input Invariance", "Insertion",
+    "Perturbation Testing (LeRF)", "Perturbation Testing (MoRF)", "Region Perturbation", "ROAR", "Robustness",
+    "Sensitivity", "Stability", "Sufficiency",
+    "Data Randomization", "Model Contrast Score",
+    "Cascading Model Parameter Randomization", "Implementation Invariance", "Independent Model Parameter Randomization",
+    "Linearity", "Model Consistency", "Model Weight Randomization", "Repeatability", "Reproducibility",
+    "Minimality", "Sparsity", "Visual Sharpening",
+    "Localization Utility", "Luminosity Calibration", "Mean IoU", "Plausibility", "The Pointing Game",
+]  # fmt: skip
+"""The 33 tests of the saliency card (Boggust et al. 2023, Fig. A1), in its order and under its names."""
 
 Attribute = Literal[
     "determinism",
@@ -69,7 +84,14 @@ class MethodTraits:
 
 @dataclasses.dataclass(frozen=True)
 class MetricTraits:
-    """What a metric claims of itself; `undefined` says in words when a score is NaN."""
+    """What a metric claims of itself.
+
+    `undefined` says in words when a score is NaN. `test` is the test of the saliency card that it answers, by default with
+    its default settings. `formula` is the number as a line of mathematics. `reading` says which of several published
+    readings the default is, and which setting gives the other. `caveats` are known failures by the key of the work that
+    showed them. `tolerance` makes it an axiom: a method that is no farther than this from the best value keeps it, whatever
+    controls do.
+    """
 
     name: str
     cite: str
@@ -81,6 +103,12 @@ class MetricTraits:
     needs: frozenset[Need]
     undefined: str
     version: int
+    test: Test | None
+    formula: str
+    reading: str
+    caveats: Mapping[str, str]
+    presets: Mapping[str, Mapping[str, Any] | str]
+    tolerance: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,13 +263,20 @@ def metric(
     needs: set[Need] | frozenset[Need] = frozenset(),
     undefined: str = "never",
     version: int = 1,
+    test: Test | None = None,
+    formula: str = "",
+    reading: str = "",
+    caveats: Mapping[str, str] | None = None,
+    presets: Mapping[str, Mapping[str, Any] | str] | None = None,
+    tolerance: float | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Registers a frozen dataclass as a metric (see `MetricTraits`)."""
 
     def register(plugin: type[T]) -> type[T]:
         plugin.traits = MetricTraits(  # type: ignore[attr-defined]
             name, _cited(name, cite), _summary(name, plugin), attribute, higher_is_better, bounds, rank_only,
-            frozenset(needs), undefined, version,
+            frozenset(needs), undefined, version, test, formula, reading, dict(caveats or {}), dict(presets or {}),
+            tolerance,
         )  # fmt: skip
         METRICS.add(name, plugin)  # type: ignore[arg-type]
         return plugin
@@ -287,7 +322,8 @@ def label(plugin: Any) -> str:
     if not changed:
         return name
     for preset in getattr(plugin.traits, "presets", {}):
-        if METHODS.build(f"{name}@{preset}") == plugin:
+        registry: Registry[Any] = METRICS if isinstance(plugin.traits, MetricTraits) else METHODS
+        if registry.build(f"{name}@{preset}") == plugin:
             return f"{name}@{preset}"
     return f"{name}({', '.join(changed)})"
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 if TYPE_CHECKING:
     from snellen.classifier import Classifier
+    from snellen.recipes import Training
 
 Output = Literal["logit", "probability"]
 """Which number of the classifier is meant; stated wherever one is used, never implied."""
@@ -159,7 +161,11 @@ class Explain(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """All that a metric may look at: one batch of inputs, the maps of one method, and that method to call again."""
+    """All that a metric may look at: one batch of inputs, the maps of one method, and that method to call again.
+
+    `siblings` are relatives of the classifier that somebody trained (see `Related`) or saved on the way (their names begin
+    with `checkpoint/`). `labels` are the right classes, -1 where nobody knows.
+    """
 
     classifier: Classifier
     inputs: Float[Tensor, "batch channels height width"]
@@ -168,6 +174,7 @@ class Case:
     explain: Explain
     truth: Bool[Tensor, "batch height width"] | None = None
     siblings: Mapping[str, Classifier] = field(default_factory=dict)
+    labels: Int[Tensor, " batch"] | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -179,8 +186,8 @@ class Metric(Protocol):
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]: ...
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
-        """What one image costs, given what one map of the method costs."""
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """What one image costs on this classifier, given what one map of the method costs."""
         ...
 
 
@@ -191,6 +198,61 @@ class Traced(Protocol):
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]: ...
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]: ...
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A metric whose trace has a column per named thing (a transform, a layer, a fraction) rather than one even axis."""
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The names of the columns of `curve`, for images of this size."""
+        ...
+
+
+@runtime_checkable
+class Dividing(Protocol):
+    """A metric that needs some of the same passes as others; of equal keys only the first is paid.
+
+    A key that is a tuple beginning with "images" holds for every method on the same images; any other for one method's case.
+    """
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """What may be there already, out of `passes`, by a key that says what it is."""
+        ...
+
+
+@runtime_checkable
+class Recipe(Protocol):
+    """How a relative of the classifier is trained: any function of this form.
+
+    `dataset` yields (input, label) pairs, an input being what the network sees; `seed` decides initial weights and order;
+    `options` may hold `classes` (how many there are) and `architecture: "other"` (train another kind of network).
+    """
+
+    def __call__(self, dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapping[str, Any]) -> nn.Module: ...
+
+
+@runtime_checkable
+class Relative(Protocol):
+    """A sibling that has to be trained first: a frozen dataclass whose `name` says what is special about it."""
+
+    @property
+    def name(self) -> str:
+        """How a case names it among its siblings; two relatives with one name are one."""
+        ...
+
+    def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
+        """The trained module; it takes the same inputs as the classifier."""
+        ...
+
+
+@runtime_checkable
+class Related(Protocol):
+    """A metric that compares with trained relatives; a run trains them first, once, and keeps them in its folder."""
+
+    def relatives(self, method: Method) -> tuple[Relative, ...]:
+        """Which; `method` matters only to a test that trains on what a method's maps leave over."""
+        ...
 
 
 @runtime_checkable
@@ -210,7 +272,7 @@ class Learning(Protocol):
 
 @runtime_checkable
 class Sharing(Protocol):
-    """A method or metric that needs the same passes as others on the same images; of equal answers, only the first pays."""
+    """A method that needs the same passes as others on the same images; of equal answers, only the first pays."""
 
     def shares(self) -> Hashable: ...
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from snellen.classifier import Classifier
 from snellen.folding import mass
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
@@ -34,6 +35,6 @@ class Complexity:
         entropy: Tensor = torch.special.entr(shares).sum(dim=(1, 2))
         return entropy.to(case.maps.dtype)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """It looks at the map alone."""
         return Passes()

@@ -6,13 +6,14 @@ it for as long as the case lives.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from snellen.classifier import Classifier
 from snellen.folding import unit_mask
 from snellen.masking import BLACK
 from snellen.metrics.kept import Kept
@@ -46,13 +47,13 @@ class AverageDrop:
         before, after = _confidences(case, self.fill, rng)
         return (before - after).clamp_min(0) / before.clamp_min(_TINY)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
-        """The picture and the masked picture; average-increase and average-gain share both."""
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The picture and the masked picture."""
         return Passes(forward=2)
 
-    def shares(self) -> Hashable:
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """Both pictures."""
-        return "confidence", self.fill
+        return _parts(self.fill)
 
 
 @metric(
@@ -77,13 +78,13 @@ class AverageIncrease:
         before, after = _confidences(case, self.fill, rng)
         return (after > before).to(after.dtype).masked_fill(after.isnan(), torch.nan)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
-        """The picture and the masked picture; average-drop and average-gain share both."""
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The picture and the masked picture."""
         return Passes(forward=2)
 
-    def shares(self) -> Hashable:
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """Both pictures."""
-        return "confidence", self.fill
+        return _parts(self.fill)
 
 
 @metric(
@@ -108,13 +109,17 @@ class AverageGain:
         before, after = _confidences(case, self.fill, rng)
         return (after - before).clamp_min(0) / (1 - before).clamp_min(_TINY)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
-        """The picture and the masked picture; average-drop and average-increase share both."""
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The picture and the masked picture."""
         return Passes(forward=2)
 
-    def shares(self) -> Hashable:
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """Both pictures."""
-        return "confidence", self.fill
+        return _parts(self.fill)
+
+
+def _parts(fill: Fill) -> dict[Hashable, Passes]:
+    return {("images", "answered"): Passes(forward=1), ("confidence", fill): Passes(forward=1)}
 
 
 _KEPT: Kept[tuple[Tensor, Tensor]] = Kept()

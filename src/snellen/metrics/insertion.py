@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from jaxtyping import Float
 from torch import Tensor
 
+from snellen.classifier import Classifier
 from snellen.masking import BLUR
-from snellen.metrics.sweep import area, stops, sweep
+from snellen.metrics.sweep import area, sweep, sweep_parts
 from snellen.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
 
@@ -44,12 +46,16 @@ class Insertion:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from nothing but fill to the whole picture."""
-        return sweep(case, self.fill, inserting=True, steps=self.steps, of=self.of, rng=rng)
+        return sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng).of(self.of)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The normalised area under each curve."""
         return area(curve)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
-        """One pass per point; the untouched picture's is shared where another metric has made it."""
-        return Passes(forward=len(stops(self.steps, size)))
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """One pass per point."""
+        return sum(self.parts(size, explain, classifier).values(), Passes())
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The sweep, and the untouched picture."""
+        return sweep_parts(self.fill, keeping=True, steps=self.steps, size=size)

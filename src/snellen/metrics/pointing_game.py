@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
+from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
@@ -45,7 +46,7 @@ class PointingGame:
         hits = (highest & _widened(truth, self.tolerance)).sum(dim=(1, 2))
         return (hits / highest.sum(dim=(1, 2))).masked_fill(~truth.flatten(1).any(dim=1), torch.nan)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """It looks at the map and the truth alone."""
         return Passes()
 
@@ -73,7 +74,7 @@ class EnergyPointingGame:
         share = (energy * truth).sum(dim=(1, 2)) / energy.sum(dim=(1, 2))
         return share.masked_fill(~truth.flatten(1).any(dim=1), torch.nan).to(case.maps.dtype)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """It looks at the map and the truth alone."""
         return Passes()
 

@@ -6,13 +6,14 @@ still and useless: neither number means anything without the others.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from snellen.classifier import Classifier
 from snellen.metrics.kept import Kept
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
@@ -55,13 +56,13 @@ class MaxSensitivity:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _changes(case, self.samples, self.radius, self.relative, rng).amax(dim=1)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
-        """A map per sample; avg-sensitivity shares them all."""
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """A map per sample."""
         return explain * self.samples
 
-    def shares(self) -> Hashable:
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The perturbed maps."""
-        return "sensitivity", self.samples, self.radius
+        return {("sensitivity", self.samples, self.radius): explain * self.samples}
 
 
 @metric(
@@ -91,13 +92,13 @@ class AvgSensitivity:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _changes(case, self.samples, self.radius, self.relative, rng).mean(dim=1)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
-        """A map per sample; max-sensitivity shares them all."""
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """A map per sample."""
         return explain * self.samples
 
-    def shares(self) -> Hashable:
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The perturbed maps."""
-        return "sensitivity", self.samples, self.radius
+        return {("sensitivity", self.samples, self.radius): explain * self.samples}
 
 
 def perturbed(

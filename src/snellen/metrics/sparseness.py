@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from snellen.classifier import Classifier
 from snellen.folding import mass
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
@@ -36,6 +37,6 @@ class Sparseness:
         # A constant map is 0 by definition; rounding must not push it below.
         return (1 - 2 * (shares * above).sum(dim=1) / count).clamp_min(0).to(case.maps.dtype)
 
-    def passes(self, size: tuple[int, int], explain: Passes) -> Passes:
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """It looks at the map alone."""
         return Passes()

@@ -1,14 +1,16 @@
-"""Sweeps: pixels leave or enter in the map's order while the classifier watches. Deletion and insertion are both sweeps."""
+"""Sweeps: pixels leave or enter in the map's order while the classifier watches. Most tests of fidelity are sweeps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.types import Case, Fill, Output, Rng
+from snellen.classifier import Answers
+from snellen.metrics.kept import Kept
+from snellen.types import Case, Fill, Passes, Rng
 
 
 def ranks(maps: Float[Tensor, "batch height width"], *, rng: Rng) -> Int[Tensor, "batch height width"]:
@@ -34,29 +36,53 @@ def stops(steps: int, size: tuple[int, int]) -> list[int]:
     return [pixels * step // steps for step in range(steps + 1)]
 
 
-def sweep(case: Case, fill: Fill, *, inserting: bool, steps: int, of: Output, rng: Rng) -> Float[Tensor, "batch points"]:
-    """The target's output while pixels give way to the fill, or come back from it, most salient first.
+def sweep(case: Case, fill: Fill, *, keeping: bool, steps: int, rng: Rng) -> Answers:
+    """What the classifier says while pixels give way to the fill; (batch, points) for each of its answers.
 
-    The untouched picture is the same for every method, so its pass is shared. A map with NaN has no order and no curve.
+    At point k the `stops(...)[k]` most salient pixels are exchanged for the fill, or (`keeping`) are all that is left of the
+    picture. The untouched picture is the same for every method, so its pass is shared, and every metric over the same
+    ranking and fill shares the rest. A map with NaN has no order and no curve.
     """
-    classifier, inputs, targets = case.classifier, case.inputs, case.targets
-    points = stops(steps, (inputs.shape[2], inputs.shape[3]))
-    changed = points[:-1] if inserting else points[1:]
-    # Rows are built in the layout that the model takes, so that no pass has to rearrange them.
-    rank, whole, bare = (
-        one.contiguous(memory_format=torch.channels_last)
-        for one in (ranks(case.maps, rng=rng).unsqueeze(1).expand_as(inputs), inputs, fill(classifier, inputs, rng=rng))
-    )
-    before, after = (bare, whole) if inserting else (whole, bare)
 
-    def blocks() -> Iterator[tuple[Tensor, Tensor]]:
-        for count in changed:
-            yield torch.where(rank < count, after, before), targets
+    def compute() -> Answers:
+        classifier, inputs, targets = case.classifier, case.inputs, case.targets
+        points = stops(steps, (inputs.shape[2], inputs.shape[3]))
+        changed = points[:-1] if keeping else points[1:]
+        # Rows are built in the layout that the model takes, so that no pass has to rearrange them.
+        rank, whole, bare = (
+            one.contiguous(memory_format=torch.channels_last)
+            for one in (ranks(case.maps, rng=rng).unsqueeze(1).expand_as(inputs), inputs, fill(classifier, inputs, rng=rng))
+        )
+        before, after = (bare, whole) if keeping else (whole, bare)
 
-    found = classifier.scores(blocks(), of).view(len(changed), len(inputs)).T
-    untouched = classifier.output(inputs, targets, of).unsqueeze(1)
-    curve = torch.cat([found, untouched] if inserting else [untouched, found], dim=1)
-    return curve.masked_fill(case.maps.isnan().flatten(1).any(dim=1, keepdim=True), torch.nan)
+        def blocks() -> Iterator[tuple[Tensor, Tensor]]:
+            for count in changed:
+                yield torch.where(rank < count, after, before), targets
+
+        swept = classifier.answers(blocks())
+        untouched = classifier.answered(inputs, targets)
+        unordered = case.maps.isnan().flatten(1).any(dim=1, keepdim=True)
+
+        def joined(found: Tensor, end: Tensor) -> Tensor:
+            rows = found.view(len(changed), len(inputs)).T
+            return torch.cat([rows, end[:, None]] if keeping else [end[:, None], rows], dim=1)
+
+        return Answers(
+            joined(swept.logit, untouched.logit).masked_fill(unordered, torch.nan),
+            joined(swept.probability, untouched.probability).masked_fill(unordered, torch.nan),
+            joined(swept.predicted, untouched.predicted).masked_fill(unordered, -1),
+        )
+
+    return _KEPT(case, (fill, keeping, steps, rng), compute)
+
+
+def sweep_parts(fill: Fill, *, keeping: bool, steps: int, size: tuple[int, int]) -> dict[Hashable, Passes]:
+    """What a sweep costs, in the parts that others may have paid."""
+    changed = len(stops(steps, size)) - 1
+    return {("sweep", fill, keeping, steps): Passes(forward=changed), ("images", "answered"): Passes(forward=1)}
+
+
+_KEPT: Kept[Answers] = Kept()
 
 
 def area(curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:

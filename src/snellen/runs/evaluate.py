@@ -127,7 +127,7 @@ class _Job:
             shipped = Shipped(self.classifier)
 
         plan = planning.planned(self.classifier, self.methods, self.metrics, seen[0].size)
-        total = sum(plan.values(), Passes()) * len(self.samples)
+        total = sum(plan.passes.values(), Passes()) * len(self.samples)
         pace = planning.measure_pace(self.classifier, inputs, gradients=total.backward > 0)
         compiled = bool(old["spec"]["compiled"]) if old is not None else self._worth_compiling(pace, total)
         record["spec"]["compiled"] = compiled
@@ -249,7 +249,7 @@ class _Job:
     def _announce(
         self,
         tasks: list[Task],
-        plan: dict[tuple[str, str], Passes],
+        plan: planning.Plan,
         inputs: Tensor,
         compiled: bool,
         pace: planning.Pace,
@@ -280,9 +280,7 @@ class _Job:
 
     # Computing -------------------------------------------------------------------------------------------------------
 
-    def _compute(
-        self, shipped: Shipped, tasks: list[Task], plan: dict[tuple[str, str], Passes], compiled: bool
-    ) -> list[dict[str, str]]:
+    def _compute(self, shipped: Shipped, tasks: list[Task], plan: planning.Plan, compiled: bool) -> list[dict[str, str]]:
         by_key = {task.key: task for task in tasks}
         errors = []
         self.observer.begin("explaining", sum((task.passes(plan) for task in tasks), Passes()), len(tasks))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,7 +15,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.unit import Seen
-from snellen.types import Method, Metric, Passes
+from snellen.types import Dividing, Method, Metric, Passes
 
 
 @runtime_checkable
@@ -88,8 +88,6 @@ def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[
                     f"{f' (nor have {len(without) - 1} others)' if len(without) > 1 else ''}. "
                     "Drop the metric or give --masks or --boxes."
                 )
-        if "siblings" in traits(metric).needs:
-            raise SnellenError(f"{label(metric)} needs siblings of the classifier, and none were given. Drop the metric.")
 
 
 def resolve_targets(
@@ -117,16 +115,24 @@ def resolve_targets(
     )
 
 
-def planned(
-    classifier: Classifier, methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]
-) -> dict[tuple[str, str], Passes]:
-    """Passes per image for (method, "maps") and (method, metric), before anything is saved by sharing."""
-    plan = {}
+@dataclass(frozen=True)
+class Plan:
+    """Passes per image for (method, "maps") and (method, metric), and of the latter the parts that others may pay for."""
+
+    passes: dict[tuple[str, str], Passes]
+    parts: dict[tuple[str, str], Mapping[Hashable, Passes]]
+
+
+def planned(classifier: Classifier, methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]) -> Plan:
+    """What one image will cost, before anything is saved by sharing."""
+    plan = Plan({}, {})
     for method in methods:
         explain = method.passes(size, classifier)
-        plan[label(method), "maps"] = explain
+        plan.passes[label(method), "maps"] = explain
         for metric in metrics:
-            plan[label(method), label(metric)] = metric.passes(size, explain)
+            at = label(method), label(metric)
+            plan.passes[at] = metric.passes(size, explain, classifier)
+            plan.parts[at] = metric.parts(size, explain, classifier) if isinstance(metric, Dividing) else {}
     return plan
 
 

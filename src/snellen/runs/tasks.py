@@ -10,6 +10,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.lessons import learning
 from snellen.registry import label, spec, traits
+from snellen.runs import plan as planning
 from snellen.runs.store import Store, key_of
 from snellen.samples import Samples
 from snellen.types import Method, Metric, Passes, Sharing
@@ -36,30 +37,33 @@ class Task:
     shard: Shard
     maps: str | None
 
-    def passes(self, plan: dict[tuple[str, str], Passes]) -> Passes:
+    def passes(self, plan: planning.Plan) -> Passes:
         """What it costs, from a plan per image."""
         images = len(self.shard.ids)
-        total = Passes() if self.maps else plan[label(self.method), "maps"]
+        total = Passes() if self.maps else plan.passes[label(self.method), "maps"]
         for metric in self.metrics:
-            total += plan[label(self.method), label(metric)]
+            total += plan.passes[label(self.method), label(metric)]
         return total * images
 
 
-def saved(tasks: Sequence[Task], plan: dict[tuple[str, str], Passes]) -> Passes:
+def saved(tasks: Sequence[Task], plan: planning.Plan) -> Passes:
     """What sharing will spare: metrics of one unit, and methods on one shard, that need the very same passes."""
     spared = Passes()
     paid: set[Hashable] = set()
+
+    def ask(key: Hashable, passes: Passes) -> None:
+        nonlocal spared
+        spared += passes if key in paid else Passes()
+        paid.add(key)
+
     for task in tasks:
-        images, name = len(task.shard.ids), label(task.method)
-        wanted: list[tuple[Any, str, Hashable]] = []
-        if task.maps is None:
-            wanted.append((task.method, "maps", task.shard.places.start))
-        wanted += [(metric, label(metric), task.key) for metric in task.metrics]
-        for plugin, column, where in wanted:
-            if isinstance(plugin, Sharing):
-                key = (where, plugin.shares())
-                spared += plan[name, column] * images if key in paid else Passes()
-                paid.add(key)
+        images, name, place = len(task.shard.ids), label(task.method), task.shard.places.start
+        if task.maps is None and isinstance(task.method, Sharing):
+            ask((place, task.method.shares()), plan.passes[name, "maps"] * images)
+        for metric in task.metrics:
+            for key, passes in plan.parts[name, label(metric)].items():
+                everywhere = isinstance(key, tuple) and key[:1] == ("images",)
+                ask((place if everywhere else task.key, key), passes * images)
     return spared
 
 

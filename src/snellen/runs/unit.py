@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,10 +63,11 @@ _CLASSIFIERS: dict[str, Classifier] = {}
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """Some samples, loaded: what the network sees of them, and where the truth lies when all of them have one."""
+    """Some samples, loaded: what the network sees of them, their labels, and the truth when all of them have one."""
 
     samples: tuple[Sample, ...]
     inputs: Float[Tensor, "batch channels height width"]
+    labels: Int[Tensor, " batch"]
     truth: Bool[Tensor, "batch height width"] | None
 
 
@@ -132,6 +133,7 @@ class Unit:
     compiled: bool
     threads: int | None
     maps: np.ndarray | None = None
+    siblings: Mapping[str, Shipped] = field(default_factory=dict)
 
     def __call__(self, on_pass: OnPass | None = None) -> Result:
         _set_up_process(self.threads)
@@ -145,7 +147,17 @@ class Unit:
         started = time.perf_counter()
         with classifier.counting(on_pass) as paid, torch.no_grad():
             maps = None if self.maps is None else torch.from_numpy(self.maps)
-            case = case_of(self.method, classifier, shard.inputs, targets, rng=rng, truth=shard.truth, maps=maps)
+            case = case_of(
+                self.method,
+                classifier,
+                shard.inputs,
+                targets,
+                rng=rng,
+                truth=shard.truth,
+                labels=shard.labels,
+                maps=maps,
+                siblings={name: classifier.adopt(one.open()) for name, one in self.siblings.items()},
+            )
         cost: dict[str, Any] = {"seconds": time.perf_counter() - started, **paid.record()}
         if not bool(case.maps.isfinite().all()):
             raise ArithmeticError(f"{label(self.method)} gave a map with NaN or infinite values")
@@ -184,7 +196,8 @@ def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) ->
     loaded = tuple(samples)
     truths = [one.truth for one in loaded if one.truth is not None]
     truth = torch.stack(truths) if len(truths) == len(loaded) else None
-    shard = Loaded(loaded, classifier.to_inputs(torch.stack([one.image for one in loaded])), truth)
+    labels = torch.tensor([-1 if one.label is None else one.label for one in loaded])
+    shard = Loaded(loaded, classifier.to_inputs(torch.stack([one.image for one in loaded])), labels, truth)
     _SHARDS.clear()
     _TARGETS.clear()
     _SHARDS[key] = shard

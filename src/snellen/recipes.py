@@ -1,0 +1,68 @@
+"""Training data for relatives of the classifier: what a recipe is given, relabelled or changed as a test demands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.types import Sample
+
+Change = Callable[[int, Float[Tensor, "channels height width"]], Float[Tensor, "channels height width"]]
+"""From the place of a picture and its inputs to other inputs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training(Dataset[tuple[Tensor, int]]):
+    """Labelled pictures as (input, label) pairs, loaded one by one: a torch Dataset, ready for a DataLoader.
+
+    `inputs` are what the network sees, so a module trained on them takes the classifier's normalisation.
+    """
+
+    samples: Sequence[Sample]
+    classifier: Classifier
+    labels: tuple[int, ...]
+    change: Change | None = None
+
+    @staticmethod
+    def of(samples: Sequence[Sample], classifier: Classifier) -> Training:
+        """All samples with their own labels; one without a label is refused."""
+        labels = []
+        for one in samples:
+            if one.label is None:
+                raise SnellenError(f"a recipe needs labels, but the training picture '{one.id}' has none; give --labels")
+            labels.append(one.label)
+        return Training(samples, classifier, tuple(labels))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, place: int) -> tuple[Float[Tensor, "channels height width"], int]:
+        if not 0 <= place < len(self):
+            raise IndexError(place)
+        inputs = self.classifier.to_inputs(self.samples[place].image[None])[0]
+        return (inputs if self.change is None else self.change(place, inputs)), self.labels[place]
+
+    @property
+    def classes(self) -> int:
+        """How many classes the labels name, counted from 0."""
+        return max(self.labels) + 1
+
+    def relabelled(self, labels: Sequence[int]) -> Training:
+        """The same pictures under other labels."""
+        return replace(self, labels=tuple(labels))
+
+    def changed(self, change: Change) -> Training:
+        """The same labels on other pictures."""
+        return replace(self, change=change)
+
+    def tensors(self) -> tuple[Float[Tensor, "images channels height width"], Int[Tensor, " images"]]:
+        """All of it in memory, for recipes on small pictures."""
+        inputs, labels = zip(*(self[place] for place in range(len(self))), strict=True)
+        return torch.stack(inputs), torch.tensor(labels)

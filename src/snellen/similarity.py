@@ -1,0 +1,88 @@
+"""How alike two maps are: structural similarity and correlation, for a batch at once. Undefined is NaN."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from scipy.stats import rankdata
+from torch import Tensor
+from torch.nn import functional
+
+Maps = Float[Tensor, "batch height width"]
+Masks = Bool[Tensor, "batch height width"]
+
+Likeness = Literal["ssim", "pearson", "spearman"]
+
+
+def likeness(first: Maps, second: Maps, how: Likeness, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
+    """1 where the two maps are the same; for the correlations also where one is a rising straight line of the other.
+
+    `within` leaves out pixels that have no counterpart, as after a rotation. Structural similarity also leaves out pixels
+    whose window reaches beyond them.
+    """
+    if how == "ssim":
+        return ssim(first, second, within=within)
+    return (pearson if how == "pearson" else spearman)(first, second, within=within)
+
+
+def ssim(first: Maps, second: Maps, *, window: int = 5, within: Masks | None = None) -> Float[Tensor, " batch"]:
+    """Mean structural similarity over all whole windows, as scikit-image computes it (Wang et al. 2004).
+
+    Uniform window, sample covariance, C1 = (0.01 L)², C2 = (0.03 L)², where L is the larger of the two maps' ranges; two
+    constant maps have no range and no similarity.
+    """
+    one, two = first.double(), second.double()
+    pair = torch.stack([one, two])
+    span = (pair.amax(dim=(2, 3)) - pair.amin(dim=(2, 3))).amax(dim=0).view(-1, 1, 1)
+    moments = torch.stack([one, two, one * one, two * two, one * two], dim=1)
+    mean_one, mean_two, square_one, square_two, product = functional.avg_pool2d(moments, window, stride=1).unbind(1)
+    sample = window**2 / (window**2 - 1)
+    spread = sample * (square_one - mean_one**2 + square_two - mean_two**2)
+    shared = sample * (product - mean_one * mean_two)
+    near, far = (0.01 * span) ** 2, (0.03 * span) ** 2
+    values = (2 * mean_one * mean_two + near) * (2 * shared + far) / ((mean_one**2 + mean_two**2 + near) * (spread + far))
+    whole = torch.ones_like(values)
+    if within is not None:  # a window counts when all of its pixels do
+        whole = 1 - functional.max_pool2d((~within).double(), window, stride=1)
+    found = (values.nan_to_num() * whole).sum(dim=(1, 2)) / whole.sum(dim=(1, 2))
+    return found.masked_fill(span.flatten() == 0, torch.nan).to(first.dtype)
+
+
+def pearson(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
+    """The correlation of pixels; a constant map has none."""
+    return correlation(*(_rows(one, within) for one in (first, second))).to(first.dtype)
+
+
+def spearman(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
+    """The correlation of the pixels' ranks; equal pixels share their mean rank."""
+    return correlation(*(_ranked(_rows(one, within)) for one in (first, second))).to(first.dtype)
+
+
+def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
+    """Pearson's correlation of each pair of rows over the places that are not NaN; NaN where a row does not vary."""
+    one, two = first.double(), second.double()
+    known = ~(one.isnan() | two.isnan())
+    one, two = one.masked_fill(~known, torch.nan), two.masked_fill(~known, torch.nan)
+    one, two = (values - values.nanmean(dim=1, keepdim=True) for values in (one, two))
+    sizes = one.square().nansum(dim=1).sqrt() * two.square().nansum(dim=1).sqrt()
+    # Rounding leaves a little of a constant row; relative to its own size that is no variation.
+    still = [values.nan_to_num().abs().amax(dim=1) <= 1e-12 * given.double().abs().nan_to_num().amax(dim=1)
+             for values, given in ((one, first), (two, second))]  # fmt: skip
+    found: Tensor = (one * two).nansum(dim=1) / sizes
+    return found.clamp(-1, 1).masked_fill(still[0] | still[1] | (known.sum(dim=1) < 2), torch.nan)
+
+
+def rank_correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
+    """Spearman's correlation of each pair of rows; equal values share their mean rank, and a constant row has none."""
+    return correlation(_ranked(first.double()), _ranked(second.double()))
+
+
+def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
+    values = maps.double()
+    return (values if within is None else values.masked_fill(~within, torch.nan)).flatten(1)
+
+
+def _ranked(rows: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+    return torch.from_numpy(rankdata(rows.numpy(), axis=1, nan_policy="omit"))

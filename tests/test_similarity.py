@@ -1,0 +1,76 @@
+"""Likeness of maps beside scikit-image, SciPy and answers known by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import ndimage, stats
+from skimage.metrics import structural_similarity
+
+from snellen.similarity import likeness, pearson, rank_correlation, spearman, ssim
+from snellen.types import Rng
+
+RNG = Rng(0, tuple("abcd"))
+
+
+def pair(size: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    one = RNG.normal("one", size) * torch.tensor([1.0, 1e-3, 50.0, 1.0]).view(4, 1, 1)
+    return one, 0.6 * one + 0.4 * RNG.normal("two", size)
+
+
+@pytest.mark.parametrize("size", [(5, 5), (12, 17), (24, 24)])
+def test_ssim_is_that_of_scikit_image(size):
+    one, two = pair(size)
+    for i, ours in enumerate(ssim(one, two).tolist()):
+        a, b = one[i].double().numpy(), two[i].double().numpy()
+        theirs = structural_similarity(a, b, win_size=5, data_range=max(np.ptp(a), np.ptp(b)))
+        assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+def test_ssim_within_a_mask_is_the_mean_over_the_eroded_mask():
+    one, two = pair((16, 20))
+    within = torch.ones(4, 16, 20, dtype=torch.bool)
+    within[:, :3] = False
+    within[1:, 10, 7] = False
+    for i, ours in enumerate(ssim(one, two, within=within).tolist()):
+        a, b = one[i].double().numpy(), two[i].double().numpy()
+        _, full = structural_similarity(a, b, win_size=5, data_range=max(np.ptp(a), np.ptp(b)), full=True)
+        eroded = ndimage.binary_erosion(within[i].numpy(), np.ones((5, 5)))
+        assert ours == pytest.approx(full[eroded].mean(), abs=1e-6)
+
+
+def test_ssim_of_constant_maps_is_undefined_and_of_equal_maps_is_one():
+    one, _ = pair((8, 8))
+    assert ssim(one, one).tolist() == pytest.approx([1.0] * 4)
+    assert ssim(torch.ones(1, 8, 8), torch.full((1, 8, 8), 3.0)).isnan().all()
+    nothing = torch.zeros(4, 8, 8, dtype=torch.bool)
+    assert ssim(one, one, within=nothing).isnan().all()
+
+
+def test_correlations_are_those_of_scipy_with_ties_and_masks():
+    one, two = pair((9, 7))
+    one, two = (one * 3).round(), (two * 3).round()
+    within = RNG.uniform("within", (9, 7)) > 0.3
+    for i in range(4):
+        kept = within[i].numpy()
+        a, b = one[i].numpy()[kept], two[i].numpy()[kept]
+        if i != 1:  # all zeros after rounding
+            assert float(pearson(one, two, within=within)[i]) == pytest.approx(stats.pearsonr(a, b)[0], abs=1e-6)
+            assert float(spearman(one, two, within=within)[i]) == pytest.approx(stats.spearmanr(a, b)[0], abs=1e-6)
+
+
+def test_a_constant_has_no_correlation_and_a_line_has_all():
+    one, _ = pair((6, 6))
+    third = torch.full((4, 6, 6), 1 / 3)
+    assert pearson(one, third).isnan().all()
+    assert spearman(third, one).isnan().all()
+    assert pearson(one, 3 * one + 1).tolist() == pytest.approx([1.0] * 4)
+    assert likeness(one, -one, "spearman").tolist() == pytest.approx([-1.0] * 4)
+    assert likeness(one, one**3, "spearman").tolist() == pytest.approx([1.0] * 4)
+
+
+def test_rank_correlation_by_hand():
+    # ranks 1 2 3 4 against 2 1 4 3: 1 - 6·(1+1+1+1) / (4·15) = 0.6
+    found = rank_correlation(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor([[20.0, 10.0, 40.0, 30.0]]))
+    assert found.tolist() == pytest.approx([0.6])
