@@ -22,10 +22,12 @@ check: $(VENV)/test.stamp         ## format, lint, types, import layers, generat
 	$(BIN)/lint-imports
 	$(BIN)/python docs/reference.py --check
 	$(BIN)/python docs/methods.py --check
+	$(BIN)/python docs/metrics.py --check
 
-docs: $(VENV)/test.stamp          ## generate docs/reference.md and docs/methods/
+docs: $(VENV)/test.stamp          ## generate docs/reference.md, docs/methods/ and docs/metrics/
 	$(BIN)/python docs/reference.py
 	$(BIN)/python docs/methods.py
+	$(BIN)/python docs/metrics.py
 
 format: $(VENV)/test.stamp
 	$(BIN)/ruff format src tests benchmarks docs

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import inspect
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from pages import failures, holds, paragraphs, presets, settings
 from snellen import learn, zoo
 from snellen.citations import CITATIONS
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, text_of
+from snellen.registry import METHODS
 from snellen.report.drawing import limits, overlay, tile
 from snellen.runs import plan as planning
 from snellen.runs.progress import Silent
@@ -141,9 +141,8 @@ def needs(facts: Any) -> str:
 def page(name: str, stage: Stage) -> str:
     """All about one method."""
     plugin = METHODS[name]
-    facts, built = plugin.traits, METHODS.build(name)  # type: ignore[attr-defined]
-    paragraphs = [" ".join(one.split()) for one in inspect.cleandoc(plugin.__doc__ or "").split("\n\n")]
-    lines = [f"# {name}", "", *[line for one in paragraphs for line in (one, "")]]
+    facts = plugin.traits  # type: ignore[attr-defined]
+    lines = [f"# {name}", "", *paragraphs(plugin)]
     lines += [f"![{name} on two pictures](pictures/{name}.jpg)", "", stage.scene(name).caption, ""]
     lines += [
         f"- **passes** for that classifier and one image: {stage.passes(name)}",
@@ -152,25 +151,7 @@ def page(name: str, stage: Stage) -> str:
         f"- **defined in**: {CITATIONS.get(facts.cite, facts.cite)}",
         "",
     ]
-    fields = dataclasses.fields(plugin)  # type: ignore[arg-type]
-    if fields:
-        lines += ["| setting | default |", "| --- | --- |"]
-        lines += [f"| `{one.name}` | `{text_of(getattr(built, one.name))}` |" for one in fields] + [""]
-    if facts.presets:
-        lines += ["| preset | settings | source |", "| --- | --- | --- |"]
-        for preset, settings in facts.presets.items():
-            text = f"`{settings}`" if isinstance(settings, str) else _settings(settings)
-            lines.append(f"| `{name}@{preset}` | {text} | {CITATIONS[preset.split('-')[0]]} |")
-        lines.append("")
-    if facts.caveats:
-        lines += ["Known failures:", ""]
-        lines += [f"- {text[0].upper()}{text[1:]} ({CITATIONS[key]})." for key, text in facts.caveats.items()] + [""]
-    return "\n".join(lines)
-
-
-def _settings(settings: Any) -> str:
-    words = [f"{key} = {value if isinstance(value, str) else text_of(value)}" for key, value in settings.items()]
-    return f"`{', '.join(words)}`" if words else "the defaults"
+    return "\n".join([*lines, *settings(plugin), *presets(facts), *failures(facts)])
 
 
 def index(stage: Stage) -> str:
@@ -204,7 +185,7 @@ def main() -> None:
     stage = Stage()
     pages = {f"{name}.md": page(name, stage) for name in METHODS} | {"README.md": index(stage)}
     if options.check:
-        stale = [name for name, text in pages.items() if not _holds(FOLDER / name, text)]
+        stale = [name for name, text in pages.items() if not holds(FOLDER / name, text)]
         stale += [f"pictures/{name}.jpg" for name in METHODS if not (PICTURES / f"{name}.jpg").exists()]
         stale += [one.name for one in FOLDER.glob("*.md") if one.name not in pages]
         stale += [f"pictures/{one.name}" for one in PICTURES.glob("*") if one.stem not in METHODS]
@@ -223,10 +204,6 @@ def main() -> None:
         if not (path := PICTURES / f"{name}.jpg").exists():
             print(f"drawing {name}", flush=True)
             stage.scene(name).picture(name).save(path, quality=82, optimize=True)
-
-
-def _holds(path: Path, text: str) -> bool:
-    return path.exists() and path.read_text(encoding="utf-8") == text
 
 
 if __name__ == "__main__":
