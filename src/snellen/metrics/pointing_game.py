@@ -24,6 +24,11 @@ from snellen.types import Case, Passes, Rng
     rank_only=True,
     needs={"truth"},
     undefined="the truth is empty",
+    test="The Pointing Game",
+    formula="1 if argmax a ∈ T, else 0; equal maxima share it",
+    reading="No tolerance: Zhang et al. 2018 count a pixel within 15 pixels of the object as on it (`tolerance=15`).",
+    caveats={"zhang2018": "objects of photographs lie near the middle, so that pointing at the centre is a strong baseline"},
+    presets={"zhang2018": {"tolerance": 15}},
 )
 @dataclass(frozen=True)
 class PointingGame:
@@ -41,7 +46,7 @@ class PointingGame:
             raise ValueError(f"tolerance must not be negative, not {self.tolerance}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        truth = _truth(case, "pointing-game")
+        truth = truth_of(case, "pointing-game")
         highest = case.maps == case.maps.amax(dim=(1, 2), keepdim=True)
         hits = (highest & _widened(truth, self.tolerance)).sum(dim=(1, 2))
         return (hits / highest.sum(dim=(1, 2))).masked_fill(~truth.flatten(1).any(dim=1), torch.nan)
@@ -59,6 +64,9 @@ class PointingGame:
     bounds=(0.0, 1.0),
     needs={"truth"},
     undefined="the truth is empty, or the map has no positive value",
+    formula="Σ_T max(a, 0) / Σ max(a, 0)",
+    reading="Wang et al. 2020 rectify their maps, and so does this; relevance-mass counts magnitudes instead.",
+    caveats={"wang2020": "a map that says nothing scores the truth's share of the picture, so large objects score high"},
 )
 @dataclass(frozen=True)
 class EnergyPointingGame:
@@ -69,7 +77,7 @@ class EnergyPointingGame:
     """
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        truth = _truth(case, "energy-pointing-game")
+        truth = truth_of(case, "energy-pointing-game")
         energy = case.maps.clamp_min(0).double()
         share = (energy * truth).sum(dim=(1, 2)) / energy.sum(dim=(1, 2))
         return share.masked_fill(~truth.flatten(1).any(dim=1), torch.nan).to(case.maps.dtype)
@@ -79,7 +87,8 @@ class EnergyPointingGame:
         return Passes()
 
 
-def _truth(case: Case, name: str) -> Bool[Tensor, "batch height width"]:
+def truth_of(case: Case, name: str) -> Bool[Tensor, "batch height width"]:
+    """The truth of every sample; a metric that needs it refuses to go without."""
     if case.truth is None:
         raise SnellenError(f"{name} needs a truth mask, but these samples have none; drop the metric or give masks")
     return case.truth

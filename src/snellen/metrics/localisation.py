@@ -1,0 +1,251 @@
+"""How well the order of a map's pixels, or its weight, picks out the region that a person marked.
+
+Four of the five use the order of the pixels only. Where pixels are equal the order among them is unknown, and each score is
+what all the orders give on average; nothing is drawn by lot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.metrics.pointing_game import truth_of
+from snellen.registry import metric
+from snellen.types import Case, Passes, Rng
+
+_EMPTY = "the truth is empty, or the map holds NaN"
+
+
+@metric(
+    "localisation-utility",
+    cite="arun2021",
+    attribute="perceptual-correspondence",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    rank_only=True,
+    needs={"truth"},
+    undefined=_EMPTY,
+    test="Localization Utility",
+    formula="Σ (Rₙ − Rₙ₋₁) Pₙ over the map's distinct values as thresholds, P precision and R recall of the truth's pixels",
+    reading="Average precision, as scikit-learn has it; straight lines between the points would flatter the map.",
+    caveats={"arun2021": "a map that says nothing scores the truth's share of the picture, so large objects score high"},
+)
+@dataclass(frozen=True)
+class LocalisationUtility:
+    """The area under the precision-recall curve of the map's values as a detector of the marked pixels.
+
+    Arun et al. 2021. Four pixels with values 4, 3, 2, 1 of which the first and the third are marked: precision is 1 where
+    half of the truth is found and 2/3 where all of it is, so the area is (1 + 2/3) / 2 = 5/6. A constant map gives the
+    share of the picture that is marked.
+    """
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        ordered = _ordered(case, "localisation-utility")
+        found = ordered.marked.cumsum(dim=1).gather(1, ordered.last)
+        precision = found / (ordered.last + 1)
+        return ordered.defined((precision * ordered.marked).sum(dim=1) / ordered.total)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """It looks at the map and the truth alone."""
+        return Passes()
+
+
+@metric(
+    "mean-iou",
+    cite="kim2022",
+    attribute="perceptual-correspondence",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    rank_only=True,
+    needs={"truth"},
+    undefined=_EMPTY + ", or `threshold` is given and the map has no positive value",
+    test="Mean IoU",
+    formula="|S ∩ T| / |S ∪ T| with T the truth and S the |T| most salient pixels",
+    reading="Kim et al. 2022 take as many pixels as the truth has. Their code takes at least so many (ten bins of values)"
+    " and averages over objects, by which a perfect map of two objects scores 0.5; here S is exactly as large as the union"
+    " of all objects. `threshold=0.5` takes the pixels of at least half the maximum instead.",
+    caveats={"kim2022": "a fixed threshold in place of the truth's size lets the spread of a map's values decide the score"},
+)
+@dataclass(frozen=True)
+class MeanIou:
+    """How far the most salient pixels and the marked region overlap: their intersection over their union.
+
+    Kim et al. 2022. With 4 marked pixels, 3 of which are among the 4 most salient, it is 3 / 5. `threshold` calls a pixel
+    salient when it has at least that share of the map's maximum, which then depends on more than the order of the pixels.
+    """
+
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not 0 < self.threshold <= 1:
+            raise ValueError(f"threshold must be above 0 and at most 1, not {self.threshold}")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        if self.threshold is None:
+            return _ordered(case, "mean-iou").expected(lambda hits, total: hits / (2 * total - hits))
+        truth = truth_of(case, "mean-iou")
+        highest = case.maps.double().amax(dim=(1, 2), keepdim=True)
+        salient = case.maps >= self.threshold * highest
+        overlap = (salient & truth).sum(dim=(1, 2)) / (salient | truth).sum(dim=(1, 2))
+        known = (highest.flatten() > 0) & truth.flatten(1).any(dim=1)  # a NaN is not above 0 either
+        return overlap.masked_fill(~known, torch.nan).to(case.maps.dtype)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """It looks at the map and the truth alone."""
+        return Passes()
+
+
+@metric(
+    "relevance-mass",
+    cite="arras2022",
+    attribute="perceptual-correspondence",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    needs={"truth"},
+    undefined="the truth is empty, or the map is zero everywhere",
+    formula="Σ_T |a| / Σ |a|",
+    reading="Magnitudes count, so strong evidence against the target that lies on the object counts for the map;"
+    " energy-pointing-game counts positive values only.",
+    caveats={"arras2022": "a map that is right about one strong pixel and silent about the rest of the object scores 1"},
+)
+@dataclass(frozen=True)
+class RelevanceMass:
+    """The share of the map's magnitude that lies on the marked object.
+
+    Arras et al. 2022 (relevance mass accuracy). Values 3 inside, 1 and -4 outside give 3 / 8; energy-pointing-game, which
+    drops what is negative, gives 3 / 4. For maps without negative values the two are the same.
+    """
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        truth = truth_of(case, "relevance-mass")
+        size = case.maps.double().abs()
+        share = (size * truth).sum(dim=(1, 2)) / size.sum(dim=(1, 2))
+        return share.masked_fill(~truth.flatten(1).any(dim=1), torch.nan).to(case.maps.dtype)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """It looks at the map and the truth alone."""
+        return Passes()
+
+
+@metric(
+    "relevance-rank",
+    cite="arras2022",
+    attribute="perceptual-correspondence",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    rank_only=True,
+    needs={"truth"},
+    undefined=_EMPTY,
+    formula="|S ∩ T| / |T| with T the truth and S the |T| most salient pixels",
+    reading="Arras et al. 2022 rank maps without negative values; a signed map is ranked by its signed values, as everywhere"
+    " here. `magnitude=true` ranks by size, as Quantus does by default.",
+    caveats={"arras2022": "it is blind to how much more salient the marked pixels are"},
+)
+@dataclass(frozen=True)
+class RelevanceRank:
+    """The share of the most salient pixels, as many as are marked, that lie on the marked object.
+
+    Arras et al. 2022 (relevance rank accuracy). With 4 marked pixels, 3 of which are among the 4 most salient, it is 3 / 4;
+    mean-iou makes 3 / 5 of the same count. It is rank-only for the default, not for `magnitude=True`.
+    """
+
+    magnitude: bool = False
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return _ordered(case, "relevance-rank", magnitude=self.magnitude).expected(lambda hits, total: hits / total)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """It looks at the map and the truth alone."""
+        return Passes()
+
+
+@metric(
+    "plausibility",
+    cite="ding2021",
+    attribute="perceptual-correspondence",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    rank_only=True,
+    needs={"truth"},
+    undefined=_EMPTY + ", or it covers the whole picture",
+    test="Plausibility",
+    formula="P(a_i > a_j) + ½ P(a_i = a_j) for pixels i inside and j outside of what people drew",
+    reading="Ding and Koehn 2021 ask of words whether those that matter to people outrank a distractor; here every pixel"
+    " that people drew is held against every other one. Give the masks that people drew; a box is a guess at them.",
+    caveats={"ding2021": "a map that pleases people need not be true to the classifier: plausible is not faithful"},
+)
+@dataclass(frozen=True)
+class Plausibility:
+    """The chance that a pixel which people marked as important is more salient than one which they did not.
+
+    Ding and Koehn 2021, for pixels: the area under the ROC curve, equal pixels counting half. Values 3 and 1 inside and 2
+    outside give 1/2. 1 is perfect, 0.5 is what a constant map gives, 0 is the opposite of what people think.
+    """
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        ordered = _ordered(case, "plausibility")
+        inside, outside = ordered.total, ordered.marked.shape[1] - ordered.total
+        # Places count from the top, so a marked pixel of middle place m outranks what lies below it.
+        places = ((ordered.first + ordered.last) / 2 + 1) * ordered.marked
+        lost = places.sum(dim=1) - inside * (inside + 1) / 2
+        return ordered.defined(1 - lost / (inside * outside))
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """It looks at the map and the truth alone."""
+        return Passes()
+
+
+@dataclass(frozen=True, eq=False)
+class _Ordered:
+    """Pixels from the most to the least salient: which are marked, and where each one's group of equals begins and ends."""
+
+    marked: Float[Tensor, "batch pixels"]
+    first: Int[Tensor, "batch pixels"]
+    last: Int[Tensor, "batch pixels"]
+    total: Float[Tensor, " batch"]
+    unordered: Bool[Tensor, " batch"]
+
+    def defined(self, values: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        return values.masked_fill(self.unordered | (self.total == 0), torch.nan).float()
+
+    def expected(self, score: Callable[[Tensor, int], Tensor]) -> Float[Tensor, " batch"]:
+        """The mean of `score` over all orders of equal pixels, given the marked pixels among the |truth| most salient."""
+        before = torch.nn.functional.pad(self.marked.cumsum(dim=1), (1, 0))
+        found = []
+        for row, total in enumerate(self.total.long().tolist()):
+            if not total:
+                found.append(torch.nan)
+                continue
+            # The truth's last place falls into a group of equals: some of the group are taken, and of those some are marked.
+            begin, end = int(self.first[row, total - 1]), int(self.last[row, total - 1]) + 1
+            above, through = int(before[row, begin]), int(before[row, end])
+            among, taken, equals = through - above, total - begin, end - begin
+            hits = torch.arange(max(0, taken + among - equals), min(taken, among) + 1, dtype=torch.float64)
+            chances = (_ways(among, hits) + _ways(equals - among, taken - hits)).softmax(dim=0)
+            found.append(float((chances * score(above + hits, total)).sum()))
+        return self.defined(torch.tensor(found, dtype=torch.float64, device=self.marked.device))
+
+
+def _ordered(case: Case, name: str, *, magnitude: bool = False) -> _Ordered:
+    truth = truth_of(case, name).flatten(1)
+    maps = (case.maps.abs() if magnitude else case.maps).flatten(1)
+    values, order = maps.sort(dim=1, descending=True)
+    change = values[:, 1:] != values[:, :-1]
+    edge = change.new_ones(len(values), 1)
+    places = torch.arange(values.shape[1], device=values.device).expand_as(values)
+    first = places.masked_fill(~torch.cat([edge, change], dim=1), 0).cummax(dim=1).values
+    ends = places.masked_fill(~torch.cat([change, edge], dim=1), values.shape[1])
+    last = ends.flip(1).cummin(dim=1).values.flip(1)
+    marked = truth.gather(1, order).double()
+    return _Ordered(marked, first, last, marked.sum(dim=1), maps.isnan().any(dim=1))
+
+
+def _ways(things: int, chosen: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """The logarithm of how many ways there are to choose so many of these things."""
+    count = torch.full_like(chosen, things)
+    return torch.lgamma(count + 1) - torch.lgamma(chosen + 1) - torch.lgamma(count - chosen + 1)
