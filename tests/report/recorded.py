@@ -50,6 +50,7 @@ class Recorded:
     labels: bool = True
     finished: str | None = "2026-11-16T02:00:00+00:00"
     unrun: frozenset[str] = frozenset()
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     folder: Path = Path("runs/demo")
     seed: int = 0
@@ -84,6 +85,8 @@ class Recorded:
         for one in [one for one in self.methods if one["label"] not in self.unrun]:
             for by in self.metrics:
                 key = (one["label"], by["label"])
+                if key in self.refused:
+                    continue
                 values = self.values.get(key)
                 if values is None:
                     middle = self._rng(*key).uniform(0.2, 0.8) - (0.15 if one["control"] else 0)
@@ -110,6 +113,9 @@ class Recorded:
             speed = self._rng(one["label"], "speed").uniform(2, 9, len(self.ids))[:, None] - (1.5 if one["control"] else 0)
             falling[one["label"]] = 0.8 * np.exp(-speed * x) if metric == "deletion" else 0.8 * (1 - np.exp(-speed * x))
         return falling
+
+    def problems(self) -> dict[tuple[str, str], str]:
+        return self.refused
 
     def maps(self, method: str, samples: list[str]) -> np.ndarray:
         if method in self.unrun:

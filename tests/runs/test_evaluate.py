@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -305,3 +306,66 @@ def test_one_failing_method_loses_nothing_else(subject, tmp_path):
     assert not run.complete
     assert set(run.scores()["method"]) == {"gradient"}
     assert len(run.scores()) == 5
+
+
+@contextmanager
+def _breaking_metric(problem):
+    """A metric that raises for one method's maps only: those of grad-cam are never negative."""
+    from snellen.registry import metric
+    from snellen.types import Passes
+
+    @metric("breaks-in-a-test", cite="nobody", attribute="minimality", higher_is_better=True, bounds=(0.0, 1.0))
+    @dataclass(frozen=True)
+    class Breaks:
+        """Raises."""
+
+        def __call__(self, case, *, rng):
+            if bool((case.maps >= 0).all()):
+                raise problem
+            return torch.ones(len(case))
+
+        def passes(self, size, explain, classifier):
+            return Passes()
+
+    try:
+        yield
+    finally:
+        del METRICS._classes["breaks-in-a-test"]
+
+
+REQUEST = {"methods": ["input-x-gradient", "grad-cam"], "metrics": ["breaks-in-a-test", "complexity"]}
+
+
+def test_a_metric_that_refuses_a_method_loses_nothing_else(subject, tmp_path):
+    """Its sentence is kept in the folder, the run counts as finished, and nobody asks it again."""
+    settings = REQUEST | {"out": tmp_path, "options": Options(shard=2)}
+    with _breaking_metric(SnellenError("grad-cam and I do not go together")):
+        run = evaluate(*subject, **settings)
+        before = sorted((tmp_path / "units").iterdir())
+        evaluate(*subject, **settings)
+    assert run.complete
+    assert run.problems() == {("grad-cam", "breaks-in-a-test"): "grad-cam and I do not go together"}
+    assert run.table().notna().to_numpy().tolist() == [[True, True], [False, True]]
+    assert sorted((tmp_path / "units").iterdir()) == before
+    assert Run(tmp_path).problems() == run.problems()
+
+
+def test_a_metric_that_breaks_is_named_and_tried_again(subject, tmp_path):
+    settings = REQUEST | {"out": tmp_path, "options": Options(shard=2)}
+    with (
+        _breaking_metric(RuntimeError("out of luck")),
+        pytest.raises(
+            SnellenError, match=r"3 scores of shards failed, the first being grad-cam, scored by breaks-in-a-test"
+        ),
+    ):
+        evaluate(*subject, **settings)
+    run = Run(tmp_path)
+    assert not run.complete
+    assert run.table().notna().to_numpy().tolist() == [[True, True], [False, True]]
+    assert "out of luck" in run.problems()["grad-cam", "breaks-in-a-test"]
+    with _breaking_metric(AssertionError("never reached")) as _:
+        METRICS["breaks-in-a-test"].__call__ = lambda self, case, *, rng: torch.zeros(len(case))
+        run = evaluate(*subject, **settings)
+    assert run.complete
+    assert run.problems() == {}
+    assert run.table()["breaks-in-a-test"].tolist() == [1.0, 0.0], "only what had failed was computed again"

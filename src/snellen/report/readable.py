@@ -35,6 +35,10 @@ class Readable(Protocol):
         """Per method, one curve per sample."""
         ...
 
+    def problems(self) -> dict[tuple[str, str], str]:
+        """By method and metric, why scores are missing."""
+        ...
+
     def maps(self, method: str, samples: list[str], /) -> np.ndarray:
         """One map per sample."""
         ...

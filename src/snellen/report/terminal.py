@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.console import Console, ConsoleOptions, Group
 from rich.table import Table
@@ -34,6 +35,7 @@ class Summary:
         self._metrics: Sequence[Mapping[str, Any]] = spec["metrics"]
         self._summary = summarise(run.scores(), self._methods, self._metrics, seed=spec["seed"])
         self._images = len(run.samples())
+        self._problems = run.problems()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Group]:
         """Splits the metrics evenly over the tables that the width allows."""
@@ -89,10 +91,20 @@ class Summary:
                 reason = str(next(iter(rows.loc[rows["undefined"] > 0, "reason"]), ""))
                 why = f" ({reason})" if reason and reason != "never" else ""
                 lines.append(Text(f"○ {name}: {missing} of {total} scores are undefined{why}."))
-        if missing := int(self._summary["missing"].sum()):
+        for problem in dict.fromkeys(self._problems.values()):
+            pairs = [pair for pair, sentence in self._problems.items() if sentence == problem]
+            lines.append(Text(f"· {_listed(pairs)}: {problem}."))
+        told = [(row.method, row.metric) in self._problems for row in self._summary.itertuples()]
+        if missing := int(self._summary.loc[~np.array(told, dtype=bool), "missing"].sum()):
             lines.append(Text(f"· {numbers.count(missing, 'score')} not computed yet: the run is unfinished."))
         lines.append(Text(f"{certainty(self._images).words}.", style="bold"))
         return lines
+
+
+def _listed(pairs: Sequence[tuple[str, str]]) -> str:
+    """Which scores one sentence is about."""
+    metrics = dict.fromkeys(metric for _, metric in pairs)
+    return "; ".join(f"{metric} on {', '.join(method for method, one in pairs if one == metric)}" for metric in metrics)
 
 
 def _folded(label: str, width: int) -> str:

@@ -122,6 +122,7 @@ class _Job:
         seen = self._look(shipped, shards)
         shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
         record["samples"] |= self._sample_facts(shards, seen)
+        record["spec"]["metrics"] = [planning.describe_metric(one, seen[0].size, self.classifier) for one in self.metrics]
         record["lessons"] = self._learn()
         if record["lessons"]:
             shipped = Shipped(self.classifier)
@@ -157,7 +158,7 @@ class _Job:
             "request": self.options.request,
             "spec": {
                 "methods": [planning.describe_method(one) for one in self.methods],
-                "metrics": [planning.describe_metric(one) for one in self.metrics],
+                "metrics": [],
                 "target": self.target,
                 "seed": self.seed,
                 "shard": self.options.shard,
@@ -294,6 +295,10 @@ class _Job:
                 errors.append({"method": label(task.method), "sample": task.shard.ids[0], "problem": problem})
             else:
                 self._keep(task, answer)
+                errors += [
+                    {"method": label(task.method), "metric": metric, "sample": task.shard.ids[0], "problem": problem}
+                    for metric, problem in answer.failed.items()
+                ]
             self.observer.finished(task.passes(plan) if self._elsewhere() else Passes())
         self.observer.end()
         return errors
@@ -327,7 +332,12 @@ class _Job:
             "samples": list(task.shard.ids),
             "maps": task.maps or self.store.put_maps(result.maps),
             "scores": self.store.put_scores(rows),
-            "metrics": {label(one): metric_key(one) for one in task.metrics},
+            "metrics": {label(one): metric_key(one) for one in task.metrics if label(one) in result.metric_costs},
+            "refused": {
+                label(one): {"key": metric_key(one), "problem": result.refused[label(one)]}
+                for one in task.metrics
+                if label(one) in result.refused
+            },
             "metric_costs": result.metric_costs,
         }
         if task.maps is None:
@@ -347,13 +357,16 @@ class _Job:
             self.store.merge([(known[one["unit"]]["scores"], one["metrics"]) for one in record["units"]])
             record["finished"] = _now()
         self.store.put_record(record)
+        wanted = {label(one) for one in self.metrics}
+        for note in dict.fromkeys(
+            f"{name} cannot be scored on {unit['method']}: {one['problem']}"
+            for unit in used
+            for name, one in unit.get("refused", {}).items()
+            if name in wanted
+        ):
+            self.observer.note(note)
         if record["errors"]:
-            first = record["errors"][0]
-            raise SnellenError(
-                f"{len(record['errors'])} of {len(record['units'])} units failed, the first being {first['method']} from "
-                f"'{first['sample']}' on ({first['problem']}); everything else is kept in '{self.store.folder}', "
-                "and running the same command tries the failed ones again"
-            )
+            raise UnfinishedError(_failure(record["errors"], len(record["units"]), self.store.folder))
 
     # Where ------------------------------------------------------------------------------------------------------------
 
@@ -388,6 +401,21 @@ def _refuse_another(old: dict[str, Any], new: dict[str, Any], folder: Path) -> N
     for what, (before, now) in pairs.items():
         if before != now:
             raise SnellenError(f"'{folder}' was made with {what} ({before}, now {now}); choose another --out")
+
+
+class UnfinishedError(SnellenError):
+    """Some units failed; the run folder holds everything else and why they did."""
+
+
+def _failure(errors: list[dict[str, str]], units: int, folder: Path) -> str:
+    first = errors[0]
+    whole = [one for one in errors if "metric" not in one]
+    what = f"{len(whole)} of {units} units failed" if whole else f"{len(errors)} scores of shards failed"
+    which = first["method"] + (f", scored by {first['metric']}," if "metric" in first else "")
+    return (
+        f"{what}, the first being {which} from '{first['sample']}' on ({first['problem']}); everything else is kept in "
+        f"'{folder}', and running the same command tries the failed ones again"
+    )
 
 
 def _counts(passes: Passes) -> dict[str, int]:

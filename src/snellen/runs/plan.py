@@ -15,7 +15,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.unit import Seen
-from snellen.types import Dividing, Method, Metric, Passes
+from snellen.types import Dividing, Method, Metric, Named, Passes
 
 
 @runtime_checkable
@@ -168,8 +168,8 @@ def describe_method(method: Method) -> dict[str, Any]:
     }
 
 
-def describe_metric(metric: Metric) -> dict[str, Any]:
-    """A metric as run.json and the report know it."""
+def describe_metric(metric: Metric, size: tuple[int, int], classifier: Classifier) -> dict[str, Any]:
+    """A metric as run.json and the report know it; `points` names the columns of a trace that is not one even axis."""
     facts = traits(metric)
     return {
         "label": label(metric),
@@ -178,6 +178,10 @@ def describe_metric(metric: Metric) -> dict[str, Any]:
         "higher_is_better": facts.higher_is_better,
         "bounds": [None if abs(one) == float("inf") else one for one in facts.bounds],
         "undefined": facts.undefined,
+        "test": facts.test,
+        "formula": facts.formula,
+        "tolerance": facts.tolerance,
+        "points": list(metric.points(size, classifier)) if isinstance(metric, Named) else None,
         "summary": facts.summary,
         "cite": facts.cite,
         "version": facts.version,

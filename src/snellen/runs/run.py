@@ -83,6 +83,17 @@ class Run:
                 found[method] = np.stack(list(ordered["curve"]))
         return found
 
+    def problems(self) -> dict[tuple[str, str], str]:
+        """By method and metric, in one sentence, why scores are missing: the metric refused the method, or broke."""
+        found: dict[tuple[str, str], str] = {}
+        for one in self.record.get("errors") or []:
+            for metric in [one["metric"]] if "metric" in one else self.metrics:
+                found.setdefault((one["method"], metric), one["problem"])
+        for unit in self._wanted():
+            for metric, refused in unit.get("refused", {}).items():
+                found.setdefault((unit["method"], metric), refused["problem"])
+        return found
+
     def maps(self, method: str, samples: Sequence[str]) -> np.ndarray:
         """The maps of one method for these samples, as (samples, height, width)."""
         found: dict[str, np.ndarray] = {}

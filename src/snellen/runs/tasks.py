@@ -96,8 +96,9 @@ def missing(
 ) -> tuple[list[Task], list[dict[str, Any]]]:
     """The tasks still to run, shard by shard so that methods share passes; and all units of the spec, method by method.
 
-    A unit in the store counts for the metrics that it computed under the same definition; the rest becomes a task. The maps
-    of a method that learnt something count only with the very same `lessons`, given by name as digests of their content.
+    A unit in the store counts for the metrics that it computed or refused under the same definition; the rest becomes a
+    task. The maps of a method that learnt something count only with the very same `lessons`, given by name as digests of
+    their content.
     """
     have: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for key, unit in store.units().items():
@@ -120,7 +121,8 @@ def missing(
             left, maps = dict(wanted), None
             for key, unit in have.get(map_key, []):
                 maps = unit["maps"]
-                covered = [name for name, one in left.items() if unit["metrics"].get(name) == one]
+                known = unit["metrics"] | {name: one["key"] for name, one in unit.get("refused", {}).items()}
+                covered = [name for name, one in left.items() if known.get(name) == one]
                 left = {name: one for name, one in left.items() if name not in covered}
                 if covered:
                     units.append((order, shard.places.start, {"unit": key, "metrics": covered}))

@@ -22,7 +22,7 @@ from snellen.explainer import case_of
 from snellen.lessons import digest
 from snellen.registry import label
 from snellen.samples import Samples
-from snellen.types import Method, Metric, Passes, Rng, Sample, Scores, Traced
+from snellen.types import Case, Method, Metric, Passes, Rng, Sample, Scores, Traced
 
 OnPass = Callable[[Passes], None]
 
@@ -164,12 +164,15 @@ class Unit:
         result = Result(case.maps.numpy(), cost)
         for metric in self.metrics:
             started = time.perf_counter()
-            with classifier.counting(on_pass) as paid, torch.no_grad():
-                if isinstance(metric, Traced):
-                    curve = metric.curve(case, rng=rng)
-                    values = metric.score(curve)
-                else:
-                    curve, values = None, metric(case, rng=rng)
+            try:
+                with classifier.counting(on_pass) as paid, torch.no_grad():
+                    curve, values = _scored(metric, case, rng)
+            except SnellenError as refusal:
+                result.refused[label(metric)] = str(refusal)
+                continue
+            except Exception as problem:
+                result.failed[label(metric)] = f"{type(problem).__name__}: {problem}".strip()
+                continue
             result.scores.append(Scores(label(self.method), label(metric), tuple(self.samples.ids), values, curve))
             result.metric_costs[label(metric)] = {"seconds": time.perf_counter() - started, **paid.record()}
         return result
@@ -177,12 +180,26 @@ class Unit:
 
 @dataclass
 class Result:
-    """What a unit found, and what it cost."""
+    """What a unit found, and what it cost; and by metric why it found nothing.
+
+    A metric is `refused` when it says in a sentence that it cannot score this method's maps; trying again would not help.
+    It is `failed` when it broke.
+    """
 
     maps: np.ndarray
     cost: dict[str, Any]
     scores: list[Scores] = field(default_factory=list)
     metric_costs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def _scored(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch points"] | None, Float[Tensor, " batch"]]:
+    """The metric's trace, where it has one, and its scores."""
+    if isinstance(metric, Traced):
+        curve = metric.curve(case, rng=rng)
+        return curve, metric.score(curve)
+    return None, metric(case, rng=rng)
 
 
 _SHARDS: dict[tuple[str, ...], Loaded] = {}
