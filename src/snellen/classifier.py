@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -208,6 +208,13 @@ class Classifier:
         return self._share(
             ("answers",), inputs, targets, lambda: self.answers([(inputs, targets)]), Passes(forward=len(inputs))
         )
+
+    def kept(self, what: Hashable, inputs: Images, targets: Targets, compute: Callable[[], T], cost: Passes) -> T:
+        """What somebody asked of these very tensors before, else what `compute` finds at this cost.
+
+        For answers that do not hang on any map, so that all methods on the same images share them.
+        """
+        return self._share(("kept", what), inputs, targets, compute, cost)
 
     def gradient(
         self,

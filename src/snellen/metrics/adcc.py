@@ -1,0 +1,124 @@
+"""Coherency and ADCC: the map of what the map left over, and one number for three virtues.
+
+Both explain the picture seen through its map again, and share that map; ADCC also looks at the confidence, as average-drop
+does with the same fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.folding import unit_mask
+from snellen.masking import MEAN
+from snellen.metrics.confidence import AverageDrop, confidence_parts, masked
+from snellen.metrics.kept import Kept
+from snellen.registry import metric
+from snellen.similarity import pearson
+from snellen.types import Case, Fill, Passes, Rng
+
+_CONSTANT = "the map is constant, so it has no mask, or the map of the masked picture is constant"
+_READING = (
+    "The mask is the magnitude stretched to [0, 1] and multiplies the normalised image, as in the authors' code; "
+    "`fill=black` fades to black pixels as average-drop does here."
+)
+
+
+@metric(
+    "coherency",
+    cite="poppi2021",
+    attribute="input-sensitivity",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    needs={"explain"},
+    undefined=_CONSTANT,
+    formula="(r(Φ(x), Φ(x⊙m)) + 1) / 2",
+    reading=_READING,
+    caveats={"poppi2021": "a map that never changes (fake-cam) is perfectly coherent"},
+)
+@dataclass(frozen=True)
+class Coherency:
+    """How alike the map is when the picture is seen through it and explained again: 1 is the same, 1/2 is unrelated.
+
+    Poppi et al. 2021: Pearson's correlation of the two maps, moved from [-1, 1] to [0, 1]. The same target, the same method.
+    Maps 1, 2, 3 and 2, 3, 4 correlate perfectly, which gives 1; 1, 2, 3 and 3, 2, 1 give 0.
+    """
+
+    fill: Fill = MEAN
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return _coherency(case, self.fill, rng)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """One map."""
+        return explain
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The map of the masked picture."""
+        return {("masked map", self.fill): explain}
+
+
+@metric(
+    "adcc",
+    cite="poppi2021",
+    attribute="input-sensitivity",
+    higher_is_better=True,
+    bounds=(0.0, 1.0),
+    needs={"explain"},
+    undefined=_CONSTANT,
+    formula="3 / (1 / coherency + 1 / (1 − complexity) + 1 / (1 − average drop))",
+    reading="One harmonic mean per picture. " + _READING,
+)
+@dataclass(frozen=True)
+class Adcc:
+    """Whether a map is coherent, small and enough for the classifier, all at once: 1 is the best in all three.
+
+    Poppi et al. 2021: the harmonic mean of coherency, of 1 - complexity (the mean of the unit mask) and of 1 - average-drop.
+    Coherency 1, complexity 1/2 and no drop give 3 / (1 + 2 + 1) = 0.75. A map that shows everything has complexity 1 and
+    gets 0, whatever the other two say.
+    """
+
+    fill: Fill = MEAN
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """The three numbers."""
+        complexity = unit_mask(case.maps).mean(dim=(1, 2))
+        drop = AverageDrop(self.fill)(case, rng=rng).to(complexity)
+        return torch.stack([_coherency(case, self.fill, rng).to(complexity), complexity, drop], dim=1)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """Their harmonic mean, the last two turned round."""
+        coherency, complexity, drop = curve.unbind(dim=1)
+        return 3 / (1 / coherency + 1 / (1 - complexity) + 1 / (1 - drop))
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The three columns of the trace."""
+        return ("coherency", "complexity", "average-drop")
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """One map, the picture and the masked picture."""
+        return explain + Passes(forward=2)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The map of the masked picture, the picture and the masked picture."""
+        return {("masked map", self.fill): explain, **confidence_parts(self.fill)}
+
+
+_KEPT: Kept[Tensor] = Kept()
+
+
+def _coherency(case: Case, fill: Fill, rng: Rng) -> Float[Tensor, " batch"]:
+    def compute() -> Tensor:
+        again = case.explain(masked(case, fill, rng=rng), rng=rng.child("coherency/explain"))
+        missing = unit_mask(case.maps).isnan().flatten(1).any(dim=1)
+        return ((pearson(case.maps, again) + 1) / 2).masked_fill(missing, torch.nan)
+
+    return _KEPT(case, (fill, rng), compute)

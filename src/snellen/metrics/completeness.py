@@ -1,0 +1,79 @@
+"""Completeness: whether the map accounts for the whole of the classifier's output."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.masking import MEAN
+from snellen.registry import metric
+from snellen.types import Case, Fill, Output, Passes, Rng
+
+_ROUNDING = 1e-6
+
+
+@metric(
+    "completeness",
+    cite="sundararajan2017",
+    attribute="input-sensitivity",
+    higher_is_better=False,
+    bounds=(0.0, float("inf")),
+    undefined="the output is the same for the picture and for the baseline, so no gap can be relative to it",
+    test="Completeness",
+    formula="|Σ Φ − (f(x) − f(x₀))| / |f(x) − f(x₀)|",
+    reading="The axiom of Sundararajan et al. 2017 (sensitivity-n for all pixels at once in Ancona et al. 2018), read with "
+    "a tolerance, because sums of floats are never equal; `relative=false` is the plain gap in units of the output.",
+    caveats={
+        "hedstrom2023": "a common implementation compares floats with ==, after normalising the map, so that nothing is "
+        "ever complete",
+        "zhang2024": "a map that was stretched to [0, 1] has lost its units and cannot be complete, however good",
+    },
+    tolerance=0.05,
+)
+@dataclass(frozen=True)
+class Completeness:
+    """The part of the output's change that the map does not account for: 0 when it adds up to all of it.
+
+    Sundararajan et al. 2017: Σ Φ should equal f(x) - f(x₀), where x₀ is the picture with everything removed. A map that adds
+    up to 3 for an output that went from 1 to 3 leaves a gap of |3 - 2| / 2 = 0.5.
+    """
+
+    baseline: Fill = MEAN
+    of: Output = "logit"
+    relative: bool = True
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """What the map adds up to, what it should add up to, and the gap."""
+        classifier, inputs, targets = case.classifier, case.inputs, case.targets
+        full = classifier.output(inputs, targets, self.of).double()
+        bare = classifier.scores([(self.baseline(classifier, inputs, rng=rng), targets)], self.of).double()
+        total, change = case.maps.double().sum(dim=(1, 2)), full - bare
+        gap = (total - change).abs()
+        if self.relative:
+            none = change.abs() <= _ROUNDING * torch.maximum(full.abs(), bare.abs())
+            gap = (gap / change.abs()).masked_fill(none, torch.nan)
+        return torch.stack([total, change, gap], dim=1).to(case.maps.dtype)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """The gap."""
+        return curve[:, 2]
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The three columns of the trace."""
+        return ("sum", "difference", "gap")
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The picture and the baseline."""
+        return Passes(forward=2)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The untouched picture."""
+        return {("images", "answered"): Passes(forward=1)}

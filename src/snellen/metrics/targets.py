@@ -1,0 +1,131 @@
+"""Target-sensitivity and random-logit: whether the map of another class is another map."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.registry import metric
+from snellen.similarity import Likeness, Maps, likeness
+from snellen.types import Case, Passes, Rng
+
+_CONSTANT = "two constant maps are neither alike nor unlike (for the correlations: one constant map)"
+
+
+@metric(
+    "target-sensitivity",
+    cite="zhang2024",
+    attribute="label-sensitivity",
+    higher_is_better=True,
+    bounds=(0.0, 2.0),
+    needs={"explain"},
+    undefined=f"the target is itself the least likely class; {_CONSTANT}",
+    formula="1 − likeness(Φ(x, c), Φ(x, least likely class))",
+    reading="Zhang et al. 2024 (Table 2) explain the right, the predicted and the least likely class and compare scores; "
+    "here the maps themselves are compared. The trace also holds the right class, where it is known and is not the target.",
+    caveats={
+        "zhang2024": "a map that is drawn at random for every call differs between classes without knowing any of them"
+    },
+)
+@dataclass(frozen=True)
+class TargetSensitivity:
+    """How unlike the map for the target and the map for the least likely class are: 0 when the class makes no difference.
+
+    After Zhang et al. 2024, Table 2: 1 - structural similarity of the two maps (`likeness` for a correlation instead), the
+    same method on the same picture. Maps with a similarity of 0.3 give 0.7.
+    """
+
+    likeness: Likeness = "ssim"
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """How unlike the map for the least likely class is, and that for the right class where it is known and another."""
+        least = _logits(case).argmin(dim=1)
+        maps = case.explain(case.inputs, targets=least, rng=rng.child("target-sensitivity/least-likely"))
+        away = (1 - _alike(case.maps, maps, self.likeness)).masked_fill(least == case.targets, torch.nan)
+        right = torch.full_like(away, torch.nan)
+        other = (
+            [] if case.labels is None else ((case.labels >= 0) & (case.labels != case.targets)).nonzero().flatten().tolist()
+        )
+        if case.labels is not None and other:
+            named = rng.child("target-sensitivity/label")
+            named = replace(named, ids=tuple(named.ids[one] for one in other))
+            maps = case.explain(case.inputs[other], targets=case.labels[other], rng=named)
+            right[other] = 1 - _alike(case.maps[other], maps, self.likeness)
+        return torch.stack([away, right], dim=1)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """That for the least likely class."""
+        return curve[:, 0]
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The classes that the target is compared with."""
+        return ("least-likely", "label")
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The picture and two maps; one map less where the right class is unknown or the target."""
+        return explain * 2 + Passes(forward=1)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """What the classifier says of all classes."""
+        return {("images", "logits"): Passes(forward=1)}
+
+
+@metric(
+    "random-logit",
+    cite="sixt2020",
+    attribute="label-sensitivity",
+    higher_is_better=False,
+    bounds=(-1.0, 1.0),
+    needs={"explain"},
+    undefined=f"there is only one class; {_CONSTANT}",
+    formula="likeness(Φ(x, c), Φ(x, c′)), c′ ≠ c drawn at random",
+    reading="Structural similarity, as in Sixt et al. 2020; `likeness=pearson` or `spearman` for a correlation.",
+    caveats={
+        "sixt2020": "a low value only says that the maps differ: noise that is drawn at every call has it too",
+    },
+)
+@dataclass(frozen=True)
+class RandomLogit:
+    """How alike the map for the target and the map for another class are: 1 when the class makes no difference.
+
+    Sixt et al. 2020: the structural similarity (`likeness` for a correlation instead) of the maps for the target and for a
+    class drawn evenly from all others. A method that ignores the class, such as fake-cam, gets 1; of a fully constant map
+    structural similarity says nothing.
+    """
+
+    likeness: Likeness = "ssim"
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        others = _logits(case).shape[1] - 1
+        drawn = (rng.child("random-logit").uniform("class", (1,)).flatten() * others).long().clamp_max(max(0, others - 1))
+        drawn = (drawn + (drawn >= case.targets)).clamp_max(others)
+        maps = case.explain(case.inputs, targets=drawn, rng=rng.child("random-logit/explain"))
+        return _alike(case.maps, maps, self.likeness).masked_fill(drawn == case.targets, torch.nan)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The picture, and a map for another class."""
+        return explain + Passes(forward=1)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """What the classifier says of all classes."""
+        return {("images", "logits"): Passes(forward=1)}
+
+
+def _alike(first: Maps, second: Maps, how: Likeness) -> Float[Tensor, " batch"]:
+    broken = (first + second).isnan().flatten(1).any(dim=1)
+    return likeness(first, second, how).masked_fill(broken, torch.nan)
+
+
+def _logits(case: Case) -> Float[Tensor, "batch classes"]:
+    """What the classifier says of all classes; asked once for all methods."""
+    return case.classifier.kept(
+        "logits", case.inputs, case.targets, lambda: case.classifier.logits(case.inputs), Passes(forward=len(case))
+    )

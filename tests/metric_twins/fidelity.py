@@ -1,0 +1,107 @@
+"""Tests of what a map says about the output: completeness, faithfulness, infidelity, robustness, other targets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from scipy import stats
+from skimage.metrics import structural_similarity
+
+from metric_scenes import Deaf, Knowing, Misled, Slope, probability
+from metric_twins.spine import changes, confidence, drop
+from planted import Planted
+from snellen.registry import METHODS
+from snellen.types import Rng
+
+
+def logits(scene: Planted, inputs: np.ndarray) -> np.ndarray:
+    with torch.no_grad():
+        return scene.classifier.module(torch.from_numpy(inputs[None].astype(np.float32)))[0].double().numpy()
+
+
+def slope(scene: Planted, i: int, inputs: np.ndarray, target: int | None = None) -> np.ndarray:
+    rng = Rng(0, ("unused",))
+    target = int(scene.targets[i]) if target is None else target
+    given = torch.from_numpy(inputs[None].astype(np.float32))
+    return Slope()(scene.classifier, given, torch.tensor([target]), rng=rng)[0].double().numpy()
+
+
+def completeness(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    picture, target = scene.inputs[i].numpy(), int(scene.targets[i])
+    change = float(logits(scene, picture)[target] - logits(scene, np.zeros_like(picture))[target])
+    return abs(sum(saliency.flat) - change) / abs(change)
+
+
+def local_accuracy(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    before, after = confidence(scene, i, saliency)
+    return abs(before - after)
+
+
+def lipschitz(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    lengths = []
+    for sample in range(10):
+        rng = Rng(scene.rng.seed, (f"{scene.rng.ids[i]}#{sample}",), "/sensitivity")
+        noise = (rng.uniform("perturbation", (3, 24, 24)) * 0.4 - 0.2).numpy()
+        lengths.append(math.sqrt((noise.astype(np.float64) ** 2).sum()))
+    return max(change / length for change, length in zip(changes(scene, i, saliency), lengths, strict=True))
+
+
+def greyed(scene: Planted, i: int, saliency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The unit mask, and the normalised picture times it."""
+    size = np.abs(saliency)
+    mask = (size - size.min()) / (size.max() - size.min())
+    return mask, scene.inputs[i].numpy() * mask[None]
+
+
+def coherency(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    again = slope(scene, i, greyed(scene, i, saliency)[1])
+    return (float(np.corrcoef(saliency.flatten(), again.flatten())[0, 1]) + 1) / 2
+
+
+def adcc(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    mask, seen = greyed(scene, i, saliency)
+    lost = drop(probability(scene, i, scene.inputs[i].numpy()), probability(scene, i, seen))
+    return float(stats.hmean([coherency(scene, i, saliency), 1 - mask.mean(), 1 - lost]))
+
+
+def alike(first: np.ndarray, second: np.ndarray) -> float:
+    span = max(np.ptp(first), np.ptp(second))
+    return float(structural_similarity(first, second, win_size=5, data_range=span))
+
+
+def unlike_least(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    picture = scene.inputs[i].numpy()
+    return 1 - alike(saliency, slope(scene, i, picture, int(logits(scene, picture).argmin())))
+
+
+def alike_other(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    target = int(scene.targets[i])
+    others = [one for one in range(3) if one != target]
+    lot = float(Rng(scene.rng.seed, (scene.rng.ids[i],), "/random-logit").uniform("class", (1,)))
+    return alike(saliency, slope(scene, i, scene.inputs[i].numpy(), others[int(lot * 2)]))
+
+
+TWINS = {
+    "completeness": completeness,
+    "local-accuracy": local_accuracy,
+    "robustness": lipschitz,
+    "coherency": coherency,
+    "adcc": adcc,
+    "target-sensitivity": unlike_least,
+    "random-logit": alike_other,
+}
+
+PAIRS = {
+    "completeness": (METHODS.build("integrated-gradients"), Misled()),
+    "target-sensitivity": (Knowing(), Deaf()),
+    "random-logit": (Knowing(), Deaf()),
+}
+
+EXEMPT = {
+    (
+        "target-sensitivity",
+        "passes",
+    ): "the right class is only explained where it is known and not the target, so the plan is the most that it can cost",
+}

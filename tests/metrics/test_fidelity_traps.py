@@ -1,0 +1,233 @@
+"""Traps for the tests of what a map says about the output: known rows for oracle, anti-oracle, noise and fake-cam."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from metric_scenes import Knowing, Slope
+from metric_scenes import case as scene_case
+from planted import planted
+from snellen.classifier import Classifier
+from snellen.explainer import case_of
+from snellen.masking import BLACK, MEAN
+from snellen.metrics.adcc import Adcc, Coherency
+from snellen.metrics.completeness import Completeness
+from snellen.metrics.confidence import AverageDrop, LocalAccuracy
+from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity, Robustness
+from snellen.metrics.targets import RandomLogit, TargetSensitivity
+from snellen.registry import METHODS, METRICS
+from snellen.types import Passes
+
+
+def scene_and_case(method: str = "gradient", count: int = 3, net: str = "cnn"):
+    scene = planted(count, net=net)
+    return scene, case_of(
+        METHODS.parse(method), scene.classifier, scene.inputs, scene.targets, rng=scene.rng, truth=scene.truth
+    )
+
+
+def values(metric, method: str, net: str = "cnn") -> torch.Tensor:
+    scene, one = scene_and_case(method, net=net)
+    return metric(one, rng=scene.rng)
+
+
+# Rows whose value is known -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("max-sensitivity", 0),
+        ("avg-sensitivity", 0),
+        ("robustness", 0),
+        ("coherency", 1),
+        ("random-logit", 1),
+        ("target-sensitivity", 0),
+    ],
+)
+def test_a_map_that_never_changes_has_a_known_row(metric, expected):
+    for method in ("fake-cam", "centre"):
+        assert values(METRICS.build(metric), method).tolist() == pytest.approx([expected] * 3, abs=1e-6)
+
+
+def test_fake_cam_is_caught_by_what_looks_at_size():
+    scene, one = scene_and_case("fake-cam")
+    assert bool((LocalAccuracy()(one, rng=scene.rng) < 1e-2).all()), "showing everything changes nothing"
+    assert bool((Adcc()(one, rng=scene.rng) < 0.01).all()), "its complexity is 575 / 576"
+    assert bool((Completeness()(one, rng=scene.rng) > 100).all()), "575 ones are no logit"
+
+
+@pytest.mark.parametrize("name", ["coherency", "adcc", "local-accuracy", "random-logit", "target-sensitivity"])
+def test_a_constant_map_is_undefined(name):
+    assert values(METRICS.build(name), "constant").isnan().all()
+
+
+def test_noise_is_unrelated_to_itself():
+    """A method that draws anew every time: correlation 0 in the middle of the scale."""
+    assert values(Coherency(), "random").tolist() == pytest.approx([0.5] * 3, abs=0.1)
+    assert bool((values(RandomLogit(), "random").abs() < 0.2).all())
+
+
+# Completeness ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("net", ["cnn", "resnet", "vit"])
+def test_a_complete_method_keeps_the_axiom_and_a_gradient_does_not(net):
+    tolerance = Completeness.traits.tolerance
+    assert bool((values(Completeness(), "integrated-gradients(steps=256)", net) < tolerance).all())
+    assert bool((values(Completeness(), "gradient", net) > tolerance).any())
+
+
+def test_completeness_needs_the_baseline_of_the_method():
+    black = METHODS.parse("integrated-gradients(steps=256, baseline=black)")
+    scene = planted(3, net="resnet")
+    one = case_of(black, scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
+    assert bool((Completeness(baseline=BLACK)(one, rng=scene.rng) < 0.05).all())
+    assert bool((Completeness(baseline=MEAN)(one, rng=scene.rng) > 0.05).any())
+
+
+def test_completeness_is_not_a_comparison_of_floats():
+    """A gap of rounding is no gap, and the score says how large it is."""
+    scene, one = scene_and_case("integrated-gradients(steps=256)")
+    scene.classifier.rows = 1
+    gaps = Completeness()(one, rng=scene.rng)
+    assert bool((gaps > 0).any())
+    assert bool((gaps < 0.05).all())
+
+
+def test_completeness_removes_every_channel():
+    """A one-channel map accounts for all three channels of the baseline."""
+    scene = planted(2)
+    grey = Classifier(lambda inputs: torch.stack([inputs.sum(dim=(1, 2, 3)), inputs[:, 0, 0, 0]], dim=1))
+    targets = torch.zeros(2, dtype=torch.long)
+    one = case_of(METHODS.build("edge"), grey, scene.inputs, targets, rng=scene.rng, maps=scene.inputs.sum(dim=1))
+    assert Completeness()(one, rng=scene.rng).tolist() == pytest.approx([0, 0], abs=1e-4)
+
+
+# What is shared ----------------------------------------------------------------------------------------------------------
+
+
+def cost(scene, one, *metrics) -> list[tuple[Passes, Passes]]:
+    found = []
+    for metric in metrics:
+        with scene.classifier.counting() as ledger:
+            metric(one, rng=scene.rng)
+        found.append((ledger.passes, ledger.shared))
+    return found
+
+
+def test_three_sensitivities_pay_for_one_set_of_maps():
+    scene, one = scene_and_case()
+    first, *others = cost(scene, one, MaxSensitivity(), Robustness(), AvgSensitivity())
+    assert first == (Passes(30, 30), Passes())
+    assert others == [(Passes(), Passes(30, 30))] * 2
+    assert cost(scene, one, Robustness(radius=0.1)) == [(Passes(30, 30), Passes())]
+
+
+def test_adcc_pays_for_nothing_that_coherency_and_average_drop_paid():
+    scene, one = scene_and_case()
+    paid = cost(scene, one, Coherency(), AverageDrop(fill=MEAN), Adcc(), LocalAccuracy(fill=MEAN))
+    assert [one for one, _ in paid] == [Passes(3, 3), Passes(6), Passes(), Passes()]
+    assert paid[2][1] == Passes(9, 3)
+
+
+def test_other_targets_ask_the_classifier_once_for_all_methods():
+    scene = planted(3)
+    spent = []
+    for method in (Slope(), Knowing()):
+        one = scene_case(scene, method)
+        spent += cost(scene, one, RandomLogit(), TargetSensitivity())
+    assert [paid.forward for paid, _ in spent] == [3 + 3, 3, 0, 0]
+
+
+def test_the_right_class_is_explained_only_where_it_is_another():
+    scene = planted(3)
+    one = scene_case(scene, Slope())
+    assert one.labels is not None
+    one.labels[:] = torch.tensor([-1, 2, 2])  # unknown, another, the target
+    with scene.classifier.counting() as ledger:
+        curve = TargetSensitivity().curve(one, rng=scene.rng)
+    assert ledger.passes == Passes(forward=3 + 3 + 1, backward=3 + 1)
+    assert curve[:, 1].isnan().tolist() == [True, False, True]
+    assert curve[1, 1].item() > 0.05
+
+
+# Other targets -----------------------------------------------------------------------------------------------------------
+
+
+def test_another_class_is_another_map_only_for_who_looks_at_classes():
+    assert bool((values(TargetSensitivity(), "gradient") > 0.05).all())
+    assert values(TargetSensitivity(), "edge").tolist() == pytest.approx([0] * 3, abs=1e-6)
+    assert bool((values(RandomLogit(), "gradient") < 0.95).all())
+    assert values(RandomLogit(), "edge").tolist() == pytest.approx([1] * 3, abs=1e-6)
+
+
+def test_the_other_class_is_drawn_evenly_and_is_never_the_target():
+    drawn = []
+
+    class Watching:
+        def __call__(self, classifier, inputs, targets, *, rng):
+            drawn.append(targets)
+            return inputs[:, 0]
+
+        def passes(self, size, classifier):
+            return Passes()
+
+    scene = planted(90)
+    one = scene_case(scene, Watching())
+    drawn.clear()
+    RandomLogit()(one, rng=scene.rng)
+    assert not bool((drawn[0] == scene.targets).any())
+    for target in range(3):
+        counts = drawn[0][scene.targets == target].bincount(minlength=3)
+        assert all(8 <= counts[other] <= 22 for other in range(3) if other != target), counts
+
+
+def test_one_class_has_no_other():
+    scene = planted(2)
+    lone = Classifier(lambda inputs: inputs.mean(dim=(1, 2, 3)).unsqueeze(1))
+    one = case_of(METHODS.build("edge"), lone, scene.inputs, torch.zeros(2, dtype=torch.long), rng=scene.rng)
+    for metric in (RandomLogit(), TargetSensitivity()):
+        assert metric(one, rng=scene.rng).isnan().all()
+
+
+# Scale and sign ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["robustness", "coherency", "adcc", "local-accuracy"])
+def test_a_brighter_map_of_the_same_shape_scores_the_same(name):
+    """All of these compare with the map's own size."""
+
+    class Brighter:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        def __call__(self, classifier, inputs, targets, *, rng):
+            return self.factor * Slope()(classifier, inputs, targets, rng=rng)
+
+        def passes(self, size, classifier):
+            return Passes(1, 1)
+
+    scene, metric = planted(3), METRICS.build(name)
+    plain, bright = (metric(scene_case(scene, Brighter(factor)), rng=scene.rng) for factor in (1.0, 1000.0))
+    torch.testing.assert_close(plain, bright, rtol=1e-4, atol=1e-5)
+
+
+def test_robustness_without_a_norm_grows_with_the_map():
+    scene, one = scene_and_case("gradient")
+    plain = Robustness(relative=False)(one, rng=scene.rng)
+    relative = Robustness()(one, rng=scene.rng)
+    sizes = one.maps.flatten(1).norm(dim=1)
+    torch.testing.assert_close(plain, relative * sizes, rtol=1e-5, atol=1e-7)
+    with pytest.raises(ValueError, match="radius must be above 0"):
+        Robustness(radius=0.0)
+
+
+def test_a_map_with_nan_gets_no_score():
+    scene, one = scene_and_case("gradient")
+    one.maps[1, 0, 0] = math.nan
+    for name in ("completeness", "local-accuracy", "robustness", "coherency", "adcc", "random-logit", "target-sensitivity"):
+        assert METRICS.build(name)(one, rng=scene.rng).isnan().tolist() == [False, True, False], name
