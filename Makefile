@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-slow check docs format bench bench-methods planted-weights constraints clean
+.PHONY: demo test test-slow check docs format bench bench-methods planted-weights digits-weights constraints clean
 
 demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
 	$(BIN)/snellen run demo.yaml
@@ -43,6 +43,9 @@ bench-methods: $(VENV)/bench.stamp ## every method: passes, time, time in the mo
 
 planted-weights: $(VENV)/test.stamp  ## train the two networks of tests/planted_networks.py again
 	PYTHONPATH=tests $(BIN)/python tests/train_planted.py
+
+digits-weights: $(VENV)/test.stamp   ## train the classifier of the digit scenes again
+	$(BIN)/python -m snellen.zoo.digit_weights
 
 constraints:                      ## pin what a fresh resolution gives
 	rm -rf $(VENV)/resolve && $(PYTHON) -m venv $(VENV)/resolve

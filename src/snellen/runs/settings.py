@@ -26,10 +26,14 @@ from snellen.runs.run import Run
 from snellen.samples import Samples, from_folder
 from snellen.speed import Precision
 from snellen.types import Passes
-from snellen.zoo import EMBEDDED, load_classifier, photographs
+from snellen.zoo import EMBEDDED, digit_samples, load_classifier, photographs
+from snellen.zoo.digits import SIDE
 
 PHOTOGRAPHS = "zoo:photographs"
 """The pictures that come with the demo extra."""
+
+DIGITS = "zoo:digits"
+"""Scenes with a handwritten digit each, for the model `digits`."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,9 @@ class Settings:
         """The images that these settings name, shaped for the classifier; all are read once, to meet broken ones now."""
         if self.images == PHOTOGRAPHS:
             return photographs(classifier.geometry, classifier.channels)
+        if self.images == DIGITS:
+            _check_takes_scenes(classifier)
+            return digit_samples()
         return from_folder(
             self.images,
             geometry=classifier.geometry,
@@ -158,6 +165,11 @@ class Settings:
                 executor=executor,
                 observer=observer,
             )
+
+
+def _check_takes_scenes(classifier: Classifier) -> None:
+    if classifier.geometry.size not in (None, (SIDE, SIDE)) or classifier.channels != 3:
+        raise SnellenError(f"{DIGITS} are colour pictures of {SIDE}×{SIDE}, which '{classifier.name}' does not take")
 
 
 def _fits(value: Any, hint: Any) -> bool:

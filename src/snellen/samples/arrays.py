@@ -31,7 +31,8 @@ class Arrays:
         """One row as pixels in [0, 1]."""
         image = as_pixels(self.images[index], self.channels_last)
         check_pixels(image, self.ids[index])
-        truth = None if self.truth is None else torch.as_tensor(np.array(self.truth[index])) != 0
+        row = None if self.truth is None else self.truth[index]
+        truth = None if row is None else (row if isinstance(row, Tensor) else torch.as_tensor(np.array(row))) != 0
         return Sample(self.ids[index], image, self.labels[index], truth)
 
     def take(self, indices: Sequence[int]) -> Arrays:

@@ -18,11 +18,13 @@ from snellen.errors import SnellenError, nearest
 from snellen.geometry import Geometry
 from snellen.graphs import ExportedModel, ScriptedModel, read_graph
 from snellen.speed import Precision
+from snellen.zoo import digit_networks, libraries
 from snellen.zoo import efficientnet_lite0 as lite0
-from snellen.zoo import libraries
+from snellen.zoo.digits import CLASSES
 from snellen.zoo.found import Found
 
 EMBEDDED = "efficientnet-lite0"
+DIGITS = "digits"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Form:
 
 MODELS = (
     Form(EMBEDDED, "the embedded ImageNet classifier, 1000 classes, 4.7 million weights", "snellen[demo]"),
+    Form(DIGITS, "a small classifier of handwritten digits in 32×32 scenes, 26 thousand weights", "nothing"),
     Form("timm:NAME", "a timm model; untrained unless weights are given (a local file, or 'pretrained')", "snellen[timm]"),
     Form("torchvision:NAME", "a torchvision model; untrained unless weights are given, as above", "snellen[torchvision]"),
     Form("package.module:function", "your function without arguments that returns a model or a black box", "nothing"),
@@ -109,6 +112,11 @@ def _find(spec: str, weights: str | Path | None, classes: Sequence[str] | None) 
         return Found(
             lite0.efficientnet_lite0(), EMBEDDED, lite0.MEAN, lite0.STD, lite0.GEOMETRY, lite0.class_names(), channels=3
         )
+    if spec == DIGITS:
+        return Found(
+            digit_networks.digit_network(), DIGITS, digit_networks.MEAN, digit_networks.STD, digit_networks.GEOMETRY,
+            CLASSES, channels=3,
+        )  # fmt: skip
     library, _, name = spec.partition(":")
     if library == "timm" and name:
         return libraries.timm_model(spec, name, weights, classes)
@@ -119,7 +127,9 @@ def _find(spec: str, weights: str | Path | None, classes: Sequence[str] | None) 
     if name:
         return _from_function(spec, library, name)
     forms = ", ".join(form.spec for form in MODELS)
-    raise SnellenError(f"unknown model '{spec}'{nearest(spec, [EMBEDDED]) or ';'} a model is written as one of: {forms}")
+    raise SnellenError(
+        f"unknown model '{spec}'{nearest(spec, [EMBEDDED, DIGITS]) or ';'} a model is written as one of: {forms}"
+    )
 
 
 def _from_file(spec: str) -> Found:

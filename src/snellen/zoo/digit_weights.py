@@ -1,0 +1,42 @@
+"""Trains the default classifier of the digit scenes again and writes its weights: `make digits-weights`."""
+
+from __future__ import annotations
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from snellen.zoo.digit_networks import EPOCHS, MEAN, STD, DigitNet, digit_network, train, weight_folder
+from snellen.zoo.digits import TRAINING_SCENES, scenes
+
+KEPT = (1, 2, 4, 6)
+"""The epochs whose weights are kept beside the final ones."""
+
+
+def _write(epoch: int, network: nn.Module) -> None:
+    name = "final" if epoch == EPOCHS else f"epoch-{epoch}"
+    if epoch == EPOCHS or epoch in KEPT:
+        weights = {
+            key: (value.half() if value.is_floating_point() else value).contiguous()
+            for key, value in network.state_dict().items()
+        }
+        save_file(weights, weight_folder() / f"{name}.safetensors")
+
+
+def main() -> None:
+    """Trains, writes, and prints how often the written network is right on scenes of digits that it never saw."""
+    torch.set_num_threads(1)
+    weight_folder().mkdir(exist_ok=True)
+    made = scenes("training", TRAINING_SCENES)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        network = DigitNet()
+    train(network, (made.pixels - MEAN) / STD, made.labels, seed=0, after_epoch=_write)
+    unseen = scenes("evaluation", 1800, seed=1)
+    with torch.no_grad():
+        right = digit_network()((unseen.pixels - MEAN) / STD).argmax(dim=1) == unseen.labels
+    print(f"right on {right.float().mean():.1%} of {len(right)} unseen scenes")
+
+
+if __name__ == "__main__":
+    main()

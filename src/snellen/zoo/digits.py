@@ -1,0 +1,128 @@
+"""Small scenes with a handwritten digit each, made from the digits that come inside scikit-learn.
+
+A digit of 8×8 is enlarged to 16×16 and written in one colour at a random place of a 32×32 canvas: uneven colour, grain, and
+a few specks that mean nothing. The truth is where its strokes are. A scene depends on (seed, place) alone. No digit that
+training scenes show is ever shown by an evaluation scene.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.util
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.errors import SnellenError
+from snellen.samples import Samples, from_arrays
+from snellen.types import Rng
+
+SIDE = 32
+DIGIT = 16
+CLASSES = tuple("0123456789")
+
+Split = Literal["evaluation", "training"]
+
+EVALUATION_SCENES = 64
+TRAINING_SCENES = 2874
+"""Each of the 1437 training digits twice, in two scenes."""
+
+_SHA256 = "6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8"
+_SPECKS = 4
+_INK = 0.35
+"""Share of full ink from which a pixel belongs to the strokes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scenes:
+    """Some scenes: pixels in [0, 1], the digit of each, and where its strokes are."""
+
+    pixels: Float[Tensor, "scenes 3 height width"]
+    labels: Int[Tensor, " scenes"]
+    truth: Bool[Tensor, "scenes height width"]
+
+
+def scenes(split: Split, count: int, *, seed: int = 0) -> Scenes:
+    """The first `count` scenes of a split; with another seed, other scenes of the same digits."""
+    pictures, labels = _digits()
+    chosen = np.arange(len(labels)) % 5 == 0  # every fifth digit is for evaluation alone
+    pictures, labels = (one[chosen if split == "evaluation" else ~chosen] for one in (pictures, labels))
+    rng = Rng(seed, tuple(f"digits/{split}/{place}" for place in range(count)))
+    order = torch.from_numpy(rng.shared(f"order/{split}").permutation(len(labels)))
+    turn = order[torch.arange(count) % len(order)]  # round by round, so that every digit is shown equally often
+    ink, where = _placed(pictures[turn], rng)
+    paper = _paper(rng)
+    colour = 0.6 + 0.4 * rng.uniform("ink", (3,))
+    pixels = paper * (1 - ink[:, None]) + colour[:, :, None, None] * ink[:, None]
+    return Scenes(pixels.clamp(0, 1), labels[turn], where)
+
+
+def digit_samples() -> Samples:
+    """64 evaluation scenes with label and truth."""
+    return _samples("evaluation", EVALUATION_SCENES)
+
+
+def training_digits() -> Samples:
+    """The scenes that the default classifier was trained on, with label and truth."""
+    return _samples("training", TRAINING_SCENES)
+
+
+def _samples(split: Split, count: int) -> Samples:
+    made = scenes(split, count)
+    names = [f"{split}/{place:04d}" for place in range(count)]
+    found = from_arrays(made.pixels, made.labels, made.truth, names)
+    return replace(found, description=f"scikit-learn's digits ({split} scenes)")
+
+
+def _placed(
+    pictures: Float[Tensor, "scenes 8 8"], rng: Rng
+) -> tuple[Float[Tensor, "scenes height width"], Bool[Tensor, "scenes height width"]]:
+    """Each digit enlarged, at a random place: how much ink each pixel holds, and which pixels are strokes."""
+    count = len(pictures)
+    large = functional.interpolate(pictures[:, None], size=(DIGIT, DIGIT), mode="bicubic", align_corners=False)[:, 0]
+    canvas = torch.zeros(count, SIDE, SIDE)
+    corner = (rng.uniform("place", (2,)) * (SIDE - DIGIT + 1)).long()
+    rows = corner[:, 0, None] + torch.arange(DIGIT)
+    columns = corner[:, 1, None] + torch.arange(DIGIT)
+    canvas[torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]] = large.clamp(0, 1)
+    return canvas, canvas > _INK
+
+
+def _paper(rng: Rng) -> Float[Tensor, "scenes 3 height width"]:
+    """Uneven colour, grain, and specks."""
+    tone = 0.1 + 0.35 * rng.uniform("tone", (3, 1, 1))
+    waves = functional.interpolate(rng.uniform("waves", (3, 4, 4)) - 0.5, size=(SIDE, SIDE), mode="bicubic")
+    grain = rng.uniform("grain", (3, SIDE, SIDE)) - 0.5
+    paper = tone + 0.3 * waves + 0.12 * grain
+    places = torch.arange(SIDE)
+    middle = rng.uniform("specks", (_SPECKS, 2)) * SIDE
+    reach = 0.7 + 1.3 * rng.uniform("reach", (_SPECKS, 2))
+    shade = rng.uniform("shade", (_SPECKS, 3))
+    for speck in range(_SPECKS):
+        down = (places - middle[:, speck, 0, None]).abs() < reach[:, speck, 0, None]
+        across = (places - middle[:, speck, 1, None]).abs() < reach[:, speck, 1, None]
+        covered = (down[:, :, None] & across[:, None, :])[:, None]
+        paper = torch.where(covered, shade[:, speck, :, None, None], paper)
+    return paper.clamp(0, 1)
+
+
+@lru_cache
+def _digits() -> tuple[Float[Tensor, "digits 8 8"], Int[Tensor, " digits"]]:
+    """Ink in [0, 1] and label of all 1797 digits; only the file is wanted: importing the package would take seconds."""
+    found = importlib.util.find_spec("sklearn")
+    if found is None or found.origin is None:
+        raise SnellenError("the digits come with scikit-learn: pip install 'snellen[demo]'")
+    path = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    content = gzip.decompress(path.read_bytes())
+    if hashlib.sha256(content).hexdigest() != _SHA256:
+        raise SnellenError(f"'{path}' does not hold the digits that Snellen knows; install scikit-learn again")
+    table = np.loadtxt(content.decode().splitlines(), delimiter=",", dtype=np.float32)
+    return torch.from_numpy(table[:, :64].reshape(-1, 8, 8) / 16), torch.from_numpy(table[:, 64]).long()
