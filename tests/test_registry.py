@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snellen.citations import CITATIONS
 from snellen.errors import SnellenError
 from snellen.masking import BLACK, MEAN, NOISE, Blur
 from snellen.metrics.deletion import Deletion
@@ -305,6 +306,26 @@ def test_a_preset_may_say_what_a_paper_really_ran() -> None:
     built = METHODS.parse("smoothgrad@cose2023(samples=9)")
     assert label(built) == "smoothgrad-squared(of=gradient(fold=norm, of=probability), samples=9)"
     assert label(METHODS.parse("smoothgrad@cose2023")) == "smoothgrad-squared@cose2023"
+
+
+def test_metrics_have_presets_too() -> None:
+    built = METRICS.build("deletion@petsiuk2018")
+    assert built == METRICS.parse("deletion(steps=224)")
+    assert label(built) == "deletion@petsiuk2018"
+    assert label(METRICS.parse("insertion(fill=blur(kernel=5))")) == "insertion@zhang2024"
+    assert label(METRICS.build("deletion@zhang2024")) == "deletion"  # its settings are the defaults
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_what_a_metric_cites_beside_its_definition_is_known(name: str) -> None:
+    facts = METRICS[name].traits
+    for preset in facts.presets:
+        assert preset.split("-")[0] in CITATIONS
+        METRICS.build(f"{name}@{preset}")
+    for key, caveat in facts.caveats.items():
+        assert key in CITATIONS
+        assert caveat[0].islower()
+        assert not caveat.endswith(".")
 
 
 def test_an_unknown_preset_is_refused_by_name() -> None:

@@ -21,6 +21,11 @@ from snellen.types import Case, Passes, Rng
     higher_is_better=False,
     bounds=(0.0, float("inf")),
     undefined="the map is zero everywhere",
+    formula="−Σ p ln p, with p = |a| / Σ|a|",
+    reading="The natural logarithm, on all pixels; magnitudes, so that signs do not cancel.",
+    caveats={
+        "zhang2024": "most methods lie close together, and a map may be as simple as one wrong pixel",
+    },
 )
 @dataclass(frozen=True)
 class Complexity:

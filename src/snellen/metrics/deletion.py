@@ -23,6 +23,16 @@ from snellen.types import Case, Fill, Output, Passes, Rng
     bounds=(0.0, 1.0),
     rank_only=True,
     undefined="the map holds NaN",
+    test="Deletion",
+    formula="∫₀¹ p(x without its t most salient pixels) dt, by the trapezoid rule",
+    reading="28 steps of the softmax probability onto zero inputs, as in the batch evaluation of Petsiuk et al. 2018 and in "
+    "Zhang et al. 2024; for single pictures the authors of the first take 224 steps (preset petsiuk2018).",
+    caveats={
+        "hooker2019": "pictures with holes are unlike what the classifier was trained on, so its answer may be about holes",
+        "tomsett2020": "the order of methods differs from image to image and with the fill",
+        "gomez2022": "only the order of the pixels counts; how much more one weighs than another is ignored",
+    },
+    presets={"petsiuk2018": {"steps": 224}, "zhang2024": {"steps": 28}},
 )
 @dataclass(frozen=True)
 class Deletion:

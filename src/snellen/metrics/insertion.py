@@ -23,6 +23,18 @@ from snellen.types import Case, Fill, Output, Passes, Rng
     bounds=(0.0, 1.0),
     rank_only=True,
     undefined="the map holds NaN",
+    test="Insertion",
+    formula="∫₀¹ p(blur with the t most salient pixels of x) dt, by the trapezoid rule",
+    reading="28 steps of the softmax probability from the blur of Petsiuk et al. 2018 (window 11); the published code of "
+    "Zhang et al. 2024 starts from a window of 5, which hides less (preset zhang2024).",
+    caveats={
+        "tomsett2020": "the order of methods differs from image to image and with the fill",
+        "gomez2022": "only the order of the pixels counts; how much more one weighs than another is ignored",
+    },
+    presets={
+        "petsiuk2018": {"steps": 224},
+        "zhang2024": {"fill": {"name": "blur", "params": {"kernel": 5}}},
+    },
 )
 @dataclass(frozen=True)
 class Insertion:

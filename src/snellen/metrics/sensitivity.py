@@ -26,7 +26,7 @@ _READING = (
 _FOOLED = {
     "zhang2024": "a published table gives a constant map 0.96 in place of 0, because another method explained the noise"
 }
-_PRESETS: dict[str, dict[str, object]] = {"kokhlikyan2020": {"radius": 0.02}}
+_PRESETS: dict[str, dict[str, object]] = {"yeh2019": {"relative": False}, "kokhlikyan2020": {"radius": 0.02}}
 
 
 def _check(samples: int, radius: float) -> None:

@@ -21,6 +21,11 @@ from snellen.types import Case, Passes, Rng
     higher_is_better=True,
     bounds=(0.0, 1.0),
     undefined="the map is zero everywhere",
+    formula="1 − 2 Σₖ pₖ (n − k + ½) / n, with the shares p = |a| / Σ|a| in rising order",
+    reading="The Gini index of Hurley & Rickard 2009 that Chalasani et al. 2020 use, on magnitudes.",
+    caveats={
+        "zhang2024": "most methods lie close together, and a map may be as sparse as one wrong pixel",
+    },
 )
 @dataclass(frozen=True)
 class Sparseness:

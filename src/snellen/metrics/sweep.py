@@ -45,35 +45,46 @@ def sweep(case: Case, fill: Fill, *, keeping: bool, steps: int, rng: Rng) -> Ans
     """
 
     def compute() -> Answers:
-        classifier, inputs, targets = case.classifier, case.inputs, case.targets
-        points = stops(steps, (inputs.shape[2], inputs.shape[3]))
-        changed = points[:-1] if keeping else points[1:]
-        # Rows are built in the layout that the model takes, so that no pass has to rearrange them.
-        rank, whole, bare = (
-            one.contiguous(memory_format=torch.channels_last)
-            for one in (ranks(case.maps, rng=rng).unsqueeze(1).expand_as(inputs), inputs, fill(classifier, inputs, rng=rng))
-        )
-        before, after = (bare, whole) if keeping else (whole, bare)
-
-        def blocks() -> Iterator[tuple[Tensor, Tensor]]:
-            for count in changed:
-                yield torch.where(rank < count, after, before), targets
-
-        swept = classifier.answers(blocks())
-        untouched = classifier.answered(inputs, targets)
-        unordered = case.maps.isnan().flatten(1).any(dim=1, keepdim=True)
-
-        def joined(found: Tensor, end: Tensor) -> Tensor:
-            rows = found.view(len(changed), len(inputs)).T
-            return torch.cat([rows, end[:, None]] if keeping else [end[:, None], rows], dim=1)
-
-        return Answers(
-            joined(swept.logit, untouched.logit).masked_fill(unordered, torch.nan),
-            joined(swept.probability, untouched.probability).masked_fill(unordered, torch.nan),
-            joined(swept.predicted, untouched.predicted).masked_fill(unordered, -1),
-        )
+        points = stops(steps, (case.inputs.shape[2], case.inputs.shape[3]))
+        return exchanged(case, ranks(case.maps, rng=rng), points, fill, keeping=keeping, rng=rng)
 
     return _KEPT(case, (fill, keeping, steps, rng), compute)
+
+
+def exchanged(
+    case: Case, order: Int[Tensor, "batch height width"], points: list[int], fill: Fill, *, keeping: bool, rng: Rng
+) -> Answers:
+    """What the classifier says while pixels give way to the fill, those of place 0 first; (batch, points) for each answer.
+
+    At point k all pixels whose place is below `points[k]` are exchanged, or (`keeping`) are all that is left. Where the
+    picture is untouched (the first point, or with `keeping` the last) its answers are those that every method shares.
+    """
+    classifier, inputs, targets = case.classifier, case.inputs, case.targets
+    changed = points[:-1] if keeping else points[1:]
+    # Rows are built in the layout that the model takes, so that no pass has to rearrange them.
+    rank, whole, bare = (
+        one.contiguous(memory_format=torch.channels_last)
+        for one in (order.unsqueeze(1).expand_as(inputs), inputs, fill(classifier, inputs, rng=rng))
+    )
+    before, after = (bare, whole) if keeping else (whole, bare)
+
+    def blocks() -> Iterator[tuple[Tensor, Tensor]]:
+        for count in changed:
+            yield torch.where(rank < count, after, before), targets
+
+    swept = classifier.answers(blocks())
+    untouched = classifier.answered(inputs, targets)
+    unordered = case.maps.isnan().flatten(1).any(dim=1, keepdim=True)
+
+    def joined(found: Tensor, end: Tensor) -> Tensor:
+        rows = found.view(len(changed), len(inputs)).T
+        return torch.cat([rows, end[:, None]] if keeping else [end[:, None], rows], dim=1)
+
+    return Answers(
+        joined(swept.logit, untouched.logit).masked_fill(unordered, torch.nan),
+        joined(swept.probability, untouched.probability).masked_fill(unordered, torch.nan),
+        joined(swept.predicted, untouched.predicted).masked_fill(unordered, -1),
+    )
 
 
 def sweep_parts(fill: Fill, *, keeping: bool, steps: int, size: tuple[int, int]) -> dict[Hashable, Passes]:
@@ -83,6 +94,12 @@ def sweep_parts(fill: Fill, *, keeping: bool, steps: int, size: tuple[int, int])
 
 
 _KEPT: Kept[Answers] = Kept()
+
+
+def check_steps(steps: int) -> None:
+    """Refuses a sweep without steps."""
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, not {steps}")
 
 
 def area(curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:

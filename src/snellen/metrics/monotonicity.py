@@ -1,0 +1,133 @@
+"""Monotonicity: whether more saliency goes with more effect on the output."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.masking import MEAN, NOISE
+from snellen.metrics.sweep import check_steps, ranks, stops, sweep, sweep_parts
+from snellen.registry import metric
+from snellen.similarity import correlation, rank_correlation
+from snellen.types import Case, Fill, Output, Passes, Rng
+
+
+@metric(
+    "monotonicity",
+    cite="arya2019",
+    attribute="input-sensitivity",
+    higher_is_better=True,
+    bounds=(-1.0, 1.0),
+    undefined="the map holds NaN or is constant, or the output never changes",
+    formula="Pearson corrᵢ(mean saliency of chunk i, f(chunks 1…i present)), least salient chunk first",
+    reading="The text of Zhang et al. 2024 (section 4.1) after Arya et al. 2019; what their code computes is "
+    "monotonicity-correlation.",
+    caveats={
+        "zhang2024": "a classifier may need several regions together, so pixels of equal worth need not raise its output "
+        "evenly"
+    },
+)
+@dataclass(frozen=True)
+class Monotonicity:
+    """The correlation of saliency with the target's probability while pixels enter, least salient first: 1 is best.
+
+    Arya et al. 2019, as Zhang et al. 2024 write it: `steps` equal chunks of pixels come onto the fill in rising order; the
+    mean saliency of each goes with the output once it is there. Chunk means 0, 0, 3 and outputs 0.1, 0.1, 0.9 give 1.
+    Both rows rise for almost any map, because pixels only enter: compare with a random map, which can score above 0.9.
+    """
+
+    steps: int = 28
+    fill: Fill = MEAN
+    of: Output = "probability"
+
+    def __post_init__(self) -> None:
+        check_steps(self.steps)
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        removed = sweep(case, self.fill, keeping=False, steps=self.steps, rng=rng).of(self.of)
+        points = stops(self.steps, (case.inputs.shape[2], case.inputs.shape[3]))
+        falling = case.maps.flatten(1).double().sort(dim=1, descending=True).values
+        means = _chunk_means(falling, points)
+        # Chunk k (0 is the most salient) is the last to enter before point k of the sweep of removals.
+        return correlation(means, removed[:, :-1]).to(case.maps.dtype)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """One pass per point."""
+        return sum(self.parts(size, explain, classifier).values(), Passes())
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The sweep, and the untouched picture."""
+        return sweep_parts(self.fill, keeping=False, steps=self.steps, size=size)
+
+
+@metric(
+    "monotonicity-correlation",
+    cite="nguyen2020",
+    attribute="input-sensitivity",
+    higher_is_better=True,
+    bounds=(-1.0, 1.0),
+    undefined="the map holds NaN or is constant in magnitude, or no chunk changes the output",
+    formula="Spearman corrᵢ(Σ |a| over chunk i, E[(f(x with noise in chunk i) − f(x))²])",
+    reading="What the published code of Zhang et al. 2024 computes as monotonicity, with its seven chunks and ten draws; "
+    "equal chunks share their rank, where theirs stand in the order of memory.",
+    caveats={
+        "zhang2024": "seven chunks give few ranks, and a control map came out among the best two",
+    },
+)
+@dataclass(frozen=True)
+class MonotonicityCorrelation:
+    """The rank correlation of a chunk's saliency with how much noise in that chunk moves the output: 1 is best.
+
+    Nguyen & Martínez 2020: the pixels, in the order of their magnitude, fall into `chunks` equal chunks; each alone is
+    exchanged for `samples` draws of the fill, and the mean squared change of the output is its effect. Mean magnitudes
+    1, 2, 3 and effects 0.1, 0.3, 0.2 give 0.5.
+    """
+
+    chunks: int = 7
+    samples: int = 10
+    fill: Fill = NOISE
+    of: Output = "probability"
+
+    def __post_init__(self) -> None:
+        if self.chunks < 2:
+            raise ValueError(f"chunks must be at least 2, not {self.chunks}")
+        if self.samples < 1:
+            raise ValueError(f"samples must be at least 1, not {self.samples}")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        classifier, inputs, targets = case.classifier, case.inputs, case.targets
+        size = case.maps.abs()
+        points = stops(self.chunks, (inputs.shape[2], inputs.shape[3]))
+        rank = ranks(size, rng=rng).unsqueeze(1)
+
+        def blocks() -> Iterator[tuple[Tensor, Tensor]]:
+            # Chunks do not overlap, so they may all be cut from one noise picture per draw and still differ.
+            for draw in range(self.samples):
+                noise = self.fill(classifier, inputs, rng=rng.child("monotonicity").repeat([draw]))
+                for start, end in pairwise(points):
+                    yield torch.where((rank >= start) & (rank < end), noise, inputs), targets
+
+        moved = classifier.scores(blocks(), self.of).view(self.samples, len(points) - 1, len(case))
+        effects = (moved - classifier.output(inputs, targets, self.of)).double().square().mean(dim=0).T
+        # Means, so that chunks of unequal length compare; single precision, so that rounding makes no ranks.
+        means = _chunk_means(size.flatten(1).double().sort(dim=1, descending=True).values, points).float()
+        unordered = case.maps.isnan().flatten(1).any(dim=1)
+        return rank_correlation(means, effects).masked_fill(unordered, torch.nan).to(case.maps.dtype)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """Each chunk with each draw, and the untouched picture."""
+        return Passes(forward=(len(stops(self.chunks, size)) - 1) * self.samples + 1)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The untouched picture."""
+        return {("images", "answered"): Passes(forward=1)}
+
+
+def _chunk_means(ordered: Float[Tensor, "batch pixels"], points: list[int]) -> Float[Tensor, "batch chunks"]:
+    return torch.stack([ordered[:, start:end].mean(dim=1) for start, end in pairwise(points)], dim=1)

@@ -1,0 +1,43 @@
+"""Sparsity: how far a map's peak stands above its average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.registry import metric
+from snellen.types import Case, Passes, Rng
+
+
+@metric(
+    "sparsity",
+    cite="gomez2022",
+    attribute="minimality",
+    higher_is_better=True,
+    bounds=(1.0, float("inf")),
+    undefined="the map is zero everywhere",
+    test="Sparsity",
+    formula="max |a| / mean |a|",
+    reading="Maximum over mean, as in Gomez et al. 2022 and the text of the saliency card; the card's template says maximum "
+    "over minimum, which most maps cannot be divided by. A signed map counts by its magnitude.",
+    caveats={"tomsett2020": "one stray peak is enough for a high number, so it says nothing without a test of fidelity"},
+)
+@dataclass(frozen=True)
+class Sparsity:
+    """The map's largest magnitude over its mean magnitude: 1 when all pixels weigh the same, high when few stand out.
+
+    Gomez et al. 2022. Of four pixels, values 3, -1, 0, 0 give 3 / 1 = 3; the most that n pixels can reach is n.
+    """
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        size = case.maps.double().abs().flatten(1)
+        # A constant map is 1 by definition; rounding must not push it below. 0 / 0 is NaN, as it should be.
+        ratio: Tensor = (size.amax(dim=1) / size.mean(dim=1)).clamp_min(1)
+        return ratio.to(case.maps.dtype)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """It looks at the map alone."""
+        return Passes()

@@ -1,0 +1,175 @@
+"""Sweeps: what is shared, who wins, and faults that other implementations are known for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from metric_scenes import Knowing
+from metric_scenes import case as case_for
+from planted import planted, truth_of
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.explainer import case_of
+from snellen.masking import MEAN
+from snellen.metrics.deletion import Deletion
+from snellen.metrics.insertion import Insertion
+from snellen.metrics.monotonicity import Monotonicity, MonotonicityCorrelation
+from snellen.metrics.perturbation import LeRF, MoRF
+from snellen.metrics.region_perturbation import RegionPerturbation
+from snellen.metrics.sparsity import Sparsity
+from snellen.metrics.sufficiency import EffectiveComplexity, EffectiveComplexityCount, Minimality, Sufficiency
+from snellen.registry import METHODS, METRICS, traits
+from snellen.types import Rng
+
+SWEEPING = [MoRF(), LeRF(), RegionPerturbation(), Sufficiency(), Minimality(), EffectiveComplexity(), Monotonicity(),
+            MonotonicityCorrelation()]  # fmt: skip
+
+
+def costs(scene, one, metrics):
+    found = []
+    for metric in metrics:
+        with scene.classifier.counting() as ledger:
+            metric(one, rng=scene.rng)
+        found.append((ledger.passes.forward, ledger.shared.forward))
+    return found
+
+
+def named(method: str, count: int = 3):
+    scene = planted(count)
+    return scene, case_of(METHODS.parse(method), scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
+
+
+def test_whoever_removes_the_top_pixels_shares_one_sweep():
+    scene, one = named("gradient")
+    metrics = [Deletion(), MoRF(), MoRF(of="probability"), Monotonicity(), RegionPerturbation(region=1, fill=MEAN)]
+    assert costs(scene, one, metrics) == [(3 * 29, 0)] + [(0, 3 * 29)] * 4
+
+
+def test_whoever_keeps_the_top_pixels_shares_the_other_sweep():
+    scene, one = named("gradient")
+    metrics = [Insertion(fill=MEAN), LeRF(), Sufficiency(), Sufficiency(share=0.5), Minimality(), EffectiveComplexity()]
+    assert costs(scene, one, metrics) == [(3 * 29, 0)] + [(0, 3 * 29)] * 5
+
+
+def test_the_untouched_picture_is_the_only_thing_both_sweeps_share():
+    scene, one = named("gradient")
+    paid = costs(scene, one, [MoRF(), LeRF(), RegionPerturbation(), MonotonicityCorrelation()])
+    assert paid == [(3 * 29, 0), (3 * 28, 3), (3 * 9, 3), (3 * 70, 3)]
+
+
+def test_regions_of_one_pixel_are_the_deletion_sweep():
+    scene, one = named("gradient")
+    regions = RegionPerturbation(region=1, fill=MEAN).curve(one, rng=scene.rng)
+    assert torch.equal(regions, Deletion().curve(one, rng=scene.rng))
+
+
+@pytest.mark.parametrize("metric", [one for one in SWEEPING if one != Monotonicity()], ids=lambda one: traits(one).name)
+def test_oracle_beats_random_beats_anti_oracle(metric):
+    """The oracle's map is the occlusion effect of the planted classifier: its own patch, and nothing else."""
+    scene = planted(6)
+    noise = 1e-3 * scene.rng.uniform("map", (24, 24))
+    oracle = truth_of(scene.targets) + noise
+    dice = scene.rng.uniform("dice", (24, 24))
+    sign = 1 if traits(metric).higher_is_better else -1
+    good, even = (sign * metric(case_for(scene, Knowing(), maps=maps), rng=scene.rng).mean() for maps in (oracle, dice))
+    if not isinstance(metric, MonotonicityCorrelation):  # there a negative map has the same magnitudes
+        bad = sign * metric(case_for(scene, Knowing(), maps=-oracle), rng=scene.rng).nanmean()
+        assert even > bad
+    assert good > even
+
+
+def test_fake_cam_is_worth_a_random_map():
+    """One dark pixel and ties: what it scores must not come from the order of pixels in memory."""
+    scene, one = named("fake-cam", 6)
+    _, dice = named("random", 6)
+    for metric in (MoRF(), LeRF(), Sufficiency()):
+        fake, random = (metric(each, rng=scene.rng).mean().item() for each in (one, dice))
+        again = metric(one, rng=Rng(1, scene.rng.ids)).mean().item()
+        assert fake == pytest.approx(random, abs=0.15 * abs(random))
+        assert fake != again
+    assert EffectiveComplexityCount()(one, rng=scene.rng).tolist() == [575.0] * 6
+    assert Sparsity()(one, rng=scene.rng).tolist() == pytest.approx([576 / 575] * 6)
+
+
+def test_monotonicity_is_not_always_true():
+    """A known implementation exchanges the fill for the fill, and so finds every map and its opposite monotonic."""
+    scene = planted(4)
+    maps = truth_of(scene.targets) + 0.1 * scene.rng.uniform("map", (24, 24))
+    good, bad = (Monotonicity()(case_for(scene, Knowing(), maps=one), rng=scene.rng) for one in (maps, -maps))
+    assert bool((good > bad + 0.1).all())
+
+
+def test_monotonicity_takes_a_random_map_for_a_good_one():
+    """By its definition: with every random chunk a little more of the patch enters, and saliency rises as evenly."""
+    scene = planted(4)
+    dice = Monotonicity()(case_for(scene, Knowing(), maps=scene.rng.uniform("dice", (24, 24))), rng=scene.rng)
+    assert bool((dice > 0.9).all())
+
+
+@pytest.mark.parametrize("metric", [Monotonicity(), MonotonicityCorrelation()])
+@pytest.mark.parametrize("value", [0.1, -0.3])
+def test_no_correlation_with_a_constant_map(metric, value):
+    """576 pixels do not fall into 7 or 28 equal chunks; rounding must not make ranks of equal values."""
+    scene = planted(3)
+    maps = torch.full((3, 24, 24), value)
+    maps[1] = scene.rng.uniform("map", (24, 24))[1]
+    values = metric(case_for(scene, Knowing(), maps=maps), rng=scene.rng)
+    assert values.isnan().tolist() == [True, False, True]
+
+
+def test_some_chunks_without_effect_raise_nothing():
+    """A known implementation fails when only some of the chunks move the output."""
+    scene = planted(2)
+    blind = Classifier(lambda inputs: inputs[:, :, :2].flatten(1)[:, :3], channels=3)
+    one = case_of(METHODS.build("edge"), blind, scene.inputs, scene.targets, rng=scene.rng)
+    assert bool(MonotonicityCorrelation()(one, rng=scene.rng).isfinite().all())
+
+
+@pytest.mark.parametrize("metric", [*SWEEPING, Sparsity(), EffectiveComplexityCount()], ids=lambda one: traits(one).name)
+def test_a_map_with_nan_gets_no_score(metric):
+    scene, one = named("gradient")
+    one.maps[1, 0, 0] = torch.nan
+    assert metric(one, rng=scene.rng).isnan().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("metric", SWEEPING, ids=lambda one: traits(one).name)
+def test_one_channel_is_enough(metric):
+    scene = planted(3)
+    grey = Classifier(lambda inputs: inputs[:, 0, ::8, ::8].flatten(1)[:, :3], channels=1)
+    inputs = scene.inputs.mean(dim=1, keepdim=True)
+    one = case_of(METHODS.build("random"), grey, inputs, scene.targets, rng=scene.rng)
+    assert metric(one, rng=scene.rng).shape == (3,)
+
+
+def test_a_target_that_is_not_on_top_has_no_minimal_set():
+    scene = planted(3)
+    targets = (scene.targets + 1) % 3
+    one = case_of(METHODS.build("gradient"), scene.classifier, scene.inputs, targets, rng=scene.rng)
+    assert Minimality()(one, rng=scene.rng).isnan().all()
+    assert not Sufficiency()(one, rng=scene.rng).isnan().any()
+
+
+def test_sufficiency_is_read_at_the_nearest_stop():
+    scene, one = named("gradient")
+    curve = Sufficiency().curve(one, rng=scene.rng)
+    for share, at in ((0.0, 0), (0.25, 7), (0.26, 7), (0.27, 8), (1.0, 28)):
+        expected = (curve[:, at] / curve[:, 28]).clamp_max(1)
+        assert torch.equal(Sufficiency(share=share).score(curve), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("morf(steps=0)", "metric 'morf': steps must be at least 1, not 0"),
+        ("sufficiency(share=1.5)", "metric 'sufficiency': share must be between 0 and 1, not 1.5"),
+        ("minimality(confidence=-1)", "metric 'minimality': confidence must be between 0 and 1, not -1.0"),
+        ("region-perturbation(region=0)", "metric 'region-perturbation': region must be at least 1, not 0"),
+        ("region-perturbation(share=0)", "metric 'region-perturbation': share must be above 0 and at most 1, not 0.0"),
+        ("monotonicity-correlation(chunks=1)", "metric 'monotonicity-correlation': chunks must be at least 2, not 1"),
+    ],
+)
+def test_settings_without_meaning_are_refused(text, says):
+    with pytest.raises(SnellenError) as caught:
+        METRICS.parse(text)
+    assert str(caught.value) == says
