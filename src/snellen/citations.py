@@ -148,6 +148,8 @@ CITATIONS: dict[str, str] = {
     "hedstrom2023": "Hedström, Weber, Krakowczyk, Bareeva, Motzkus, Samek, Lapuschkin, Höhne. Quantus: An Explainable AI "
     "Toolkit for Responsible Evaluation of Neural Network Explanations and Beyond. Journal of Machine Learning"
     " Research 24(34), 2023. arXiv:2202.06861",
+    "muller2021": "Müller, Hutter. TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation. ICCV 2021. "
+    "arXiv:2103.10158",
     "zhang2018mixup": "Zhang, Cisse, Dauphin, Lopez-Paz. mixup: Beyond Empirical Risk Minimization. ICLR 2018. "
     "arXiv:1710.09412",
 }

@@ -1,0 +1,137 @@
+"""Consistency: whether a map stays what it was while the picture changes and the prediction does not."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.metrics.transformed import Alike, check_magnitudes, compared, row_names, row_parts
+from snellen.registry import metric
+from snellen.transforms import Kind
+from snellen.types import Case, Passes, Rng
+
+_UNDEFINED = (
+    "every change of the picture changes the prediction, or the map and all that it is compared with are constant; "
+    "with correct_only also where the picture is classified wrongly or has no label"
+)
+_READING = (
+    "Variants count where the prediction stays the same, whatever the label, as the paper's text says; its code also asks "
+    "that the prediction is right (correct_only). Maps are compared raw and signed, by the structural similarity of "
+    "scikit-image, whose constants grow with the range of the maps (the paper prints them without it); where both maps are "
+    "blank it finds them alike, so a map that marks little starts high, which a correlation (likeness=pearson) does not."
+)
+_CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so it proves nothing without sensitivity"}
+_ALL: tuple[Kind, ...] = ("geometric", "photometric")
+_COLOURS: tuple[Kind, ...] = ("photometric",)
+
+
+@metric(
+    "consistency",
+    cite="cose2023",
+    attribute="input-sensitivity",
+    higher_is_better=True,
+    bounds=(-1.0, 1.0),
+    needs={"explain"},
+    undefined=_UNDEFINED,
+    formula="mean of L(Φ(x), t⁻¹Φ(t(x))) over transforms t with f(t(x)) = f(x)",
+    reading=_READING,
+    caveats=_CAVEATS,
+    presets={"cose2023": {}, "cose2023-code": {"correct_only": True}},
+)
+@dataclass(frozen=True)
+class Consistency:
+    """How like a map is to the maps of natural variants of its picture that the classifier takes for the same: 1 is alike.
+
+    Daroya et al. 2023, equation 4: the picture is moved, turned, flipped, and changed in light and colour; `magnitudes`
+    different strengths for each of seven signed changes and six fixed ones, 48 variants by default. The maps of moved
+    pictures are moved back and compared where both have pixels. Two variants with likeness 0.9 and 0.7 and a third that
+    changes the prediction give 0.8.
+    """
+
+    likeness: Alike = "ssim"
+    magnitudes: int = 6
+    correct_only: bool = False
+
+    def __post_init__(self) -> None:
+        check_magnitudes(self.magnitudes)
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """The likeness for each variant; NaN where the prediction changed."""
+        return compared(case, _ALL, self.magnitudes, self.likeness, rng=rng).consistent(self.correct_only)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """The mean over the variants that count."""
+        return curve.nanmean(dim=1)
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The names of the variants."""
+        return row_names(_ALL, self.magnitudes)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """A map and a prediction per variant, and the prediction on the picture."""
+        return sum(self.parts(size, explain, classifier).values(), Passes())
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """All of it; the predictions are the same for every method."""
+        return row_parts(_ALL, self.magnitudes, explain)
+
+
+@metric(
+    "input-consistency",
+    cite="ding2021",
+    attribute="input-sensitivity",
+    higher_is_better=True,
+    bounds=(-1.0, 1.0),
+    needs={"explain"},
+    undefined=_UNDEFINED,
+    test="Input Consistency",
+    formula="mean of L(Φ(x), Φ(h(x))) over changes h of light and colour with f(h(x)) = f(x)",
+    reading="The card's test is stated for texts, with words exchanged that do not matter to the label. For pictures these "
+    "are changes of light and colour: the photometric half of consistency, with the same settings.",
+    caveats=_CAVEATS,
+)
+@dataclass(frozen=True)
+class InputConsistency:
+    """How like a map stays when light and colours of its picture change and the prediction does not: 1 is alike.
+
+    Ding and Koehn 2021 ask that maps agree on inputs which differ in nothing that matters. Here: the photometric part of
+    consistency (Daroya et al. 2023), 28 variants by default, none of which moves a pixel. Two variants with likeness 0.9
+    and 0.7 and a third that changes the prediction give 0.8.
+    """
+
+    likeness: Alike = "ssim"
+    magnitudes: int = 6
+    correct_only: bool = False
+
+    def __post_init__(self) -> None:
+        check_magnitudes(self.magnitudes)
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """The likeness for each variant; NaN where the prediction changed."""
+        return compared(case, _COLOURS, self.magnitudes, self.likeness, rng=rng).consistent(self.correct_only)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """The mean over the variants that count."""
+        return curve.nanmean(dim=1)
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The names of the variants."""
+        return row_names(_COLOURS, self.magnitudes)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """A map and a prediction per variant, and the prediction on the picture."""
+        return sum(self.parts(size, explain, classifier).values(), Passes())
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """All of it; the predictions are the same for every method."""
+        return row_parts(_COLOURS, self.magnitudes, explain)

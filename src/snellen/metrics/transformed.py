@@ -1,0 +1,183 @@
+"""Maps of transformed pictures and of changed models beside the map itself: what the metrics of COSE have in common.
+
+Every row is one natural change: a transform of the picture (see `snellen.transforms`), or another model in place of the
+classifier. It says how like the map is to the map after the change, and whether the prediction is still the same. Rows are
+computed once per case for all metrics that need them, one change at a time, so that memory stays that of one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.metrics.kept import Kept
+from snellen.similarity import likeness
+from snellen.transforms import STEPS, Kind, variants
+from snellen.types import Case, Passes, Rng
+
+Alike = Literal["ssim", "pearson"]
+
+CHECKPOINTS = 10
+"""How many earlier states of the model have a column in a trace; of more, as many evenly spread ones are compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Per sample and change: how like the two maps are (NaN where that is undefined), and whether the prediction stayed.
+
+    `right` says whether the classifier gets the untouched picture right; nobody knows that of a sample without label.
+    """
+
+    likeness: Float[Tensor, "batch rows"]
+    same: Bool[Tensor, "batch rows"]
+    right: Bool[Tensor, " batch"]
+
+    def consistent(self, correct_only: bool) -> Float[Tensor, "batch rows"]:
+        """The likeness where the prediction stayed, NaN elsewhere."""
+        return self.likeness.masked_fill(~(self.same & self._taking_part(correct_only)), torch.nan)
+
+    def sensitive(self, correct_only: bool) -> Float[Tensor, "batch rows"]:
+        """What the likeness lacks of 1 where the prediction changed, NaN elsewhere."""
+        return (1 - self.likeness).masked_fill(self.same | ~self._taking_part(correct_only), torch.nan)
+
+    def _taking_part(self, correct_only: bool) -> Bool[Tensor, "batch 1"]:
+        return (self.right | torch.tensor(not correct_only)).unsqueeze(1)
+
+
+def check_magnitudes(magnitudes: int) -> None:
+    """Refuses numbers of magnitudes that cannot be drawn."""
+    if not 1 <= magnitudes <= 2 * STEPS:
+        raise ValueError(f"magnitudes must be from 1 to {2 * STEPS}, not {magnitudes}")
+
+
+def row_names(kinds: Sequence[Kind], magnitudes: int, *, models: bool = False) -> tuple[str, ...]:
+    """Such as `geometric/rotate/3` and `model/checkpoint/0`, in the order of `compared`."""
+    changes = tuple(one.name for kind in kinds for one in variants(kind, magnitudes))
+    return changes + (tuple(f"model/checkpoint/{place}" for place in range(CHECKPOINTS)) if models else ())
+
+
+def row_parts(
+    kinds: Sequence[Kind], magnitudes: int, explain: Passes, *, fixed_class: bool = False
+) -> dict[Hashable, Passes]:
+    """What the rows cost: a prediction per changed picture, the same for all methods, and a map."""
+    found: dict[Hashable, Passes] = {("images", "answered"): Passes(forward=1)}
+    for kind in kinds:
+        count = len(variants(kind, magnitudes))
+        found["images", "transformed", kind, magnitudes] = Passes(forward=count)
+        if explain != Passes():
+            found["transformed", kind, magnitudes, fixed_class] = explain * count
+    return found
+
+
+def compared(
+    case: Case,
+    kinds: Sequence[Kind],
+    magnitudes: int,
+    alike: Alike,
+    *,
+    rng: Rng,
+    fixed_class: bool = False,
+    models: bool = False,
+) -> Rows:
+    """One row per transform and drawn magnitude, and with `models` one per other model.
+
+    Where the prediction stays, the map after the change explains the target. Where it changes, the new prediction, or with
+    `fixed_class` still the target. Maps are compared raw and signed.
+    """
+    predicted = case.classifier.answered(case.inputs, case.targets).predicted
+    found = [
+        _KEPT(
+            case,
+            (kind, magnitudes, alike, fixed_class, rng),
+            lambda kind=kind: _transformed(case, kind, magnitudes, alike, predicted, fixed_class, rng),  # type: ignore[misc]
+        )
+        for kind in kinds
+    ]
+    if models:
+        found.append(
+            _KEPT(case, ("models", alike, fixed_class, rng), lambda: _modelled(case, alike, predicted, fixed_class, rng))
+        )
+    likeness, same = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
+    right = torch.zeros(len(case), dtype=torch.bool) if case.labels is None else case.labels == predicted
+    return Rows(likeness, same, right)
+
+
+_KEPT: Kept[tuple[Tensor, Tensor]] = Kept()
+
+
+def _transformed(
+    case: Case,
+    kind: Kind,
+    magnitudes: int,
+    alike: Alike,
+    predicted: Int[Tensor, " batch"],
+    fixed_class: bool,
+    rng: Rng,
+) -> tuple[Tensor, Tensor]:
+    classifier, inputs = case.classifier, case.inputs
+    changes = [(one, one.steps(magnitudes, rng=rng)) for one in variants(kind, magnitudes)]
+
+    def predict() -> Int[Tensor, "batch rows"]:
+        blocks = ((change.transform(classifier, inputs, steps), case.targets) for change, steps in changes)
+        return classifier.answers(blocks).predicted.view(len(changes), len(case)).T
+
+    cost = Passes(forward=len(changes) * len(case))
+    after = classifier.kept(("transformed", kind, magnitudes, rng), inputs, case.targets, predict, cost)
+    found = []
+    for place, (change, steps) in enumerate(changes):
+        maps = case.explain(
+            change.transform(classifier, inputs, steps),
+            targets=_explained(case.targets, predicted, after[:, place], fixed_class),
+            rng=rng.child(f"transformed/{change.name}"),
+        )
+        back, within = change.transform.undone(maps, steps)
+        found.append(_alike(case.maps, maps, back, alike, within))
+    return torch.stack(found, dim=1), after == predicted.unsqueeze(1)
+
+
+def _modelled(
+    case: Case, alike: Alike, predicted: Int[Tensor, " batch"], fixed_class: bool, rng: Rng
+) -> tuple[Tensor, Tensor]:
+    """A column per model that there may be; where there is none, no likeness."""
+    found = torch.full((len(case), CHECKPOINTS), torch.nan)
+    same = torch.zeros(len(case), CHECKPOINTS, dtype=torch.bool)
+    for place, model in enumerate(checkpoints(case)):
+        after = model.answered(case.inputs, case.targets).predicted
+        targets = _explained(case.targets, predicted, after, fixed_class)
+        maps = case.explain(case.inputs, targets=targets, classifier=model, rng=rng.child(f"modelled/{place}"))
+        found[:, place] = _alike(case.maps, maps, maps, alike, None)
+        same[:, place] = after == predicted
+    return found, same
+
+
+def checkpoints(case: Case) -> list[Classifier]:
+    """The earlier states of the model that are compared: all but the final one, evenly thinned out where there are many."""
+    names = sorted(name for name in case.siblings if name.startswith("checkpoint/"))
+    known = [case.siblings[name] for name in names]
+    earlier = [one for one in known if one.fingerprint != case.classifier.fingerprint]
+    if len(earlier) <= CHECKPOINTS:
+        return earlier
+    return [earlier[place * (len(earlier) - 1) // (CHECKPOINTS - 1)] for place in range(CHECKPOINTS)]
+
+
+def _explained(targets: Tensor, before: Tensor, after: Tensor, fixed_class: bool) -> Int[Tensor, " batch"]:
+    return targets if fixed_class else torch.where(after == before, targets, after)
+
+
+def _alike(
+    first: Float[Tensor, "batch height width"],
+    second: Float[Tensor, "batch height width"],
+    back: Float[Tensor, "batch height width"],
+    alike: Alike,
+    within: Bool[Tensor, "batch height width"] | None,
+) -> Float[Tensor, " batch"]:
+    """NaN where both maps are constant; a correlation also where one is. Asked before the way back puts zeros around it."""
+    still = [one.flatten(1).amax(dim=1) == one.flatten(1).amin(dim=1) for one in (first, second)]
+    undefined = still[0] & still[1] if alike == "ssim" else still[0] | still[1]
+    return likeness(first, back, alike, within=within).masked_fill(undefined, torch.nan)
