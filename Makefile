@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-slow check docs format bench bench-methods planted-weights digits-weights constraints clean
+.PHONY: demo test test-slow check docs format conformance bench bench-methods planted-weights digits-weights constraints clean
 
 demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
 	$(BIN)/snellen run demo.yaml
@@ -32,6 +32,9 @@ docs: $(VENV)/test.stamp          ## generate docs/reference.md, docs/methods/ a
 format: $(VENV)/test.stamp
 	$(BIN)/ruff format src tests benchmarks docs
 	$(BIN)/ruff check --fix src tests benchmarks docs
+
+conformance: $(VENV)/bench.stamp  ## who gets known answers right: docs/conformance.md
+	$(BIN)/snellen conform --with captum,grad-cam,quantus,torchcam --out docs/conformance.md
 
 bench: $(VENV)/bench.stamp        ## our time against the neighbours', on the same images in one process
 	$(BIN)/python benchmarks/neighbours.py

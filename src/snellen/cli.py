@@ -130,6 +130,28 @@ def list_names(what: Annotated[str, typer.Argument(metavar="methods|metrics|mode
     Console().print(listing(what))
 
 
+@app.command()
+def conform(
+    neighbours: Annotated[
+        str | None, typer.Option("--with", help="captum, grad-cam, quantus, torchcam: whom to ask too, with commas between")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="a Markdown file to write the table to")] = None,
+) -> None:
+    """Ask Snellen, and other toolkits, for numbers that are known; exit code 1 if Snellen misses one."""
+    from snellen.conformance import conform as asked
+
+    names = [one.strip() for one in (neighbours or "").split(",") if one.strip()]
+    with Console(stderr=True).status("asking") as status:
+        found = asked(names, told=lambda one: status.update(f"asking {one}"))
+    Console().print(found.table())
+    print("\n".join(found.tally()))
+    if out is not None:
+        out.write_text(found.markdown())
+        print(f"written: {out}")
+    if found.missed:
+        raise typer.Exit(1)
+
+
 def _from_words(given: dict[str, Any]) -> dict[str, Any]:
     """Options that hold several values, taken apart."""
     from snellen.errors import SnellenError

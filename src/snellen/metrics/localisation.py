@@ -143,7 +143,7 @@ class RelevanceMass:
     undefined=_EMPTY,
     formula="|S ∩ T| / |T| with T the truth and S the |T| most salient pixels",
     reading="Arras et al. 2022 rank maps without negative values; a signed map is ranked by its signed values, as everywhere"
-    " here. `magnitude=true` ranks by size, as Quantus does by default.",
+    " here. `magnitude=true` ranks by size.",
     caveats={"arras2022": "it is blind to how much more salient the marked pixels are"},
 )
 @dataclass(frozen=True)

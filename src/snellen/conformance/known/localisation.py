@@ -1,0 +1,107 @@
+"""Known answers about maps and marked regions; the model plays no part."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+
+from snellen.conformance.answers import KnownAnswer, any_batch, any_order, better, same, value
+from snellen.conformance.scene import Scene, Weighted, constant, fake_cam, noise, scene, scene_of
+
+_SIDE = 4
+_LEFT = torch.zeros(_SIDE, _SIDE, dtype=torch.bool)
+_LEFT[:, :2] = True
+_CORNER = torch.zeros(_SIDE, _SIDE, dtype=torch.bool)
+_CORNER[0, 0] = True
+
+
+def _marked(maps: object, truth: object, *, channels: int = 1) -> Scene:
+    rows = torch.as_tensor(maps, dtype=torch.float32)
+    return scene(Weighted(), 0.5 + 0 * rows, rows, truth=truth, channels=channels)  # type: ignore[arg-type]
+
+
+def _several(count: int = 6) -> Scene:
+    """Different maps, one of them a thousand times louder, with different truths."""
+    maps = noise(count, _SIDE, _SIDE, seed=1) + 0.1
+    maps[1] *= 1000
+    truth = torch.stack([_LEFT.roll(place, dims=1) if place % 2 else _CORNER.roll(place, dims=0) for place in range(count)])
+    inputs = 0.5 + 0.1 * noise(count, 1, _SIDE, _SIDE, seed=2)
+    return scene_of(Weighted(), inputs, maps, truth=truth)
+
+
+_RAMP = torch.arange(16.0).view(4, 4) / 100
+_ORACLE = _marked(_LEFT + _RAMP * _LEFT, _LEFT)
+_AGAINST = _marked(~_LEFT + _RAMP, _LEFT)
+_HIT_THREE = _marked([[9, 8, 7, 0], [0, 0, 0, 1]], [[1, 1, 1, 0], [1, 0, 0, 0]])
+_SIGNED = _marked([[3, 1], [-4, 0]], [[1, 0], [0, 0]])
+_EMPTY = replace(_several(3), truth=torch.stack([_LEFT, torch.zeros_like(_LEFT), _LEFT]))
+_FAKE = scene(Weighted(), 0.5 + 0 * _RAMP, fake_cam, truth=~_CORNER & _LEFT)
+_FLAT_LEFT = scene(Weighted(), 0.5 + 0 * _RAMP, constant, truth=_LEFT)
+_FLAT_CORNER = scene(Weighted(), 0.5 + 0 * _RAMP, constant, truth=_CORNER)
+
+_ALL = (
+    "pointing-game", "energy-pointing-game", "localisation-utility", "mean-iou", "relevance-mass", "relevance-rank",
+    "plausibility",
+)  # fmt: skip
+_RANKED = ("pointing-game", "localisation-utility", "mean-iou", "relevance-rank", "plausibility")
+
+
+def _of_each(metric: str) -> tuple[KnownAnswer, ...]:
+    return (
+        better(f"{metric}/oracle", metric, "The truth as a map, against its complement.", _ORACLE, _AGAINST,
+               "the oracle has all of it on the object, the anti-oracle none"),
+        any_batch(f"{metric}/batch", metric, _several()),
+        any_order(f"{metric}/order", metric, _several()),
+        same(f"{metric}/channels", metric, "channels", "A grey picture and the same in three channels.",
+             _HIT_THREE, _marked(_HIT_THREE.maps[0], _HIT_THREE.truth[0], channels=3),  # type: ignore[index]
+             "maps and truth have no channels"),
+        KnownAnswer(f"{metric}/empty", metric, "empty truth", "Nothing is marked in the second of three pictures.",
+                    math.nan, "nothing can be hit, and nothing can be missed",
+                    lambda toolkit: toolkit.ask(metric, _EMPTY)[1:2]),
+    )  # fmt: skip
+
+
+ANSWERS = (
+    *(one for metric in _ALL for one in _of_each(metric)),
+    *(same(f"{metric}/scaling", metric, "scaling", "A map m, and 3 m + 1.", _several().mapped(100 * _RAMP.flip(1)),
+           _several().mapped(300 * _RAMP.flip(1) + 1), "only the order of the pixels counts") for metric in _RANKED),
+    *(same(f"{metric}/scaling", metric, "scaling", "A map m, and 10 m.", _several(), _several().mapped(10 * _several().maps),
+           "a share has no unit") for metric in ("energy-pointing-game", "relevance-mass")),
+    value("pointing-game/ties", "pointing-game", "Two equal maxima, one of them on the object.",
+          _marked([[1, 0], [0, 1]], [[1, 0], [0, 0]]), 0.5, "each of the two is as likely to be the one", kind="ties"),
+    value("pointing-game/sign", "pointing-game", "The largest magnitude is negative and on the object.",
+          _marked([[-9, 0], [0, 1]], [[1, 0], [0, 0]]), 0.0, "the maximum is 1, outside", kind="sign"),
+    value("energy-pointing-game/sign", "energy-pointing-game", "3 inside; 1 and -4 outside.", _SIGNED, 3 / 4,
+          "3 / (3 + 1): what is negative points nowhere", kind="sign"),
+    value("energy-pointing-game/constant", "energy-pointing-game", "A constant map, half marked.", _FLAT_LEFT,
+          0.5, "8 / 16", kind="constant"),
+    value("energy-pointing-game/fake-cam", "energy-pointing-game", "Fake-CAM, 7 of 16 pixels marked.", _FAKE, 7 / 15,
+          "7 of 15 ones", kind="fake-cam"),
+    value("localisation-utility/value", "localisation-utility", "Marked, not, marked, not, from the top.",
+          _marked([[4, 3], [2, 1]], [[1, 0], [1, 0]]), 5 / 6, "precision 1 at half recall, 2/3 at full: (1 + 2/3) / 2"),
+    value("localisation-utility/ties", "localisation-utility", "The two highest pixels are equal, one of them marked.",
+          _marked([[4, 4], [2, 1]], [[1, 0], [1, 0]]), 7 / 12, "(1/2 + 2/3) / 2, equal pixels coming together", kind="ties"),
+    value("localisation-utility/constant", "localisation-utility", "A constant map, one pixel of sixteen marked.",
+          _FLAT_CORNER, 1 / 16, "the precision of the whole picture", kind="constant"),
+    value("mean-iou/value", "mean-iou", "Three of the four most salient pixels are marked.", _HIT_THREE, 3 / 5,
+          "3 in common, 5 in all"),
+    value("mean-iou/ties", "mean-iou", "One sure hit, the other among three equals, one of them marked.",
+          _marked([[2, 1], [1, 1]], [[1, 1], [0, 0]]), 5 / 9, "1/3 · 2/2 + 2/3 · 1/3", kind="ties"),
+    value("mean-iou/objects", "mean-iou", "Two objects, found exactly.", _marked([[5, 0, 4, 0]], [[1, 0, 1, 0]]), 1.0,
+          "the union of both counts, not the mean over objects, which would be 1/2"),
+    value("relevance-mass/value", "relevance-mass", "3 inside; 1 and -4 outside.", _SIGNED, 3 / 8,
+          "3 / (3 + 1 + 4): magnitudes count", kind="sign"),
+    value("relevance-mass/constant", "relevance-mass", "A constant map, half marked.", _FLAT_LEFT, 0.5, "8 / 16",
+          kind="constant"),
+    value("relevance-mass/fake-cam", "relevance-mass", "Fake-CAM, 7 of 16 pixels marked.", _FAKE, 7 / 15,
+          "7 of 15 ones", kind="fake-cam"),
+    value("relevance-rank/value", "relevance-rank", "Three of the four most salient pixels are marked.", _HIT_THREE, 3 / 4,
+          "3 of 4"),
+    value("relevance-rank/ties", "relevance-rank", "Two equal maxima, one of them marked, alone.",
+          _marked([[1, 0], [0, 1]], [[1, 0], [0, 0]]), 0.5, "each of the two is as likely to be the first", kind="ties"),
+    value("plausibility/value", "plausibility", "Inside 3 and 2, outside 2 and 0.",
+          _marked([[3, 2, 2, 0]], [[1, 1, 0, 0]]), 3.5 / 4, "three pairs in order, one equal"),
+    value("plausibility/constant", "plausibility", "A constant map.", _FLAT_LEFT, 0.5, "all are equal", kind="constant"),
+)  # fmt: skip

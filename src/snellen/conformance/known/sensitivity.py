@@ -1,0 +1,60 @@
+"""Known answers about explaining a slightly changed picture again, by the same method."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from snellen.conformance.answers import KnownAnswer, any_batch, any_order, better, same, value
+from snellen.conformance.scene import Scene, Weighted, constant, fake_cam, gradient, input_x_gradient, noise, scene, scene_of
+
+_CLEAN = 0.25 + noise(4, 4, seed=12) / 2
+_WEIGHTS = noise(4, 4, seed=10)
+_LINEAR = Weighted(_WEIGHTS)
+
+
+def _noticing(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """Fake-CAM, with -1 in place of the 0 when anything in the picture has changed."""
+    maps = fake_cam(model, inputs, targets)
+    maps[:, 0, 0] -= (inputs != _CLEAN).flatten(1).any(dim=1).float()
+    return maps
+
+
+def _tenfold(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    return 10 * _noticing(model, inputs, targets)
+
+
+def _nervous(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """A map that has nothing to do with the map of the picture next to it."""
+    return 1 + (1e4 * inputs.mean(dim=1)).sin()
+
+
+def _several() -> Scene:
+    return scene_of(_LINEAR, noise(4, 1, 4, 4, seed=11), gradient)
+
+
+def _of_each(metric: str) -> tuple[KnownAnswer, ...]:
+    settings = {"samples": 10, "radius": 0.2}
+    return (
+        value(f"{metric}/constant", metric, "A method that always answers ones.", scene(_LINEAR, _CLEAN, constant), 0.0,
+              "the same method, run again, gives the same map", kind="re-explaining", settings=settings),
+        value(f"{metric}/fake-cam", metric, "Fake-CAM, run again by the same method.", scene(_LINEAR, _CLEAN, fake_cam), 0.0,
+              "it never looks; a published table that explained again by another method has 0.96", kind="fake-cam",
+              settings=settings),
+        value(f"{metric}/linear", metric, "The gradient of a linear model.", scene(_LINEAR, _CLEAN, gradient), 0.0,
+              "its gradient is the same everywhere", settings=settings),
+        value(f"{metric}/value", metric, "Fifteen ones and a 0, which becomes -1 when the picture changes at all.",
+              scene(_LINEAR, _CLEAN, _noticing), 15**-0.5, "every draw moves it by 1; its norm is √15", settings=settings),
+        same(f"{metric}/scaling", metric, "scaling", "A method, and ten times it.", scene(_LINEAR, _CLEAN, _noticing),
+             scene(_LINEAR, _CLEAN, _tenfold), "the change is relative to the map", settings=settings),
+        better(f"{metric}/direction", metric, "The picture as map, against a map that starts anew with every pixel value.",
+               scene(_LINEAR, _CLEAN, input_x_gradient), scene(_LINEAR, _CLEAN, _nervous),
+               "the first moves by the noise, the second by its whole size", settings=settings),
+        same(f"{metric}/channels", metric, "channels", "A grey picture, and the same in three channels.",
+             scene(_LINEAR, _CLEAN, _noticing), scene(_LINEAR, _CLEAN, _noticing, channels=3), "a map has no channels",
+             settings=settings),
+        any_batch(f"{metric}/batch", metric, _several(), settings=settings),
+        any_order(f"{metric}/order", metric, _several(), settings=settings),
+    )  # fmt: skip
+
+
+ANSWERS = (*_of_each("max-sensitivity"), *_of_each("avg-sensitivity"))

@@ -1,0 +1,82 @@
+"""Known answers about how a map spreads its weight; the model plays no part."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from snellen.conformance.answers import KnownAnswer, any_batch, any_order, better, same, value
+from snellen.conformance.scene import Scene, Weighted, constant, fake_cam, noise, scene, scene_of
+from snellen.conformance.toolkit import Toolkit
+
+
+def mapped(rows: object, channels: int = 1) -> Scene:
+    """A grey picture under this map."""
+    maps = torch.as_tensor(rows, dtype=torch.float32)
+    return scene(Weighted(), 0.5 + 0 * maps, maps, channels=channels)
+
+
+def several(count: int = 5) -> Scene:
+    """Different maps, one of them a million times louder."""
+    maps = noise(count, 4, 4, seed=8)
+    maps[1] *= 1e6
+    return scene_of(Weighted(), 0.5 + 0.1 * noise(count, 1, 4, 4, seed=9), maps)
+
+
+_ONE = mapped([[0, 0, 0, 0], [0, 0, 7, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+_FLAT = scene(Weighted(), torch.full((4, 4), 0.5), constant)
+_FAKE = scene(Weighted(), torch.full((4, 4), 0.5), fake_cam)
+_BOTH = several().mapped(noise(5, 4, 4, seed=13) - 0.5)
+_MIXED = several(3).mapped(torch.stack([torch.ones(4, 4), torch.zeros(4, 4), torch.eye(4)]))
+
+
+def of_each(metric: str) -> tuple[KnownAnswer, ...]:
+    """What every measure of spread must keep."""
+
+    def untouched(toolkit: Toolkit) -> list[float]:
+        given = several()
+        before = given.maps.clone()
+        toolkit.ask(metric, given)
+        return [float((given.maps - before).abs().max())]
+
+    return (
+        better(f"{metric}/oracle", metric, "One pixel has it all, against Fake-CAM.", _ONE, _FAKE,
+               "nothing is more concentrated than one pixel, and little less than fifteen of sixteen"),
+        any_batch(f"{metric}/batch", metric, several()),
+        any_order(f"{metric}/order", metric, several()),
+        same(f"{metric}/scaling", metric, "scaling", "A map m, and 10 m.", several(), several().mapped(10 * several().maps),
+             "a share has no unit"),
+        same(f"{metric}/sign", metric, "sign", "A map m of both signs, and -m.", _BOTH, _BOTH.mapped(-_BOTH.maps),
+             "magnitudes count"),
+        same(f"{metric}/channels", metric, "channels", "A grey picture, and the same in three channels.",
+             mapped([[3, 1], [0, 2]]), mapped([[3, 1], [0, 2]], channels=3), "a map has no channels"),
+        KnownAnswer(f"{metric}/unmodified", metric, "unmodified", "The caller's maps after the call, and before.", 0.0,
+                    "a measurement changes nothing", untouched, 0.0),
+    )  # fmt: skip
+
+
+def _zero(metric: str) -> KnownAnswer:
+    return KnownAnswer(
+        f"{metric}/zero", metric, "constant", "The second of three maps is zero everywhere.", math.nan,
+        "nothing can be shared out", lambda toolkit: toolkit.ask(metric, _MIXED)[1:2],
+    )  # fmt: skip
+
+
+ANSWERS = (
+    value("complexity/value", "complexity", "Magnitudes 2, 1, 1.", mapped([[-2, 0], [1, 1]]), 1.5 * math.log(2),
+          "1/2 ln 2 + 2 · 1/4 ln 4"),
+    value("complexity/one", "complexity", "One pixel has it all.", _ONE, 0.0, "-1 ln 1"),
+    value("complexity/constant", "complexity", "A constant map of sixteen pixels.", _FLAT, math.log(16), "ln 16",
+          kind="constant"),
+    value("complexity/fake-cam", "complexity", "Fake-CAM on sixteen pixels.", _FAKE, math.log(15), "ln 15", kind="fake-cam"),
+    value("sparseness/value", "sparseness", "Magnitudes 1 and 3 and fourteen zeros.",
+          mapped([[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [-3, 0, 0, 0]]), 1 - 1.5 / 16,
+          "1 - 2 (1/4 · 3/2 + 3/4 · 1/2) / 16"),
+    value("sparseness/one", "sparseness", "One pixel has it all.", _ONE, 15 / 16, "1 - 2 · (1/2) / 16"),
+    value("sparseness/constant", "sparseness", "A constant map.", _FLAT, 0.0, "all pixels have the same share",
+          kind="constant"),
+    value("sparseness/fake-cam", "sparseness", "Fake-CAM on sixteen pixels.", _FAKE, 1 / 16,
+          "1 - 2 · Σ (16 - k + 1/2) / 15 / 16 over k = 2…16 = 1 - 15 / 16", kind="fake-cam"),
+    *(one for metric in ("complexity", "sparseness") for one in (*of_each(metric), _zero(metric))),
+)  # fmt: skip

@@ -1,0 +1,37 @@
+"""What is known of the crosses: why a neighbour's number differs, found by reading and running the version in the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Note:
+    """One reason behind one toolkit's crosses; shown only where a cross appears."""
+
+    toolkit: str
+    cases: tuple[str, ...]
+    text: str
+
+
+_CONSTANT = ("max-sensitivity/constant", "avg-sensitivity/constant", "complexity/constant", "sparseness/constant",
+             "plausibility/constant", "relevance-mass/constant")  # fmt: skip
+
+NOTES: tuple[Note, ...] = (
+    Note("grad-cam", ("average-drop/value",),
+         "`DropInConfidence` is the plain difference of confidences; Chattopadhay et al. 2018 divide it by the first."),
+    Note("torchcam", ("deletion/ties", "insertion/ties"),
+         "equal pixels go in the order in which memory holds them, so a flat map is scored by where the object lies."),
+    Note("quantus", _CONSTANT, "a batch of constant maps is refused, although these scores are defined for them."),
+    Note("quantus", ("deletion/value", "deletion/last", "deletion/perfect", "deletion/sign"),
+         "the curve of `PixelFlipping` begins after the first step and its area is not divided by the number of steps."),
+    Note("quantus", ("deletion/channels",),
+         "`PixelFlipping` flips the channels of a pixel one at a time: 48 steps for 16 pixels in colour."),
+    Note("quantus", ("deletion/ties", "relevance-rank/ties"),
+         "equal pixels go in the order in which the sort leaves them."),
+    Note("quantus", ("pointing-game/empty",),
+         "NaN is written into an array of truth values and becomes True: a picture without an object counts as a hit."),
+    Note("quantus", ("pointing-game/ties",), "one maximal pixel on the object is enough, so a constant map hits."),
+    Note("quantus", ("complexity/unmodified", "sparseness/unmodified"),
+         "with `abs=False, normalise=False` the caller's own array is changed."),
+)  # fmt: skip
