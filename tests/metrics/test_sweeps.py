@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from metric_scenes import Knowing
+from metric_scenes import Knowing, rows
 from metric_scenes import case as case_for
+from metric_twins.sweeps import filled
 from planted import planted, truth_of
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
@@ -17,13 +18,14 @@ from snellen.metrics.insertion import Insertion
 from snellen.metrics.monotonicity import Monotonicity, MonotonicityCorrelation
 from snellen.metrics.perturbation import LeRF, MoRF
 from snellen.metrics.region_perturbation import RegionPerturbation
+from snellen.metrics.road import Road, filled_in
 from snellen.metrics.sparsity import Sparsity
 from snellen.metrics.sufficiency import EffectiveComplexity, EffectiveComplexityCount, Minimality, Sufficiency
 from snellen.registry import METHODS, METRICS, traits
 from snellen.types import Rng
 
-SWEEPING = [MoRF(), LeRF(), RegionPerturbation(), Sufficiency(), Minimality(), EffectiveComplexity(), Monotonicity(),
-            MonotonicityCorrelation()]  # fmt: skip
+SWEEPING = [MoRF(), LeRF(), RegionPerturbation(), Road(of="probability"), Sufficiency(), Minimality(),
+            EffectiveComplexity(), Monotonicity(), MonotonicityCorrelation()]  # fmt: skip
 
 
 def costs(scene, one, metrics):
@@ -142,6 +144,54 @@ def test_one_channel_is_enough(metric):
     assert metric(one, rng=scene.rng).shape == (3,)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [(7, 7), (5, 40), (33, 20)])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+def test_filling_in_solves_the_dense_system(channels, size, share):
+    rng = Rng(0, ("a", "b"))
+    pictures = rng.normal("pictures", (channels, *size))
+    removed = rng.uniform("removed", size) < share
+    ours = filled_in(pictures, removed)
+    for picture, missing, found in zip(pictures, removed, ours, strict=True):
+        theirs = torch.from_numpy(filled(picture.double().numpy(), missing.numpy()))
+        torch.testing.assert_close(found.double(), theirs, rtol=1e-5, atol=1e-6)
+        assert torch.equal(found[:, ~missing], picture[:, ~missing])
+
+
+def test_filling_in_draws_a_straight_ramp():
+    """Inside the picture the weights are even, so a ramp with a hole in it is a ramp again."""
+    ramp = (torch.arange(24.0).view(1, 1, 24, 1) + 2 * torch.arange(24.0)).expand(1, 3, 24, 24)
+    hole = torch.zeros(1, 24, 24, dtype=torch.bool)
+    hole[0, 5:20, 4:21] = True
+    torch.testing.assert_close(filled_in(ramp.masked_fill(hole.unsqueeze(1), 99.0), hole), ramp)
+
+
+def test_nothing_removed_is_nothing_filled_in():
+    picture = Rng(0, ("a",)).normal("picture", (3, 6, 6))
+    assert torch.equal(filled_in(picture, torch.zeros(1, 6, 6, dtype=torch.bool)), picture)
+
+
+def test_road_does_not_hang_on_the_batch():
+    """A known implementation scores the first batch only, and fails on pictures with colours."""
+    scene = planted(7)
+    maps = truth_of(scene.targets) * torch.tensor([1.0, -1, 1, -1, 1, -1, 1]).view(-1, 1, 1)
+    maps = maps + 1e-3 * scene.rng.uniform("map", (24, 24))
+    whole = Road()(case_for(scene, Knowing(), maps=maps), rng=scene.rng)
+    assert len(whole.unique()) > 1
+    for start, end in ((0, 1), (1, 6), (6, 7)):
+        part = rows(scene, list(range(start, end)))
+        assert torch.equal(Road()(case_for(part, Knowing(), maps=maps[start:end]), rng=part.rng), whole[start:end])
+
+
+def test_road_is_not_fooled_by_the_shape_of_the_mask():
+    """A picture of one colour is filled in with that colour: whatever goes, nothing is given away."""
+    scene = planted(3)
+    flat = scene.classifier.to_inputs(torch.full((3, 3, 24, 24), 0.3))
+    one = case_of(METHODS.build("random"), scene.classifier, flat, scene.targets, rng=scene.rng)
+    curve = Road(of="probability", noise=0.0).curve(one, rng=scene.rng)
+    torch.testing.assert_close(curve, scene.classifier.output(flat, scene.targets, "probability")[:, None].expand(-1, 7))
+
+
 def test_a_target_that_is_not_on_top_has_no_minimal_set():
     scene = planted(3)
     targets = (scene.targets + 1) % 3
@@ -166,6 +216,8 @@ def test_sufficiency_is_read_at_the_nearest_stop():
         ("minimality(confidence=-1)", "metric 'minimality': confidence must be between 0 and 1, not -1.0"),
         ("region-perturbation(region=0)", "metric 'region-perturbation': region must be at least 1, not 0"),
         ("region-perturbation(share=0)", "metric 'region-perturbation': share must be above 0 and at most 1, not 0.0"),
+        ("road(fractions=[0.5, 1.0])", "metric 'road': fractions must lie between 0 and 1, not (0.5, 1.0)"),
+        ("road(noise=-1)", "metric 'road': noise must not be negative, not -1.0"),
         ("monotonicity-correlation(chunks=1)", "metric 'monotonicity-correlation': chunks must be at least 2, not 1"),
     ],
 )

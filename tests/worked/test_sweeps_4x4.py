@@ -14,6 +14,7 @@ from snellen.masking import MEAN
 from snellen.metrics.monotonicity import Monotonicity, MonotonicityCorrelation
 from snellen.metrics.perturbation import LeRF, MoRF
 from snellen.metrics.region_perturbation import RegionPerturbation
+from snellen.metrics.road import Road
 from snellen.metrics.sparsity import Sparsity
 from snellen.metrics.sufficiency import EffectiveComplexity, EffectiveComplexityCount, Minimality, Sufficiency
 from snellen.registry import METHODS, METRICS
@@ -110,6 +111,31 @@ def test_region_perturbation__with_small_regions_at_the_rim():
 def test_region_perturbation__of_the_paper_takes_a_hundred_regions():
     metric = METRICS.build("region-perturbation@samek2017")
     assert metric.passes((224, 224), Passes(), case(ORDER, QUARTERS).classifier) == Passes(forward=101)
+
+
+def test_road__of_one_pixel():
+    # The corner is filled in from its neighbours 0.2, 0.3 (beside, 1/6 each) and 0.1 (across, 1/12):
+    # (2 · 0.2 + 2 · 0.3 + 0.1) / 5 = 0.22 in place of 0.4, so that the sum 1 falls to 0.82, and class 0 stays on top.
+    picture = grid({(0, 0): 0.4, (0, 1): 0.2, (1, 0): 0.3, (1, 1): 0.1})
+    one = case(grid({(0, 0): 1.0}), picture)
+    for of, value in (("probability", 0.82), ("accuracy", 1.0)):
+        assert Road(fractions=(1 / 16,), of=of, noise=0.0)(one, rng=RNG).item() == approx(value)
+
+
+def test_road__of_two_pixels_that_depend_on_each_other():
+    # Top left a and the pixel b to its right. Neighbours of a: b and 0.3 (1/6), 0.1 (1/12); of b: a, 0.1 and 0 (1/6),
+    # 0.3 and 0 (1/12). So 5a = 2b + 0.6 + 0.1 and 8b = 2a + 0.2 + 0.3: a = 0.183333, b = 0.108333.
+    # The sum 1 becomes 0.183333 + 0.108333 + 0.3 + 0.1 = 0.691667.
+    picture = grid({(0, 0): 0.4, (0, 1): 0.2, (1, 0): 0.3, (1, 1): 0.1})
+    metric = Road(fractions=(2 / 16,), of="probability", noise=0.0)
+    assert metric(case(grid({(0, 0): 2.0, (0, 1): 1.0}), picture), rng=RNG).item() == approx(0.691667)
+
+
+def test_road__of_a_target_that_goes_under():
+    # Two fractions: one pixel leaves 0.82 for class 0, eight (all but the lower half) leave next to nothing: 1 / 2.
+    picture = grid({(0, 0): 0.4, (0, 1): 0.2, (1, 0): 0.3, (1, 1): 0.1})
+    maps = torch.tensor([9.0, 8, 7, 6, 5, 4, 3, 2] + [0] * 8).view(1, 4, 4)
+    assert Road(fractions=(1 / 16, 1 / 2), noise=0.0)(case(maps, picture), rng=RNG).item() == 0.5
 
 
 def test_sufficiency__of_a_quarter_of_the_pixels():

@@ -1,0 +1,152 @@
+"""ROAD: whether the classifier still decides as before when the salient pixels are filled in from their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from scipy.sparse import coo_matrix, diags
+from scipy.sparse.linalg import splu
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.metrics.sweep import ranks
+from snellen.registry import metric
+from snellen.types import Case, Passes, Rng
+
+
+@metric(
+    "road",
+    cite="rong2022",
+    attribute="input-sensitivity",
+    higher_is_better=False,
+    bounds=(0.0, 1.0),
+    rank_only=True,
+    undefined="the map holds NaN",
+    formula="mean over fractions t of 1[argmax f(x with its t most salient pixels filled in) is the target]",
+    reading="Most salient first, and the explained class in place of the label, so that one picture has a score; with the "
+    'labels as targets its mean is the accuracy of Rong et al. 2022. `of="probability"` moves more finely.',
+    caveats={
+        "song2023": "maps with blurred edges win, because what they remove can be filled in less well",
+    },
+)
+@dataclass(frozen=True)
+class Road:
+    """How often the target stays on top while ever more salient pixels are filled in from their neighbours: low is good.
+
+    Rong et al. 2022, remove and debias: a removed pixel is the weighted mean of its neighbours (1/6 beside, 1/12 across
+    corners), removed ones included, which makes a linear system. Then come normal draws of size `noise` (in inputs), so
+    that no smooth patch gives away which pixels are gone. Of fractions 0.1, 0.5 and 0.9, a target that stays on top in the
+    first alone gives 1 / 3.
+    """
+
+    fractions: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
+    of: Literal["accuracy", "probability"] = "accuracy"
+    noise: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not self.fractions or not all(0 < one < 1 for one in self.fractions):
+            raise ValueError(f"fractions must lie between 0 and 1, not {self.fractions}")
+        if len(set(self.fractions)) < len(self.fractions):
+            raise ValueError(f"fractions must differ, not {self.fractions}")
+        if self.noise < 0:
+            raise ValueError(f"noise must not be negative, not {self.noise}")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """Whether the target is on top, or its probability, at each fraction."""
+        inputs, targets = case.inputs, case.targets
+        order = ranks(case.maps, rng=rng)
+        pixels = order[0].numel()
+
+        def blocks() -> Iterator[tuple[Tensor, Tensor]]:
+            for fraction in self.fractions:
+                removed = order < min(round(fraction * pixels), pixels - 1)
+                noise = rng.child("road").normal(f"{fraction:g}", tuple(inputs.shape[1:])).to(inputs)
+                yield torch.where(removed.unsqueeze(1), filled_in(inputs, removed) + self.noise * noise, inputs), targets
+
+        answers = case.classifier.answers(blocks())
+        found = (
+            answers.probability if self.of == "probability" else (answers.predicted == targets.repeat(len(self.fractions)))
+        )
+        unordered = case.maps.isnan().flatten(1).any(dim=1, keepdim=True)
+        return found.to(case.maps.dtype).view(len(self.fractions), len(case)).T.masked_fill(unordered, torch.nan)
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The fractions."""
+        return tuple(f"{fraction:g}" for fraction in self.fractions)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """The mean over the fractions."""
+        return curve.mean(dim=1)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """One pass per fraction."""
+        return Passes(forward=len(self.fractions))
+
+
+def filled_in(
+    inputs: Float[Tensor, "batch channels height width"], removed: Bool[Tensor, "batch height width"]
+) -> Float[Tensor, "batch channels height width"]:
+    """The pictures with every removed pixel the weighted mean of its neighbours; at least one pixel of each must be left."""
+    height, width = inputs.shape[2], inputs.shape[3]
+    system, order = _grid(height, width)
+    pictures = inputs.double().cpu().numpy().reshape(len(inputs), inputs.shape[1], -1)[:, :, order]
+    gone = removed.cpu().numpy().reshape(len(inputs), -1)[:, order]
+    for picture, missing in zip(pictures, gone, strict=True):  # each has its own unknowns, hence its own system
+        (places,) = missing.nonzero()
+        if len(places):
+            picture[:, places] = 0.0
+            rows = system[places]
+            known = -(rows @ picture.T)
+            # Symmetric and positive definite: the order is given and no pivot is needed.
+            factors = splu(
+                rows[:, places].tocsc(), permc_spec="NATURAL", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+            )
+            picture[:, places] = factors.solve(known).T
+    back = np.empty_like(pictures)
+    back[:, :, order] = pictures
+    return torch.from_numpy(back.reshape(inputs.shape)).to(inputs)
+
+
+@lru_cache(maxsize=4)
+def _grid(height: int, width: int) -> tuple[Any, np.ndarray]:
+    """The system in which each pixel is the weighted mean of its neighbours, and the order in which it names the pixels.
+
+    Row p: Σ_q w_pq (x_p - x_q) = 0 over the neighbours that the picture has. The order is nested dissection (halves first,
+    the line between them last), in which factors of any part of the system stay sparse.
+    """
+    order = np.array(_dissected(range(height), range(width), width))
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    place = place.reshape(height, width)
+    pairs = [
+        (place[:, :-1], place[:, 1:], 1 / 6),
+        (place[:-1], place[1:], 1 / 6),
+        (place[:-1, :-1], place[1:, 1:], 1 / 12),
+        (place[:-1, 1:], place[1:, :-1], 1 / 12),
+    ]
+    ends = [(np.r_[one.ravel(), two.ravel()], np.r_[two.ravel(), one.ravel()]) for one, two, _ in pairs]
+    weights = np.concatenate([np.full(2 * one.size, weight) for one, _, weight in pairs])
+    rows, columns = (np.concatenate(one) for one in zip(*ends, strict=True))
+    near = coo_matrix((weights, (rows, columns)), shape=(len(order), len(order))).tocsr()
+    return (diags(np.asarray(near.sum(axis=1)).ravel()) - near).tocsr(), order
+
+
+def _dissected(rows: range, columns: range, width: int) -> list[int]:
+    if len(rows) * len(columns) <= 16:
+        return [row * width + column for row in rows for column in columns]
+    if len(rows) >= len(columns):
+        middle = len(rows) // 2
+        parts = (rows[:middle], columns), (rows[middle + 1 :], columns), (rows[middle : middle + 1], columns)
+    else:
+        middle = len(columns) // 2
+        parts = (rows, columns[:middle]), (rows, columns[middle + 1 :]), (rows, columns[middle : middle + 1])
+    return [one for part in parts for one in _dissected(*part, width)]
