@@ -20,6 +20,7 @@ app = typer.Typer(
 ModelOption = Annotated[
     str | None, typer.Option(help="zoo name, timm:NAME, torchvision:NAME, package.module:function, or a .pt / .pt2 file")
 ]
+ImagesOption = Annotated[str | None, typer.Option(help="a folder of images, zoo:photographs or zoo:digits")]
 MethodsOption = Annotated[str | None, typer.Option(help="names with commas between, settings in brackets: rise(masks=500)")]
 
 
@@ -27,7 +28,7 @@ MethodsOption = Annotated[str | None, typer.Option(help="names with commas betwe
 def run(
     settings: Annotated[Path | None, typer.Argument(help="a YAML or TOML file; options given here win over it")] = None,
     model: ModelOption = None,
-    images: Annotated[str | None, typer.Option(help="a folder of images, or zoo:photographs")] = None,
+    images: ImagesOption = None,
     methods: MethodsOption = None,
     metrics: Annotated[str | None, typer.Option(help="names with commas between")] = None,
     out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None,
@@ -120,6 +121,48 @@ def explain(
     }
     settings = Settings.of(_from_words({key: value for key, value in words.items() if value is not None}))
     print(explain_photo(photo, settings, target=target, out=out, seed=seed, observer=Live()))
+
+
+@app.command()
+def suite(
+    full: Annotated[
+        bool, typer.Option("--full", help="all 33 tests, with trained relatives of the classifier, and all other metrics")
+    ] = False,
+    model: ModelOption = None,
+    images: ImagesOption = None,
+    methods: MethodsOption = None,
+    metrics: Annotated[str | None, typer.Option(help="only these metrics, names with commas between")] = None,
+    out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None,
+    target: Annotated[str | None, typer.Option(help="predicted, label, least-likely, or a class")] = None,
+    seed: Annotated[int | None, typer.Option(help="changes every random draw")] = None,
+    labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
+    masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for tests that need the truth")] = None,
+    boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None,
+    weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
+    mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1]")] = None,
+    std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
+    size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None,
+    classes: Annotated[str | None, typer.Option(help="text file with one class name per line")] = None,
+    outputs: Annotated[str | None, typer.Option(help="what the model returns: logits or probabilities")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")] = None,
+    batch: Annotated[int | None, typer.Option(help="images per pass; found from a memory budget otherwise")] = None,
+    shard: Annotated[int | None, typer.Option(help="samples per unit of work")] = None,
+    workers: Annotated[int | None, typer.Option(help="processes to use")] = None,
+    threads: Annotated[int | None, typer.Option(help="torch threads per process")] = None,
+) -> None:
+    """Run the tests of the saliency card on a classifier and print its Table A2; without --model on a small default one."""
+    given = {key: value for key, value in locals().items() if key != "full" and value is not None}
+    from snellen.report import write_report
+    from snellen.runs.progress import Live
+    from snellen.suite import run_suite, subject
+    from snellen.suite.page import write_page
+    from snellen.suite.terminal import Shown
+
+    card = run_suite(subject(_from_words(given), full=full), full=full, observer=Live())
+    Console().print(Shown(card))
+    folder = Path(card.run.folder)
+    print(f"report: {write_report(card.run, folder / 'report.html')}")
+    print(f"suite: {write_page(card, folder / 'suite.html')}, {card.write_csv(folder / 'suite.csv')}")
 
 
 @app.command("list")

@@ -259,3 +259,27 @@ def test_text_colours_have_enough_contrast():
     for name in set(colours) - {"paper", "panel", "line"}:
         for ground in ("paper", "panel"):
             assert (luminance(colours[ground]) + 0.05) / (luminance(colours[name]) + 0.05) >= 4.5, (name, ground)
+
+
+def test_a_trace_with_names_is_a_table_and_not_a_curve():
+    run = Recorded(metrics=[metric("deletion") | {"points": ["blur", "rotation (90°)"]}], methods=[method("grad-cam")])
+    run.curves = lambda label: {"grad-cam": np.array([[0.25, 0.5], [0.75, NAN]])}
+    text = words(page(run))
+    assert "method blur rotation (90°) grad-cam 0.50 0.50" in text
+    assert "Curves" not in text
+    assert 'class="panel"' not in page(run)
+
+
+def test_a_refused_score_says_why_in_its_place():
+    run = Recorded(methods=[method("grad-cam"), method("rise")], metrics=[metric("deletion")])
+    run.refused = {("rise", "deletion"): "rise and deletion do not go together"}
+    assert "○ not run on rise: rise and deletion do not go together." in words(page(run))
+
+
+def test_an_axiom_is_judged_without_controls():
+    run = Recorded(methods=[method("grad-cam")], metrics=[metric("completeness", higher=False) | {"tolerance": 0.01}])
+    run.ids = [f"{at}.png" for at in range(MINIMUM_IMAGES)]
+    run.values = {("grad-cam", "completeness"): np.full(MINIMUM_IMAGES, 0.005)}
+    text = words(page(run))
+    assert "● pass grad-cam" in text
+    assert "within 0.01 of the best value" in text

@@ -81,3 +81,32 @@ def test_a_long_label_is_folded_where_its_settings_begin():
     text = printed(Recorded(methods=[method("integrated-gradients(steps=8)")], metrics=[metric("insertion")]), 80)
     assert "\nintegrated-gradients" in text
     assert "\n  (steps=8)" in text
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("deletion(steps=6)", "deletion(steps=600)"),
+        ("deletion@zhang2024", "deletion@zhang2024-code", "deletion"),
+        ("deletion(fill=blur(kernel=5), steps=224)", "deletion(fill=blur(kernel=5), steps=28)"),
+    ],
+)
+def test_two_settings_of_one_metric_never_have_the_same_heading(labels):
+    """The columns of headings, read top down, differ."""
+    run = Recorded(methods=[method("grad-cam"), method("random", control=True)], metrics=[metric(one) for one in labels])
+    for one in run.metrics:
+        one["name"] = "deletion"
+    rows = printed(run, 100).splitlines()
+    heading = rows[: next(at for at, line in enumerate(rows) if line.startswith("grad-cam"))]
+    told = " ".join("".join(heading).replace("=", "= ").split())
+    for one in labels:
+        for word in one.replace("deletion", "").replace("(", " ").replace(")", " ").replace("=", "= ").split():
+            assert word.strip(",") in told
+
+
+def test_a_refused_score_says_why():
+    run = Recorded(methods=[method("grad-cam"), method("rise")], metrics=[metric("insertion")])
+    run.refused = {("rise", "insertion"): "rise and insertion do not go together"}
+    text = printed(run, 80)
+    assert "insertion on rise: rise and insertion do not go together." in " ".join(text.split())
+    assert "unfinished" not in text

@@ -206,3 +206,23 @@ def test_verdicts_follow_the_paired_intervals():
     columns["edge"] = base + 5
     assert set(verdict_of(columns).values()) == {"not counted"}
     assert verdict_of({"good": columns["good"]}) == {"good": "not counted"}
+
+
+@pytest.mark.parametrize(
+    ("gaps", "wanted"),
+    [([0.0, 0.002], "pass"), ([0.02, 0.3], "fail"), ([0.0, 0.02], "inconclusive"), ([0.0], "pass")],
+)
+def test_an_axiom_is_kept_within_its_tolerance_whatever_controls_do(gaps, wanted):
+    """A constant control keeps it too, and that neither fools the metric nor spoils the verdict."""
+    images = 40
+    scores = long(
+        {("own", "gap"): [gaps[at % len(gaps)] for at in range(images)], ("fake-cam", "gap"): [0.0] * images},
+    )
+    by = metric("gap", higher=False) | {"tolerance": 0.01, "bounds": [0, None]}
+    methods = [method("own"), method("fake-cam", control=True)]
+    summary = summarise(scores, methods, [by])
+    verdicts = judge(summary, compare(scores, methods, [by]))
+    assert fooled(summary) == {}
+    assert verdicts.loc[0, "verdict"] == wanted
+    few = scores[scores["sample"] < "s020"]
+    assert judge(summarise(few, methods, [by]), compare(few, methods, [by])).loc[0, "verdict"] == "not counted"

@@ -74,6 +74,14 @@ def chart(curves: Mapping[str, Float[np.ndarray, "images points"]], controls: Se
     return Chart(panels, keys, short(high), short(low))
 
 
+def column_means(rows: Float[np.ndarray, "images points"]) -> Float[np.ndarray, " points"]:
+    """The mean of each column over the images on which it is defined."""
+    defined = np.isfinite(rows)
+    with np.errstate(invalid="ignore"):
+        means: np.ndarray = np.where(defined, rows, 0.0).sum(axis=0, dtype=np.float64) / defined.sum(axis=0)
+    return means
+
+
 def _line(mean: Float[np.ndarray, " points"], low: float, high: float, kind: str, dash: str) -> Markup:
     x = np.linspace(0, 100, len(mean))
     y = 100 - 100 * (mean - low) / (high - low)

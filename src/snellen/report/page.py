@@ -48,9 +48,13 @@ _INK = "#1b1f24"
 
 
 def write_report(run: Readable, path: str | Path) -> Path:
-    """Writes the page under a temporary name and renames it, so that a reader never meets half a page."""
+    """Writes the page of a run."""
+    return write_text(page(run), path)
+
+
+def write_text(text: str, path: str | Path) -> Path:
+    """Writes under a temporary name and renames, so that a reader never meets half a page."""
     target = Path(path)
-    text = page(run)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".html")
@@ -72,7 +76,7 @@ def page(run: Readable) -> str:
     files = resources.files("snellen.report")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     style = Markup(files.joinpath("page.css").read_text(encoding="utf-8"))
-    environment.filters.update(soft=_soft, listed=_listed)
+    environment.filters.update(soft=soft, listed=_listed)
     template = environment.from_string(files.joinpath("page.html").read_text(encoding="utf-8"))
     return template.render(style=style, **_facts(run))
 
@@ -84,7 +88,7 @@ def _facts(run: Readable) -> dict[str, Any]:
     pairs = compare(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
     controls = [one["label"] for one in spec["methods"] if one["control"]]
     sure = certainty(len(samples))
-    blocks = _blocks(spec, summary, pairs, sure.enough)
+    blocks = _blocks(spec, summary, pairs, sure.enough, run.problems())
     categories = [
         {"name": name, "attributes": [
             {"name": title, "question": question, "blocks": [block for block in blocks if block["attribute"] == key]}
@@ -112,9 +116,10 @@ def _facts(run: Readable) -> dict[str, Any]:
         "bars": {side: drawing.data_uri(drawing.scale_bar(side), longest=256, quality=92) for side in (False, True)},
         "legend": drawing.LEGEND,
         "charts": _charts(run, spec, controls),
+        "traces": _traces(run, spec),
         "costs": _costs(run, spec),
         "citations": _citations(spec),
-        "target": _target_words(str(spec["target"])),
+        "target": target_words(str(spec["target"])),
         "text": _text,
         "number": _number,
         "span": numbers.span,
@@ -122,7 +127,7 @@ def _facts(run: Readable) -> dict[str, Any]:
     }
 
 
-def _soft(label: str) -> Markup:
+def soft(label: str) -> Markup:
     """A label that may break after brackets and commas."""
     text = str(escape(label))
     for mark in ("(", ","):
@@ -134,7 +139,8 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _target_words(target: str) -> str:
+def target_words(target: str) -> str:
+    """Which class the maps explain, in words."""
     known = {
         "predicted": "the class that the model finds most likely",
         "label": "the class that the label names",
@@ -146,7 +152,13 @@ def _target_words(target: str) -> str:
 # Strips ------------------------------------------------------------------------------------------------------------------
 
 
-def _blocks(spec: Mapping[str, Any], summary: pd.DataFrame, pairs: pd.DataFrame, enough: bool) -> list[dict[str, Any]]:
+def _blocks(
+    spec: Mapping[str, Any],
+    summary: pd.DataFrame,
+    pairs: pd.DataFrame,
+    enough: bool,
+    problems: Mapping[tuple[str, str], str],
+) -> list[dict[str, Any]]:
     deceived = fooled(summary)
     verdicts = judge(summary, pairs).set_index(["method", "metric"])
     blocks: list[dict[str, Any]] = []
@@ -169,7 +181,11 @@ def _blocks(spec: Mapping[str, Any], summary: pd.DataFrame, pairs: pd.DataFrame,
             "footer": None,
             "pairs": _pairs(own, list(controls), verdicts if enough else None),
             "nothing": scale is None,
-            "judged": enough and bool(controls) and label not in deceived and not rows["control"].all(),
+            "refused": _refused(label, problems),
+            "judged": enough
+            and (bool(controls) or metric.get("tolerance") is not None)
+            and label not in deceived
+            and not rows["control"].all(),
         }
         if scale is not None:
             ends = (numbers.short(scale.low), numbers.short(scale.high))
@@ -223,6 +239,15 @@ def _gone(rows: pd.DataFrame) -> str:
     if not rows["n"].any():
         return f"undefined on every image{why}"
     return f"{missing} of {int((rows['undefined'] + rows['n']).sum())} scores undefined{why}"
+
+
+def _refused(metric: str, problems: Mapping[tuple[str, str], str]) -> list[str]:
+    """Why methods have no score by this metric, a sentence each."""
+    own = {method: problem for (method, one), problem in problems.items() if one == metric}
+    return [
+        f"{', '.join(method for method, one in own.items() if one == problem)}: {problem}"
+        for problem in dict.fromkeys(own.values())
+    ]
 
 
 def _pairs(pairs: pd.DataFrame, controls: Sequence[str], verdicts: pd.DataFrame | None) -> list[dict[str, Any]]:
@@ -293,13 +318,42 @@ def _cell(row: Any, block: Mapping[str, Any]) -> dict[str, Any]:
 def _charts(run: Readable, spec: Mapping[str, Any], controls: Sequence[str]) -> list[dict[str, Any]]:
     charts = []
     for metric in spec["metrics"]:
-        drawn = curves.chart(run.curves(metric["label"]), controls)
+        drawn = None if metric.get("points") else curves.chart(run.curves(metric["label"]), controls)
         if drawn is not None:
             better = "higher is better" if metric["higher_is_better"] else "lower is better"
             charts.append(
                 {"label": metric["label"], "better": better, "summary": metric.get("summary") or "", "chart": drawn}
             )
     return charts
+
+
+def _traces(run: Readable, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """For metrics whose trace has a column per named thing: the mean of each column for each method."""
+    found = []
+    for metric in spec["metrics"]:
+        names = metric.get("points")
+        traced = run.curves(metric["label"]) if names else {}
+        means = {method: curves.column_means(rows) for method, rows in traced.items()}
+        if not names or not means:
+            continue
+        shown = [float(value) for row in means.values() for value in row if math.isfinite(value)]
+        most = max((abs(value) for value in shown), default=0.0)
+        better = "higher is better" if metric["higher_is_better"] else "lower is better"
+        rows = [
+            {
+                "name": one["label"],
+                "control": bool(one["control"]),
+                "cells": [
+                    {"mean": numbers.short(value), "share": 100 * abs(value) / most if most and math.isfinite(value) else 0}
+                    for value in map(float, means[one["label"]])
+                ],
+            }
+            for one in spec["methods"]
+            if one["label"] in means
+        ]
+        summary = metric.get("summary") or ""
+        found.append({"label": metric["label"], "better": better, "summary": summary, "points": names, "rows": rows})
+    return found
 
 
 # Cost and provenance -----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -128,11 +129,11 @@ def _split(columns: Sequence[Sequence[Text]], room: int) -> list[list[Sequence[T
 
 def _heading(metric: Mapping[str, Any], twins: bool) -> Text:
     """The metric's name on a few short lines, and its arrow; its settings only where another column has the same name."""
-    base, bracket, settings = str(metric["label"]).partition("(")
+    base, mark, settings = re.match(r"([^(@]*)([(@]?)(.*)", str(metric["label"]), re.DOTALL).groups()  # type: ignore[union-attr]
     words = "\n".join(_SHORT.get(word, word) for word in base.split("-")).split("\n")
-    if bracket and twins:
-        words.append("(" + settings)
     words = [word if len(word) <= 8 else word[:7] + "…" for word in words]
+    if mark and twins:  # never cut short: the settings are what tells the columns apart
+        words += (mark + settings).replace(", ", ",\n").replace("=", "=\n" if len(settings) > 14 else "=").split("\n")
     return Text("\n".join([*words, "↑" if metric["higher_is_better"] else "↓"]), justify="right")
 
 

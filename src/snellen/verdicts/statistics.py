@@ -97,12 +97,17 @@ def summarise(
                 "reason": str(by.get("undefined") or "") if undefined else "",
                 "control": bool(of["control"]),
                 "higher_is_better": bool(by["higher_is_better"]),
+                "tolerance": math.nan if by.get("tolerance") is None else float(by["tolerance"]),
+                "best": _best(by),
             }
         )
     return pd.DataFrame(rows, columns=list(_SUMMARY))
 
 
-_SUMMARY = ("method", "metric", "mean", "low", "high", "n", "undefined", "missing", "reason", "control", "higher_is_better")
+_SUMMARY = (
+    "method", "metric", "mean", "low", "high", "n", "undefined", "missing", "reason", "control", "higher_is_better",
+    "tolerance", "best",
+)  # fmt: skip
 _COMPARISON = ("method", "metric", "control", "mean", "low", "high", "n")
 
 
@@ -135,17 +140,25 @@ def compare(
     return pd.DataFrame(rows, columns=list(_COMPARISON))
 
 
+def _best(metric: Mapping[str, Any]) -> float:
+    """The best value that a metric can take; an open end is written as null."""
+    low, high = metric.get("bounds") or (None, None)
+    end = high if metric["higher_is_better"] else low
+    return math.nan if end is None else float(end)
+
+
 def fooled(summary: pd.DataFrame) -> dict[str, list[str]]:
     """Metrics that are fooled on this data, with the controls that are in their top two; a tie with second place counts.
 
     Where only one method stands beside the controls, second place is always a control's; then first place decides. Metrics
-    that defined no mean for any method are left out, for nothing competed.
+    that defined no mean for any method are left out, for nothing competed; so are axioms, which a map that knows nothing may
+    well keep.
     """
     found: dict[str, list[str]] = {}
     for metric, rows in summary.groupby("metric", sort=False):
         ranked = rows.dropna(subset=["mean"])
         rivals = int((~ranked["control"].astype(bool)).sum())
-        if not rivals:
+        if not rivals or ranked["tolerance"].notna().any():
             continue
         quality = np.where(ranked["higher_is_better"], ranked["mean"], -ranked["mean"])
         bar = np.sort(quality)[::-1][: min(2, rivals)][-1]
@@ -160,6 +173,9 @@ def judge(summary: pd.DataFrame, comparison: pd.DataFrame) -> pd.DataFrame:
 
     *Pass*: better than every control, each paired interval clear of zero. *Fail*: some control is clearly better.
     *Inconclusive*: neither. *Not counted*: too few images, no control, or a metric that is fooled here.
+
+    A metric with a tolerance is an axiom, which a method keeps or breaks whatever controls do. *Pass*: the whole interval of
+    the mean is within the tolerance of the best value. *Fail*: all of it is beyond. *Inconclusive*: neither.
     """
     deceived = fooled(summary)
     rows = []
@@ -167,7 +183,9 @@ def judge(summary: pd.DataFrame, comparison: pd.DataFrame) -> pd.DataFrame:
         pairs = comparison[(comparison["method"] == row.method) & (comparison["metric"] == row.metric)]
         pairs = pairs[pairs["n"] > 0]
         verdict: Verdict
-        if pairs.empty:
+        if _is_axiom(row):
+            verdict, reason = _kept(row)
+        elif pairs.empty:
             verdict, reason = (
                 "not counted",
                 "nothing to compare with" if row.n else ("undefined" if row.undefined else "not run"),
@@ -184,6 +202,24 @@ def judge(summary: pd.DataFrame, comparison: pd.DataFrame) -> pd.DataFrame:
             verdict, reason = "inconclusive", f"not clear of {', '.join(pairs.loc[pairs['low'] <= 0, 'control'])}"
         rows.append((row.method, row.metric, verdict, reason))
     return pd.DataFrame(rows, columns=["method", "metric", "verdict", "reason"])
+
+
+def _is_axiom(row: Any) -> bool:
+    return not math.isnan(row.tolerance)
+
+
+def _kept(row: Any) -> tuple[Verdict, str]:
+    """Whether a method keeps an axiom."""
+    if not row.n:
+        return "not counted", "undefined" if row.undefined else "not run"
+    if row.n < MINIMUM_IMAGES:
+        return "not counted", "too few images for a verdict"
+    near, far = sorted((abs(row.low - row.best), abs(row.high - row.best)))
+    if far <= row.tolerance:
+        return "pass", f"within {row.tolerance:g} of {row.best:g}"
+    if near > row.tolerance:
+        return "fail", f"farther than {row.tolerance:g} from {row.best:g}"
+    return "inconclusive", f"not clear of {row.tolerance:g} from {row.best:g}"
 
 
 def interval_of_mean(

@@ -1,0 +1,143 @@
+"""Which methods and metrics the suite runs, what it must leave out and why, and the run itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.registry import METRICS, label, traits
+from snellen.runs import Run
+from snellen.runs import plan as planning
+from snellen.runs.evaluate import UnfinishedError
+from snellen.runs.progress import Observer
+from snellen.runs.settings import Settings
+from snellen.samples import Samples
+from snellen.suite.card import Card
+from snellen.suite.questions import TESTS, answers
+from snellen.types import Method, Metric, Passes
+from snellen.zoo import EMBEDDED
+
+METHODS = (
+    "gradient", "smoothgrad(samples=10)", "guided-backprop", "grad-cam", "integrated-gradients(steps=16)",
+    "input-x-gradient", "xrai(steps=8)", "rise(masks=200)", "sis", "lime(samples=100)", "kernel-shap(samples=100)",
+)  # fmt: skip
+"""The eleven methods of the card's Table A1, with settings that make thousands of maps affordable."""
+
+CONTROLS = ("random", "edge", "fake-cam", "centre")
+
+LIGHT: Mapping[str, Mapping[str, int]] = {
+    "max-sensitivity": {"samples": 3},
+    "avg-sensitivity": {"samples": 3},
+}
+"""What a suite that is not full asks for less of: settings by metric."""
+
+DEFAULT: Mapping[str, str] = {"model": "digits", "images": "zoo:digits"}
+RELATIVES: Mapping[str, str] = {"training": "zoo:digits-training", "recipe": "zoo:digits", "checkpoints": "zoo:digits"}
+"""The default subject: a classifier so small that all tests run in minutes, retraining included."""
+
+
+def subject(given: Mapping[str, Any], *, full: bool) -> Settings:
+    """The settings of a suite: what the user gave, and the default subject for what goes with it."""
+    values: dict[str, Any] = {}
+    if given.get("model", DEFAULT["model"]) == DEFAULT["model"]:
+        values |= DEFAULT if given.get("images", DEFAULT["images"]) == DEFAULT["images"] else {"model": DEFAULT["model"]}
+    values |= given
+    if full and values.get("images") == DEFAULT["images"]:
+        values = {**RELATIVES, **values}
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(str(values.get("model", EMBEDDED))).name).strip("-")
+    values.setdefault("out", f"runs/suite-{name}")
+    return Settings.of(values)
+
+
+def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Card:
+    """Runs every test that this classifier and these images allow, and says of every other why not.
+
+    Methods and metrics that the settings name are taken as they are; otherwise the eleven methods of the card, four
+    controls, and the metrics that answer the card's tests. `full` adds the tests that need trained relatives of the
+    classifier, and all other metrics.
+    """
+    classifier = settings.classifier()
+    observer.begin("checking the images", Passes(), 1)
+    samples = settings.samples(classifier, observer)
+    observer.end()
+    methods, left_out = _able(classifier, samples, settings)
+    metrics, unmet = _askable(classifier, samples, methods, settings, full)
+    chosen = replace(settings, methods=tuple(map(label, methods)), metrics=tuple(map(label, metrics)))
+    try:
+        run = chosen.run(observer)
+    except UnfinishedError as problem:
+        observer.note(str(problem))
+        run = Run(settings.out)
+    return Card.of(run, unmet=unmet, left_out=left_out)
+
+
+def _able(classifier: Classifier, samples: Samples, settings: Settings) -> tuple[list[Method], dict[str, str]]:
+    """The methods that can explain this classifier, and in a sentence why the others cannot."""
+    able: list[Method] = []
+    left_out: dict[str, str] = {}
+    inputs = classifier.to_inputs(samples[0].image[None])
+    for method in planning.parse_methods(settings.methods or (*METHODS, *CONTROLS)):
+        try:
+            planning.check_needs(classifier, [method], inputs)
+        except SnellenError as refusal:
+            if settings.methods:
+                raise
+            left_out[label(method)] = str(refusal)
+        else:
+            able.append(method)
+    return able, left_out
+
+
+def _askable(
+    classifier: Classifier, samples: Samples, methods: Sequence[Method], settings: Settings, full: bool
+) -> tuple[list[Metric], dict[str, str]]:
+    """The metrics that can be run here, and by name why the others cannot."""
+    if settings.metrics:
+        return planning.parse_metrics(settings.metrics), {}
+    known = answers()
+    names = [known[test] for tests in TESTS.values() for test in tests if test in known]
+    names += [name for name in METRICS if name not in names and full]
+    size = (int(samples[0].image.shape[1]), int(samples[0].image.shape[2]))
+    have = _facts(samples)
+    askable: list[Metric] = []
+    unmet: dict[str, str] = {}
+    for name in names:
+        metric = METRICS.build(name) if full else lighter(name)
+        reason = _unmet(metric, have)
+        if reason is None:
+            try:
+                planning.planned(classifier, methods, [metric], size)
+            except SnellenError as refusal:
+                reason = str(refusal)
+        if reason is None:
+            askable.append(metric)
+        else:
+            unmet[name] = reason
+    return askable, unmet
+
+
+def _facts(samples: Samples) -> frozenset[str]:
+    found = {"truth", "labels"}
+    for one in samples:
+        if one.truth is None:
+            found.discard("truth")
+        if one.label is None:
+            found.discard("labels")
+        if not found:
+            break
+    return frozenset(found)
+
+
+def _unmet(metric: Metric, have: frozenset[str]) -> str | None:
+    missing = (traits(metric).needs & {"truth", "labels", "recipe", "checkpoints"}) - have
+    return f"needs {' and '.join(sorted(missing))}" if missing else None
+
+
+def lighter(name: str) -> Metric:
+    """A metric with the settings of the quick suite."""
+    return METRICS.build(name, LIGHT.get(name, {}))

@@ -1,0 +1,149 @@
+"""A run as the card's Table A2: one row per test, one cell per method, and a reason wherever there is no number."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from snellen.report.readable import Readable
+from snellen.suite.questions import PEOPLE, TESTS, answers
+from snellen.verdicts import compare, judge, summarise
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one method scored on one test. `verdict` is empty where nothing was run, and `reason` says why."""
+
+    method: str
+    control: bool
+    verdict: str
+    reason: str
+    mean: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+    n: int = 0
+    undefined: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One test and the metric that answers it; `reason` says why no method has a cell."""
+
+    attribute: str
+    test: str | None
+    metric: str | None
+    higher_is_better: bool | None
+    summary: str
+    reason: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Card:
+    """All 33 tests in the card's order, then further metrics that were run beside them."""
+
+    run: Readable
+    rows: tuple[Row, ...]
+    methods: tuple[str, ...]
+    controls: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+    @staticmethod
+    def of(run: Readable, *, unmet: Mapping[str, str], left_out: Mapping[str, str]) -> Card:
+        """`unmet` says by metric name why it was not run, `left_out` by method label why it could not explain the model."""
+        spec = run.record["spec"]
+        scores = run.scores()
+        summary = summarise(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+        verdicts = judge(summary, compare(scores, spec["methods"], spec["metrics"], seed=spec["seed"]))
+        cells = _cells(run, summary, verdicts, left_out)
+        by_test = {one["test"]: one for one in reversed(spec["metrics"]) if one.get("test")}
+        known = answers()
+        rows = []
+        for attribute, tests in TESTS.items():
+            for test in tests:
+                metric = by_test.get(test)
+                if metric is not None:
+                    rows.append(_row(metric, test, cells[metric["label"]]))
+                else:
+                    name = known.get(test)
+                    reason = PEOPLE.get(test) or unmet.get(name or "", "not asked for" if name else "no metric answers it")
+                    rows.append(Row(attribute, test, name, None, "", f"not run: {reason}", ()))
+        answering = {one["label"] for one in by_test.values()}
+        rows += [_row(one, None, cells[one["label"]]) for one in spec["metrics"] if one["label"] not in answering]
+        methods = [one["label"] for one in spec["methods"] if not one["control"]]
+        controls = tuple(one["label"] for one in spec["methods"] if one["control"])
+        return Card(run, tuple(rows), (*methods, *left_out), controls, dict(left_out))
+
+    @property
+    def tests(self) -> tuple[Row, ...]:
+        """The 33 rows of the card."""
+        return tuple(row for row in self.rows if row.test)
+
+    @property
+    def others(self) -> tuple[Row, ...]:
+        """Metrics beside the card."""
+        return tuple(row for row in self.rows if not row.test)
+
+    @property
+    def empty(self) -> tuple[tuple[str, str], ...]:
+        """(test, method) of every cell of the card that has neither a number nor a verdict."""
+        return tuple(
+            (str(row.test), method)
+            for row in self.tests
+            for method in self.methods
+            if not any(cell.method == method and cell.verdict for cell in row.cells)
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One line per test and method, controls included."""
+        lines: list[dict[str, Any]] = []
+        for row in self.rows:
+            facts = {"attribute": row.attribute, "test": row.test, "metric": row.metric}
+            if not row.cells:
+                lines.append({**facts, "reason": row.reason})
+            lines += [{**facts, **dataclasses.asdict(cell)} for cell in row.cells]
+        names = ["attribute", "test", "metric", "method", "control", "verdict", "mean", "low", "high", "n", "undefined"]
+        return pd.DataFrame(lines, columns=[*names, "reason"])
+
+    def write_csv(self, path: Path) -> Path:
+        """The same as a file."""
+        self.table().to_csv(path, index=False)
+        return path
+
+
+def _row(metric: Mapping[str, Any], test: str | None, cells: Sequence[Cell]) -> Row:
+    return Row(
+        metric["attribute"], test, metric["label"], bool(metric["higher_is_better"]), metric["summary"], "", tuple(cells)
+    )
+
+
+def _cells(
+    run: Readable, summary: pd.DataFrame, verdicts: pd.DataFrame, left_out: Mapping[str, str]
+) -> dict[str, list[Cell]]:
+    """By metric, one cell per method in the order of the run, then those that were left out."""
+    problems = run.problems()
+    judged = {(str(one["method"]), str(one["metric"])): one for one in verdicts.to_dict("records")}
+    cells: dict[str, list[Cell]] = {}
+    for row in summary.to_dict("records"):
+        at = str(row["method"]), str(row["metric"])
+        control, n, undefined = bool(row["control"]), int(row["n"]), int(row["undefined"])
+        verdict = "" if control else str(judged[at]["verdict"])
+        reason = "a control, which knows nothing about the model" if control else str(judged[at]["reason"])
+        if not n and undefined:
+            reason = f"undefined on every image: {row['reason']}"
+        elif not n:
+            verdict, reason = "", f"not run: {problems.get(at, 'unfinished')}"
+        elif at in problems:
+            reason = f"{reason}; some images not run: {problems[at]}"
+        ends = float(row["mean"]), float(row["low"]), float(row["high"])
+        cells.setdefault(at[1], []).append(Cell(at[0], control, verdict, reason, *ends, n, undefined))
+    for column in cells.values():
+        own = [cell for cell in column if not cell.control]
+        gone = [Cell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]
+        column[:] = [*own, *gone, *(cell for cell in column if cell.control)]
+    return cells

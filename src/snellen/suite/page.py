@@ -1,0 +1,101 @@
+"""The card's table as one HTML page that opens offline, in the language of the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from snellen.report import numbers
+from snellen.report.page import CATEGORIES, MARKS, soft, target_words, write_text
+from snellen.suite.card import Card, Cell, Row
+from snellen.verdicts import MINIMUM_IMAGES, certainty
+
+
+def write_page(card: Card, path: Path) -> Path:
+    """Writes the page whole or not at all."""
+    return write_text(page(card), path)
+
+
+def page(card: Card) -> str:
+    """The whole page as text."""
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.filters.update(soft=soft)
+    style = resources.files("snellen.report").joinpath("page.css").read_text(encoding="utf-8")
+    style += resources.files("snellen.suite").joinpath("suite.css").read_text(encoding="utf-8")
+    template = environment.from_string(resources.files("snellen.suite").joinpath("suite.html").read_text(encoding="utf-8"))
+    return template.render(style=Markup(style), **_facts(card))
+
+
+def _facts(card: Card) -> dict[str, Any]:
+    record = card.run.record
+    images = len(card.run.samples())
+    run = [row for row in card.tests if row.cells]
+    own = [cell for row in run for cell in row.cells if not cell.control]
+    return {
+        "record": record,
+        "target": target_words(str(record["spec"]["target"])),
+        "images": numbers.count(images, "image"),
+        "sure": certainty(images),
+        "minimum": MINIMUM_IMAGES,
+        "methods": card.methods,
+        "controls": card.controls,
+        "left_out": card.left_out,
+        "ran": len(run),
+        "tests": len(card.tests),
+        "others": len(card.others),
+        "tally": [(MARKS[name], name, sum(one.verdict == name for one in own)) for name in MARKS],
+        "totals": record.get("totals"),
+        "span": numbers.span,
+        "number": numbers.tally,
+        "tables": [
+            {"title": "The card's tests", "groups": _groups(card.tests)},
+            *([{"title": "Beside the card", "groups": _groups(card.others)}] if card.others else []),
+        ],
+    }
+
+
+def _groups(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    groups = []
+    for category, attributes in CATEGORIES.items():
+        for key, (title, question) in attributes.items():
+            found = [_row(row) for row in rows if row.attribute == key]
+            if found:
+                groups.append({"category": category, "title": title, "question": question, "rows": found})
+    return groups
+
+
+def _row(row: Row) -> dict[str, Any]:
+    own = [cell for cell in row.cells if not cell.control]
+    reasons = {cell.reason for cell in own}
+    shared = len(reasons) == 1 and all(cell.verdict in ("", "not counted") for cell in own) and len(own) > 1
+    arrow = "" if row.higher_is_better is None else "↑" if row.higher_is_better else "↓"
+    return {
+        "title": row.test or row.metric,
+        "metric": row.metric if row.test else None,
+        "arrow": arrow,
+        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(arrow, ""),
+        "summary": row.summary,
+        "reason": row.reason or (reasons.pop() if shared else ""),
+        "cells": [_cell(cell, told=shared) for cell in row.cells],
+    }
+
+
+def _cell(cell: Cell, *, told: bool) -> dict[str, Any]:
+    verdict = cell.verdict or ("" if cell.control else "not run")
+    return {
+        "control": cell.control,
+        "verdict": verdict,
+        "kind": verdict.replace(" ", "-") if verdict != "not run" else "not-counted",
+        "mark": MARKS.get(cell.verdict, "○" if verdict else ""),
+        "mean": "" if math.isnan(cell.mean) else numbers.short(cell.mean),
+        "interval": numbers.interval(cell.low, cell.high, cell.n) if cell.n else "",
+        "missing": f"{cell.undefined} undefined" if cell.undefined and cell.n else "",
+        "reason": "" if told or cell.control or verdict in ("pass", "fail", "inconclusive") else cell.reason,
+        "words": cell.reason,
+    }

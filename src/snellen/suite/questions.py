@@ -1,0 +1,24 @@
+"""The card's 33 tests by attribute, and which metric answers each."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from snellen.registry import METRICS, Attribute, Test
+
+TESTS: dict[Attribute, tuple[Test, ...]] = {
+    "input-sensitivity": get_args(Test)[:15],
+    "label-sensitivity": get_args(Test)[15:17],
+    "model-sensitivity": get_args(Test)[17:25],
+    "minimality": get_args(Test)[25:28],
+    "perceptual-correspondence": get_args(Test)[28:],
+}
+"""The five attributes that the card tests, each with its tests in the card's order."""
+
+PEOPLE: dict[str, str] = {"Visual Sharpening": "needs people: see snellen study"}
+"""Tests that no program can answer."""
+
+
+def answers() -> dict[str, str]:
+    """The name of the metric that answers each test; a test that nothing answers is not there."""
+    return {METRICS[name].traits.test: name for name in METRICS if METRICS[name].traits.test}  # type: ignore[attr-defined]

@@ -1,0 +1,128 @@
+"""The card's table for a terminal: tests down, methods across, a glyph and a mean in every cell."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console, ConsoleOptions
+from rich.text import Text
+
+from snellen.report import numbers
+from snellen.report.page import CATEGORIES, MARKS
+from snellen.suite.card import Card, Cell, Row
+from snellen.verdicts import certainty
+
+_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
+_NAMES = 30
+
+
+class Shown:
+    """What rich prints for a card: `Console().print(Shown(card))`; as many tables as the width asks for."""
+
+    def __init__(self, card: Card) -> None:
+        self._card = card
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Splits the methods evenly over the tables that the width allows."""
+        names = (*self._card.methods, *self._card.controls)
+        widths = {name: _width(name, self._card.rows) for name in names}
+        for at, chosen in enumerate(_split(names, widths, options.max_width - _NAMES - 1)):
+            yield Text("")
+            yield from self._table(chosen, widths, options.max_width, first=at == 0)
+        yield Text("")
+        yield from self._words()
+
+    def _table(self, names: Sequence[str], widths: Mapping[str, int], room: int, *, first: bool) -> Iterator[Text]:
+        yield from self._headings(names, widths)
+        titles = {key: title for part in CATEGORIES.values() for key, (title, _) in part.items()}
+        for rows, suffix in ((self._card.tests, ""), (self._card.others, ", beside the card")):
+            for key, title in titles.items():
+                chosen = [row for row in rows if row.attribute == key and (row.cells or first)]
+                if chosen:
+                    yield Text(f"{title}{suffix}".upper(), style="bold dim")
+                for row in chosen:
+                    yield from _lines(row, names, widths, room)
+
+    def _headings(self, names: Sequence[str], widths: Mapping[str, int]) -> Iterator[Text]:
+        parts = {name: _heading(name) for name in names}
+        deepest = max(map(len, parts.values()))
+        for at in range(deepest):
+            line = Text(" " * _NAMES)
+            for name in names:
+                lines = [""] * (deepest - len(parts[name])) + parts[name]
+                line.append(lines[at].rjust(widths[name] + 1), style="dim" if name in self._card.controls else "bold")
+            yield line
+
+    def _words(self) -> list[Text]:
+        lines = [
+            Text.assemble(
+                ("● pass  ", "green"), ("■ fail  ", "red"), ("◆ inconclusive  ", "yellow"), ("○ not counted", "dim"),
+                "   means over images; ↑ higher is better, ↓ lower is better",
+            )
+        ]  # fmt: skip
+        for method, reason in self._card.left_out.items():
+            lines.append(Text(f"{method}: not run: {reason}"))
+        for row in self._card.rows:
+            for reason, cells in _reasons(row).items():
+                whom = "" if len(cells) == len(self._card.methods) else f" on {', '.join(one.method for one in cells)}"
+                lines.append(Text(f"○ {row.test or row.metric}{whom}: {reason}", style="dim"))
+        images = len(self._card.run.samples())
+        lines.append(Text(f"{certainty(images).words}.", style="bold"))
+        return lines
+
+
+def _reasons(row: Row) -> dict[str, list[Cell]]:
+    """The cells without a verdict that counts, by their reason; methods that could not run at all are told once."""
+    found: dict[str, list[Cell]] = {}
+    for cell in row.cells:
+        if not cell.control and cell.verdict in ("", "not counted") and cell.reason != "too few images for a verdict":
+            found.setdefault(cell.reason, []).append(cell)
+    return found
+
+
+def _lines(row: Row, names: Sequence[str], widths: Mapping[str, int], room: int) -> Iterator[Text]:
+    """The row of one test; where nothing was run, the reason takes the place of the cells."""
+    arrow = "" if row.higher_is_better is None else " ↑" if row.higher_is_better else " ↓"
+    *above, last = textwrap.wrap(f"{row.test or row.metric}{arrow}", _NAMES)
+    for part in above:
+        yield Text(part)
+    line = Text(last.ljust(_NAMES))
+    if row.reason:
+        reason = textwrap.wrap(row.reason, max(20, room - _NAMES - 1))
+        yield line + Text(" " + f"\n{' ' * (_NAMES + 1)}".join(reason), style="dim italic")
+        return
+    for name in names:
+        cell = _shown(row, name)
+        line.append(" " * (widths[name] + 1 - len(cell))).append_text(cell)
+    yield line
+
+
+def _shown(row: Row, name: str) -> Text:
+    cell = next((one for one in row.cells if one.method == name), None)
+    if cell is None:
+        return Text("")
+    mark = MARKS.get(cell.verdict, "" if cell.control and cell.n else "○")
+    mean = "–" if math.isnan(cell.mean) else numbers.short(cell.mean)
+    style = "dim" if cell.control else _STYLES.get(cell.verdict, "dim")
+    return Text(f"{mark}{mean}", style=style)
+
+
+def _heading(name: str) -> list[str]:
+    words = name.partition("(")[0].split("-")
+    return [part for word in words for part in ([word] if len(word) <= 9 else [word[:8] + "-", word[8:]])]
+
+
+def _width(name: str, rows: Sequence[Row]) -> int:
+    cells = [len(_shown(row, name).plain) for row in rows]
+    return max([*cells, *(len(part) for part in _heading(name))])
+
+
+def _split(names: Sequence[str], widths: Mapping[str, int], room: int) -> list[Sequence[str]]:
+    for tables in range(1, len(names) + 1):
+        share = -(-len(names) // tables)
+        groups = [names[start : start + share] for start in range(0, len(names), share)]
+        if share == 1 or all(sum(widths[one] + 1 for one in group) <= room for group in groups):
+            return groups
+    return []

@@ -1,0 +1,164 @@
+"""The card's table: every test has a row in the card's order, and every cell a verdict or a reason."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+from recorded import Recorded, method, metric
+
+from snellen.errors import SnellenError
+from snellen.registry import METRICS, Test
+from snellen.runs.progress import Silent
+from snellen.suite import Card, run_suite, subject
+from snellen.suite.page import page
+from snellen.suite.questions import PEOPLE, TESTS, answers
+from snellen.suite.terminal import Shown
+
+IMAGES = 40
+
+
+def recorded() -> Recorded:
+    run = Recorded(
+        methods=[method("grad-cam"), method("rise(masks=50)"), method("occlusion"), method("random", control=True)],
+        metrics=[
+            metric("deletion", higher=False) | {"test": "Deletion"},
+            metric("completeness", higher=False) | {"test": "Completeness", "tolerance": 0.01},
+            metric("average-gain"),
+        ],
+        ids=[f"{at}.png" for at in range(IMAGES)],
+    )
+    noise = np.random.default_rng(0).normal(0, 0.01, IMAGES)
+    run.values = {
+        ("grad-cam", "deletion"): 0.13 + noise,
+        ("rise(masks=50)", "deletion"): 0.9 + noise,
+        ("occlusion", "deletion"): 0.2 + noise,
+        ("random", "deletion"): 0.5 - noise,
+        ("grad-cam", "completeness"): np.zeros(IMAGES),
+        ("occlusion", "completeness"): np.full(IMAGES, 0.5),
+        ("random", "completeness"): np.zeros(IMAGES),
+    }
+    run.refused = {("rise(masks=50)", "completeness"): "rise has no baseline"}
+    return run
+
+
+@pytest.fixture(scope="module")
+def card() -> Card:
+    unmet = {answers()["Insertion"]: "needs a recipe"}
+    return Card.of(recorded(), unmet=unmet, left_out={"guided-backprop": "it has no ReLU"})
+
+
+def printed(card: Card, width: int) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(Shown(card))
+    return out.getvalue()
+
+
+def test_the_tests_are_the_cards():
+    assert [test for tests in TESTS.values() for test in tests] == list(get_args(Test))
+    assert [len(tests) for tests in TESTS.values()] == [15, 2, 8, 3, 5]
+    for test, name in answers().items():
+        attribute = next(key for key, tests in TESTS.items() if test in tests)
+        assert METRICS[name].traits.attribute == attribute, name
+
+
+def test_no_two_metrics_answer_one_test():
+    named = [METRICS[name].traits.test for name in METRICS if METRICS[name].traits.test]
+    assert len(named) == len(set(named))
+
+
+def test_every_test_has_its_row_in_order_with_verdicts_or_a_reason(card):
+    assert [row.test for row in card.tests] == list(get_args(Test))
+    assert [row.metric for row in card.others] == ["average-gain"]
+    rows = {row.test: row for row in card.tests}
+    assert [cell.verdict for cell in rows["Deletion"].cells] == ["pass", "fail", "pass", "", ""]
+    assert rows["Deletion"].cells[3].reason == "not run: it has no ReLU"
+    assert [cell.verdict for cell in rows["Completeness"].cells] == ["pass", "", "fail", "", ""]
+    assert rows["Completeness"].cells[1].reason == "not run: rise has no baseline"
+    assert rows["Insertion"].reason == "not run: needs a recipe"
+    assert rows["Visual Sharpening"].reason == "not run: needs people: see snellen study"
+    assert all(row.cells or row.reason for row in card.rows)
+
+
+def test_empty_names_what_has_no_verdict(card):
+    assert ("Deletion", "grad-cam") not in card.empty
+    assert ("Completeness", "rise(masks=50)") in card.empty
+    assert ("Visual Sharpening", "grad-cam") in card.empty
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_terminal_shows_glyph_and_mean_within_the_width(card, width):
+    text = printed(card, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "●0.13" in text
+    assert "■0.90" in text
+    assert "not run: needs people: see snellen study" in " ".join(text.split())
+    assert text.count("Visual Sharpening") == 1
+    assert "Completeness on rise(masks=50): not run: rise has no baseline" in " ".join(text.split())
+
+
+def test_the_page_says_verdict_number_and_reason(card):
+    text = page(card)
+    assert text.count('<tr><th scope="row">') == 34
+    for part in ("●</i>pass", "■</i>fail", "0.13", "not run: rise has no baseline", "it has no ReLU", "snellen study"):
+        assert part in text
+    assert "http" not in text.split("</style>")[1]
+
+
+def test_the_csv_has_one_line_per_test_and_method(card, tmp_path):
+    table = pd.read_csv(card.write_csv(tmp_path / "suite.csv"))
+    assert len(table) == 3 * 5 + 31
+    assert set(table["test"].dropna()) == set(get_args(Test))
+    assert table["reason"].notna().all()
+
+
+# The run itself ----------------------------------------------------------------------------------------------------------
+
+METHODS = "gradient,grad-cam,random,fake-cam"
+
+
+def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
+    settings = subject({"methods": METHODS.split(","), "out": str(tmp_path), "threads": 1}, full=False)
+    assert (settings.model, settings.images) == ("digits", "zoo:digits")
+    card = run_suite(settings, full=False, observer=Silent())
+    for row in card.tests:
+        needs = METRICS[row.metric].traits.needs if row.metric in METRICS else set()
+        if row.test not in answers():
+            assert row.reason  # a metric is still missing
+        elif row.test in PEOPLE or needs & {"recipe", "checkpoints"}:
+            assert row.reason.startswith("not run: needs")
+        else:
+            assert not row.reason, row
+    verdicts = {cell.verdict for row in card.tests for cell in row.cells if not cell.control}
+    assert {"pass", "fail"} <= verdicts
+    deletion = next(row for row in card.tests if row.test == "Deletion")
+    assert [cell.verdict for cell in deletion.cells] == ["pass", "pass", "", ""]
+
+
+def test_a_model_of_ones_own_brings_its_own_images_and_folder():
+    settings = subject({"model": "timm:resnet18"}, full=True)
+    assert (settings.images, settings.out) == ("zoo:photographs", "runs/suite-timm-resnet18")
+    assert subject({"model": "nets/mine.pt"}, full=False).out == "runs/suite-mine.pt"
+
+
+def test_a_method_that_cannot_explain_the_model_keeps_its_column(tmp_path):
+    sys.path.insert(0, str(Path(__file__).parent.parent / "runs"))
+    from subject import write_images
+
+    write_images(tmp_path / "images", count=2, side=16)
+    values = {"model": "subject:logits_of", "size": 16, "images": str(tmp_path / "images"), "out": str(tmp_path / "out")}
+    card = run_suite(subject(values | {"metrics": ["deletion(steps=4)"]}, full=False), full=False, observer=Silent())
+    assert "black-box" in card.left_out["gradient"]
+    deletion = next(row for row in card.tests if row.test == "Deletion")
+    assert {cell.method for cell in deletion.cells if cell.n == 2} >= {"lime(samples=100)", "random"}
+    assert next(cell for cell in deletion.cells if cell.method == "gradient").reason.startswith("not run: gradient needs")
+    with pytest.raises(SnellenError, match="gradient needs gradients"):
+        run_suite(subject(values | {"methods": ["gradient"]}, full=False), full=False, observer=Silent())
