@@ -1,0 +1,83 @@
+"""Sweeps and counts beside Quantus, where it is installed and computes the same number."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from planted import planted
+from snellen.classifier import Classifier
+from snellen.explainer import case_of
+from snellen.masking import MEAN
+from snellen.metrics.monotonicity import MonotonicityCorrelation
+from snellen.metrics.sufficiency import EffectiveComplexityCount
+from snellen.registry import METHODS
+from torchvision_kernels import import_torchvision
+
+
+@pytest.fixture
+def quantus(monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if importlib.util.find_spec("torchvision"):
+            import_torchvision()  # Quantus imports zennit where it finds it, and zennit imports torchvision
+        if not hasattr(np, "trapz"):
+            monkeypatch.setattr(np, "trapz", np.trapezoid, raising=False)  # the name that NumPy 2 dropped
+        return pytest.importorskip("quantus")
+
+
+class Grey(nn.Module):
+    """Three sums over thirds of a grey picture, bent so that the chunks' effects do not just follow the pixels."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs[:, 0].tanh().view(len(inputs), 3, -1).sum(dim=2) / 20
+
+
+def grey_case():
+    scene = planted(5)
+    classifier = Classifier(Grey(), channels=1)
+    inputs = scene.inputs.mean(dim=1, keepdim=True)
+    maps = scene.rng.normal("map", (24, 24)).abs()
+    return scene, case_of(METHODS.build("edge"), classifier, inputs, scene.targets, rng=scene.rng, maps=maps)
+
+
+def theirs(metric, one):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return metric(
+            model=one.classifier.module,
+            x_batch=one.inputs.numpy(),
+            y_batch=one.targets.numpy(),
+            a_batch=one.maps.unsqueeze(1).numpy().copy(),
+            batch_size=len(one),
+            softmax=True,
+        )
+
+
+def test_monotonicity_correlation_is_that_of_quantus_on_grey_pictures(quantus):
+    """Eight equal chunks, each exchanged for zero inputs: no draws, ties or unequal chunks, where the two would differ."""
+    scene, one = grey_case()
+
+    def zeros(arr, indices, **settings):
+        out = arr.copy()
+        np.put_along_axis(out, indices, 0.0, axis=1)
+        return out
+
+    metric = quantus.MonotonicityCorrelation(
+        nr_samples=2, features_in_step=72, perturb_func=zeros, normalise=False, abs=True, disable_warnings=True
+    )
+    ours = MonotonicityCorrelation(chunks=8, samples=1, fill=MEAN)(one, rng=scene.rng)
+    assert ours.tolist() == pytest.approx(theirs(metric, one), abs=1e-6)
+    assert ours.unique().numel() > 1
+
+
+def test_effective_complexity_count_is_that_of_quantus(quantus):
+    scene, one = grey_case()
+    one.maps[one.maps < 0.5] = 1e-6
+    metric = quantus.EffectiveComplexity(eps=1e-5, normalise=False, abs=True, disable_warnings=True)
+    assert EffectiveComplexityCount()(one, rng=scene.rng).tolist() == theirs(metric, one)
