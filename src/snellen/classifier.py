@@ -47,6 +47,12 @@ class Answers:
     probability: Float[Tensor, "*rows"]
     predicted: Int[Tensor, "*rows"]
 
+    @staticmethod
+    def read(logits: Float[Tensor, "rows classes"], targets: Targets) -> Answers:
+        """What the logits say of each row's target."""
+        best = logits.argmax(dim=1).to(targets.device)
+        return Answers(_pick(logits, targets, "logit"), _pick(logits, targets, "probability"), best)
+
     def of(self, output: Output) -> Float[Tensor, "*rows"]:
         """The number that is meant."""
         return self.logit if output == "logit" else self.probability
@@ -159,11 +165,11 @@ class Classifier:
         """The target's logit and probability and the class on top, for each row of many blocks in full passes."""
 
         def read(logits: Tensor, targets: Tensor) -> Tensor:
-            best = logits.argmax(dim=1).to(logits).to(targets.device)
-            return torch.stack([_pick(logits, targets, "logit"), _pick(logits, targets, "probability"), best], dim=1)
+            found = Answers.read(logits, targets)
+            return torch.stack([found.logit, found.probability, found.predicted.to(found.logit)], dim=1)
 
-        found = self._regrouped(blocks, read).view(-1, 3)
-        return Answers(found[:, 0], found[:, 1], found[:, 2].long())
+        logit, probability, predicted = self._regrouped(blocks, read).view(-1, 3).unbind(1)
+        return Answers(logit, probability, predicted.long())
 
     def predictions(self, inputs: Images) -> Int[Tensor, " batch"]:
         """The class on top for each row."""
@@ -204,10 +210,12 @@ class Classifier:
         return self.answered(inputs, targets).of(of)
 
     def answered(self, inputs: Images, targets: Targets) -> Answers:
-        """All answers about these rows, kept for the next caller with the very same tensors."""
-        return self._share(
-            ("answers",), inputs, targets, lambda: self.answers([(inputs, targets)]), Passes(forward=len(inputs))
-        )
+        """All answers about these rows, from one pass that any caller with the very same inputs shares."""
+        return Answers.read(self.known_logits(inputs), targets)
+
+    def known_logits(self, inputs: Images) -> Float[Tensor, "batch classes"]:
+        """The logits of these rows, kept for the next caller with the very same tensor."""
+        return self._share(("logits",), inputs, inputs, lambda: self.logits(inputs), Passes(forward=len(inputs)))
 
     def kept(self, what: Hashable, inputs: Images, targets: Targets, compute: Callable[[], T], cost: Passes) -> T:
         """What somebody asked of these very tensors before, else what `compute` finds at this cost.

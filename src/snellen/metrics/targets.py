@@ -1,4 +1,8 @@
-"""Target-sensitivity and random-logit: whether the map of another class is another map."""
+"""Target-sensitivity and random-logit: whether the map of another class is another map.
+
+The method is given the same random draws for either class, so that nothing but the class differs: with fresh draws a map of
+pure noise would look perfectly sensitive to it.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,7 @@ _CONSTANT = "two constant maps are neither alike nor unlike (for the correlation
     formula="1 − likeness(Φ(x, c), Φ(x, least likely class))",
     reading="Zhang et al. 2024 (Table 2) explain the right, the predicted and the least likely class and compare scores; "
     "here the maps themselves are compared. The trace also holds the right class, where it is known and is not the target.",
-    caveats={
-        "zhang2024": "a map that is drawn at random for every call differs between classes without knowing any of them"
-    },
+    caveats={"zhang2024": "scores for a class that the classifier does not see in the picture hardly tell methods apart"},
 )
 @dataclass(frozen=True)
 class TargetSensitivity:
@@ -47,16 +49,15 @@ class TargetSensitivity:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """How unlike the map for the least likely class is, and that for the right class where it is known and another."""
-        least = _logits(case).argmin(dim=1)
-        maps = case.explain(case.inputs, targets=least, rng=rng.child("target-sensitivity/least-likely"))
+        least = case.classifier.known_logits(case.inputs).argmin(dim=1)
+        maps = case.explain(case.inputs, targets=least, rng=rng)
         away = (1 - _alike(case.maps, maps, self.likeness)).masked_fill(least == case.targets, torch.nan)
         right = torch.full_like(away, torch.nan)
         other = (
             [] if case.labels is None else ((case.labels >= 0) & (case.labels != case.targets)).nonzero().flatten().tolist()
         )
         if case.labels is not None and other:
-            named = rng.child("target-sensitivity/label")
-            named = replace(named, ids=tuple(named.ids[one] for one in other))
+            named = replace(rng, ids=tuple(rng.ids[one] for one in other))
             maps = case.explain(case.inputs[other], targets=case.labels[other], rng=named)
             right[other] = 1 - _alike(case.maps[other], maps, self.likeness)
         return torch.stack([away, right], dim=1)
@@ -75,7 +76,7 @@ class TargetSensitivity:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What the classifier says of all classes."""
-        return {("images", "logits"): Passes(forward=1)}
+        return {("images", "answered"): Passes(forward=1)}
 
 
 @metric(
@@ -89,7 +90,7 @@ class TargetSensitivity:
     formula="likeness(Φ(x, c), Φ(x, c′)), c′ ≠ c drawn at random",
     reading="Structural similarity, as in Sixt et al. 2020; `likeness=pearson` or `spearman` for a correlation.",
     caveats={
-        "sixt2020": "a low value only says that the maps differ: noise that is drawn at every call has it too",
+        "sixt2020": "a low value only says that the maps differ, not that either is right",
     },
 )
 @dataclass(frozen=True)
@@ -104,10 +105,10 @@ class RandomLogit:
     likeness: Likeness = "ssim"
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        others = _logits(case).shape[1] - 1
+        others = case.classifier.known_logits(case.inputs).shape[1] - 1
         drawn = (rng.child("random-logit").uniform("class", (1,)).flatten() * others).long().clamp_max(max(0, others - 1))
         drawn = (drawn + (drawn >= case.targets)).clamp_max(others)
-        maps = case.explain(case.inputs, targets=drawn, rng=rng.child("random-logit/explain"))
+        maps = case.explain(case.inputs, targets=drawn, rng=rng)
         return _alike(case.maps, maps, self.likeness).masked_fill(drawn == case.targets, torch.nan)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
@@ -116,16 +117,9 @@ class RandomLogit:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What the classifier says of all classes."""
-        return {("images", "logits"): Passes(forward=1)}
+        return {("images", "answered"): Passes(forward=1)}
 
 
 def _alike(first: Maps, second: Maps, how: Likeness) -> Float[Tensor, " batch"]:
     broken = (first + second).isnan().flatten(1).any(dim=1)
     return likeness(first, second, how).masked_fill(broken, torch.nan)
-
-
-def _logits(case: Case) -> Float[Tensor, "batch classes"]:
-    """What the classifier says of all classes; asked once for all methods."""
-    return case.classifier.kept(
-        "logits", case.inputs, case.targets, lambda: case.classifier.logits(case.inputs), Passes(forward=len(case))
-    )
