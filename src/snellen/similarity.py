@@ -57,7 +57,7 @@ def pearson(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[
 
 def spearman(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
     """The correlation of the pixels' ranks; equal pixels share their mean rank."""
-    return correlation(*(_ranked(_rows(one, within)) for one in (first, second))).to(first.dtype)
+    return correlation(*(ranked(_rows(one, within)) for one in (first, second))).to(first.dtype)
 
 
 def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
@@ -76,7 +76,7 @@ def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"
 
 def rank_correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
     """Spearman's correlation of each pair of rows; equal values share their mean rank, and a constant row has none."""
-    return correlation(_ranked(first.double()), _ranked(second.double()))
+    return correlation(ranked(first.double()), ranked(second.double()))
 
 
 def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
@@ -84,5 +84,6 @@ def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
     return (values if within is None else values.masked_fill(~within, torch.nan)).flatten(1)
 
 
-def _ranked(rows: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+def ranked(rows: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+    """The place of each value in its row, from the smallest up; equal values share their mean rank, and NaN has none."""
     return torch.from_numpy(rankdata(rows.numpy(), axis=1, nan_policy="omit"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -83,7 +84,74 @@ def alike_other(scene: Planted, i: int, saliency: np.ndarray) -> float:
     return alike(saliency, slope(scene, i, scene.inputs[i].numpy(), others[int(lot * 2)]))
 
 
+def cells(saliency: np.ndarray) -> list[tuple[slice, slice]]:
+    """Seven by seven parts of 24×24 pixels, the larger ones where the sides do not divide."""
+    edges = [next(pixel for pixel in range(25) if pixel * 7 // 24 == edge or pixel == 24) for edge in range(8)]
+    parts = [slice(*pair) for pair in itertools.pairwise(edges)]
+    return [(down, across) for down in parts for across in parts]
+
+
+def removals(scene: Planted, i: int, saliency: np.ndarray) -> tuple[list[float], list[float]]:
+    picture, relevance, drops = scene.inputs[i].numpy(), [], []
+    for down, across in cells(saliency):
+        holed = picture.copy()
+        holed[:, down, across] = 0
+        relevance.append(float(saliency[down, across].sum()))
+        drops.append(probability(scene, i, picture) - probability(scene, i, holed))
+    return relevance, drops
+
+
+def faithfulness(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    return float(stats.pearsonr(*removals(scene, i, saliency)).statistic)
+
+
+def calibration(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    light, loss = ([max(0.0, one) for one in many] for many in removals(scene, i, saliency))
+    return sum(min(one / sum(light), two / sum(loss)) for one, two in zip(light, loss, strict=True))
+
+
+def infidelity(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    picture, target, errors = scene.inputs[i].numpy(), int(scene.targets[i]), []
+    rng = Rng(scene.rng.seed, (scene.rng.ids[i],), "/infidelity")
+    for draw in range(64):
+        top, left = (int(lot * (24 - 6 + 1)) for lot in rng.uniform(f"corner {draw}", (2,))[0].tolist())
+        holed = picture.copy()
+        holed[:, top : top + 6, left : left + 6] = 0
+        told = float(saliency[top : top + 6, left : left + 6].sum())
+        lost = float(logits(scene, picture)[target] - logits(scene, holed)[target])
+        errors.append((told - lost) ** 2)
+    return sum(errors) / 64
+
+
+def stability(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    """The search as it is described, one picture and one pixel at a time."""
+    picture = scene.inputs[i].numpy()
+    worst, best = math.inf, np.zeros((3, 24, 24))
+    for turn in range(5):
+        tried = []
+        for candidate in range(4):
+            side = 2**candidate
+            rng = Rng(scene.rng.seed, (scene.rng.ids[i],), f"/stability/{turn}/{candidate}")
+            tiles = rng.uniform("signs", (2, 3, 24 // side, 24 // side))[0].numpy()
+            signs = best.copy()
+            for channel, row, column in np.ndindex(3, 24, 24):
+                anew, sign = tiles[:, channel, row // side, column // side]
+                if anew < 0.5**turn or best[channel, row, column] == 0:
+                    signs[channel, row, column] = -1 if sign < 0.5 else 1
+            moved = picture + np.float32(0.1) * signs.astype(np.float32)
+            if logits(scene, moved).argmax() == logits(scene, picture).argmax():
+                again = slope(scene, i, moved)
+                tried.append((float(stats.spearmanr(saliency.flatten(), again.flatten()).statistic), signs))
+        lowest, signs = min(tried, key=lambda one: one[0])
+        worst, best = (lowest, signs) if lowest < worst else (worst, best)
+    return worst
+
+
 TWINS = {
+    "faithfulness": faithfulness,
+    "luminosity-calibration": calibration,
+    "infidelity": infidelity,
+    "stability": stability,
     "completeness": completeness,
     "local-accuracy": local_accuracy,
     "robustness": lipschitz,
@@ -95,11 +163,13 @@ TWINS = {
 
 PAIRS = {
     "completeness": (METHODS.build("integrated-gradients"), Misled()),
+    "infidelity": (Slope(), Misled()),
     "target-sensitivity": (Knowing(), Deaf()),
     "random-logit": (Knowing(), Deaf()),
 }
 
 EXEMPT = {
+    ("stability", "ties"): "equal pixels share their mean rank, and a map of nothing but equal pixels is undefined",
     (
         "target-sensitivity",
         "passes",

@@ -16,9 +16,13 @@ from snellen.masking import BLACK, MEAN
 from snellen.metrics.adcc import Adcc, Coherency
 from snellen.metrics.completeness import Completeness
 from snellen.metrics.confidence import AverageDrop, LocalAccuracy
-from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity, Robustness
+from snellen.metrics.faithfulness import Faithfulness, LuminosityCalibration, grid
+from snellen.metrics.infidelity import Infidelity
+from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity, Robustness, perturbed
+from snellen.metrics.stability import Stability
 from snellen.metrics.targets import RandomLogit, TargetSensitivity
 from snellen.registry import METHODS, METRICS
+from snellen.similarity import spearman
 from snellen.types import Passes
 
 
@@ -46,6 +50,7 @@ def values(metric, method: str, net: str = "cnn") -> torch.Tensor:
         ("coherency", 1),
         ("random-logit", 1),
         ("target-sensitivity", 0),
+        ("stability", 1),
     ],
 )
 def test_a_map_that_never_changes_has_a_known_row(metric, expected):
@@ -60,7 +65,7 @@ def test_fake_cam_is_caught_by_what_looks_at_size():
     assert bool((Completeness()(one, rng=scene.rng) > 100).all()), "575 ones are no logit"
 
 
-@pytest.mark.parametrize("name", ["coherency", "adcc", "local-accuracy", "random-logit", "target-sensitivity"])
+@pytest.mark.parametrize("name", ["coherency", "adcc", "local-accuracy", "random-logit", "target-sensitivity", "stability"])
 def test_a_constant_map_is_undefined(name):
     assert values(METRICS.build(name), "constant").isnan().all()
 
@@ -229,5 +234,150 @@ def test_robustness_without_a_norm_grows_with_the_map():
 def test_a_map_with_nan_gets_no_score():
     scene, one = scene_and_case("gradient")
     one.maps[1, 0, 0] = math.nan
-    for name in ("completeness", "local-accuracy", "robustness", "coherency", "adcc", "random-logit", "target-sensitivity"):
+    for name in ("completeness", "local-accuracy", "robustness", "coherency", "adcc", "random-logit", "target-sensitivity",
+                 "faithfulness", "luminosity-calibration", "infidelity", "stability"):  # fmt: skip
         assert METRICS.build(name)(one, rng=scene.rng).isnan().tolist() == [False, True, False], name
+
+
+# Faithfulness and calibration --------------------------------------------------------------------------------------------
+
+
+def drops_of(scene, cells: int = 7) -> torch.Tensor:
+    """A map that gives each pixel its share of what the classifier misses without its cell: the best there is."""
+    number = grid(cells, (24, 24))
+    full = scene.classifier.output(scene.inputs, scene.targets, "probability")
+    maps = torch.zeros(len(scene.targets), 24, 24)
+    for cell in range(cells**2):
+        holed = torch.where(number == cell, 0.0, scene.inputs)
+        lost = full - scene.classifier.scores([(holed, scene.targets)], "probability")
+        maps += (number == cell) * lost.view(-1, 1, 1) / (number == cell).sum()
+    return maps
+
+
+def test_an_oracle_is_faithful_and_calibrated_and_its_negative_is_not():
+    scene = planted(3)
+    maps = drops_of(scene)
+    for metric, good, bad in [(Faithfulness(), 1, -1), (LuminosityCalibration(), 1, None)]:
+        oracle = metric(scene_case(scene, Slope(), maps=maps), rng=scene.rng)
+        assert oracle.tolist() == pytest.approx([good] * 3, abs=1e-5)
+        against = metric(scene_case(scene, Slope(), maps=-maps), rng=scene.rng)
+        assert bool((against < 0.5).logical_or(against.isnan()).all())
+        if bad is not None:
+            assert against.tolist() == pytest.approx([bad] * 3, abs=1e-5)
+
+
+def test_calibration_sees_more_than_proportion():
+    """A constant added to every cell leaves the correlation as it is, but makes dark cells as bright as none should be."""
+    scene = planted(3)
+    maps = drops_of(scene, cells=6)  # all cells of one size
+    lifted = maps + maps.mean(dim=(1, 2), keepdim=True).abs()
+    cases = [scene_case(scene, Slope(), maps=one) for one in (maps, lifted)]
+    faithful = [Faithfulness(cells=6)(one, rng=scene.rng) for one in cases]
+    torch.testing.assert_close(faithful[0], faithful[1], rtol=1e-4, atol=1e-4)
+    calibrated = [LuminosityCalibration(cells=6)(one, rng=scene.rng) for one in cases]
+    assert bool((calibrated[1] < calibrated[0] - 0.1).all())
+
+
+def test_fake_cam_is_neither_faithful_nor_calibrated():
+    assert bool((values(Faithfulness(cells=6), "fake-cam").abs() < 0.3).all())
+    assert bool((values(LuminosityCalibration(), "fake-cam") < 0.5).all())
+    assert bool((values(LuminosityCalibration(), "input-x-gradient") > 0.6).all())
+
+
+def test_a_size_that_cells_do_not_divide_leaves_no_pixel_out():
+    number = grid(7, (24, 10))
+    assert number.unique().tolist() == list(range(49))
+    sizes = number.flatten().bincount()
+    assert (sizes.min().item(), sizes.max().item()) == (3 * 1, 4 * 2)
+    assert grid(7, (3, 2)).tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_removals_are_paid_once_for_both_metrics_and_all_methods():
+    scene = planted(3)
+    spent = []
+    for method in (Slope(), Knowing()):
+        spent += cost(scene, scene_case(scene, method), LuminosityCalibration(), Faithfulness())
+    assert [paid.forward for paid, _ in spent] == [3 * 50, 0, 0, 0]
+    assert all(shared == Passes(3 * 50) for _, shared in spent[1:])
+
+
+# Infidelity --------------------------------------------------------------------------------------------------------------
+
+
+def test_squares_are_independent_and_of_one_size():
+    """Elsewhere they pile up until the whole picture is gone."""
+    scene, metric = planted(2), Infidelity(samples=200)
+    squares = torch.stack(list(metric.perturbations(scene.inputs, rng=scene.rng)))
+    assert squares.sum(dim=(2, 3)).unique().tolist() == [36]
+    tops = squares.amax(dim=3).argmax(dim=2)
+    assert tops.unique().tolist() == list(range(19)), "every place is possible, and none outside"
+    assert squares[:, 0].mean(dim=0)[12, 12] > squares[:, 0].mean(dim=0)[0, 0]
+
+
+def test_scaled_infidelity_does_not_know_units():
+    scene = planted(3)
+    maps = Slope()(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
+    small, large = (Infidelity().curve(scene_case(scene, Slope(), maps=scale * maps), rng=scene.rng) for scale in (1, 100))
+    torch.testing.assert_close(small[:, 1], large[:, 1], rtol=1e-4, atol=1e-6)
+    assert bool((large[:, 0] > 100 * small[:, 0]).all())
+    assert bool((small[:, 1] <= small[:, 0] + 1e-7).all()), "the best factor is at least as good as 1"
+
+
+def test_a_linear_classifier_is_foretold_exactly():
+    scene = planted(2)
+    weights = scene.rng.normal("weights", (3, 24, 24))[0]
+    linear = Classifier(lambda inputs: torch.stack([(inputs * weights).sum(dim=(1, 2, 3)), inputs[:, 0, 0, 0]], dim=1))
+    targets = torch.zeros(2, dtype=torch.long)
+    shares, slopes = (scene.inputs * weights).sum(dim=1), weights.sum(dim=0).expand(2, -1, -1).clone()
+    for metric, right, wrong in [(Infidelity(), shares, slopes), (Infidelity(perturb="noise"), slopes, shares)]:
+        good, bad = (
+            metric(case_of(METHODS.build("edge"), linear, scene.inputs, targets, rng=scene.rng, maps=maps), rng=scene.rng)
+            for maps in (right, wrong)
+        )
+        assert good.tolist() == pytest.approx([0, 0], abs=1e-6)
+        assert bool((bad > 0.1).all())
+
+
+# Stability ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["gradient", "integrated-gradients(steps=4)", "grad-cam"])
+@pytest.mark.parametrize("net", ["cnn", "resnet"])
+def test_a_search_finds_worse_than_noise_of_the_same_cost(method, net):
+    scene, one = scene_and_case(method, count=6, net=net)
+    metric = Stability()
+    tries = metric.rounds * metric.candidates
+    noisy = perturbed(scene.inputs, tries, metric.radius, rng=scene.rng.child("noise"))
+    maps = one.explain(noisy, rng=scene.rng.repeat(range(tries)))
+    kept = scene.classifier.predictions(noisy) == scene.classifier.predictions(scene.inputs).repeat_interleave(tries)
+    by_noise = spearman(one.maps.repeat_interleave(tries, dim=0), maps).masked_fill(~kept, 1.0).view(6, tries).amin(dim=1)
+    curve = metric.curve(one, rng=scene.rng)
+    assert (curve[:, -1] <= by_noise).sum() >= 5, (curve[:, -1], by_noise)  # a lucky draw may win once
+    assert curve[:, -1].mean() < by_noise.mean() - 0.02
+    assert bool((curve.diff(dim=1) <= 0).all()), "the worst so far never gets better"
+    assert bool((curve[:, -1] < curve[:, 0]).any()), "later rounds find worse than the first"
+
+
+def test_a_search_stays_in_its_ball_and_keeps_the_class():
+    seen = []
+
+    class Watching:
+        def __call__(self, classifier, inputs, targets, *, rng):
+            seen.append(inputs)
+            return Slope()(classifier, inputs, targets, rng=rng)
+
+        def passes(self, size, classifier):
+            return Passes(1, 1)
+
+    scene = planted(2)
+    one = scene_case(scene, Watching())
+    seen.clear()
+    Stability(radius=0.3)(one, rng=scene.rng)
+    moves = torch.cat([inputs.view(2, 4, 3, 24, 24) - scene.inputs.unsqueeze(1) for inputs in seen], dim=1)
+    torch.testing.assert_close(moves.abs(), torch.full_like(moves, 0.3))
+
+
+def test_a_wider_ball_is_no_safer():
+    scene, one = scene_and_case("gradient", net="resnet")
+    narrow, wide = (Stability(radius=radius)(one, rng=scene.rng) for radius in (0.02, 0.2))
+    assert bool((wide < narrow).all())

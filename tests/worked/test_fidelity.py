@@ -14,7 +14,10 @@ from snellen.masking import BLACK
 from snellen.metrics.adcc import Adcc, Coherency
 from snellen.metrics.completeness import Completeness
 from snellen.metrics.confidence import LocalAccuracy
+from snellen.metrics.faithfulness import Faithfulness, LuminosityCalibration
+from snellen.metrics.infidelity import Infidelity
 from snellen.metrics.sensitivity import Robustness
+from snellen.metrics.stability import Stability
 from snellen.metrics.targets import RandomLogit, TargetSensitivity
 from snellen.types import Case, Passes, Rng
 
@@ -159,3 +162,99 @@ def test_random_logit__of_a_sign():
     metric = RandomLogit(likeness="pearson")
     assert metric(case(RISING, RISING, method=Times(1, signed=True)), rng=RNG).item() == approx(-1)
     assert metric(case(RISING, RISING, method=Times(1)), rng=RNG).item() == approx(1)
+
+
+def test_faithfulness__of_the_sum_of_all_pixels():
+    # Without pixel i the mean of four falls by xᵢ / 4, so the picture itself is in proportion and its negative against it.
+    metric = Faithfulness(of="probability")
+    assert metric(case(RISING, RISING, model=chance), rng=RNG).item() == approx(1)
+    assert metric(case(-RISING, RISING, model=chance), rng=RNG).item() == approx(-1)
+    drops = metric.curve(case(RISING, RISING, model=chance), rng=RNG)[0, 4:]
+    assert drops.tolist() == pytest.approx([0.025, 0.05, 0.075, 0.1], abs=1e-6)
+
+
+def test_faithfulness__of_one_pixel_of_four():
+    # Map (0, 0, 0, 1) against drops (1, 2, 3, 4) / 40. Around their means: (-1, -1, -1, 3) / 4 and (-3, -1, 1, 3) / 80.
+    # r = (3 + 1 - 1 + 9) / √(12 · 20) = 12 / √240.
+    one = case(grid([[0.0, 0.0], [0.0, 1.0]]), RISING, model=chance)
+    assert Faithfulness()(one, rng=RNG).item() == approx(12 / math.sqrt(240))
+
+
+def test_faithfulness__undefined_without_differences():
+    assert math.isnan(Faithfulness()(case(FULL, RISING, model=chance), rng=RNG).item())
+    assert math.isnan(Faithfulness()(case(RISING, RISING, model=still), rng=RNG).item())
+
+
+def test_faithfulness__of_random_subsets():
+    # f = Σx: what a set adds up to is what is lost without it, whatever the set.
+    metric = Faithfulness(subsets=8, share=0.5, of="logit")
+    assert metric(case(RISING, RISING), rng=RNG).item() == approx(1)
+    assert metric(case(-RISING, RISING), rng=RNG).item() == approx(-1)
+
+
+def test_luminosity_calibration__of_shares():
+    # Losses are shared as (1, 2, 3, 4) / 10. The picture is lit like that: 1. Lit evenly, 1/4 each:
+    # 1 - (0.15 + 0.05 + 0.05 + 0.15) / 2 = 0.8. Lit in the last pixel alone: 0.4. The other way round, in the first: 0.1.
+    metric = LuminosityCalibration()
+    for maps, expected in [
+        (7 * RISING, 1),
+        (FULL, 0.8),
+        (grid([[0.0, 0.0], [0.0, 2.0]]), 0.4),
+        (grid([[5.0, 0.0], [-9.0, 0.0]]), 0.1),
+    ]:
+        assert metric(case(maps, RISING, model=chance), rng=RNG).item() == approx(expected)
+
+
+def test_luminosity_calibration__without_light_or_loss():
+    metric = LuminosityCalibration()
+    assert math.isnan(metric(case(-RISING, RISING, model=chance), rng=RNG).item())
+    assert math.isnan(metric(case(RISING, RISING, model=chance, target=1), rng=RNG).item()), "class 1 only ever gains"
+    assert math.isnan(metric(case(RISING, RISING, model=still), rng=RNG).item())
+
+
+def test_infidelity__of_the_sum_of_all_pixels():
+    # f = Σx: the picture foretells every loss. Three times the picture is wrong by two thirds of it, but not in proportion.
+    assert Infidelity(size=0.5)(case(RISING, RISING), rng=RNG).item() == approx(0)
+    plain, scaled = Infidelity(size=0.5).curve(case(3 * RISING, RISING), rng=RNG)[0].tolist()
+    assert 4 * 0.01 < plain < 4 * 0.16  # a single pixel is removed, so the error is (2xᵢ)²
+    assert scaled == approx(0)
+    assert Infidelity(size=0.5, scaled=True)(case(3 * RISING, RISING), rng=RNG).item() == scaled
+
+
+def test_infidelity__of_the_whole_picture():
+    # A square of the full size has one place: 1 is lost, and a map of sum 3 foretells 3: (3 - 1)² = 4. A zero map: 1.
+    metric = Infidelity(size=1.0)
+    assert metric(case(3 * RISING, RISING), rng=RNG).item() == approx(4)
+    assert metric.curve(case(0 * RISING, RISING), rng=RNG)[0].tolist() == pytest.approx([1, 1], abs=1e-6)
+
+
+def test_infidelity__of_noise():
+    # The gradient of Σx is one everywhere: it foretells the effect of any noise.
+    metric = Infidelity(perturb="noise")
+    assert metric(case(FULL, RISING), rng=RNG).item() == approx(0)
+    assert metric(case(RISING, RISING), rng=RNG).item() > 0.01
+
+
+def test_stability__of_an_order():
+    # Values 0.1 apart keep their order when each moves by less than 0.05; by 0.2, with the signs drawn, they do not.
+    one = case(RISING, RISING)
+    assert Stability(radius=0.04)(one, rng=RNG).item() == approx(1)
+    assert Stability(radius=0.2)(one, rng=RNG).item() < 0.9
+    assert Stability(radius=0.0).curve(one, rng=RNG)[0].tolist() == pytest.approx([1] * 5)
+
+
+def test_stability__of_two_pixels_that_can_swap():
+    # The worst that ±0.06 can do to 0.1, 0.2, 0.3, 0.4 is to swap two pairs: 2, 1, 4, 3. Rank differences 1, 1, 1, 1:
+    # ρ = 1 - 6 · 4 / (4 · 15) = 0.6. There are 2⁴ pictures to try, and 64 lots find them all.
+    metric = Stability(rounds=2, candidates=64, radius=0.06)
+    assert metric.curve(case(RISING, RISING), rng=RNG)[0].tolist() == pytest.approx([0.6, 0.6], abs=1e-6)
+
+
+def test_stability__undefined_without_an_order_or_when_every_neighbour_is_another_class():
+    def edge(inputs: Tensor) -> Tensor:
+        """Class 0 for this very picture alone."""
+        same = (inputs[:, 0] == RISING).flatten(1).all(dim=1)
+        return torch.stack([same.float(), 1 - same.float()], dim=1)
+
+    assert math.isnan(Stability()(case(FULL, RISING), rng=RNG).item())
+    assert math.isnan(Stability()(case(RISING, RISING, model=edge), rng=RNG).item())

@@ -1,0 +1,116 @@
+"""Infidelity: how far off the map's forecast of the output is when something is done to the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.masking import MEAN
+from snellen.registry import metric
+from snellen.types import Case, Fill, Passes, Rng
+
+
+@metric(
+    "infidelity",
+    cite="yeh2019",
+    attribute="input-sensitivity",
+    higher_is_better=False,
+    bounds=(0.0, float("inf")),
+    undefined="the map holds NaN",
+    test="Infidelity",
+    formula="E_I (Σ I·Φ − (f(x) − f(x − I)))²",
+    reading="Squares at independent random places are removed; I is 1 inside and 0 outside, so Φ is read as what each pixel "
+    "contributes. `perturb=noise` subtracts Gaussian noise, equal in all channels, and reads Φ as a gradient. The trace "
+    "holds both readings of the scale; `scaled=true` scores the map times its best factor, so that units do not matter.",
+    caveats={
+        "hedstrom2023": "a common implementation lets the squares pile up, so that its draws are not independent",
+        "kokhlikyan2020": "without scaling, the unit of a map decides: ten times a map has up to a hundred times its error",
+    },
+)
+@dataclass(frozen=True)
+class Infidelity:
+    """The mean squared error of the change that the map foretells when a part of the picture is removed: 0 is exact.
+
+    Yeh et al. 2019, definition 2.1, of the logit. A square has `size` times the shorter side of the picture. Where a map
+    foretells a loss of 3 and 1 for two squares and the classifier loses 2 and 2, it is ((3 - 2)² + (1 - 2)²) / 2 = 1; the
+    best factor β = (3 · 2 + 1 · 2) / (3² + 1²) = 0.8 leaves ((2.4 - 2)² + (0.8 - 2)²) / 2 = 0.8.
+    """
+
+    perturb: Literal["square", "noise"] = "square"
+    samples: int = 64
+    size: float = 0.25
+    fill: Fill = MEAN
+    scaled: bool = False
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise ValueError(f"samples must be at least 1, not {self.samples}")
+        if self.size <= 0 or (self.perturb == "square" and self.size > 1):
+            raise ValueError(f"size must be above 0, and a square at most 1, not {self.size}")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """The infidelity as it is, and with the best factor."""
+        classifier, inputs, targets = case.classifier, case.inputs, case.targets
+        draws = rng.child("infidelity")
+
+        def moved() -> Iterator[tuple[Tensor, Tensor]]:
+            bare = self.fill(classifier, inputs, rng=rng)
+            for drawn in self.perturbations(inputs, rng=draws):
+                step = drawn.unsqueeze(1)
+                yield (torch.where(step > 0, bare, inputs) if self.perturb == "square" else inputs - step), targets
+
+        passes = Passes(forward=self.samples * len(inputs))
+        question = ("infidelity", self.perturb, self.samples, self.size, self.fill, rng)
+        after = classifier.kept(question, inputs, targets, lambda: classifier.scores(moved(), "logit"), passes)
+        lost = classifier.output(inputs, targets, "logit").double()[:, None] - after.double().view(self.samples, -1).T
+        maps = case.maps.double()
+        told = torch.stack([(maps * drawn).sum(dim=(1, 2)) for drawn in self.perturbations(inputs, rng=draws)], dim=1)
+        power = told.square().sum(dim=1, keepdim=True)
+        # A map that foretells nothing stays as it is under every factor.
+        factor = torch.where(power == 0, 0.0, (told * lost).sum(dim=1, keepdim=True) / power)
+        errors = [(told - lost).square().mean(dim=1), (factor * told - lost).square().mean(dim=1)]
+        return torch.stack(errors, dim=1).to(case.maps.dtype)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """One of the two."""
+        return curve[:, int(self.scaled)]
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The two readings of the scale."""
+        return ("plain", "scaled")
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The picture, and one pass per sample."""
+        return Passes(forward=1 + self.samples)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """All of them, for every method on the same pictures."""
+        question = ("images", "infidelity", self.perturb, self.samples, self.size, self.fill)
+        return {question: Passes(forward=self.samples), ("images", "answered"): Passes(forward=1)}
+
+    def perturbations(
+        self, inputs: Float[Tensor, "batch channels height width"], *, rng: Rng
+    ) -> Iterator[Float[Tensor, "batch height width"]]:
+        """I, draw by draw: ones in a square, or noise."""
+        height, width = inputs.shape[2], inputs.shape[3]
+        side = max(1, round(self.size * min(height, width)))
+        for draw in range(self.samples):
+            if self.perturb == "noise":
+                yield self.size * rng.normal(f"noise {draw}", (height, width)).to(inputs)
+                continue
+            lots = rng.uniform(f"corner {draw}", (2,))
+            inside = []
+            for axis, length in enumerate((height, width)):
+                first = (lots[:, axis, None] * (length - side + 1)).long()
+                places = torch.arange(length)[None]
+                inside.append((places >= first) & (places < first + side))
+            yield (inside[0][:, :, None] & inside[1][:, None, :]).to(inputs)

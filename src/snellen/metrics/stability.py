@@ -1,0 +1,113 @@
+"""Stability: how much of a map's order survives the worst small change that can be found."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.registry import metric
+from snellen.similarity import correlation, ranked
+from snellen.types import Case, Passes, Rng
+
+
+@metric(
+    "stability",
+    cite="ghorbani2019",
+    attribute="input-sensitivity",
+    higher_is_better=True,
+    bounds=(-1.0, 1.0),
+    rank_only=True,
+    needs={"explain"},
+    undefined="the map is constant, or no picture that was tried keeps the predicted class and has a map with an order",
+    test="Stability",
+    formula="min_δ ρ(Φ(x), Φ(x + δ)), |δ| ≤ r, same prediction",
+    reading="Ghorbani et al. 2019 follow the gradient of the map, which few methods have. Here the ball is searched for "
+    "every method alike: rounds of pictures whose inputs all move by ±r, each round beginning with the worst so far.",
+    caveats={
+        "ghorbani2019": "a search finds no more than it can pay for, so the true worst case is lower still",
+        "zhang2024": "a map that never changes (fake-cam) is perfectly stable",
+    },
+)
+@dataclass(frozen=True)
+class Stability:
+    """The rank correlation between the map and the map of the worst neighbour found: 1 when the order of pixels survives.
+
+    Ghorbani et al. 2019, with a search that needs nothing but maps. In each of `rounds`, every input of `candidates`
+    pictures moves by ±`radius`, and those count that keep the predicted class. Signs are drawn in tiles of 1, 2, 4 and 8
+    pixels: all of them at first, then half, a quarter and so on of those of the worst picture so far. Each picture costs a
+    map and a pass. Likenesses 0.9, 0.7 and 0.8 give 0.7.
+    """
+
+    rounds: int = 5
+    candidates: int = 4
+    radius: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1 or self.candidates < 1:
+            raise ValueError(f"rounds and candidates must be at least 1, not {self.rounds} and {self.candidates}")
+        if self.radius < 0:
+            raise ValueError(f"radius must not be negative, not {self.radius}")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """The lowest likeness found up to each round."""
+        own = ranked(case.maps.double().flatten(1))
+        predicted = case.classifier.answered(case.inputs, case.targets).predicted
+        worst = torch.full((len(case),), torch.inf, dtype=torch.float64)
+        best = torch.zeros_like(case.inputs)
+        found = []
+        for turn in range(self.rounds):
+            signs = self._signs(best, 0.5**turn, rng.child(f"stability/{turn}"))
+            alike = self._likeness(case, own, predicted, signs, turn, rng)
+            lowest = alike.nan_to_num(torch.inf).min(dim=1)
+            better = lowest.values < worst
+            worst = torch.where(better, lowest.values, worst)
+            best[better] = signs[better, lowest.indices[better]]
+            found.append(worst.masked_fill(worst.isinf(), torch.nan))
+        broken = case.maps.isnan().flatten(1).any(dim=1, keepdim=True)
+        return torch.stack(found, dim=1).masked_fill(broken, torch.nan).to(case.maps.dtype)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """The likeness after the last round."""
+        return curve[:, -1]
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The picture, and a map and a pass per picture tried."""
+        return (explain + Passes(forward=1)) * (self.rounds * self.candidates) + Passes(forward=1)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The untouched picture."""
+        return {("images", "answered"): Passes(forward=1)}
+
+    def _signs(
+        self, best: Float[Tensor, "batch channels height width"], share: float, rng: Rng
+    ) -> Float[Tensor, "batch candidates channels height width"]:
+        """Which way each input of each candidate moves: as in the worst so far, but for a share of new ones."""
+        channels, height, width = best.shape[1:]
+        signs = []
+        for one in range(self.candidates):
+            side = max(1, min(2 ** (one % 4), height // 2, width // 2))
+            tiles = rng.child(str(one)).uniform("signs", (2, channels, -(-height // side), -(-width // side))).to(best)
+            whole = tiles.repeat_interleave(side, dim=3).repeat_interleave(side, dim=4)[..., :height, :width]
+            anew = (whole[:, 0] < share) | (best == 0)
+            signs.append(torch.where(anew, torch.where(whole[:, 1] < 0.5, -1.0, 1.0).to(best), best))
+        return torch.stack(signs, dim=1)
+
+    def _likeness(
+        self, case: Case, own: Tensor, predicted: Tensor, signs: Tensor, turn: int, rng: Rng
+    ) -> Float[Tensor, "batch candidates"]:
+        """How alike the map of each candidate is; NaN where it is another class, or has no order."""
+        moved = case.inputs.unsqueeze(1).add(signs, alpha=self.radius).flatten(0, 1)
+        draws = rng.child(f"stability/{turn}/explain").repeat(range(self.candidates))
+        maps = case.explain(moved, rng=draws)
+        said = case.classifier.answers([(moved, case.targets.repeat_interleave(self.candidates))]).predicted
+        alike = correlation(own.repeat_interleave(self.candidates, dim=0), ranked(maps.double().flatten(1)))
+        kept = said == predicted.repeat_interleave(self.candidates)
+        return alike.masked_fill(~kept, torch.nan).view(len(case), self.candidates)
