@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+
+import numpy as np
 import pytest
 import torch
 from captum.metrics import infidelity, sensitivity_max
+from torch import nn
 
 from planted import planted
+from snellen.classifier import Classifier
 from snellen.explainer import case_of
+from snellen.metrics.faithfulness import Faithfulness
 from snellen.metrics.infidelity import Infidelity
 from snellen.metrics.sensitivity import MaxSensitivity, perturbed
 from snellen.registry import METHODS
+from snellen.types import Rng
+from torchvision_kernels import import_torchvision
 
 
 @pytest.mark.parametrize("method", ["gradient", "input-x-gradient", "integrated-gradients(steps=4)", "grad-cam", "edge"])
@@ -63,3 +72,42 @@ def test_infidelity_is_that_of_captum_under_the_same_perturbations(method, pertu
     values = metric(one, rng=scene.rng)
     torch.testing.assert_close(values, theirs, rtol=1e-4, atol=1e-6)
     assert bool((values > 1e-6).any())
+
+
+def test_faithfulness_over_random_subsets_is_that_of_quantus(monkeypatch):
+    """On one channel, where a pixel is a feature there too; Quantus is given the very same subsets."""
+    monkeypatch.setattr(np, "trapz", np.trapezoid, raising=False)  # gone from NumPy, still imported there
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.suppress(ImportError):
+            import_torchvision()  # which Quantus imports
+        quantus = pytest.importorskip("quantus")
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 4, 5), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 8 * 8, 3)).eval()
+    rng = Rng(0, ("a", "b", "c"))
+    inputs, targets = rng.normal("inputs", (1, 12, 12)), torch.tensor([0, 1, 2])
+    one = case_of(METHODS.build("input-x-gradient"), Classifier(net, channels=1), inputs, targets, rng=rng)
+    metric = Faithfulness(subsets=30, share=0.1)
+    subsets = [mask.flatten(1) for mask in metric.groups.masks((12, 12), rng)]
+    given = iter(row.nonzero().flatten().numpy() for mask in subsets for row in mask)
+
+    def choose(features: int, size: int, replace: bool) -> np.ndarray:
+        assert (features, size, replace) == (144, 14, False)
+        return next(given)
+
+    monkeypatch.setattr(np.random, "choice", choose)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        judge = quantus.FaithfulnessCorrelation(
+            nr_runs=30, subset_size=14, normalise=False, perturb_baseline=0.0, return_aggregate=False, disable_warnings=True
+        )
+        theirs = judge(
+            model=net,
+            x_batch=inputs.numpy(),
+            y_batch=targets.numpy(),
+            a_batch=one.maps.unsqueeze(1).numpy(),
+            softmax=True,
+            channel_first=True,
+        )
+    assert next(given, None) is None
+    assert metric(one, rng=rng).tolist() == pytest.approx(theirs, abs=1e-5)

@@ -71,7 +71,7 @@ class Faithfulness:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The relevance of each group, then what each of them is missed."""
-        groups = self._groups
+        groups = self.groups
         drop = _drops(case, groups, self.fill, self.of, rng)
         return torch.cat([_relevance(case, groups, rng), drop], dim=1).to(case.maps.dtype)
 
@@ -83,7 +83,7 @@ class Faithfulness:
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The groups, twice."""
-        names = self._groups.names(size)
+        names = self.groups.names(size)
         return tuple(f"{what} {name}" for what in ("relevance", "drop") for name in names)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
@@ -92,11 +92,12 @@ class Faithfulness:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of them, for every method on the same pictures."""
-        return _parts(self._groups, self.fill, size)
+        return _parts(self.groups, self.fill, size)
 
     @property
-    def _groups(self) -> _Groups:
-        return _Cells(self.cells) if self.subsets is None else _Subsets(self.subsets, self.share)
+    def groups(self) -> Cells | Subsets:
+        """What is removed, one at a time."""
+        return Cells(self.cells) if self.subsets is None else Subsets(self.subsets, self.share)
 
 
 @metric(
@@ -134,7 +135,7 @@ class LuminosityCalibration:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """Each cell's share of the light, then its share of the losses."""
-        groups = _Cells(self.cells)
+        groups = Cells(self.cells)
         light, loss = _relevance(case, groups, rng), _drops(case, groups, self.fill, self.of, rng)
         return torch.cat([_shares(light), _shares(loss)], dim=1).to(case.maps.dtype)
 
@@ -145,7 +146,7 @@ class LuminosityCalibration:
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The cells, twice."""
-        names = _Cells(self.cells).names(size)
+        names = Cells(self.cells).names(size)
         return tuple(f"{what} {name}" for what in ("light", "loss") for name in names)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
@@ -154,44 +155,45 @@ class LuminosityCalibration:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of them, for every method on the same pictures."""
-        return _parts(_Cells(self.cells), self.fill, size)
+        return _parts(Cells(self.cells), self.fill, size)
 
 
 @dataclass(frozen=True)
-class _Cells:
+class Cells:
     """The squares of a grid; never more than there are pixels."""
 
     cells: int
 
     def names(self, size: tuple[int, int]) -> list[str]:
+        """A name for each."""
         return [f"{row},{column}" for row in range(min(self.cells, size[0])) for column in range(min(self.cells, size[1]))]
 
     def masks(self, size: tuple[int, int], rng: Rng) -> Iterator[Bool[Tensor, "rows height width"]]:
+        """Where each of them is, in every sample."""
         number = grid(self.cells, size)
         for cell in range(len(self.names(size))):
             yield (number == cell).unsqueeze(0)
 
 
 @dataclass(frozen=True)
-class _Subsets:
+class Subsets:
     """Random sets of pixels, all of one size, drawn per sample."""
 
     subsets: int
     share: float
 
     def names(self, size: tuple[int, int]) -> list[str]:
+        """A name for each."""
         return [str(one) for one in range(self.subsets)]
 
     def masks(self, size: tuple[int, int], rng: Rng) -> Iterator[Bool[Tensor, "rows height width"]]:
+        """Where each of them is, in every sample."""
         pixels = size[0] * size[1]
         held = max(1, round(self.share * pixels))
         for one in range(self.subsets):
             lots = rng.child(f"faithfulness/subset/{one}").uniform("lots", (pixels,))
             chosen = lots.topk(held, dim=1).indices
             yield torch.zeros(len(rng), pixels, dtype=torch.bool).scatter_(1, chosen, True).view(-1, *size)
-
-
-_Groups = _Cells | _Subsets
 
 
 def grid(cells: int, size: tuple[int, int]) -> Int[Tensor, "height width"]:
@@ -204,13 +206,13 @@ def grid(cells: int, size: tuple[int, int]) -> Int[Tensor, "height width"]:
     return down[:, None] * min(cells, size[1]) + across[None]
 
 
-def _relevance(case: Case, groups: _Groups, rng: Rng) -> Float[Tensor, "batch groups"]:
+def _relevance(case: Case, groups: Cells | Subsets, rng: Rng) -> Float[Tensor, "batch groups"]:
     maps = case.maps.double()
     size = (maps.shape[1], maps.shape[2])
     return torch.stack([(maps * mask).sum(dim=(1, 2)) for mask in groups.masks(size, rng)], dim=1)
 
 
-def _drops(case: Case, groups: _Groups, fill: Fill, of: Output, rng: Rng) -> Float[Tensor, "batch groups"]:
+def _drops(case: Case, groups: Cells | Subsets, fill: Fill, of: Output, rng: Rng) -> Float[Tensor, "batch groups"]:
     """How far the output falls without each group; NaN where it never moves by more than rounding."""
     classifier, inputs, targets = case.classifier, case.inputs, case.targets
     size = (inputs.shape[2], inputs.shape[3])
@@ -230,7 +232,7 @@ def _drops(case: Case, groups: _Groups, fill: Fill, of: Output, rng: Rng) -> Flo
     return drop.masked_fill(unmoved.unsqueeze(1), torch.nan)
 
 
-def _parts(groups: _Groups, fill: Fill, size: tuple[int, int]) -> dict[Hashable, Passes]:
+def _parts(groups: Cells | Subsets, fill: Fill, size: tuple[int, int]) -> dict[Hashable, Passes]:
     removals = Passes(forward=len(groups.names(size)))
     return {("images", "removals", groups, fill): removals, ("images", "answered"): Passes(forward=1)}
 
