@@ -307,6 +307,11 @@ class Classifier:
             self._shapes[key] = (features, rows, columns)
         return self._shapes[key]
 
+    def look(self, inputs: Images) -> Float[Tensor, "batch classes"]:
+        """The logits, as a look at the model itself: no part of any account."""
+        with torch.inference_mode():
+            return self._call(inputs).to(inputs.device)
+
     def tail(
         self, inputs: Images, layer: str
     ) -> Callable[[Float[Tensor, "rows features down across"]], Float[Tensor, "rows classes"]] | None:

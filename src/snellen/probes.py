@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,30 @@ def activation_bytes(module: nn.Module, run: Callable[[], Any]) -> tuple[int, in
     with _watching([one for one in module.modules() if not list(one.children())], note):
         run()
     return max(sizes), sum(sizes)
+
+
+def called(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
+    """The names of all layers in the order in which a pass enters them.
+
+    A layer that is never entered, because the one around it reads its weights directly, follows the one around it.
+    """
+    places: dict[str, tuple[int, ...]] = {}
+    names = {name: place for place, (name, _) in enumerate(module.named_modules())}
+
+    def note(name: str, *_: Any) -> None:
+        places.setdefault(name, (len(places), 0))
+
+    handles = [one.register_forward_pre_hook(functools.partial(note, name)) for name, one in module.named_modules()]
+    try:
+        run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    for name, place in names.items():
+        if name not in places:
+            around = name.rpartition(".")[0]
+            places[name] = (places.get(around, (-1,))[0], place)
+    return tuple(sorted(names, key=places.__getitem__))
 
 
 def check_outputs(raw: Tensor, images: int, name: str, outputs: str) -> int:

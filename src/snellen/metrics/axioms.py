@@ -1,0 +1,200 @@
+"""Axioms about the model: implementation invariance, linearity, input invariance. Kept exactly, or broken.
+
+Each compares the map with that of a relative for which the answer is known, as a relative change: 0 is exact. The method
+is given the same random draws on both sides, so sampling noise does not count as a broken axiom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.registry import metric
+from snellen.relatives import mixed, randomised, shifted, summed, weight_layers
+from snellen.rewrites import rewritten, ways
+from snellen.types import Case, Passes, Rng
+
+_ZERO = "the map is zero everywhere, so no change can be relative to it"
+SAME = 1e-3
+"""How far the target's logit of a rewrite may be from the original's, relative to 1 + its size."""
+
+
+@metric(
+    "implementation-invariance",
+    cite="sundararajan2017",
+    attribute="model-sensitivity",
+    higher_is_better=False,
+    bounds=(0.0, float("inf")),
+    needs={"explain", "layer"},
+    undefined=f"{_ZERO}; or the classifier has no exact rewrite",
+    test="Implementation Invariance",
+    formula="max over rewrites f′ = f of ‖Φ(x; f′) - Φ(x; f)‖ / ‖Φ(x; f)‖",
+    reading="The paper states the axiom without a number; here it is the largest relative change over the rewrites that are "
+    "exact for this classifier: batch normalisation folded, hidden channels permuted, rectified channels rescaled, "
+    "channels added that cancel each other.",
+    caveats={"sundararajan2017": "a finite number of rewrites can refute the axiom but never prove it"},
+    tolerance=0.01,
+)
+@dataclass(frozen=True)
+class ImplementationInvariance:
+    """The largest change of the map when the same function is written as another network: 0 is unmoved.
+
+    Sundararajan et al. 2017. The trace has a column per rewrite; a rewrite whose logit differs on a picture by more than
+    float tolerance is left out there. Changes of norm 1 and 2 of a map of norm 4 give 0.5.
+    """
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch rewrites"]:
+        """The relative change for each rewrite."""
+        size = _size(case)
+        known = ways(case.classifier, size)
+        if not known:
+            return case.maps.new_empty(len(case), 0)
+        own = case.classifier.answered(case.inputs, case.targets).logit
+        columns = []
+        for way in known:
+            relative = rewritten(case.classifier, way, size)
+            said = relative.scores([(case.inputs, case.targets)], "logit")
+            again = case.explain(case.inputs.clone(), classifier=relative, rng=rng)
+            other = (said - own).abs() > SAME * (1 + own.abs())
+            columns.append(_change(case.maps, again, _norm(case.maps)).masked_fill(other, torch.nan))
+        return torch.stack(columns, dim=1)
+
+    def score(self, curve: Float[Tensor, "batch rewrites"]) -> Float[Tensor, " batch"]:
+        """The largest of those that are defined."""
+        if curve.shape[1] == 0:
+            return curve.new_full((len(curve),), torch.nan)
+        return curve.nan_to_num(-1.0).amax(dim=1).masked_fill(curve.isnan().all(dim=1), torch.nan)
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The rewrites that are exact for this classifier."""
+        return ways(classifier, size)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The picture, and for each rewrite the picture and a map."""
+        count = len(ways(classifier, size))
+        return (explain + Passes(forward=1)) * count + Passes(forward=min(1, count))
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The picture itself."""
+        return {("images", "answered"): Passes(forward=1)} if ways(classifier, size) else {}
+
+
+@metric(
+    "linearity",
+    cite="sundararajan2017",
+    attribute="model-sensitivity",
+    higher_is_better=False,
+    bounds=(0.0, float("inf")),
+    needs={"explain"},
+    undefined="the maps of both models are zero everywhere",
+    test="Linearity",
+    formula="‖Φ(w f + (1 - w) g) - (w Φ(f) + (1 - w) Φ(g))‖ / (w ‖Φ(f)‖ + (1 - w) ‖Φ(g)‖)",
+    reading="g is the classifier itself with each class renamed to the one before it, so that the sum is one network and "
+    "every method can be asked; partner=randomised puts a network with all weights redrawn beside it, as the paper says.",
+    caveats={
+        "sundararajan2017": "a method that explains probabilities or folds channels by magnitude is not linear in logits, "
+        "however linear what it folds; beside another network a method that looks at one layer sees only one of the two"
+    },
+    tolerance=0.01,
+)
+@dataclass(frozen=True)
+class Linearity:
+    """How far the map of a weighted sum of two models is from the weighted sum of their maps: 0 is linear.
+
+    Sundararajan et al. 2017. Maps 2 and 4 of two models must give 3 for their mean; a map of 3.3 gives 0.3 / 3 = 0.1.
+    """
+
+    weight: float = 0.5
+    partner: Literal["renamed", "randomised"] = "renamed"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < 1:
+            raise ValueError(f"weight must lie between 0 and 1, not {self.weight}")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        if self.partner == "randomised" and not self._possible(_size(case), case.classifier):
+            return case.maps.new_full((len(case),), torch.nan)
+        both, other = self._relatives(case, rng)
+        of_other = case.explain(case.inputs.clone(), classifier=other, rng=rng)
+        of_sum = case.explain(case.inputs.clone(), classifier=both, rng=rng)
+        own, rest = self.weight, 1 - self.weight
+        expected = own * case.maps.double() + rest * of_other.double()
+        return _change(expected, of_sum, own * _norm(case.maps) + rest * _norm(of_other)).to(case.maps.dtype)
+
+    def _relatives(self, case: Case, rng: Rng) -> tuple[Classifier, Classifier]:
+        """The sum and the partner."""
+        classifier, size = case.classifier, _size(case)
+        if self.partner == "renamed":
+            return mixed(classifier, self.weight, size), mixed(classifier, 0.0, size)
+        # The order of a cascade from the top, so that the randomisation tests share its map.
+        other = randomised(classifier, weight_layers(classifier, size)[::-1], rng=rng)
+        return summed(classifier, other, self.weight), other
+
+    def _possible(self, size: tuple[int, int], classifier: Classifier) -> bool:
+        return self.partner == "renamed" or bool(weight_layers(classifier, size))
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """The maps of the partner and of the sum."""
+        return explain * (2 if self._possible(size, classifier) else 0)
+
+
+@metric(
+    "input-invariance",
+    cite="kindermans2019",
+    attribute="input-sensitivity",
+    higher_is_better=False,
+    bounds=(0.0, float("inf")),
+    needs={"explain"},
+    undefined=_ZERO,
+    test="Input Invariance",
+    formula="‖Φ(x + m; f′) - Φ(x; f)‖ / ‖Φ(x; f)‖, where f′(x + m) = f(x)",
+    reading="The first bias absorbs the shift as in the paper, so nothing has to be trained; pixels keep their meaning: a "
+    "black reference is black for both, and a reference of zero inputs is not the same picture any more.",
+    caveats={"kindermans2019": "a method with a reference passes or fails with the choice of the reference"},
+    tolerance=0.01,
+)
+@dataclass(frozen=True)
+class InputInvariance:
+    """How far the map moves when a constant is added to all inputs and the model takes it out again: 0 is unmoved.
+
+    Kindermans et al. 2019: `shift` is added to every input value; the paper moves [0, 1] to [-1, 0]. A map of norm 4 that
+    moves by a change of norm 2 gives 0.5.
+    """
+
+    shift: float = -1.0
+
+    def __post_init__(self) -> None:
+        if self.shift == 0:
+            raise ValueError("shift must not be 0, because then nothing moves")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        relative = shifted(case.classifier, self.shift, _size(case))
+        again = case.explain(case.inputs + self.shift, classifier=relative, rng=rng)
+        return _change(case.maps, again, _norm(case.maps)).to(case.maps.dtype)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """One map."""
+        return explain
+
+
+def _norm(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, " batch"]:
+    found: Tensor = torch.linalg.vector_norm(maps, dim=(1, 2), dtype=torch.float64)
+    return found
+
+
+def _change(first: Tensor, second: Tensor, size: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    """The distance of two maps relative to this size; NaN where the size is 0."""
+    return (_norm(second.double() - first.double()) / size).masked_fill(size == 0, torch.nan).to(second.dtype)
+
+
+def _size(case: Case) -> tuple[int, int]:
+    return int(case.inputs.shape[2]), int(case.inputs.shape[3])

@@ -1,0 +1,348 @@
+"""Model randomisation: a map that explains a model must change when the model forgets what it learnt.
+
+All four ask for maps of the same randomised relatives (`snellen.relatives`), so those that agree are explained once: the
+last stage of the cascade is the model with all weights redrawn. The method is given the same random draws for every
+relative. With fresh draws a map of pure noise would look perfectly sensitive to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.folding import mass
+from snellen.registry import metric
+from snellen.relatives import WeightLayer, randomised, weight_layers
+from snellen.similarity import Likeness, likeness
+from snellen.types import Case, Passes, Rng
+
+Variant = Literal["mprt", "smprt"]
+
+NOISE = 0.1
+"""Standard deviation of the smoothing noise, as a share of the range of each picture's inputs (Hedström et al. 2024)."""
+
+_NO_LIKENESS = "a map is constant, so it is like no other, or the classifier has no layers with weights"
+_CAVEATS = {
+    "binder2023": "randomising from the top keeps much of the size and place of activations, so methods that are faithful "
+    "to them may look insensitive, and noisy maps look best",
+    "hedstrom2024": "the likeness depends on normalisation and on taking magnitudes; a noisy map is unlike any other",
+}
+_INITIAL = (
+    "Randomised means: weights normal with variance 2 / fan-in, biases 0, normalisations reset with their running "
+    "statistics; a normalisation belongs to the weight layer before it."
+)
+
+
+def _check(layers: int, samples: int) -> None:
+    if layers < 1:
+        raise ValueError(f"layers must be at least 1, not {layers}")
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, not {samples}")
+
+
+@metric(
+    "cascading-randomisation",
+    cite="adebayo2018",
+    attribute="model-sensitivity",
+    higher_is_better=False,
+    bounds=(-1.0, 1.0),
+    needs={"explain", "layer"},
+    undefined=_NO_LIKENESS,
+    test="Cascading Model Parameter Randomization",
+    formula="mean over k of likeness(|Φ(x; θ)|, |Φ(x; θ with the top l_k layers redrawn)|)",
+    reading="Spearman's correlation of magnitudes, one of the two in the paper; likeness=ssim and magnitude=false give "
+    f"others, variant=smprt smooths both maps over noisy copies first (Hedström et al. 2024). {_INITIAL}",
+    caveats=_CAVEATS,
+    presets={"adebayo2018-ssim": {"likeness": "ssim"}, "hedstrom2024": {"variant": "smprt", "samples": 50, "layers": 1000}},
+)
+@dataclass(frozen=True)
+class CascadingRandomisation:
+    """How alike the map stays while the layers are randomised one after the other from the top: low is good.
+
+    Adebayo et al. 2018. The trace has a column per stage, named after the lowest layer that is randomised there; of a deep
+    network `layers` evenly spaced stages are taken, the last being all layers. Likenesses 0.5 and 0.1 give 0.3. Stages
+    with a constant map are left out of the mean.
+    """
+
+    layers: int = 8
+    likeness: Likeness = "spearman"
+    magnitude: bool = True
+    variant: Variant = "mprt"
+    samples: int = 10
+
+    def __post_init__(self) -> None:
+        _check(self.layers, self.samples)
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch stages"]:
+        """The likeness at each stage, from the top layer alone to all layers."""
+        return _curve(self, case, cascade(case.classifier, _size(case), self.layers), rng)
+
+    def score(self, curve: Float[Tensor, "batch stages"]) -> Float[Tensor, " batch"]:
+        """The mean over the stages that have a likeness."""
+        return curve.nanmean(dim=1)
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The lowest randomised layer of each stage."""
+        return tuple(one[-1].name for one in cascade(classifier, size, self.layers))
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """A map per stage, or per stage, copy and the model itself."""
+        return _passes(self, cascade(classifier, size, self.layers), explain)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The map of each stage."""
+        return _parts(self, cascade(classifier, size, self.layers), explain)
+
+
+@metric(
+    "independent-randomisation",
+    cite="adebayo2018",
+    attribute="model-sensitivity",
+    higher_is_better=False,
+    bounds=(-1.0, 1.0),
+    needs={"explain", "layer"},
+    undefined=_NO_LIKENESS,
+    test="Independent Model Parameter Randomization",
+    formula="mean over k of likeness(|Φ(x; θ)|, |Φ(x; θ with layer l_k redrawn)|)",
+    reading="As cascading-randomisation: Spearman's correlation of magnitudes; likeness=ssim, magnitude=false and "
+    f"variant=smprt give the others. {_INITIAL}",
+    caveats=_CAVEATS,
+    presets={"adebayo2018-ssim": {"likeness": "ssim"}, "hedstrom2024": {"variant": "smprt", "samples": 50, "layers": 1000}},
+)
+@dataclass(frozen=True)
+class IndependentRandomisation:
+    """How alike the map stays when a single layer is randomised and all others keep what they learnt: low is good.
+
+    Adebayo et al. 2018. The trace has a column per layer, from the top; of a deep network `layers` evenly spaced ones are
+    taken. Likenesses 0.5 and 0.1 give 0.3. Layers that leave a constant map are left out of the mean.
+    """
+
+    layers: int = 8
+    likeness: Likeness = "spearman"
+    magnitude: bool = True
+    variant: Variant = "mprt"
+    samples: int = 10
+
+    def __post_init__(self) -> None:
+        _check(self.layers, self.samples)
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch layers"]:
+        """The likeness for each layer, from the top."""
+        return _curve(self, case, single(case.classifier, _size(case), self.layers), rng)
+
+    def score(self, curve: Float[Tensor, "batch layers"]) -> Float[Tensor, " batch"]:
+        """The mean over the layers that have a likeness."""
+        return curve.nanmean(dim=1)
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The layer of each column."""
+        return tuple(one[-1].name for one in single(classifier, size, self.layers))
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """A map per layer, or per layer, copy and the model itself."""
+        return _passes(self, single(classifier, size, self.layers), explain)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The map of each layer."""
+        return _parts(self, single(classifier, size, self.layers), explain)
+
+
+@metric(
+    "weight-randomisation",
+    cite="adebayo2018",
+    attribute="model-sensitivity",
+    higher_is_better=False,
+    bounds=(-1.0, 1.0),
+    needs={"explain", "layer"},
+    undefined=_NO_LIKENESS,
+    test="Model Weight Randomization",
+    formula="likeness(|Φ(x; θ)|, |Φ(x; θ′)|), all weights θ′ redrawn",
+    reading=f"Spearman's correlation of magnitudes; likeness=ssim and magnitude=false give others. {_INITIAL}",
+    caveats=_CAVEATS,
+    presets={"arun2021": {"likeness": "ssim"}},
+)
+@dataclass(frozen=True)
+class WeightRandomisation:
+    """How alike the map is to that of the same network with all weights redrawn: low is good.
+
+    Adebayo et al. 2018; used alone by Arun et al. 2021. The last stage of cascading-randomisation. A map that an edge
+    detector would draw gives nearly 1.
+    """
+
+    likeness: Likeness = "spearman"
+    magnitude: bool = True
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        for again in _again(case, everything(case.classifier, _size(case)), rng):
+            return _alike(case.maps, again, self.likeness, self.magnitude)
+        return case.maps.new_full((len(case),), torch.nan)
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """One map."""
+        return explain * len(everything(classifier, size))
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """That map."""
+        return {_key(one): explain for one in everything(classifier, size)}
+
+
+@metric(
+    "efficient-randomisation",
+    cite="hedstrom2024",
+    attribute="model-sensitivity",
+    higher_is_better=True,
+    bounds=(-1.0, float("inf")),
+    needs={"explain", "layer"},
+    undefined="the map is constant, so its entropy is 0, or the classifier has no layers with weights",
+    formula="(H(Φ(x; θ′)) - H(Φ(x; θ))) / H(Φ(x; θ)), all weights θ′ redrawn",
+    reading="eMPRT, a metric of its own because here high is good: the entropy of a histogram of 100 bins as in the "
+    "authors' code; entropy=mass takes that of the magnitude shared out over the pixels, as complexity does.",
+    caveats={"hedstrom2024": "a map that is noise from the start has no room to rise"},
+)
+@dataclass(frozen=True)
+class EfficientRandomisation:
+    """How much more disordered the map of the fully randomised model is, relative to the map itself: high is good.
+
+    Hedström et al. 2024 (eMPRT): the relative rise of the entropy, 0 for a map that does not see the model. From an entropy
+    of 2 to one of 3 it is 0.5.
+    """
+
+    entropy: Literal["histogram", "mass"] = "histogram"
+    bins: int = 100
+
+    def __post_init__(self) -> None:
+        if self.bins < 2:
+            raise ValueError(f"bins must be at least 2, not {self.bins}")
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        for again in _again(case, everything(case.classifier, _size(case)), rng):
+            before, after = (self._entropy(maps) for maps in (case.maps, again))
+            return ((after - before) / before).masked_fill(before == 0, torch.nan).to(case.maps.dtype)
+        return case.maps.new_full((len(case),), torch.nan)
+
+    def _entropy(self, maps: Float[Tensor, "batch height width"]) -> Float[Tensor, " batch"]:
+        if self.entropy == "mass":
+            found: Tensor = torch.special.entr(mass(maps.double())).sum(dim=(1, 2))
+            return found
+        rows = [np.histogram(one, bins=self.bins)[0] for one in maps.double().flatten(1).numpy()]
+        shares = torch.from_numpy(np.stack(rows)).double() / maps[0].numel()
+        spread: Tensor = torch.special.entr(shares).sum(dim=1)
+        return spread
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """One map."""
+        return explain * len(everything(classifier, size))
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """That map."""
+        return {_key(one): explain for one in everything(classifier, size)}
+
+
+# Which layers -------------------------------------------------------------------------------------------------------
+
+Stage = tuple[WeightLayer, ...]
+"""The layers that are randomised together, from the top."""
+
+
+def cascade(classifier: Classifier, size: tuple[int, int], layers: int) -> tuple[Stage, ...]:
+    """From the top layer alone to all of them, in at most `layers` even steps."""
+    down = weight_layers(classifier, size)[::-1]
+    return tuple(down[:count] for count in _even(len(down), layers))
+
+
+def single(classifier: Classifier, size: tuple[int, int], layers: int) -> tuple[Stage, ...]:
+    """One layer at a time from the top, at most `layers` evenly spaced ones."""
+    down = weight_layers(classifier, size)[::-1]
+    return tuple(down[count - 1 : count] for count in _even(len(down), layers))
+
+
+def everything(classifier: Classifier, size: tuple[int, int]) -> tuple[Stage, ...]:
+    """The one stage in which all layers are randomised; none without layers."""
+    return cascade(classifier, size, 1)
+
+
+def _even(count: int, wanted: int) -> list[int]:
+    """At most `wanted` numbers from 1 to `count`, always with `count`, and with 1 where there are two."""
+    if wanted >= count:
+        return list(range(1, count + 1))
+    return [count] if wanted == 1 else [1 + round(place * (count - 1) / (wanted - 1)) for place in range(wanted)]
+
+
+# Maps of randomised models ------------------------------------------------------------------------------------------
+
+
+def _again(case: Case, stages: tuple[Stage, ...], rng: Rng) -> Iterator[Float[Tensor, "batch height width"]]:
+    """The map of each stage, one model at a time."""
+    for stage in stages:
+        relative = randomised(case.classifier, stage, rng=rng)
+        # A copy, because a classifier keeps what it found about a tensor for as long as the tensor lives.
+        yield case.explain(case.inputs.clone(), classifier=relative, rng=rng)
+
+
+def _smoothed(case: Case, classifier: Classifier, samples: int, rng: Rng) -> Float[Tensor, "batch height width"]:
+    """The mean map over noisy copies of each picture; the noise is the same for every model."""
+    inputs = case.inputs
+    spread = NOISE * (inputs.amax(dim=(1, 2, 3), keepdim=True) - inputs.amin(dim=(1, 2, 3), keepdim=True))
+    total = torch.zeros_like(case.maps)
+    for copy in range(samples):
+        noise = rng.child("smprt").normal(f"noise/{copy}", tuple(inputs.shape[1:])).to(inputs)
+        total += case.explain(inputs + spread * noise, classifier=classifier, rng=rng.child(f"smprt/explain/{copy}"))
+    return total / samples
+
+
+def _curve(of: CascadingRandomisation | IndependentRandomisation, case: Case, stages: tuple[Stage, ...], rng: Rng) -> Tensor:
+    if of.variant == "mprt":
+        columns = [_alike(case.maps, again, of.likeness, of.magnitude) for again in _again(case, stages, rng)]
+    else:
+        own = _smoothed(case, case.classifier, of.samples, rng) if stages else case.maps
+        columns = []
+        for stage in stages:
+            again = _smoothed(case, randomised(case.classifier, stage, rng=rng), of.samples, rng)
+            columns.append(_alike(own, again, of.likeness, of.magnitude))
+    return torch.stack(columns, dim=1) if columns else case.maps.new_empty(len(case), 0)
+
+
+def _alike(first: Tensor, second: Tensor, how: Likeness, magnitude: bool) -> Float[Tensor, " batch"]:
+    one, two = (maps.abs() if magnitude else maps for maps in (first, second))
+    return likeness(_unit(one), _unit(two), how)
+
+
+def _unit(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
+    """Each map over its largest magnitude: a randomised model may put out anything, and only the pattern counts."""
+    return maps / maps.abs().amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(maps.dtype).tiny)
+
+
+def _passes(of: CascadingRandomisation | IndependentRandomisation, stages: tuple[Stage, ...], explain: Passes) -> Passes:
+    if of.variant == "mprt":
+        return explain * len(stages)
+    return explain * (of.samples * (len(stages) + 1 if stages else 0))
+
+
+def _parts(
+    of: CascadingRandomisation | IndependentRandomisation, stages: tuple[Stage, ...], explain: Passes
+) -> dict[Hashable, Passes]:
+    if of.variant == "mprt":
+        return {_key(one): explain for one in stages}
+    whole = {("smprt", of.samples): explain * of.samples} if stages else {}
+    return whole | {("smprt", of.samples, *_key(one)): explain * of.samples for one in stages}
+
+
+def _key(stage: Stage) -> tuple[str, ...]:
+    return ("randomised", *(one.name for one in stage))
+
+
+def _size(case: Case) -> tuple[int, int]:
+    return int(case.inputs.shape[2]), int(case.inputs.shape[3])

@@ -1,0 +1,186 @@
+"""Metrics that compare with relatives of the classifier: randomised, rewritten, summed, compressed, shifted."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import stats
+
+from metric_scenes import Deaf, Slope
+from planted import Net, Planted
+from planted_networks import rewrites
+from snellen.types import Passes, Rng
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The gradient alone, signed."""
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        return classifier.gradient(inputs, targets)[0].sum(dim=1)
+
+    def passes(self, size, classifier):
+        return Passes(1, 1)
+
+
+@dataclass(frozen=True)
+class Squared:
+    """The square of input times gradient: not linear in the model."""
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        return Slope()(classifier, inputs, targets, rng=rng).square()
+
+    def passes(self, size, classifier):
+        return Passes(1, 1)
+
+
+@dataclass(frozen=True)
+class Inward:
+    """What the first hidden channel puts out: reads how the function is written."""
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        first = classifier.layer_features(inputs, "colours")[:, 0]
+        return first.repeat_interleave(2, dim=1).repeat_interleave(2, dim=2)
+
+    def passes(self, size, classifier):
+        return Passes(1, 0)
+
+
+@dataclass(frozen=True)
+class Fickle:
+    """Noise that hangs on every last bit of the weights, and on nothing else."""
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        return Rng(int(hashlib.sha256(classifier.fingerprint.encode()).hexdigest()[:8], 16), rng.ids).uniform(
+            "map", tuple(inputs.shape[2:])
+        )
+
+    def passes(self, size, classifier):
+        return Passes()
+
+
+# Twins on the planted network, whose layers are known by name --------------------------------------------------------
+
+DOWN = ("head", "features", "colours")
+
+
+def redrawn(scene: Planted, names: tuple[str, ...]) -> Net:
+    """A copy with these layers as if never trained."""
+    net = copy.deepcopy(scene.classifier.module)
+    for name in names:
+        layer = net.get_submodule(name)
+        draws = scene.rng.shared(f"randomised/{name}/weight").standard_normal(tuple(layer.weight.shape), dtype=np.float32)
+        fan_in = draws.size // len(draws)
+        layer.weight.data = torch.from_numpy(draws * np.float32(math.sqrt(2 / fan_in)))
+        layer.bias.data = torch.zeros(len(draws))
+    return net
+
+
+def slope(net: torch.nn.Module, scene: Planted, i: int, moved: float = 0.0) -> np.ndarray:
+    """Input times gradient of one picture, by plain autograd."""
+    picture = (scene.inputs[i : i + 1] + moved).clone().requires_grad_()
+    net(picture)[0, int(scene.targets[i])].backward()
+    return (picture.grad * picture).detach().sum(dim=1)[0].double().numpy()
+
+
+def rank_likeness(first: np.ndarray, second: np.ndarray) -> float:
+    return float(stats.spearmanr(first.flatten(), second.flatten()).statistic)
+
+
+def sensitive(scene: Planted, i: int, saliency: np.ndarray, stages: list[tuple[str, ...]]) -> float:
+    again = [np.abs(slope(redrawn(scene, one), scene, i)) for one in stages]
+    found = [rank_likeness(np.abs(saliency), one) for one in again if one.max() > one.min()]
+    return sum(found) / len(found)
+
+
+def binned(saliency: np.ndarray) -> float:
+    """The entropy of 100 even bins from the least to the greatest value."""
+    low, high = saliency.min(), saliency.max()
+    counts = [0] * 100
+    for value in saliency.flatten():
+        counts[min(99, int((value - low) / (high - low) * 100))] += 1
+    return -sum(one / saliency.size * math.log(one / saliency.size) for one in counts if one)
+
+
+def disorder(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    after = slope(redrawn(scene, DOWN), scene, i)
+    return (binned(after) - binned(saliency)) / binned(saliency)
+
+
+def norm(saliency: np.ndarray) -> float:
+    return math.sqrt(sum(value**2 for value in saliency.flatten()))
+
+
+def rewriting(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    """The rewrites of the tests are others than those of the metric; an invariant method is 0 for both."""
+    found = rewrites("cnn", scene.classifier.module)
+    return max(norm(slope(one, scene, i) - saliency) for one in found.values()) / norm(saliency)
+
+
+def additive(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    class Half(torch.nn.Module):
+        def __init__(self, own: float) -> None:
+            super().__init__()
+            self.net, self.own = scene.classifier.module, own
+
+        def forward(self, inputs):
+            logits = self.net(inputs)
+            return self.own * logits + (1 - self.own) * logits[:, [1, 2, 0]]
+
+    other, both = slope(Half(0.0), scene, i), slope(Half(0.5), scene, i)
+    return norm(both - (saliency + other) / 2) / ((norm(saliency) + norm(other)) / 2)
+
+
+def moved(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    """The gradient does not change, so the map of x - 1 is (x - 1) times the old gradient."""
+    picture = scene.inputs[i : i + 1].clone().requires_grad_()
+    scene.classifier.module(picture)[0, int(scene.targets[i])].backward()
+    return norm(picture.grad[0].double().numpy().sum(axis=0)) / norm(saliency)
+
+
+def compressed(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    weights = [scene.classifier.module.get_submodule(one).weight for one in DOWN]
+    sizes = sorted(abs(float(value)) for one in weights for value in one.flatten())
+    limit = sizes[int(0.3 * len(sizes)) - 1]
+    pruned, rounded = (copy.deepcopy(scene.classifier.module) for _ in range(2))
+    for name in DOWN:
+        layer = pruned.get_submodule(name).weight.data
+        layer[layer.abs() <= limit] = 0
+        for row in rounded.get_submodule(name).weight.data:
+            step = row.abs().max() / 127
+            row.copy_((row / step).round() * step)
+    return sum(rank_likeness(saliency, slope(one, scene, i)) for one in (pruned, rounded)) / 2
+
+
+TWINS = {
+    "cascading-randomisation": lambda s, i, a: sensitive(s, i, a, [DOWN[:1], DOWN[:2], DOWN]),
+    "independent-randomisation": lambda s, i, a: sensitive(s, i, a, [(one,) for one in DOWN]),
+    "weight-randomisation": lambda s, i, a: sensitive(s, i, a, [DOWN]),
+    "efficient-randomisation": disorder,
+    "implementation-invariance": rewriting,
+    "linearity": additive,
+    "input-invariance": moved,
+    "model-consistency": compressed,
+}
+
+PAIRS = {
+    "cascading-randomisation": (Slope(), Deaf()),
+    "independent-randomisation": (Slope(), Deaf()),
+    "weight-randomisation": (Slope(), Deaf()),
+    "efficient-randomisation": (Slope(), Deaf()),
+    "implementation-invariance": (Slope(), Inward()),
+    "linearity": (Slope(), Squared()),
+    "input-invariance": (Plain(), Slope()),
+    "model-consistency": (Slope(), Fickle()),
+}
+
+_RANKS = "by default it compares the ranks of magnitudes; of a map without negative values those are all it sees"
+EXEMPT = {
+    (name, "not-rank-only"): _RANKS
+    for name in ("cascading-randomisation", "independent-randomisation", "weight-randomisation", "model-consistency")
+}
