@@ -34,7 +34,7 @@ def test_an_answer_is_about_its_metric_and_says_why():
     for name, one in ANSWERS.items():
         assert one.metric in METRICS
         assert name.startswith(f"{one.metric}/")
-        assert one.sentence.endswith(".")
+        assert one.sentence.endswith((".", "?"))
         assert not one.because.endswith(".")
 
 

@@ -40,6 +40,11 @@ class Scene:
         truth = None if self.truth is None else self.truth[picked]
         return replace(self, inputs=self.inputs[picked], targets=self.targets[picked], maps=self.maps[picked], truth=truth)
 
+    def copy(self) -> Scene:
+        """The same numbers in other memory."""
+        truth = None if self.truth is None else self.truth.clone()
+        return replace(self, inputs=self.inputs.clone(), targets=self.targets.clone(), maps=self.maps.clone(), truth=truth)
+
     def mapped(self, maps: Tensor) -> Scene:
         """The same samples under other maps."""
         return replace(self, maps=maps.float().expand(len(self), *self.inputs.shape[2:]).clone())

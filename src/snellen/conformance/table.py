@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
+import numpy as np
 import torch
 from rich.table import Table
 
@@ -49,7 +50,7 @@ class Conformance:
     @property
     def foot(self) -> str:
         """When, and with what."""
-        versions = {name: metadata.version(name) for name in ("torch", "numpy")}
+        versions = {name: metadata.version(name).split("+")[0] for name in ("torch", "numpy")}
         parts = [f"{one.name} {one.version}" for one in self.toolkits] + [f"{name} {one}" for name, one in versions.items()]
         return f"{self.date.isoformat()}; {', '.join(parts)}; Python {platform.python_version()}"
 
@@ -146,6 +147,8 @@ def _put(answer: KnownAnswer, kit: Toolkit) -> Cell:
                 quiet.enter_context(stream(io.StringIO()))
             quiet.enter_context(torch.random.fork_rng(devices=[]))
             torch.manual_seed(0)
+            quiet.callback(np.random.set_state, np.random.get_state())
+            np.random.seed(0)
             logging.disable(logging.CRITICAL)
             quiet.callback(logging.disable, logging.NOTSET)
         return answer.put_to(kit)

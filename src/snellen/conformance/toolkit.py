@@ -34,8 +34,8 @@ class Toolkit:
     version: str
     offers: Mapping[str, Ask]
 
-    def ask(self, quantity: str, scene: Scene, settings: Settings = NONE) -> list[float]:
-        """The toolkit's numbers."""
+    def ask(self, quantity: str, scene: Scene, settings: Settings = NONE, *, copied: bool = True) -> list[float]:
+        """The toolkit's numbers; it gets a copy of the scene, as some change what they are given."""
         if quantity not in self.offers:
             raise NotOffered(quantity)
         answer = self.offers[quantity]
@@ -43,4 +43,4 @@ class Toolkit:
             inspect.signature(answer).bind(scene, **settings)
         except TypeError:
             raise NotOffered(f"{quantity} with {dict(settings)}") from None
-        return [float(one) for one in answer(scene, **settings)]
+        return [float(one) for one in answer(scene.copy() if copied else scene, **settings)]

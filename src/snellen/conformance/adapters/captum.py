@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from captum.metrics import sensitivity_max
+from captum.metrics import infidelity, sensitivity_max
 from torch import Tensor
 
 from snellen.conformance.scene import Scene
@@ -32,4 +32,29 @@ def _max_sensitivity(scene: Scene, *, samples: int, radius: float) -> list[float
     return [float(one) for one in torch.cat(found)]
 
 
-OFFERS: dict[str, Ask] = {"max-sensitivity": _max_sensitivity}
+def _infidelity(scene: Scene, *, samples: int, size: float, scaled: bool = False) -> list[float]:
+    """Squares at random places are set to zero; the perturbation is 1 inside, so that attributions are contributions."""
+    channels, height, width = scene.inputs.shape[1:]
+    side = max(1, round(size * min(height, width)))
+
+    def removed(inputs: Tensor) -> tuple[Tensor, Tensor]:
+        inside = torch.zeros_like(inputs)
+        for one in inside:
+            top, left = (int(torch.randint(length - side + 1, ())) for length in (height, width))
+            one[:, top : top + side, left : left + side] = 1
+        return inside, inputs * (1 - inside)
+
+    found: list[Tensor] = []
+    for begin in range(0, len(scene), scene.batch):
+        rows = slice(begin, begin + scene.batch)
+        shared = scene.maps[rows].unsqueeze(1).expand(-1, channels, -1, -1) / channels  # they add up to the map
+        found.append(
+            infidelity(
+                scene.model, removed, scene.inputs[rows], shared, target=scene.targets[rows], n_perturb_samples=samples,
+                normalize=scaled,
+            )
+        )  # fmt: skip
+    return [float(one) for one in torch.cat(found)]
+
+
+OFFERS: dict[str, Ask] = {"infidelity": _infidelity, "max-sensitivity": _max_sensitivity}

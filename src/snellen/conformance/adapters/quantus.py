@@ -18,11 +18,13 @@ old_numpy_names()
 import quantus  # noqa: E402
 
 _QUIET = {"disable_warnings": True, "display_progressbar": False}
+_ZERO = 0.0  # its "black" is the smallest value of the batch
 _RAW = {"abs": False, "normalise": False, **_QUIET}
+_POSITIVE = {"positive_attributions": True, **_RAW}
 _MAGNITUDES = {"abs": True, "normalise": False, **_QUIET}
 
 
-def _called(metric: Any, scene: Scene, *, softmax: bool = True, again: bool = False) -> Any:
+def _called(metric: Any, scene: Scene, *, softmax: bool = True) -> Any:
     """As its documentation calls a metric; arrays are handed over as they are, not copied."""
     explain = scene.explain
 
@@ -71,8 +73,99 @@ def _deletion(scene: Scene, *, steps: int, fill: str) -> list[float]:
     if fill not in ("mean", "black") or pixels % steps:
         raise NotOffered(f"deletion in {steps} steps with {fill}")
     metric = quantus.PixelFlipping(
-        features_in_step=pixels // steps, perturb_baseline="black", return_auc_per_sample=True, **_RAW
+        features_in_step=pixels // steps, perturb_baseline=_ZERO, return_auc_per_sample=True, **_RAW
     )
+    return _scores(metric, scene)
+
+
+def _falls(scene: Scene, order: str, region: int, softmax: bool) -> np.ndarray:
+    """The falls of the output after each region, all regions one by one."""
+    height, width = scene.maps.shape[1:]
+    regions = -(-height // region) * -(-width // region)
+    metric = quantus.RegionPerturbation(
+        patch_size=region, order=order, regions_evaluation=regions, perturb_baseline=_ZERO, **_RAW
+    )
+    return np.asarray(_called(metric, scene, softmax=softmax), dtype=float).reshape(len(scene), regions)
+
+
+def _ordered(order: str) -> Ask:
+    def ask(scene: Scene, *, steps: int, fill: str) -> list[float]:
+        if fill not in ("mean", "black") or steps != scene.maps[0].numel():
+            raise NotOffered(f"{steps} steps with {fill}")
+        return [float(one) for one in _falls(scene, order, 1, softmax=False).mean(axis=1)]
+
+    return ask
+
+
+def _regions(scene: Scene, *, region: int, steps: int, fill: str) -> list[float]:
+    falls = _falls(scene, "morf", region, softmax=True)
+    if fill != "black" or steps != falls.shape[1]:
+        raise NotOffered(f"{steps} steps with {fill}")
+    return [float(one) for one in falls.sum(axis=1) / (falls.shape[1] + 1)]  # the untouched picture counts, with no fall
+
+
+def _road(scene: Scene, *, fractions: Sequence[float]) -> list[float]:
+    """The share of samples whose class survives, by percentage, over all samples."""
+    shares = _called(quantus.ROAD(percentages=[100 * one for one in fractions], noise=0.01, **_RAW), scene)
+    return [float(np.mean(list(shares.values())))]
+
+
+def _count(scene: Scene, *, normalised: bool = False) -> list[float]:
+    return _scores(quantus.EffectiveComplexity(**{**_MAGNITUDES, "normalise": normalised}), scene)
+
+
+def _monotone(scene: Scene, *, steps: int, of: str, fill: str) -> list[float]:
+    if fill not in ("mean", "black"):
+        raise NotOffered(f"a fill of {fill}")
+    metric = quantus.Monotonicity(features_in_step=scene.maps[0].numel() // steps, perturb_baseline=_ZERO, **_RAW)
+    return _scores(metric, scene, softmax=of == "probability")
+
+
+def _effects(scene: Scene, *, chunks: int, samples: int, of: str, fill: str) -> list[float]:
+    if fill not in ("mean", "black"):
+        raise NotOffered(f"a fill of {fill}")
+    metric = quantus.MonotonicityCorrelation(
+        features_in_step=scene.maps[0].numel() // chunks, nr_samples=samples, perturb_baseline=_ZERO, **_MAGNITUDES
+    )
+    return _scores(metric, scene, softmax=of == "probability")
+
+
+def _robustness(scene: Scene, *, samples: int, radius: float, relative: bool) -> list[float]:
+    if relative:
+        raise NotOffered("a change relative to the map")
+    return _scores(quantus.LocalLipschitzEstimate(nr_samples=samples, perturb_std=radius, **_RAW), scene, softmax=False)
+
+
+def _infidelity(scene: Scene, *, samples: int, size: float) -> list[float]:
+    """Its attributions are multiplied by the change of the inputs: on a picture of ones that is our reading too."""
+    if not bool((scene.inputs == 1).all()):
+        raise NotOffered("contributions in place of gradients")
+    channels, side = scene.inputs.shape[1], max(1, round(size * min(scene.inputs.shape[2:])))
+    metric = quantus.Infidelity(
+        perturb_patch_sizes=[side], n_perturb_samples=samples, perturb_baseline=_ZERO, **_RAW
+    )  # fmt: skip
+    return _scores(metric, scene.mapped(scene.maps / channels), softmax=False)
+
+
+def _faithfulness(scene: Scene, *, subsets: int, share: float, of: str) -> list[float]:
+    metric = quantus.FaithfulnessCorrelation(
+        nr_runs=subsets, subset_size=round(share * scene.maps[0].numel()), perturb_baseline=_ZERO, return_aggregate=False,
+        **_RAW,
+    )  # fmt: skip
+    return _scores(metric, scene, softmax=of == "probability")
+
+
+_LIKENESS = {
+    "pearson": quantus.similarity_func.correlation_pearson,
+    "spearman": quantus.similarity_func.correlation_spearman,
+    "ssim": quantus.similarity_func.ssim,
+}
+
+
+def _random_logit(scene: Scene, *, likeness: str) -> list[float]:
+    with torch.no_grad():
+        classes = scene.model(scene.inputs[:1]).shape[1]
+    metric = quantus.RandomLogit(similarity_func=_LIKENESS[likeness], num_classes=classes, **_RAW)
     return _scores(metric, scene)
 
 
@@ -82,7 +175,24 @@ OFFERS: dict[str, Ask] = {
     "max-sensitivity": _sensitivity(quantus.MaxSensitivity),
     "avg-sensitivity": _sensitivity(quantus.AvgSensitivity),
     "deletion": _deletion,
+    "morf": _ordered("morf"),
+    "lerf": _ordered("lerf"),
+    "region-perturbation": _regions,
+    "road": _road,
+    "completeness:holds": lambda scene: _scores(quantus.Completeness(perturb_baseline=_ZERO, **_RAW), scene, softmax=False),
+    "monotonicity:holds": _monotone,
+    "monotonicity-correlation": _effects,
+    "faithfulness": _faithfulness,
+    "infidelity": _infidelity,
+    "robustness": _robustness,
+    "random-logit": _random_logit,
+    "effective-complexity-count": _count,
     "pointing-game": lambda scene: _scores(quantus.PointingGame(**_RAW), scene),
+    "pointing-game:weighted": lambda scene: _scores(quantus.PointingGame(weighted=True, **_RAW), scene),
+    "energy-pointing-game": lambda scene: _scores(quantus.AttributionLocalisation(**_POSITIVE), scene),
+    "energy-pointing-game:weighted": lambda scene: _scores(
+        quantus.AttributionLocalisation(weighted=True, **_POSITIVE), scene
+    ),
     "relevance-mass": lambda scene: _scores(quantus.RelevanceMassAccuracy(**_MAGNITUDES), scene),
     "relevance-rank": lambda scene: _scores(quantus.RelevanceRankAccuracy(**_RAW), scene),
     "plausibility": lambda scene: _scores(quantus.AUC(**_RAW), scene),

@@ -35,7 +35,12 @@ class _Plain:
 
 def _asked(metric: str, scene: Scene, settings: Mapping[str, Any]) -> list[float]:
     """The metric's scores, `scene.batch` samples at a time and so many rows at most in each pass of the model."""
-    built = METRICS.build(metric, dict(settings))
+    given = dict(settings)
+    if given.pop(
+        "normalised", False
+    ):  # for others a setting of the metric; here maps stay as they are unless a user divides
+        scene = scene.mapped(scene.maps / scene.maps.abs().amax(dim=(1, 2), keepdim=True))
+    built = METRICS.build(metric, given)
     channels = scene.inputs.shape[1]
     classifier = Classifier(scene.model, channels=channels, rows=scene.batch)
     siblings = {name: Classifier(one, channels=channels) for name, one in scene.siblings.items()}

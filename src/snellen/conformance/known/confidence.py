@@ -57,5 +57,12 @@ ANSWERS = (
     value("average-gain/drop", "average-gain", "f = Σx falls from 0.8 to 0.6.", _KEEPS, 0.0, "a drop is no gain"),
     value("average-gain/fake-cam", "average-gain", "Fake-CAM hides one pixel of sixteen equal ones.",
           scene(_SUM, torch.full((4, 4), 1 / 20), fake_cam), 0.0, "0.75 is less than 0.8: not fooled", kind="fake-cam"),
+    value("local-accuracy/fall", "local-accuracy", "f = Σx falls from 0.8 to 0.6.", _KEEPS, 0.2, "|0.8 - 0.6|"),
+    value("local-accuracy/rise", "local-accuracy", "The confidence rises from 0.6 to 0.8.", _GAINS, 0.2, "|0.6 - 0.8|"),
+    value("local-accuracy/fake-cam", "local-accuracy", "Fake-CAM hides one pixel of sixteen equal ones.", _FAKE, 1 / 16,
+          "|1 - 15/16|", kind="fake-cam"),
+    better("local-accuracy/oracle", "local-accuracy", "The brighter pixel stays, against the darker one.", _KEEPS, _LOSES,
+           "0.8 moves to 0.6, or to 0.2"),
+    any_batch("local-accuracy/batch", "local-accuracy", _several()),
     *(one for metric in ("average-drop", "average-increase", "average-gain") for one in _of_each(metric)),
 )  # fmt: skip

@@ -9,6 +9,7 @@ import torch
 
 from snellen.conformance.answers import KnownAnswer, any_batch, any_order, better, same, value
 from snellen.conformance.scene import Scene, Weighted, constant, fake_cam, noise, scene, scene_of
+from snellen.conformance.toolkit import Toolkit
 
 _SIDE = 4
 _LEFT = torch.zeros(_SIDE, _SIDE, dtype=torch.bool)
@@ -35,6 +36,7 @@ _RAMP = torch.arange(16.0).view(4, 4) / 100
 _ORACLE = _marked(_LEFT + _RAMP * _LEFT, _LEFT)
 _AGAINST = _marked(~_LEFT + _RAMP, _LEFT)
 _HIT_THREE = _marked([[9, 8, 7, 0], [0, 0, 0, 1]], [[1, 1, 1, 0], [1, 0, 0, 0]])
+_QUARTER = _marked([[3, 1], [2, 0]], [[1, 0], [0, 0]])
 _SIGNED = _marked([[3, 1], [-4, 0]], [[1, 0], [0, 0]])
 _EMPTY = replace(_several(3), truth=torch.stack([_LEFT, torch.zeros_like(_LEFT), _LEFT]))
 _FAKE = scene(Weighted(), 0.5 + 0 * _RAMP, fake_cam, truth=~_CORNER & _LEFT)
@@ -63,7 +65,33 @@ def _of_each(metric: str) -> tuple[KnownAnswer, ...]:
     )  # fmt: skip
 
 
+def _by_size(metric: str, scene: Scene, toolkit: Toolkit, *, inverse: bool) -> list[float]:
+    """Scores weighted by the share of the picture that is marked, or not marked; where that is no setting, by the user."""
+    if f"{metric}:weighted" in toolkit.offers:
+        return toolkit.ask(f"{metric}:weighted", scene)
+    assert scene.truth is not None
+    shares = scene.truth.float().mean(dim=(1, 2)).tolist()
+    scores = toolkit.ask(metric, scene)
+    return [one * (1 - share if inverse else share) for one, share in zip(scores, shares, strict=True)]
+
+
+def _three_of_four(toolkit: Toolkit) -> list[float]:
+    metric = "energy-pointing-game"
+    few, many = (_by_size(metric, _several(4).rows(range(count)), toolkit, inverse=False) for count in (3, 4))
+    return [max(abs(one - two) for one, two in zip(few, many[:3], strict=True))]
+
+
+_WEIGHTED = (
+    KnownAnswer("energy-pointing-game/weighted", "energy-pointing-game", "batch",
+                "Weighted by the size of the object, three samples score as they do among four.", 0.0,
+                "a score belongs to its sample", _three_of_four),
+    KnownAnswer("pointing-game/weighted", "pointing-game", "value", "A hit, weighted by what is not marked.",
+                0.75, "1 · (1 - 1/4)",
+                lambda toolkit: _by_size("pointing-game", _QUARTER, toolkit, inverse=True)),
+)  # fmt: skip
+
 ANSWERS = (
+    *_WEIGHTED,
     *(one for metric in _ALL for one in _of_each(metric)),
     *(same(f"{metric}/scaling", metric, "scaling", "A map m, and 3 m + 1.", _several().mapped(100 * _RAMP.flip(1)),
            _several().mapped(300 * _RAMP.flip(1) + 1), "only the order of the pixels counts") for metric in _RANKED),

@@ -57,4 +57,24 @@ def _of_each(metric: str) -> tuple[KnownAnswer, ...]:
     )  # fmt: skip
 
 
-ANSWERS = (*_of_each("max-sensitivity"), *_of_each("avg-sensitivity"))
+_LIPSCHITZ = {"samples": 10, "radius": 0.2, "relative": False}
+
+_ROBUST = (
+    value("robustness/value", "robustness", "f = Σx, mapped by input times gradient.",
+          scene(Weighted(), _CLEAN, input_x_gradient), 1.0, "the map moves exactly as far as the picture",
+          settings=_LIPSCHITZ),
+    value("robustness/double", "robustness", "f = 2 Σx, mapped by input times gradient.",
+          scene(Weighted(2.0), _CLEAN, input_x_gradient), 2.0, "the map moves twice as far as the picture", kind="scaling",
+          settings=_LIPSCHITZ),
+    value("robustness/linear", "robustness", "The gradient of a linear model.", scene(_LINEAR, _CLEAN, gradient), 0.0,
+          "its gradient is the same everywhere", settings=_LIPSCHITZ),
+    value("robustness/fake-cam", "robustness", "Fake-CAM, run again.", scene(_LINEAR, _CLEAN, fake_cam), 0.0,
+          "it never looks", kind="re-explaining", settings=_LIPSCHITZ),
+    better("robustness/direction", "robustness", "The picture as map, against one that starts anew with every value.",
+           scene(_LINEAR, _CLEAN, input_x_gradient), scene(_LINEAR, _CLEAN, _nervous),
+           "the first moves with the noise, the second by its whole size", settings=_LIPSCHITZ),
+    any_batch("robustness/batch", "robustness", scene_of(Weighted(), noise(4, 1, 4, 4, seed=11), input_x_gradient),
+              settings=_LIPSCHITZ),
+)  # fmt: skip
+
+ANSWERS = (*_of_each("max-sensitivity"), *_of_each("avg-sensitivity"), *_ROBUST)

@@ -37,7 +37,7 @@ def of_each(metric: str) -> tuple[KnownAnswer, ...]:
     def untouched(toolkit: Toolkit) -> list[float]:
         given = several()
         before = given.maps.clone()
-        toolkit.ask(metric, given)
+        toolkit.ask(metric, given, copied=False)
         return [float((given.maps - before).abs().max())]
 
     return (
@@ -78,5 +78,22 @@ ANSWERS = (
           kind="constant"),
     value("sparseness/fake-cam", "sparseness", "Fake-CAM on sixteen pixels.", _FAKE, 1 / 16,
           "1 - 2 · Σ (16 - k + 1/2) / 15 / 16 over k = 2…16 = 1 - 15 / 16", kind="fake-cam"),
-    *(one for metric in ("complexity", "sparseness") for one in (*of_each(metric), _zero(metric))),
+    value("sparsity/value", "sparsity", "Values 3, -1, 0, 0.", mapped([[3, -1], [0, 0]]), 3.0, "max 3 over mean 1"),
+    value("sparsity/one", "sparsity", "One pixel has it all.", _ONE, 16.0, "7 / (7 / 16)"),
+    value("sparsity/constant", "sparsity", "A constant map.", _FLAT, 1.0, "1 / 1", kind="constant"),
+    value("sparsity/fake-cam", "sparsity", "Fake-CAM on sixteen pixels.", _FAKE, 16 / 15, "1 / (15 / 16)", kind="fake-cam"),
+    *(one for metric in ("complexity", "sparseness", "sparsity") for one in (*of_each(metric), _zero(metric))),
+    value("effective-complexity-count/value", "effective-complexity-count", "Values 1/2, -1/2, 0 and a millionth.",
+          mapped([[0.5, -0.5], [0, 1e-6]]), 2.0, "two magnitudes are above 0.00001"),
+    value("effective-complexity-count/fake-cam", "effective-complexity-count", "Fake-CAM on sixteen pixels.", _FAKE, 15.0,
+          "fifteen ones", kind="fake-cam"),
+    better("effective-complexity-count/oracle", "effective-complexity-count", "One pixel, against Fake-CAM.", _ONE, _FAKE,
+           "1 against 15"),
+    any_batch("effective-complexity-count/batch", "effective-complexity-count", several()),
+    value("effective-complexity-count/neighbour", "effective-complexity-count",
+          "Maps divided by their own maximum; the second is a million times louder.",
+          several(3).mapped(torch.stack([torch.ones(4, 4) - torch.eye(4) / 2, 1e6 * (torch.ones(4, 4) - torch.eye(4)),
+                                         torch.eye(4) + 0.5])),
+          (16.0, 12.0, 16.0), "how loud a neighbour is changes no map's own share of pixels", kind="batch",
+          settings={"normalised": True}),
 )  # fmt: skip

@@ -1,0 +1,128 @@
+"""Known answers about explaining again: another class, the masked picture, a natural variant of the picture."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from snellen.conformance.answers import any_batch, any_order, better, value
+from snellen.conformance.scene import Chance, Weighted, fake_cam, gradient, noise, picture, scene, scene_of
+
+# Another class --------------------------------------------------------------------------------------------------------
+
+
+class Opposed(nn.Module):
+    """Two logits, one the negative of the other: the gradient of either class is the other's turned round."""
+
+    def __init__(self, weights: Tensor) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(weights)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The weighted sum, and its negative."""
+        total = (inputs * self.weights).flatten(1).sum(dim=1)
+        return torch.stack([total, -total], dim=1)
+
+
+_SIDE = 8
+_OPPOSED = Opposed(noise(_SIDE, _SIDE, seed=21) - 0.5)
+_GREY = 0.25 + noise(_SIDE, _SIDE, seed=22) / 2
+_SEEING, _BLIND = scene(_OPPOSED, _GREY, gradient), scene(_OPPOSED, _GREY, picture)
+_FAKE = scene(_OPPOSED, _GREY, fake_cam)
+_PEARSON = {"likeness": "pearson"}
+_FOUR = scene_of(_OPPOSED, 0.25 + noise(4, 1, _SIDE, _SIDE, seed=23) / 2, picture)
+
+_CLASSES = (
+    value("random-logit/opposed", "random-logit", "Two classes with opposite gradients.", _SEEING, -1.0,
+          "the correlation of a map with its negative", settings=_PEARSON),
+    value("random-logit/blind", "random-logit", "A method that never looks at the class.", _BLIND, 1.0,
+          "the same map for every class", kind="re-explaining", settings=_PEARSON),
+    value("random-logit/fake-cam", "random-logit", "Fake-CAM, by structural similarity.", _FAKE, 1.0,
+          "the same map for every class", kind="fake-cam", settings={"likeness": "ssim"}),
+    better("random-logit/direction", "random-logit", "The gradient, against a method that never looks at it.", _SEEING,
+           _BLIND, "only the first knows the class", settings=_PEARSON),
+    any_batch("random-logit/batch", "random-logit", _FOUR, settings=_PEARSON),
+    any_order("random-logit/order", "random-logit", _FOUR, settings=_PEARSON),
+    value("target-sensitivity/opposed", "target-sensitivity", "Two classes with opposite gradients.", _SEEING, 2.0,
+          "1 - (-1)", settings=_PEARSON),
+    value("target-sensitivity/blind", "target-sensitivity", "A method that never looks at the class.", _BLIND, 0.0, "1 - 1",
+          kind="re-explaining"),
+    value("target-sensitivity/fake-cam", "target-sensitivity", "Fake-CAM.", _FAKE, 0.0, "1 - 1", kind="fake-cam"),
+    better("target-sensitivity/direction", "target-sensitivity", "The gradient, against a method that never looks.", _SEEING,
+           _BLIND, "only the first knows the class"),
+)  # fmt: skip
+
+# The masked picture ---------------------------------------------------------------------------------------------------
+
+_LEFT = torch.zeros(4, 4)
+_LEFT[:, :2] = 1
+
+
+def _left(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The left half, always."""
+    return _LEFT.expand(len(inputs), 4, 4).clone()
+
+
+def _turning(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The left half of a whole picture, the right half of a masked one."""
+    masked = (inputs == 0).flatten(1).any(dim=1)
+    return torch.where(masked.view(-1, 1, 1), 1 - _LEFT, _LEFT)
+
+
+def _left_light(inputs: Tensor) -> Tensor:
+    return inputs.mean(dim=1)[:, :, :2].sum(dim=(1, 2))
+
+
+_EVEN = torch.full((4, 4), 1 / 16)
+_HALVES = Chance(_left_light)
+
+_MASKED = (
+    value("coherency/same", "coherency", "A method that always marks the left half.", scene(_HALVES, _EVEN, _left), 1.0,
+          "(1 + 1) / 2", kind="re-explaining"),
+    value("coherency/turned", "coherency", "A method that marks the other half of a masked picture.",
+          scene(_HALVES, _EVEN, _turning), 0.0, "(-1 + 1) / 2"),
+    value("coherency/fake-cam", "coherency", "Fake-CAM.", scene(_HALVES, _EVEN, fake_cam), 1.0,
+          "it never looks, so it is perfectly coherent", kind="fake-cam"),
+    better("coherency/direction", "coherency", "The same half again, against the other.", scene(_HALVES, _EVEN, _left),
+           scene(_HALVES, _EVEN, _turning), "correlations 1 and -1"),
+    value("adcc/value", "adcc", "The left half is marked, and is all that matters.", scene(_HALVES, _EVEN, _left), 0.75,
+          "coherency 1, complexity 1/2, no drop: 3 / (1 + 2 + 1)"),
+    value("adcc/fake-cam", "adcc", "Fake-CAM, where all pixels matter alike.",
+          scene(Chance(lambda inputs: inputs.mean(dim=1).sum(dim=(1, 2))), _EVEN, fake_cam), 3 / (1 + 16 + 16 / 15),
+          "coherency 1, complexity 15/16, drop 1/16: 3 / (1 + 16 + 16/15)", kind="fake-cam"),
+    better("adcc/direction", "adcc", "What matters is marked, against what does not.", scene(_HALVES, _EVEN, _left),
+           scene(_HALVES, _EVEN, 1 - _LEFT, explain=_left), "the second loses all confidence and agrees with nothing"),
+    any_batch("coherency/batch", "coherency", scene_of(_OPPOSED, noise(4, 1, _SIDE, _SIDE, seed=24), picture)),
+)  # fmt: skip
+
+# Natural variants of the picture --------------------------------------------------------------------------------------
+
+_PHOTO = torch.nn.functional.interpolate(noise(1, 1, 5, 5, seed=25), size=(24, 24), mode="bicubic").clamp(0, 1)[0, 0]
+_ALWAYS = Weighted(0.0, bias=1.0)
+
+
+def _fixed(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """One map, whatever is shown."""
+    side = inputs.shape[2]
+    return torch.arange(float(side * side)).view(1, side, side).repeat(len(inputs), 1, 1)
+
+
+def _nervous(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    return (1e4 * inputs.mean(dim=1)).sin()
+
+
+_FEW = {"likeness": "pearson", "magnitudes": 2}
+_FOLLOWS, _STAYS, _NERVOUS = (scene(_ALWAYS, _PHOTO, method, channels=3) for method in (picture, _fixed, _nervous))
+
+_VARIANTS = (
+    better("consistency/direction", "consistency", "The picture as map, against a map that starts anew with every value.",
+           _FOLLOWS, _NERVOUS, "the first moves with the picture, and moving back gives it again", settings=_FEW),
+    better("consistency/fixed", "consistency", "The picture as map, against one map for all pictures.", _FOLLOWS, _STAYS,
+           "a map that does not turn with the picture is wrong once turned back", kind="re-explaining", settings=_FEW),
+    value("input-consistency/fixed", "input-consistency", "One map for all pictures.", _STAYS, 1.0,
+          "light and colour move no pixel, and the same map comes out", kind="re-explaining", settings=_FEW),
+    better("input-consistency/direction", "input-consistency", "One map for all pictures, against one that starts anew.",
+           _STAYS, _NERVOUS, "the same map, or another one each time", settings=_FEW),
+)  # fmt: skip
+
+ANSWERS = (*_CLASSES, *_MASKED, *_VARIANTS)

@@ -1,0 +1,130 @@
+"""Known answers about maps that foretell what the classifier loses: faithfulness, calibration, infidelity; and stability."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from snellen.conformance.answers import any_batch, any_order, better, same, value
+from snellen.conformance.scene import Scene, Weighted, fake_cam, gradient, input_x_gradient, noise, scene, scene_of
+
+_WEIGHTS = noise(4, 4, seed=26) - 0.25
+_LINEAR = Weighted(_WEIGHTS)
+_PHOTO = 0.25 + noise(4, 4, seed=27) / 2
+
+# Faithfulness ---------------------------------------------------------------------------------------------------------
+
+_SETS = {"subsets": 40, "share": 0.25, "of": "logit"}
+_TRUE = scene(_LINEAR, _PHOTO, input_x_gradient)
+_FOUR = scene_of(_LINEAR, noise(4, 1, 4, 4, seed=28), input_x_gradient)
+
+_FAITHFUL = (
+    value("faithfulness/value", "faithfulness", "A linear model; the map is input times weight.", _TRUE, 1.0,
+          "each set of pixels takes away what the map says", settings=_SETS),
+    value("faithfulness/sign", "faithfulness", "The negative of input times weight.", _TRUE.mapped(-_TRUE.maps), -1.0,
+          "the opposite of what each set takes away", kind="sign", settings=_SETS),
+    value("faithfulness/scaling", "faithfulness", "Ten times input times weight.", _TRUE.mapped(10 * _TRUE.maps), 1.0,
+          "a correlation has no unit", kind="scaling", settings=_SETS),
+    value("faithfulness/channels", "faithfulness", "Input times weight, in three equal channels.",
+          scene(_LINEAR, _PHOTO, input_x_gradient, channels=3), 1.0, "each set of pixels takes away what the map says",
+          kind="channels", settings=_SETS),
+    better("faithfulness/oracle", "faithfulness", "Input times weight, against a random map.", _TRUE,
+           _TRUE.mapped(noise(4, 4, seed=29)), "only the first is in proportion to the losses", settings=_SETS),
+    value("faithfulness/batch", "faithfulness", "Four pictures under a linear model.", _FOUR, (1.0,) * 4,
+          "each is exact by itself", kind="batch", settings=_SETS),
+)  # fmt: skip
+
+# Luminosity calibration -----------------------------------------------------------------------------------------------
+
+_CELLS = {"cells": 2, "of": "logit"}
+_PAIR = scene(Weighted(), [[0.25, 0.75]], [[1.0, 3.0]])
+_SQUARE = torch.full((2, 2), 0.5)
+
+_CALIBRATED = (
+    value("luminosity-calibration/value", "luminosity-calibration", "f = Σx of 1/4 and 3/4; the map says 3 and 1.",
+          _PAIR.mapped(torch.tensor([[3.0, 1.0]])), 0.5, "shares 3/4, 1/4 against 1/4, 3/4: 1 - (1/2 + 1/2) / 2",
+          settings=_CELLS),
+    value("luminosity-calibration/exact", "luminosity-calibration", "f = Σx of 1/4 and 3/4, mapped by 1 and 3.", _PAIR, 1.0,
+          "the same shares", settings=_CELLS),
+    value("luminosity-calibration/fake-cam", "luminosity-calibration", "Fake-CAM, where four pixels matter alike.",
+          scene(Weighted(), _SQUARE, fake_cam), 0.75, "shares 0, 1/3, 1/3, 1/3 against 1/4 each: 1 - (1/4 + 3/12) / 2",
+          kind="fake-cam", settings=_CELLS),
+    better("luminosity-calibration/oracle", "luminosity-calibration", "The light in proportion, against in reverse.", _PAIR,
+           _PAIR.mapped(torch.tensor([[3.0, 1.0]])), "shares that agree, and shares exchanged", settings=_CELLS),
+    any_batch("luminosity-calibration/batch", "luminosity-calibration",
+              scene_of(Weighted(), noise(4, 1, 4, 4, seed=30), noise(4, 4, 4, seed=31)), settings=_CELLS),
+)  # fmt: skip
+
+# Infidelity -----------------------------------------------------------------------------------------------------------
+
+
+class Brightest(nn.Module):
+    """Two logits: the brightest pixel, and 0. One bright pixel of many is as good as all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.anchor = nn.Parameter(torch.zeros(1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The maximum in column 0."""
+        best = inputs.flatten(1).amax(dim=1) + 0 * self.anchor
+        return torch.stack([best, torch.zeros_like(best)], dim=1)
+
+
+def _ones(maps: Tensor, *, model: nn.Module = _LINEAR, channels: int = 1) -> Scene:
+    """A picture of ones, on which a removal and the change of its inputs are the same."""
+    return scene(model, torch.ones(maps.shape), maps, channels=channels)
+
+
+_SQUARES = {"samples": 8, "size": 0.5}
+_SCALED = {**_SQUARES, "scaled": True}
+_ALL = {"samples": 2, "size": 1.0}
+_SUM = float(_WEIGHTS.sum())
+_FIVE = noise(5, 5, seed=32)
+
+_FORETOLD = (
+    value("infidelity/value", "infidelity", "A linear model on ones; the map is its weights.", _ones(_WEIGHTS), 0.0,
+          "each square takes away what the map says", settings=_SQUARES),
+    value("infidelity/double", "infidelity", "Twice the weights; the whole picture goes.", _ones(2 * _WEIGHTS), _SUM**2,
+          "(2 Σw - Σw)²", kind="scaling", settings=_ALL),
+    value("infidelity/scaled", "infidelity", "Ten times the weights, with the best factor.", _ones(10 * _WEIGHTS), 0.0,
+          "a factor of 1/10 makes it exact", kind="scaling", settings=_SCALED),
+    value("infidelity/independent", "infidelity", "f is the brightest of sixteen ones; the map says 1/16 each.",
+          _ones(torch.full((4, 4), 1 / 16) + torch.eye(4) * 1e-7, model=Brightest()), 1 / 16,
+          "a square of four foretells 1/4 and takes nothing: (1/4)², for every single square", tolerance=1e-4,
+          settings=_SQUARES),
+    value("infidelity/odd", "infidelity", "A linear model on five pixels a side, which no square of 2×2 divides.",
+          _ones(_FIVE, model=Weighted(_FIVE)), 0.0, "each square takes away what the map says",
+          settings={"samples": 8, "size": 0.4}),
+    value("infidelity/channels", "infidelity", "Weights shared by three channels; the map is their sum.",
+          _ones(3 * _WEIGHTS, channels=3), 0.0, "each square takes away three times its weights", kind="channels",
+          settings=_SQUARES),
+    better("infidelity/oracle", "infidelity", "The weights, against their negative.", _ones(_WEIGHTS), _ones(-_WEIGHTS),
+           "the first is exact", settings=_SQUARES),
+    value("infidelity/batch", "infidelity", "Four equal pictures of ones under a linear model.",
+          _ones(_WEIGHTS).rows([0, 0, 0, 0]), (0.0,) * 4, "each is exact by itself", kind="batch", settings=_SQUARES),
+)  # fmt: skip
+
+# Stability ------------------------------------------------------------------------------------------------------------
+
+_ALWAYS = Weighted(_WEIGHTS, bias=100.0)
+
+
+def _nervous(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    return (1e4 * inputs.mean(dim=1)).sin()
+
+
+_STABLE = (
+    value("stability/linear", "stability", "The gradient of a linear model.", scene(_ALWAYS, _PHOTO, gradient), 1.0,
+          "its gradient is the same everywhere"),
+    value("stability/fake-cam", "stability", "Fake-CAM, run again.", scene(_ALWAYS, _PHOTO, fake_cam), 1.0,
+          "it never looks", kind="re-explaining"),
+    better("stability/direction", "stability", "The gradient, against a map that starts anew with every value.",
+           scene(_ALWAYS, _PHOTO, gradient), scene(_ALWAYS, _PHOTO, _nervous), "the first never moves"),
+    any_order("stability/order", "stability", scene_of(_ALWAYS, noise(3, 1, 4, 4, seed=33), input_x_gradient)),
+    same("stability/scaling", "stability", "scaling", "A linear model, and the same in ten times the unit.",
+         scene(_ALWAYS, _PHOTO, gradient), scene(Weighted(10 * _WEIGHTS, bias=100.0), _PHOTO, gradient),
+         "only the order of the pixels counts"),
+)  # fmt: skip
+
+ANSWERS = (*_FAITHFUL, *_CALIBRATED, *_FORETOLD, *_STABLE)
