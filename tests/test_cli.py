@@ -98,11 +98,11 @@ def test_explain_without_methods_leaves_out_those_that_refuse_the_model(images, 
     assert (tmp_path / "maps.png").exists()
 
 
-@pytest.mark.parametrize("what", ["methods", "metrics", "models"])
+@pytest.mark.parametrize("what", ["methods", "metrics", "conditions", "models"])
 def test_list_prints_names(what):
     done = snellen("list", what)
     assert done.returncode == 0, done.stderr
-    word = {"methods": "grad-cam", "metrics": "insertion", "models": "snellen[timm]"}[what]
+    word = {"methods": "grad-cam", "metrics": "insertion", "conditions": "resize(side=64)", "models": "snellen[timm]"}[what]
     assert word in done.stdout
 
 
@@ -118,6 +118,10 @@ def test_list_prints_names(what):
             "no-such-folder",
         ),
         (["run", "--mean", "grey"], "--mean must be numbers"),
+        (
+            ["run", "--methods", "gradient", "--metrics", "complexity", "--condition", "rotate"],
+            "unknown condition 'rotate'; did you mean 'rotation'?",
+        ),
         (["list", "metric"], "did you mean 'metrics'?"),
         (["report", "no-such-run"], "is not a run folder"),
         (["explain", "no-such-photo.jpg"], "no-such-photo.jpg"),

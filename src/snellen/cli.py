@@ -33,6 +33,9 @@ def run(
     metrics: Annotated[str | None, typer.Option(help="names with commas between")] = None,
     out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None,
     target: Annotated[str | None, typer.Option(help="predicted, label, least-likely, or a class")] = None,
+    condition: Annotated[
+        str | None, typer.Option(help="changes all pictures first: rotation(degrees=45), resize(side=64), crop, mixup")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="changes every random draw")] = None,
     labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
     masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")] = None,
@@ -166,7 +169,7 @@ def suite(
 
 
 @app.command("list")
-def list_names(what: Annotated[str, typer.Argument(metavar="methods|metrics|models")]) -> None:
+def list_names(what: Annotated[str, typer.Argument(metavar="methods|metrics|conditions|models")]) -> None:
     """Print names, what they need and what they cite."""
     from snellen.report.listing import listing
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
 from snellen.errors import SnellenError, nearest
-from snellen.types import Fill, Method, Metric
+from snellen.types import Condition, Fill, Method, Metric
 
 T = TypeVar("T")
 
@@ -120,6 +120,17 @@ class FillTraits:
     space: Literal["pixels", "inputs"]
 
 
+@dataclasses.dataclass(frozen=True)
+class ConditionTraits:
+    """What a condition does to a picture, who used it, and whether it needs a second picture for each."""
+
+    name: str
+    cite: str
+    summary: str
+    partner: bool
+    version: int
+
+
 class Registry(Mapping[str, type[T]], Generic[T]):
     """Names to plug-in classes; builds plug-ins from names and settings, and writes them back as JSON."""
 
@@ -214,8 +225,9 @@ class UnknownNameError(SnellenError, KeyError):
 METHODS: Registry[Method] = Registry("method")
 METRICS: Registry[Metric] = Registry("metric")
 FILLS: Registry[Fill] = Registry("fill")
+CONDITIONS: Registry[Condition] = Registry("condition")
 
-_BY_HINT: dict[Any, Registry[Any]] = {Method: METHODS, Metric: METRICS, Fill: FILLS}
+_BY_HINT: dict[Any, Registry[Any]] = {Method: METHODS, Metric: METRICS, Fill: FILLS, Condition: CONDITIONS}
 
 
 def method(
@@ -290,6 +302,19 @@ def fill(name: str, *, space: Literal["pixels", "inputs"]) -> Callable[[type[T]]
     def register(plugin: type[T]) -> type[T]:
         plugin.traits = FillTraits(name, _summary(name, plugin), space)  # type: ignore[attr-defined]
         FILLS.add(name, plugin)  # type: ignore[arg-type]
+        return plugin
+
+    return register
+
+
+def condition(name: str, *, cite: str, partner: bool = False, version: int = 1) -> Callable[[type[T]], type[T]]:
+    """Registers a frozen dataclass as a condition (see `ConditionTraits`)."""
+
+    def register(plugin: type[T]) -> type[T]:
+        plugin.traits = ConditionTraits(  # type: ignore[attr-defined]
+            name, _cited(name, cite), _summary(name, plugin), partner, version
+        )
+        CONDITIONS.add(name, plugin)  # type: ignore[arg-type]
         return plugin
 
     return register

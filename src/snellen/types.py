@@ -146,6 +146,15 @@ class Fill(Protocol):
 
 
 @runtime_checkable
+class Condition(Protocol):
+    """What happens to every picture of a run before anybody looks at it; label and truth go along."""
+
+    def __call__(self, sample: Sample, partner: Sample | None, *, rng: Rng) -> Sample:
+        """The changed sample under the same id and size; `partner` is another one, for a condition that mixes two."""
+        ...
+
+
+@runtime_checkable
 class Explain(Protocol):
     """The same method object again, on other inputs, targets or another classifier; memoised by content."""
 

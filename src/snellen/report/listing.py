@@ -7,17 +7,17 @@ from rich.table import Table
 
 from snellen.citations import CITATIONS
 from snellen.errors import SnellenError, nearest
-from snellen.registry import METHODS, METRICS
+from snellen.registry import CONDITIONS, METHODS, METRICS, text_of
 from snellen.zoo import MODELS
 
-KINDS = ("methods", "metrics", "models")
+KINDS = ("methods", "metrics", "conditions", "models")
 
 
 def listing(what: str) -> Table:
     """One table for the terminal."""
     if what not in KINDS:
         raise SnellenError(f"cannot list '{what}'{nearest(what, KINDS)} (known: {', '.join(KINDS)})")
-    return {"methods": _methods, "metrics": _metrics, "models": _models}[what]()
+    return {"methods": _methods, "metrics": _metrics, "conditions": _conditions, "models": _models}[what]()
 
 
 def _methods() -> Table:
@@ -36,6 +36,15 @@ def _metrics() -> Table:
         facts = METRICS[name].traits  # type: ignore[attr-defined]
         better = "↑ high" if facts.higher_is_better else "↓ low"
         table.add_row(name, better, ", ".join(sorted(facts.needs)), facts.summary, CITATIONS.get(facts.cite, facts.cite))
+    return table
+
+
+def _conditions() -> Table:
+    table = _table("--condition", "what happens to the pictures", "cites")
+    for name in CONDITIONS:
+        facts = CONDITIONS[name].traits  # type: ignore[attr-defined]
+        settings = ", ".join(f"{key}={text_of(value)}" for key, value in vars(CONDITIONS.build(name)).items())
+        table.add_row(escape(f"{name}({settings})"), facts.summary, CITATIONS.get(facts.cite, facts.cite))
     return table
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.registry import label
+from snellen.registry import CONDITIONS, label
 from snellen.runs import learning
 from snellen.runs import plan as planning
 from snellen.runs.executors import Call, run_all
@@ -25,9 +25,9 @@ from snellen.runs.run import Run
 from snellen.runs.store import SCHEMA, Store, key_of
 from snellen.runs.tasks import Shard, Task, cut, identity, metric_key, missing, saved
 from snellen.runs.unit import Look, Result, Seen, Shipped, Unit
-from snellen.samples import Samples, as_samples
+from snellen.samples import Samples, as_samples, under
 from snellen.speed import repays
-from snellen.types import Method, Metric, Passes
+from snellen.types import Condition, Method, Metric, Passes
 
 R = TypeVar("R")
 
@@ -53,6 +53,7 @@ def evaluate(
     methods: Sequence[Any],
     metrics: Sequence[Any],
     target: str | int = "predicted",
+    condition: Any = None,
     seed: int = 0,
     out: str | Path | None = None,
     options: Options | None = None,
@@ -62,17 +63,21 @@ def evaluate(
     """Explains every sample by every method, scores the maps by every metric, and keeps all of it in a run folder.
 
     Calling it again with the same folder continues: finished units are never repeated, new methods and metrics are added.
-    Without `out` the folder lives as long as the Run. `executor` is anything that is a `concurrent.futures.Executor`.
+    Without `out` the folder lives as long as the Run. A `condition` such as `rotation(degrees=45)` changes all pictures
+    first. `executor` is anything that is a `concurrent.futures.Executor`.
     """
     store = Store(Path(tempfile.mkdtemp(prefix="snellen-") if out is None else out))
     known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
+    chosen = None if condition is None else CONDITIONS.parse(condition)
+    plain = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
     job = _Job(
         store=store,
         classifier=known,
-        samples=as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes),
+        samples=plain if chosen is None else under(plain, chosen, seed=seed),
         methods=planning.parse_methods(methods),
         metrics=planning.parse_metrics(metrics),
         target=target,
+        condition=chosen,
         seed=seed,
         options=options or Options(),
         executor=executor,
@@ -96,6 +101,7 @@ class _Job:
     methods: list[Method]
     metrics: list[Metric]
     target: str | int
+    condition: Condition | None
     seed: int
     options: Options
     executor: Executor | None
@@ -160,6 +166,7 @@ class _Job:
                 "methods": [planning.describe_method(one) for one in self.methods],
                 "metrics": [],
                 "target": self.target,
+                "condition": None if self.condition is None else label(self.condition),
                 "seed": self.seed,
                 "shard": self.options.shard,
                 "precision": classifier.precision,
@@ -392,6 +399,7 @@ def _refuse_another(old: dict[str, Any], new: dict[str, Any], folder: Path) -> N
     """A folder belongs to one classifier, one set of samples and one way to compute; methods and metrics may grow."""
     pairs = {
         "another classifier": (old["classifier"]["fingerprint"], new["classifier"]["fingerprint"]),
+        "another condition": (old["spec"].get("condition"), new["spec"]["condition"]),
         "other samples": (old["samples"]["digest"], new["samples"]["digest"]),
         "another target": (old["spec"]["target"], new["spec"]["target"]),
         "another seed": (old["spec"]["seed"], new["spec"]["seed"]),

@@ -18,6 +18,7 @@ import yaml
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, nearest
+from snellen.registry import CONDITIONS
 from snellen.runs.evaluate import Options, evaluate
 from snellen.runs.executors import dask_executor
 from snellen.runs.plan import parse_methods, parse_metrics
@@ -46,6 +47,7 @@ class Settings:
     metrics: tuple[Any, ...] = ()
     out: str = "runs/latest"
     target: str | int = "predicted"
+    condition: str | None = None
     seed: int = 0
     labels: str | None = None
     masks: str | None = None
@@ -146,6 +148,7 @@ class Settings:
     def run(self, observer: Observer) -> Run:
         """Does all of it. Names are checked first, because loading a model takes longer than reading a name."""
         methods, metrics = parse_methods(self.methods), parse_metrics(self.metrics)
+        condition = None if self.condition is None else CONDITIONS.parse(self.condition)
         with ExitStack() as stack:
             executor: Executor | None = stack.enter_context(dask_executor(self.dask)) if self.dask else None
             classifier = self.classifier()
@@ -159,6 +162,7 @@ class Settings:
                 methods=methods,
                 metrics=metrics,
                 target=self.target,
+                condition=condition,
                 seed=self.seed,
                 out=self.out,
                 options=options,

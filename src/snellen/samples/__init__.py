@@ -2,6 +2,7 @@
 
 from snellen.samples.anything import as_samples as as_samples
 from snellen.samples.arrays import from_arrays as from_arrays
+from snellen.samples.conditions import under as under
 from snellen.samples.dataset import from_dataset as from_dataset
 from snellen.samples.files import Entry as Entry
 from snellen.samples.files import from_entries as from_entries
