@@ -169,6 +169,19 @@ def _random_logit(scene: Scene, *, likeness: str) -> list[float]:
     return _scores(metric, scene)
 
 
+def _randomised(order: str, last: bool = False) -> Ask:
+    """The likeness per sample: the mean over stages, or the last stage alone."""
+
+    def ask(scene: Scene, *, likeness: str) -> list[float]:
+        metric = quantus.MPRT(
+            similarity_func=_LIKENESS[likeness], layer_order=order, return_average_correlation=not last,
+            return_last_correlation=last, **_MAGNITUDES,
+        )  # fmt: skip
+        return _scores(metric, scene, softmax=False)
+
+    return ask
+
+
 OFFERS: dict[str, Ask] = {
     "complexity": _spread(quantus.Complexity),
     "sparseness": _spread(quantus.Sparseness),
@@ -186,6 +199,11 @@ OFFERS: dict[str, Ask] = {
     "infidelity": _infidelity,
     "robustness": _robustness,
     "random-logit": _random_logit,
+    "cascading-randomisation": _randomised("top_down"),
+    "independent-randomisation": _randomised("independent"),
+    "weight-randomisation": _randomised("top_down", last=True),
+    "efficient-randomisation": lambda scene: _scores(quantus.EfficientMPRT(**_RAW), scene),
+    "input-invariance:holds": lambda scene: _scores(quantus.InputInvariance(input_shift=-1, **_RAW), scene, softmax=False),
     "effective-complexity-count": _count,
     "pointing-game": lambda scene: _scores(quantus.PointingGame(**_RAW), scene),
     "pointing-game:weighted": lambda scene: _scores(quantus.PointingGame(weighted=True, **_RAW), scene),
