@@ -168,6 +168,44 @@ def suite(
     print(f"suite: {write_page(card, folder / 'suite.html')}, {card.write_csv(folder / 'suite.csv')}")
 
 
+@app.command("reproduce")
+def reproduce_table(
+    table: Annotated[str, typer.Argument(help="zhang2024-table1 to zhang2024-table4, or cose2023-table1")],
+    model: ModelOption = None,
+    images: ImagesOption = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="some of the table's methods with commas between, or all; slow ones are left out otherwise"),
+    ] = None,
+    variations: Annotated[int, typer.Option(help="how many of the paper's variations of each change to run (table 4)")] = 1,
+    out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None,
+    seed: Annotated[int | None, typer.Option(help="changes every random draw")] = None,
+    labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
+    weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
+    mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1]")] = None,
+    std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
+    size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None,
+    classes: Annotated[str | None, typer.Option(help="text file with one class name per line")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")] = None,
+    batch: Annotated[int | None, typer.Option(help="images per pass; found from a memory budget otherwise")] = None,
+    shard: Annotated[int | None, typer.Option(help="samples per unit of work")] = None,
+    workers: Annotated[int | None, typer.Option(help="processes to use")] = None,
+    threads: Annotated[int | None, typer.Option(help="torch threads per process")] = None,
+) -> None:
+    """Run the protocol of a published table; print published and measured numbers, and whether the paper's findings hold."""
+    given = {
+        key: value for key, value in locals().items() if key not in ("table", "methods", "variations") and value is not None
+    }
+    from snellen.reproduce import reproduce
+    from snellen.reproduce.terminal import Shown
+    from snellen.runs.progress import Live
+
+    chosen = methods.split(",") if methods else None
+    found = reproduce(table, _from_words(given), methods=chosen, variations=variations, observer=Live())
+    Console().print(Shown(found))
+    print(f"table: {found.write_csv(Path(given.get('out', f'runs/{table}')) / 'reproduce.csv')}")
+
+
 @app.command("list")
 def list_names(what: Annotated[str, typer.Argument(metavar="methods|metrics|conditions|models")]) -> None:
     """Print names, what they need and what they cite."""

@@ -1,0 +1,10 @@
+"""Every published table by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from snellen.reproduce import zhang2024
+from snellen.reproduce.protocols import Protocol
+
+PROTOCOLS: Mapping[str, Protocol] = {one.name: one for one in zhang2024.TABLES}
