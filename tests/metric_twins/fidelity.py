@@ -126,7 +126,7 @@ def infidelity(scene: Planted, i: int, saliency: np.ndarray) -> float:
 def stability(scene: Planted, i: int, saliency: np.ndarray) -> float:
     """The search as it is described, one picture and one pixel at a time."""
     picture = scene.inputs[i].numpy()
-    worst, best = math.inf, np.zeros((3, 24, 24))
+    worst, best, reach = math.inf, np.zeros((3, 24, 24)), 0.1
     for turn in range(5):
         tried = []
         for candidate in range(4):
@@ -138,11 +138,14 @@ def stability(scene: Planted, i: int, saliency: np.ndarray) -> float:
                 anew, sign = tiles[:, channel, row // side, column // side]
                 if anew < 0.5**turn or best[channel, row, column] == 0:
                     signs[channel, row, column] = -1 if sign < 0.5 else 1
-            moved = picture + np.float32(0.1) * signs.astype(np.float32)
+            moved = picture + np.float32(reach) * signs.astype(np.float32)
             if logits(scene, moved).argmax() == logits(scene, picture).argmax():
                 again = slope(scene, i, moved)
                 tried.append((float(stats.spearmanr(saliency.flatten(), again.flatten()).statistic), signs))
-        lowest, signs = min(tried, key=lambda one: one[0])
+        if not tried and worst == math.inf:
+            reach /= 4
+            continue
+        lowest, signs = min(tried, key=lambda one: one[0], default=(math.inf, best))
         worst, best = (lowest, signs) if lowest < worst else (worst, best)
     return worst
 

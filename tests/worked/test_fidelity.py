@@ -258,3 +258,15 @@ def test_stability__undefined_without_an_order_or_when_every_neighbour_is_anothe
 
     assert math.isnan(Stability()(case(FULL, RISING), rng=RNG).item())
     assert math.isnan(Stability()(case(RISING, RISING, model=edge), rng=RNG).item())
+
+
+def test_stability__of_a_classifier_that_soon_says_something_else():
+    # At ±0.16 every neighbour is another class. The second round tries ±0.04, where the order of RISING survives.
+    def near(inputs: Tensor) -> Tensor:
+        """Class 0 as long as no pixel moves by more than 0.07."""
+        away = (inputs[:, 0] - RISING).abs().flatten(1).amax(dim=1)
+        return torch.stack([0.07 - away, away - 0.07], dim=1)
+
+    curve = Stability(radius=0.16).curve(case(RISING, RISING, model=near), rng=RNG)[0]
+    assert curve.isnan().tolist() == [True, False, False, False, False]
+    assert curve[1:].tolist() == pytest.approx([1] * 4)
