@@ -38,7 +38,7 @@ class Form:
 
 MODELS = (
     Form(EMBEDDED, "the embedded ImageNet classifier, 1000 classes, 4.7 million weights", "snellen[demo]"),
-    Form(DIGITS, "a small classifier of handwritten digits in 32×32 scenes, 26 thousand weights", "nothing"),
+    Form(DIGITS, "a small classifier of handwritten digits in 32×32 scenes, 25 thousand weights", "nothing"),
     Form("timm:NAME", "a timm model; untrained unless weights are given (a local file, or 'pretrained')", "snellen[timm]"),
     Form("torchvision:NAME", "a torchvision model; untrained unless weights are given, as above", "snellen[torchvision]"),
     Form("package.module:function", "your function without arguments that returns a model or a black box", "nothing"),
