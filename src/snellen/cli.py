@@ -40,6 +40,16 @@ def run(
     labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
     masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")] = None,
     boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="package.module:function that trains a model, or zoo:digits, for tests that retrain")
+    ] = None,
+    training: Annotated[
+        str | None, typer.Option(help="a folder of labelled images for the recipe, or zoo:digits-training")
+    ] = None,
+    training_labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label for --training")] = None,
+    checkpoints: Annotated[
+        str | None, typer.Option(help="a folder of state dicts saved while the model was trained, or zoo:digits")
+    ] = None,
     unreadable: Annotated[str | None, typer.Option(help="refuse or skip images that cannot be read")] = None,
     weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
     mean: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from torch.utils.data import Dataset
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.types import Sample
+from snellen.types import Rng, Sample
 
 Change = Callable[[int, Float[Tensor, "channels height width"]], Float[Tensor, "channels height width"]]
 """From the place of a picture and its inputs to other inputs."""
@@ -54,6 +55,19 @@ class Training(Dataset[tuple[Tensor, int]]):
         """How many classes the labels name, counted from 0."""
         return max(self.labels) + 1
 
+    def outputs(self) -> int:
+        """How many classes the classifier tells apart; a relative that takes its place must have as many."""
+        return self.classifier.check(self[0][0][None])
+
+    def drawn(self, count: int, *, seed: int) -> Training:
+        """At most this many of the pictures as they are, drawn by the seed."""
+        if count >= len(self):
+            return self
+        places = sorted(int(one) for one in Rng(seed, ()).shared("training pictures").permutation(len(self))[:count])
+        return Training(
+            [self.samples[place] for place in places], self.classifier, tuple(self.labels[place] for place in places)
+        )
+
     def relabelled(self, labels: Sequence[int]) -> Training:
         """The same pictures under other labels."""
         return replace(self, labels=tuple(labels))
@@ -66,3 +80,12 @@ class Training(Dataset[tuple[Tensor, int]]):
         """All of it in memory, for recipes on small pictures."""
         inputs, labels = zip(*(self[place] for place in range(len(self))), strict=True)
         return torch.stack(inputs), torch.tensor(labels)
+
+
+def seed_for(what: str, seed: int) -> int:
+    """A seed for training that depends on the run's seed and on what is trained; hardly ever the one somebody used before.
+
+    >>> seed_for("other-seed", 0) == seed_for("other-seed", 0) != seed_for("other-seed", 1)
+    True
+    """
+    return int.from_bytes(hashlib.blake2b(f"{seed}\0{what}".encode(), digest_size=4).digest(), "little") >> 1

@@ -5,29 +5,31 @@ from __future__ import annotations
 import datetime
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import CONDITIONS, label
 from snellen.runs import learning
 from snellen.runs import plan as planning
+from snellen.runs import training as kin
 from snellen.runs.executors import Call, run_all
 from snellen.runs.machine import machine, revision, versions
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.runs.run import Run
 from snellen.runs.store import SCHEMA, Store, key_of
 from snellen.runs.tasks import Shard, Task, cut, identity, metric_key, missing, saved
+from snellen.runs.training import Siblings, Train
 from snellen.runs.unit import Look, Result, Seen, Shipped, Unit
 from snellen.samples import Samples, as_samples, under
 from snellen.speed import repays
-from snellen.types import Condition, Method, Metric, Passes
+from snellen.types import Condition, Method, Metric, Passes, Recipe
 
 R = TypeVar("R")
 
@@ -59,13 +61,20 @@ def evaluate(
     options: Options | None = None,
     executor: Executor | None = None,
     observer: Observer | None = None,
+    recipe: Any = None,
+    training: Any = None,
+    checkpoints: Any = None,
 ) -> Run:
     """Explains every sample by every method, scores the maps by every metric, and keeps all of it in a run folder.
 
     Calling it again with the same folder continues: finished units are never repeated, new methods and metrics are added.
     Without `out` the folder lives as long as the Run. A `condition` such as `rotation(degrees=45)` changes all pictures
-    first. `executor` is anything that is a `concurrent.futures.Executor`.
+    first. `executor` is anything that is a `concurrent.futures.Executor`. Metrics that compare with other models need a
+    `recipe` (see `types.Recipe`), which trains them on the labelled pictures of `training`, or `checkpoints`, a folder of
+    state dicts that were saved while the classifier was trained.
     """
+    if (recipe is None) != (training is None):
+        raise SnellenError("a recipe and training pictures belong together: give --recipe and --training, or neither")
     store = Store(Path(tempfile.mkdtemp(prefix="snellen-") if out is None else out))
     known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
     chosen = None if condition is None else CONDITIONS.parse(condition)
@@ -82,6 +91,9 @@ def evaluate(
         options=options or Options(),
         executor=executor,
         observer=observer or default_observer(),
+        recipe=None if recipe is None else kin.find_recipe(recipe),
+        training=None if training is None else kin.find_training(training, known),
+        checkpoints={} if checkpoints is None else kin.find_checkpoints(checkpoints, known),
     )
     given = dict(known.learned)
     with store.writing():
@@ -106,6 +118,9 @@ class _Job:
     options: Options
     executor: Executor | None
     observer: Observer
+    recipe: Recipe | None
+    training: Samples | None
+    checkpoints: Mapping[str, nn.Module]
 
     def run(self) -> None:
         started = time.perf_counter()
@@ -124,14 +139,19 @@ class _Job:
         rows = self.classifier.rows_for(inputs)
         record["classifier"] |= {"classes": classes, "rows": rows}
         planning.check_needs(self.classifier, self.methods, inputs)
+        self._check_met(labels=True)
+        labels = () if self.training is None else kin.labels_of(self.training, self.classifier, classes)
         shipped = Shipped(self.classifier)
         seen = self._look(shipped, shards)
+        self._check_met(labels=any(one is not None for look in seen for one in look.labels))
         shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
         record["samples"] |= self._sample_facts(shards, seen)
         record["spec"]["metrics"] = [planning.describe_metric(one, seen[0].size, self.classifier) for one in self.metrics]
         record["lessons"] = self._learn()
         if record["lessons"]:
             shipped = Shipped(self.classifier)
+        siblings = self._relatives(shipped, labels, {name: one["digest"] for name, one in record["lessons"].items()})
+        record["relatives"] = siblings.facts
 
         plan = planning.planned(self.classifier, self.methods, self.metrics, seen[0].size)
         total = sum(plan.passes.values(), Passes()) * len(self.samples)
@@ -145,11 +165,12 @@ class _Job:
             self.metrics,
             identity(self.classifier, self.seed, compiled),
             {lesson: facts["digest"] for lesson, facts in record["lessons"].items()},
+            siblings.digests,
         )
         record["planned"] = self._announce(tasks, plan, inputs, compiled, pace, len(record["units"])) | _counts(total)
         self.store.put_record(record)
 
-        record["errors"] = self._compute(shipped, tasks, plan, compiled)
+        record["errors"] = self._compute(shipped, siblings, tasks, plan, compiled)
         self._close(record, old, time.perf_counter() - started)
 
     # Before computing ------------------------------------------------------------------------------------------------
@@ -249,6 +270,37 @@ class _Job:
             observer=self.observer,
         )
 
+    def _check_met(self, *, labels: bool) -> None:
+        given = {"recipe": self.recipe is not None, "checkpoints": bool(self.checkpoints)}
+        planning.check_met(self.metrics, self.classifier, labels=labels, **given)
+
+    def _relatives(self, shipped: Shipped, labels: tuple[int, ...], lessons: Mapping[str, str]) -> Siblings:
+        """Every relative that the metrics ask for: from the store, or trained now, which the store then keeps."""
+        siblings = Siblings(self.classifier, self.samples, self.store, self.seed, self.options.shard)
+        siblings.add_checkpoints(self.checkpoints)
+        relatives = kin.wanted(self.metrics, self.methods)
+        if self.recipe is None or self.training is None or not relatives:
+            return siblings
+        keys = kin.keys_of(relatives, self.recipe, self.training, self.classifier, seed=self.seed, lessons=lessons)
+        missing = {name: one for name, one in relatives.items() if not siblings.add_known(name, keys[name])}
+        if not missing:
+            return siblings
+        if len(missing) < len(relatives):
+            self.observer.note(f"{len(relatives) - len(missing)} of {len(relatives)} relatives are already trained")
+        groups = {str(place): group for place, group in enumerate(kin.groups(missing))}
+        images = Passes(forward=len(self.training))
+        self.observer.begin("training relatives", len(missing) * images, len(missing))
+        facts = (self.recipe, self.training, labels, shipped, self.seed, self._threads())
+        calls = ((place, Train(group, *facts)) for place, group in groups.items())
+        for place, answer in self._everywhere(calls, lambda place: f"training {groups[place][0].name}"):
+            if isinstance(answer, Exception):
+                raise answer
+            for one, trained in zip(groups[place], answer, strict=True):
+                siblings.add_trained(one, keys[one.name], trained)
+                self.observer.finished(images)
+        self.observer.end()
+        return siblings
+
     def _worth_compiling(self, pace: planning.Pace, total: Passes) -> bool:
         if self.options.compile is not None or "layer" not in self.classifier.offers:
             return bool(self.options.compile)
@@ -288,11 +340,13 @@ class _Job:
 
     # Computing -------------------------------------------------------------------------------------------------------
 
-    def _compute(self, shipped: Shipped, tasks: list[Task], plan: planning.Plan, compiled: bool) -> list[dict[str, str]]:
+    def _compute(
+        self, shipped: Shipped, siblings: Siblings, tasks: list[Task], plan: planning.Plan, compiled: bool
+    ) -> list[dict[str, str]]:
         by_key = {task.key: task for task in tasks}
         errors = []
         self.observer.begin("explaining", sum((task.passes(plan) for task in tasks), Passes()), len(tasks))
-        calls = ((key, self._unit(shipped, task, compiled)) for key, task in by_key.items())
+        calls = ((key, self._unit(shipped, siblings, task, compiled)) for key, task in by_key.items())
         for key, answer in self._everywhere(calls, lambda key: label(by_key[key].method)):
             task = by_key[key]
             if isinstance(answer, SnellenError):
@@ -301,7 +355,7 @@ class _Job:
                 problem = f"{type(answer).__name__}: {answer}".strip()
                 errors.append({"method": label(task.method), "sample": task.shard.ids[0], "problem": problem})
             else:
-                self._keep(task, answer)
+                self._keep(task, siblings, answer)
                 errors += [
                     {"method": label(task.method), "metric": metric, "sample": task.shard.ids[0], "problem": problem}
                     for metric, problem in answer.failed.items()
@@ -310,7 +364,7 @@ class _Job:
         self.observer.end()
         return errors
 
-    def _unit(self, shipped: Shipped, task: Task, compiled: bool) -> Unit:
+    def _unit(self, shipped: Shipped, siblings: Siblings, task: Task, compiled: bool) -> Unit:
         return Unit(
             classifier=shipped,
             method=task.method,
@@ -322,9 +376,10 @@ class _Job:
             compiled=compiled,
             threads=self._threads(),
             maps=self.store.maps(task.maps) if task.maps else None,
+            siblings=siblings.shipped(task.method, task.metrics),
         )
 
-    def _keep(self, task: Task, result: Result) -> None:
+    def _keep(self, task: Task, siblings: Siblings, result: Result) -> None:
         """Writes what a unit found; its record comes last."""
         rows = []
         for scores in result.scores:
@@ -333,18 +388,15 @@ class _Job:
                 rows.append(
                     {"sample": one, "method": scores.method, "metric": scores.metric, "value": value, "curve": curve}
                 )
+        keys = {label(one): metric_key(one, siblings.digests(task.method, one)) for one in task.metrics}
         record = {
             "map_key": task.map_key,
             "method": label(task.method),
             "samples": list(task.shard.ids),
             "maps": task.maps or self.store.put_maps(result.maps),
             "scores": self.store.put_scores(rows),
-            "metrics": {label(one): metric_key(one) for one in task.metrics if label(one) in result.metric_costs},
-            "refused": {
-                label(one): {"key": metric_key(one), "problem": result.refused[label(one)]}
-                for one in task.metrics
-                if label(one) in result.refused
-            },
+            "metrics": {name: key for name, key in keys.items() if name in result.metric_costs},
+            "refused": {name: {"key": keys[name], "problem": problem} for name, problem in result.refused.items()},
             "metric_costs": result.metric_costs,
         }
         if task.maps is None:

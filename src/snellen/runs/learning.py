@@ -86,7 +86,7 @@ def install(
         return known
     if (few := too_few(len(pictures), [method for _, method in missing.values()])) is not None:
         observer.note(few)
-    with stage(observer, pictures, len(missing)), _threads(threads):
+    with stage(observer, pictures, len(missing)), using_threads(threads):
         for key, (lesson, method) in missing.items():
             observer.running(f"learning {lesson}")
             started = time.perf_counter()
@@ -151,7 +151,7 @@ def stage(observer: Observer, samples: Samples, lessons: int) -> Iterator[None]:
 
 
 @contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def using_threads(count: int | None) -> Iterator[None]:
     """As many torch threads as the workers will have, so that a lesson does not depend on where the units run."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)

@@ -77,6 +77,37 @@ def check_needs(
             method.prepare(classifier, inputs)
 
 
+def unmet(
+    metric: Metric, classifier: Classifier, *, truths: bool, labels: bool, recipe: bool, checkpoints: bool
+) -> str | None:
+    """What this metric lacks, in a few words with the remedy, given what there is; None where it lacks nothing."""
+    needs = traits(metric).needs
+    missing = sorted((needs & {"gradients", "layer", "relu"}) - classifier.offers)
+    if missing:
+        kind = "has" if classifier.offers else "is a black-box function and has"
+        return f"needs {' and '.join(missing)}, but '{classifier.name}' {kind} no such thing"
+    if "recipe" in needs and not recipe:
+        return "needs a recipe: give --recipe and --training"
+    if "checkpoints" in needs and not checkpoints:
+        return "needs saved states of the classifier: give --checkpoints"
+    if "labels" in needs and not labels:
+        return "needs labels: give --labels or class sub-folders"
+    if "truth" in needs and not truths:
+        return "needs the truth of every picture: give --masks or --boxes"
+    return None
+
+
+def check_met(metrics: Sequence[Metric], classifier: Classifier, *, labels: bool, recipe: bool, checkpoints: bool) -> None:
+    """Refuses metrics that lack something, all of them by name; the truth is checked sample by sample."""
+    refused = {
+        label(one): unmet(one, classifier, truths=True, labels=labels, recipe=recipe, checkpoints=checkpoints)
+        for one in metrics
+    }
+    lacking = "; ".join(f"{name} {reason}" for name, reason in refused.items() if reason)
+    if lacking:
+        raise SnellenError(f"{lacking}. Or drop the metric.")
+
+
 def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[str]) -> None:
     """Refuses metrics that need to know where the truth lies when some sample has none."""
     for metric in metrics:

@@ -24,6 +24,7 @@ from snellen.runs.executors import dask_executor
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.progress import Observer
 from snellen.runs.run import Run
+from snellen.runs.training import DIGITS, DIGITS_TRAINING, find_recipe, find_training
 from snellen.samples import Samples, from_folder
 from snellen.speed import Precision
 from snellen.types import Passes
@@ -32,9 +33,6 @@ from snellen.zoo.digits import SIDE
 
 PHOTOGRAPHS = "zoo:photographs"
 """The pictures that come with the demo extra."""
-
-DIGITS = "zoo:digits"
-"""Scenes with a handwritten digit each, for the model `digits`."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,10 @@ class Settings:
     masks: str | None = None
     boxes: str | None = None
     unreadable: Literal["refuse", "skip"] = "refuse"
+    recipe: str | None = None
+    training: str | None = None
+    training_labels: str | None = None
+    checkpoints: str | None = None
     weights: str | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
@@ -145,15 +147,34 @@ class Settings:
             progress=lambda done, total: observer.running(f"checking image {done} of {total}"),
         )
 
+    def training_samples(self, classifier: Classifier, observer: Observer) -> Samples | None:
+        """The labelled pictures for the recipe."""
+        if self.training is None:
+            return None
+        if self.training == DIGITS_TRAINING:
+            _check_takes_scenes(classifier)
+            return find_training(self.training, classifier)
+        return from_folder(
+            self.training,
+            geometry=classifier.geometry,
+            channels=classifier.channels,
+            labels=self.training_labels,
+            classes=classifier.classes,
+            unreadable=self.unreadable,
+            progress=lambda done, total: observer.running(f"checking training image {done} of {total}"),
+        )
+
     def run(self, observer: Observer) -> Run:
         """Does all of it. Names are checked first, because loading a model takes longer than reading a name."""
         methods, metrics = parse_methods(self.methods), parse_metrics(self.metrics)
         condition = None if self.condition is None else CONDITIONS.parse(self.condition)
+        recipe = None if self.recipe is None else find_recipe(self.recipe)
         with ExitStack() as stack:
             executor: Executor | None = stack.enter_context(dask_executor(self.dask)) if self.dask else None
             classifier = self.classifier()
             observer.begin("checking the images", Passes(), 1)
             samples = self.samples(classifier, observer)
+            training = self.training_samples(classifier, observer)
             observer.end()
             options = Options(self.shard, self.workers, self.threads, self.compile, self.as_values())
             return evaluate(
@@ -168,6 +189,9 @@ class Settings:
                 options=options,
                 executor=executor,
                 observer=observer,
+                recipe=recipe,
+                training=training,
+                checkpoints=self.checkpoints,
             )
 
 

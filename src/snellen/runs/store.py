@@ -95,6 +95,14 @@ class Store:
         content = json.dumps({**record, "file": name}, indent=1, allow_nan=False).encode()
         self._write(self.folder / "lessons" / f"{key}.json", content)
 
+    def put_relative(self, key: str, record: dict[str, Any], module: bytes) -> str:
+        """Keeps a trained relative of the classifier, pickled; the record that names it comes last."""
+        (self.folder / "relatives").mkdir(exist_ok=True)
+        name = self._put("relatives", module, ".pickle")
+        content = json.dumps({**record, "file": name}, indent=1, allow_nan=False).encode()
+        self._write(self.folder / "relatives" / f"{key}.json", content)
+        return name
+
     def finish(self, key: str, record: dict[str, Any]) -> None:
         """Declares a unit finished."""
         self._write(self.folder / "units" / f"{key}.json", json.dumps(record, indent=1, allow_nan=False).encode())
@@ -143,6 +151,18 @@ class Store:
         record: dict[str, Any] = json.loads(path.read_bytes())
         arrays = load_file(self.folder / "lessons" / record.pop("file"))
         return record, {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+    def relative(self, key: str) -> dict[str, Any] | None:
+        """The record of a trained relative, whose `file` holds it, or None where none was trained under this key yet."""
+        path = self.folder / "relatives" / f"{key}.json"
+        if not path.exists():
+            return None
+        record: dict[str, Any] = json.loads(path.read_bytes())
+        return record if (self.folder / "relatives" / record["file"]).exists() else None
+
+    def relative_module(self, file: str) -> bytes:
+        """A trained relative as it was pickled."""
+        return (self.folder / "relatives" / file).read_bytes()
 
     def scores(self, files: list[tuple[str, list[str]]], columns: list[str]) -> pa.Table:
         """The scores in these files, in this order, each for the metrics named with it."""

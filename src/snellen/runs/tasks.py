@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,21 +93,22 @@ def missing(
     metrics: Sequence[Metric],
     facts: dict[str, Any],
     lessons: Mapping[str, str] | None = None,
+    siblings: Callable[[Method, Metric], Mapping[str, str]] = lambda method, metric: {},
 ) -> tuple[list[Task], list[dict[str, Any]]]:
     """The tasks still to run, shard by shard so that methods share passes; and all units of the spec, method by method.
 
     A unit in the store counts for the metrics that it computed or refused under the same definition; the rest becomes a
-    task. The maps of a method that learnt something count only with the very same `lessons`, given by name as digests of
-    their content.
+    task. The maps of a method that learnt something count only with the very same `lessons`, and the scores of a metric that
+    compares with relatives only with the very same `siblings`; both are given by name as digests of their content.
     """
     have: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for key, unit in store.units().items():
         have.setdefault(unit["map_key"], []).append((key, unit))
-    wanted = {label(one): metric_key(one) for one in metrics}
     tasks: list[Task] = []
     units: list[tuple[int, int, dict[str, Any]]] = []
     for shard in shards:
         for order, method in enumerate(methods):
+            wanted = {label(one): metric_key(one, siblings(method, one)) for one in metrics}
             taught = {lesson: (lessons or {})[lesson] for lesson in learning(method)}
             map_key = key_of(
                 {
@@ -134,9 +135,9 @@ def missing(
     return tasks, [one for _, _, one in units]
 
 
-def metric_key(metric: Metric) -> str:
-    """Stands for a metric, its settings and its version."""
-    return key_of([spec(metric), traits(metric).version])
+def metric_key(metric: Metric, siblings: Mapping[str, str]) -> str:
+    """Stands for a metric, its settings and its version, and for the relatives that it compares with, by their digests."""
+    return key_of([spec(metric), traits(metric).version, *([dict(siblings)] if siblings else [])])
 
 
 def identity(classifier: Classifier, seed: int, compiled: bool) -> dict[str, Any]:

@@ -42,6 +42,8 @@ class Shipped:
         if self._classifier is None:
             known = _CLASSIFIERS.get(self.fingerprint)
             if known is None:
+                while len(_CLASSIFIERS) >= _MOST:  # relatives come and go
+                    del _CLASSIFIERS[next(iter(_CLASSIFIERS))]
                 known = _CLASSIFIERS[self.fingerprint] = pickle.loads(self._payload or b"")
             self._classifier = known
         return self._classifier
@@ -59,6 +61,7 @@ class Shipped:
 
 
 _CLASSIFIERS: dict[str, Classifier] = {}
+_MOST = 32
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ def timm_model(spec: str, name: str, weights: str | Path | None, classes: Sequen
     architecture = name.partition(".")[0]
     if not timm.is_model(architecture):
         raise SnellenError(f"timm has no model '{name}'{nearest(name, timm.list_models())}")
-    stored = _weights(weights, spec)
+    stored = read_weights(weights, spec)
     head = (timm.get_pretrained_cfg(name) or timm.get_pretrained_cfg(architecture)).classifier
     count = _class_count(classes, stored, f"{head[0] if isinstance(head, tuple | list) else head}.weight")
     try:
@@ -32,7 +32,7 @@ def timm_model(spec: str, name: str, weights: str | Path | None, classes: Sequen
     except Exception as problem:
         raise SnellenError(f"'{spec}' cannot be made ({_first_line(problem)})") from problem
     config = model.pretrained_cfg
-    _fill(model, stored, spec, weights)
+    fill_weights(model, stored, spec, weights)
     return Found(
         model,
         _called(spec, weights),
@@ -56,7 +56,7 @@ def torchvision_model(spec: str, name: str, weights: str | Path | None, classes:
     if name not in known:
         raise SnellenError(f"torchvision has no classification model '{name}'{nearest(name, known)}")
     default = models.get_model_weights(name).DEFAULT
-    stored = _weights(weights, spec)
+    stored = read_weights(weights, spec)
     last = next((key for key in reversed(stored or {}) if key.endswith(".weight")), "")
     count = _class_count(classes, stored, last)
     try:
@@ -65,7 +65,7 @@ def torchvision_model(spec: str, name: str, weights: str | Path | None, classes:
         )
     except Exception as problem:
         raise SnellenError(f"'{spec}' cannot be made ({_first_line(problem)})") from problem
-    _fill(model, stored, spec, weights)
+    fill_weights(model, stored, spec, weights)
     steps = default.transforms()
     side = steps.crop_size[0]
     categories = tuple(default.meta["categories"])
@@ -102,7 +102,7 @@ def _library(name: str, spec: str) -> Any:
         raise SnellenError(f"'{spec}': importing {name} failed ({_first_line(problem)})") from problem
 
 
-def _weights(weights: str | Path | None, spec: str) -> dict[str, Tensor] | None:
+def read_weights(weights: str | Path | None, spec: str) -> dict[str, Tensor] | None:
     """The tensors of a local weight file; None where no file is meant."""
     if weights is None or weights == PRETRAINED:
         return None
@@ -131,7 +131,8 @@ def _class_count(classes: Sequence[str] | None, stored: Mapping[str, Tensor] | N
     return len(classes) if classes is not None and stored is None else None
 
 
-def _fill(model: nn.Module, stored: Mapping[str, Tensor] | None, spec: str, weights: str | Path | None) -> None:
+def fill_weights(model: nn.Module, stored: Mapping[str, Tensor] | None, spec: str, weights: str | Path | None) -> None:
+    """Puts stored tensors into a model, or says in a sentence which of them does not fit."""
     if stored is None:
         return
     try:

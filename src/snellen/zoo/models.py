@@ -125,7 +125,7 @@ def _find(spec: str, weights: str | Path | None, classes: Sequence[str] | None) 
     if spec.endswith((".pt", ".pt2", ".pth", ".ts", ".jit")):
         return _from_file(spec)
     if name:
-        return _from_function(spec, library, name)
+        return _from_function(spec)
     forms = ", ".join(form.spec for form in MODELS)
     raise SnellenError(
         f"unknown model '{spec}'{nearest(spec, [EMBEDDED, DIGITS]) or ';'} a model is written as one of: {forms}"
@@ -143,7 +143,11 @@ def _from_file(spec: str) -> Found:
     return Found(model, name, geometry=Geometry(fixed, crop=1.0), channels=channels, rows=model.most)
 
 
-def _from_function(spec: str, module: str, name: str) -> Found | Classifier:
+def find_object(spec: str) -> Any:
+    """What stands under `package.module:name`, here or among installed packages."""
+    module, _, name = spec.partition(":")
+    if not name:
+        raise SnellenError(f"'{spec}' is not written as package.module:function")
     if module.endswith(".py"):
         raise SnellenError(f"'{spec}' names a file; write it as a module: '{module[:-3].replace('/', '.')}:{name}'")
     here = os.getcwd()
@@ -165,6 +169,11 @@ def _from_function(spec: str, module: str, name: str) -> Found | Classifier:
             public = [one for one in vars(held) if not one.startswith("_")] if hasattr(held, "__dict__") else []
             raise SnellenError(f"'{spec}': '{module}' has no '{part}'{nearest(part, public)}")
         held = getattr(held, part)
+    return held
+
+
+def _from_function(spec: str) -> Found | Classifier:
+    held = find_object(spec)
     if callable(held) and not isinstance(held, nn.Module):
         try:
             held = held()

@@ -1,0 +1,338 @@
+"""Relatives of the classifier: saved states are read, others trained by the user's recipe before anything is explained."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.lessons import learning
+from snellen.recipes import Training
+from snellen.registry import label, traits
+from snellen.runs.learning import drawn, teach, using_threads
+from snellen.runs.store import Store, key_of
+from snellen.runs.unit import Shipped
+from snellen.samples import Samples, as_samples
+from snellen.types import Method, Metric, Passes, Recipe, Related, Relative
+from snellen.zoo import digits_recipe, training_digits
+from snellen.zoo.digit_networks import weight_folder
+from snellen.zoo.libraries import fill_weights, read_weights
+from snellen.zoo.models import find_object
+
+DIGITS = "zoo:digits"
+DIGITS_TRAINING = "zoo:digits-training"
+
+CHECKPOINT = "checkpoint/"
+"""How the name of a saved state begins among the siblings of a case."""
+
+ENDINGS = (".pt", ".pth", ".safetensors")
+
+OPEN = 16
+"""So many relatives are held in memory at a time; the others wait in the run folder."""
+
+
+def find_recipe(recipe: Any) -> Recipe:
+    """A recipe from `zoo:digits`, from `package.module:function`, or as it is."""
+    found = digits_recipe if recipe == DIGITS else find_object(recipe) if isinstance(recipe, str) else recipe
+    if not callable(found):
+        raise SnellenError(f"a recipe is a function (dataset, seed, options) -> module, not {recipe!r}")
+    return found
+
+
+def find_training(training: Any, classifier: Classifier) -> Samples:
+    """Training pictures from `zoo:digits-training` or whatever samples are made of."""
+    if training == DIGITS_TRAINING:
+        return training_digits()
+    return as_samples(training, geometry=classifier.geometry, channels=classifier.channels, classes=classifier.classes)
+
+
+def find_checkpoints(checkpoints: Any, classifier: Classifier) -> dict[str, nn.Module]:
+    """Saved states by name, in the order of their file names, each put into a copy of the classifier's module.
+
+    `checkpoints` is `zoo:digits`, a folder of state dicts, or state dicts by name. A state that is the classifier itself is
+    left out.
+    """
+    if isinstance(checkpoints, Mapping):
+        states = {str(name): (str(name), state) for name, state in checkpoints.items()}
+    else:
+        folder = weight_folder() if checkpoints == DIGITS else Path(checkpoints)
+        if not folder.is_dir():
+            raise SnellenError(f"'{folder}' is not a folder of checkpoints")
+        files = sorted((one for one in folder.iterdir() if one.suffix in ENDINGS), key=_by_number)
+        if not files:
+            raise SnellenError(f"'{folder}' holds no checkpoints; they are state dicts that end in {', '.join(ENDINGS)}")
+        stems = [one.stem for one in files]
+        names = [one.stem if stems.count(one.stem) == 1 else one.name for one in files]
+        states = {name: (str(file), None) for name, file in zip(names, files, strict=True)}
+    found = {}
+    for name, (where, given) in states.items():
+        module = copy.deepcopy(classifier.module)
+        fill_weights(module, read_weights(where, classifier.name) if given is None else given, classifier.name, where)
+        if classifier.relative(module, name).fingerprint != classifier.fingerprint:
+            found[CHECKPOINT + name] = module.eval()
+    if not found:
+        raise SnellenError("all checkpoints are the classifier itself; give states that were saved earlier in training")
+    return found
+
+
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """Sorts epoch-2 before epoch-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def identity_of(recipe: Recipe) -> str:
+    """Stands for a recipe: its name, and the source of its module, where its helpers are too."""
+    if isinstance(recipe, partial):
+        return key_of([identity_of(recipe.func), repr(recipe.args), repr(sorted(recipe.keywords.items()))])
+    named = recipe if hasattr(recipe, "__qualname__") else type(recipe)
+    source = ""
+    for whole in (inspect.getmodule(named), named):
+        try:
+            source = inspect.getsource(whole)  # type: ignore[arg-type]
+            break
+        except (OSError, TypeError):
+            continue
+    return key_of([named.__module__, named.__qualname__, source])
+
+
+@dataclass(frozen=True)
+class Train:
+    """Trains some relatives one after the other; those that need the same maps stand together. Runs anywhere."""
+
+    relatives: tuple[Relative, ...]
+    recipe: Recipe
+    samples: Samples
+    labels: tuple[int, ...]
+    classifier: Shipped
+    seed: int
+    threads: int | None
+
+    def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> list[Trained]:
+        """Each relative pickled, in their order."""
+        classifier = self.classifier.open()
+        classifier.use_compiled = False
+        training = Training(self.samples, classifier, self.labels)
+        with using_threads(self.threads), _own_luck(), torch.enable_grad():
+            return [self._train(one, training, classifier) for one in self.relatives]
+
+    def _train(self, relative: Relative, training: Training, classifier: Classifier) -> Trained:
+        started = time.perf_counter()
+        with classifier.counting() as paid:
+            try:
+                module = relative.train(partial(self._ask, relative.name, training), training, classifier, seed=self.seed)
+            except SnellenError:
+                raise
+            except Exception as problem:
+                lines = str(problem).strip().splitlines() or [""]
+                raise SnellenError(
+                    f"the recipe failed while training '{relative.name}' ({type(problem).__name__}: {lines[0]})"
+                ) from problem
+        try:
+            payload = pickle.dumps(module.cpu().eval())
+        except Exception as problem:
+            raise SnellenError(
+                f"what the recipe returned for '{relative.name}' cannot be pickled ({problem}); "
+                "define its class in an importable module"
+            ) from None
+        return Trained(payload, {"seconds": time.perf_counter() - started, **paid.record()})
+
+    def _ask(
+        self, name: str, training: Training, dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapping[str, Any]
+    ) -> nn.Module:
+        """What the recipe returns, after a look at whether it can be used."""
+        module: Any = self.recipe(dataset, seed, options)
+        if not isinstance(module, nn.Module):
+            kind = type(module).__name__
+            raise SnellenError(f"the recipe returned a {kind} for '{name}'; it must return an nn.Module")
+        classes = training.classifier.relative(module, name).check(training[0][0][None])
+        if classes != options["classes"]:
+            raise SnellenError(
+                f"the recipe returned a module with {classes} outputs for '{name}', where {options['classes']} were asked "
+                "for; let it make as many as options['classes'] says"
+            )
+        return module
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained module, pickled, and what it cost; the passes are those for maps, not those of training."""
+
+    module: bytes
+    cost: dict[str, Any]
+
+
+def _stands_in(relative: Relative) -> bool:
+    """Whether it tells the same classes apart as the classifier; most do."""
+    return bool(getattr(relative, "same_classes", True))
+
+
+@contextmanager
+def _own_luck() -> Iterator[None]:
+    """A recipe may seed whatever it likes; afterwards the global random states are as before."""
+    plain, array = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(plain)
+        np.random.set_state(array)
+
+
+@dataclass(eq=False)
+class Siblings:
+    """Every relative that the units of a run may ask for, by name, with a digest of its content and what is known of it."""
+
+    classifier: Classifier
+    samples: Samples
+    store: Store
+    seed: int
+    batch: int
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _modules: dict[str, nn.Module] = field(default_factory=dict)
+    _open: dict[str, Classifier] = field(default_factory=dict)
+
+    def add_checkpoints(self, modules: Mapping[str, nn.Module]) -> None:
+        """Takes saved states in."""
+        for name, module in modules.items():
+            self._modules[name] = module
+            sibling = self._classifier(name)
+            self.facts[name] = {"digest": sibling.fingerprint, "accuracy": self._accuracy(sibling)}
+
+    def add_trained(self, relative: Relative, key: str, trained: Trained) -> None:
+        """Keeps a relative in the run folder."""
+        module = pickle.loads(trained.module)
+        accuracy = self._accuracy(self.classifier.relative(module, relative.name)) if _stands_in(relative) else None
+        record = {"name": relative.name, "accuracy": accuracy, "cost": trained.cost}
+        self._know(relative.name, {**record, "file": self.store.put_relative(key, record, trained.module)})
+
+    def add_known(self, name: str, key: str) -> bool:
+        """Takes a relative from the run folder, if it is there."""
+        record = self.store.relative(key)
+        if record is not None:
+            self._know(name, record)
+        return record is not None
+
+    def _know(self, name: str, record: Mapping[str, Any]) -> None:
+        self.facts[name] = {
+            "digest": record["file"].partition(".")[0],
+            "accuracy": record["accuracy"],
+            "cost": record["cost"],
+            "file": record["file"],
+        }
+
+    def digests(self, method: Method, metric: Metric) -> dict[str, str]:
+        """Which relatives this metric compares this method's maps with, by digest."""
+        return {name: self.facts[name]["digest"] for name in self._names(method, metric)}
+
+    def shipped(self, method: Method, metrics: Sequence[Metric]) -> dict[str, Shipped]:
+        """What a unit needs of them; the method has learnt on each what it must have learnt before it can explain."""
+        found = {}
+        for name in dict.fromkeys(name for metric in metrics for name in self._names(method, metric)):
+            sibling = self._classifier(name)
+            for lesson, learner in learning(method).items():
+                if lesson not in sibling.learned:
+                    pictures = drawn(self.samples, self.seed)
+                    sibling.learned[lesson] = teach(learner, sibling, pictures, seed=self.seed, batch=self.batch)
+            found[name] = Shipped(sibling)
+        return found
+
+    def _names(self, method: Method, metric: Metric) -> list[str]:
+        names = [one.name for one in metric.relatives(method)] if isinstance(metric, Related) else []
+        if "checkpoints" in traits(metric).needs:
+            names += [name for name in self.facts if name.startswith(CHECKPOINT)]
+        return names
+
+    def _classifier(self, name: str) -> Classifier:
+        if name not in self._open:
+            module = self._modules.get(name)
+            if module is None:
+                module = pickle.loads(self.store.relative_module(self.facts[name]["file"]))
+            while len(self._open) >= OPEN:
+                del self._open[next(iter(self._open))]
+            self._open[name] = self.classifier.relative(module, name.removeprefix(CHECKPOINT))
+        return self._open[name]
+
+    def _accuracy(self, sibling: Classifier) -> float | None:
+        """How often it is right on the run's labelled samples, or on as many of them as a lesson takes."""
+        right = []
+        pictures = drawn(self.samples, self.seed)
+        for start in range(0, len(pictures), self.batch):
+            known = [one for one in pictures[start : start + self.batch] if one.label is not None]
+            if known:
+                inputs = sibling.to_inputs(torch.stack([one.image for one in known]))
+                right += (sibling.predictions(inputs) == torch.tensor([one.label for one in known])).tolist()
+        return sum(right) / len(right) if right else None
+
+
+def wanted(metrics: Sequence[Metric], methods: Sequence[Method]) -> dict[str, Relative]:
+    """Every relative that has to be trained, by name."""
+    return {
+        one.name: one
+        for method in methods
+        for metric in metrics
+        if isinstance(metric, Related)
+        for one in metric.relatives(method)
+    }
+
+
+def keys_of(
+    relatives: Mapping[str, Relative],
+    recipe: Recipe,
+    training: Samples,
+    classifier: Classifier,
+    *,
+    seed: int,
+    lessons: Mapping[str, str],
+) -> dict[str, str]:
+    """For each relative what its training depends on, as a key of the store."""
+    common = {
+        "classifier": classifier.fingerprint,
+        "recipe": identity_of(recipe),
+        "training": key_of([list(pair) for pair in zip(training.ids, training.digests, strict=True)]),
+        "seed": seed,
+    }
+    keys = {}
+    for name, one in relatives.items():
+        method = getattr(one, "method", None)
+        facts: dict[str, Any] = {**common, "relative": name, "version": getattr(one, "version", 1)}
+        if method is not None:
+            facts |= {"method": [label(method), traits(method).version]}
+            facts |= {"lessons": {lesson: lessons[lesson] for lesson in learning(method)}}
+        keys[name] = key_of(facts)
+    return keys
+
+
+def groups(relatives: Mapping[str, Relative]) -> list[tuple[Relative, ...]]:
+    """Those that look at the maps of one method stand together, so that these are computed once."""
+    found: dict[str, list[Relative]] = {}
+    for name, one in relatives.items():
+        method = getattr(one, "method", None)
+        found.setdefault(name if method is None else f"maps of {label(method)}", []).append(one)
+    return [tuple(group) for group in found.values()]
+
+
+def labels_of(training: Samples, classifier: Classifier, classes: int) -> tuple[int, ...]:
+    """The label of every training picture; one without, or beyond the classifier's classes, is refused."""
+    labels = Training.of(training, classifier).labels
+    for one, known in zip(training.ids, labels, strict=True):
+        if known >= classes:
+            raise SnellenError(
+                f"the training picture '{one}' has label {known}, but '{classifier.name}' has classes 0 to {classes - 1}"
+            )
+    return labels

@@ -1,0 +1,308 @@
+"""Relatives of the classifier: trained once, before anything is explained, kept in the run folder, and never guessed."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import subject
+import torch
+from subject import load, logits, recipe, write_checkpoints, write_images, write_labelled
+from torch import nn
+
+import snellen
+from snellen.errors import SnellenError
+from snellen.registry import METRICS
+from snellen.runs import Options, evaluate
+from snellen.runs import plan as planning
+from snellen.runs import training as kin
+from snellen.runs.progress import Silent
+from snellen.samples import from_folder
+
+HERE = Path(__file__).parent
+METHODS = ["gradient", "random"]
+NAMES = ["repeatability", "reproducibility", "data-randomisation"]
+
+
+class Listening(Silent):
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int]] = []
+        self.notes: list[str] = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def begin(self, stage, passes, units):
+        self.stages.append((stage, units))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    where = tmp_path_factory.mktemp("given")
+    write_labelled(where / "images", 6)
+    write_labelled(where / "training", 20)
+    write_checkpoints(where / "checkpoints")
+    return where
+
+
+@pytest.fixture(scope="module")
+def given(folders):
+    geometry = snellen.Geometry(size=(32, 32), crop=1.0)
+    return {
+        "samples": from_folder(folders / "images", geometry=geometry),
+        "training": from_folder(folders / "training", geometry=geometry),
+    }
+
+
+def run(given, out, *, metrics=NAMES, methods=METHODS, how=recipe, options=None, observer=None, **more):
+    return evaluate(
+        snellen.Classifier(load()), given["samples"], methods=methods, metrics=metrics, out=out, recipe=how,
+        training=given["training"], options=options or Options(shard=4, threads=1), observer=observer, **more,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def alone(given, tmp_path_factory):
+    return run(given, tmp_path_factory.mktemp("alone"))
+
+
+def test_relatives_are_trained_first_and_their_facts_are_recorded(given, tmp_path):
+    seen = Listening()
+    found = run(given, tmp_path, observer=seen)
+    assert [stage for stage, _ in seen.stages] == ["looking at the images", "training relatives", "explaining"]
+    assert dict(seen.stages)["training relatives"] == 3
+    facts = found.record["relatives"]
+    assert set(facts) == {"other-seed", "other-architecture", "permuted-labels"}
+    for one in facts.values():
+        assert 0 <= one["accuracy"] <= 1
+        assert one["cost"]["seconds"] > 0
+    table = found.table()
+    assert table.loc["random", "data-randomisation"] == pytest.approx(1.0), "a map that ignores the model is unmoved"
+    assert -1 <= table.loc["gradient", "data-randomisation"] < 0.999
+    totals, planned = found.record["totals"], found.record["planned"]
+    assert totals["forward"] + totals["shared_forward"] == planned["forward"]
+    assert totals["backward"] + totals["shared_backward"] == planned["backward"]
+
+
+def test_nothing_is_trained_twice_and_scores_stay(given, alone, monkeypatch):
+    before = {path: path.stat().st_mtime_ns for path in alone.folder.rglob("relatives/*")}
+    assert len(before) == 6, "three modules, and the records that name them"
+    units = set(alone.folder.glob("units/*"))
+
+    def never(*args):
+        raise AssertionError("trained twice")
+
+    monkeypatch.setattr(kin.Train, "__call__", never)
+    again = run(given, alone.folder, metrics=[*NAMES, "complexity"])
+    assert {path: path.stat().st_mtime_ns for path in alone.folder.rglob("relatives/*")} == before
+    assert units < set(alone.folder.glob("units/*")), "the old units stand, new ones hold the new metric"
+    assert again.table()[NAMES].equals(alone.table())
+
+
+def test_another_recipe_trains_others_and_the_scores_follow(given, alone, tmp_path):
+    for how in (functools.partial(slower, steps=1), functools.partial(slower, steps=3)):
+        found = run(given, tmp_path, methods=["gradient"], metrics=["repeatability", "complexity"], how=how)
+    assert len(list(tmp_path.glob("relatives/*.json"))) == 2
+    units = [snellen.runs.store.Store(tmp_path).units()[one["unit"]] for one in found.record["units"]]
+    assert sum("complexity" in one["metrics"] for one in units) == 2, "a metric without relatives is not computed again"
+    assert len(list(tmp_path.glob("units/*.json"))) == 4
+    assert kin.identity_of(recipe) != kin.identity_of(slower)
+
+
+def slower(dataset, seed, options, steps):
+    """At module level, so that it has a name and a source."""
+    net = recipe(dataset, seed, options)
+    with torch.no_grad():
+        net.head.weight.mul_(steps)
+    return net
+
+
+def test_a_recipe_may_seed_what_it_likes(given, tmp_path):
+    states = np.random.get_state()[1].tolist(), torch.get_rng_state()
+    run(given, tmp_path, methods=["gradient"], metrics=["repeatability"])
+    assert np.random.get_state()[1].tolist() == states[0]
+    assert torch.equal(torch.get_rng_state(), states[1])
+
+
+def test_workers_train_the_same(given, alone, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+    found = run(given, tmp_path, options=Options(shard=4, workers=2))
+    assert found.table().equals(alone.table())
+
+
+def test_a_method_that_learns_also_learns_on_the_relatives(given, tmp_path):
+    found = run(given, tmp_path, methods=["iba(steps=2, samples=2)"], metrics=["data-randomisation"])
+    assert found.table().notna().all().all()
+
+
+# Refusals ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_metric_lacks_is_said_before_anything_is_computed(given, tmp_path):
+    classifier = snellen.Classifier(load())
+    with pytest.raises(SnellenError) as caught:
+        evaluate(classifier, given["samples"], methods=["gradient"], metrics=["repeatability", "complexity"], out=tmp_path)
+    assert str(caught.value) == "repeatability needs a recipe: give --recipe and --training. Or drop the metric."
+    assert not list(tmp_path.glob("units/*"))
+    with pytest.raises(SnellenError, match="belong together"):
+        evaluate(classifier, given["samples"], methods=["gradient"], metrics=["complexity"], recipe=recipe)
+
+
+def test_unmet_says_what_is_missing():
+    classifier = snellen.Classifier(load())
+    nothing = {"truths": False, "labels": False, "recipe": False, "checkpoints": False}
+    everything = dict.fromkeys(nothing, True)
+    said = {name: planning.unmet(METRICS.build(name), classifier, **nothing) for name in METRICS}
+    assert said["repeatability"] == "needs a recipe: give --recipe and --training"
+    assert said["pointing-game"] == "needs the truth of every picture: give --masks or --boxes"
+    assert said["complexity"] is None
+    assert all(planning.unmet(METRICS.build(name), classifier, **everything) is None for name in METRICS)
+
+    needs = frozenset({"gradients", "checkpoints", "labels"})
+    traits = dataclasses.replace(METRICS["complexity"].traits, needs=needs)
+    steep = dataclasses.make_dataclass(
+        "Steep", [], bases=(METRICS["complexity"],), namespace={"traits": traits}, frozen=True
+    )
+    black = snellen.Classifier(logits)
+    assert planning.unmet(steep(), black, **everything) == (
+        "needs gradients, but 'logits' is a black-box function and has no such thing"
+    )
+    assert "--checkpoints" in planning.unmet(steep(), classifier, **nothing)
+    assert "--labels" in planning.unmet(steep(), classifier, **nothing | {"checkpoints": True})
+
+
+def few_outputs(dataset, seed, options):
+    return subject.Wide(3)
+
+
+def no_module(dataset, seed, options):
+    return "weights"
+
+
+def breaks(dataset, seed, options):
+    raise ZeroDivisionError("no luck\nat all")
+
+
+def not_picklable(dataset, seed, options):
+    net = recipe(dataset, seed, options)
+    net.secret = lambda: None
+    return net
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        (few_outputs, "3 outputs for 'other-seed', where 5 were asked for; let it make as many as options"),
+        (no_module, "returned a str for 'other-seed'; it must return an nn.Module"),
+        (breaks, r"failed while training 'other-seed' \(ZeroDivisionError: no luck\)"),
+        (not_picklable, "cannot be pickled .*define its class in an importable module"),
+    ],
+)
+def test_a_recipe_that_does_not_work_is_one_sentence(given, tmp_path, how, sentence):
+    with pytest.raises(SnellenError, match=sentence) as caught:
+        run(given, tmp_path, methods=["gradient"], metrics=["repeatability"], how=how)
+    assert "\n" not in str(caught.value)
+
+
+def test_training_pictures_need_labels_that_the_classifier_knows(given, folders, tmp_path):
+    geometry = snellen.Geometry(size=(32, 32), crop=1.0)
+    bare = from_folder(write_images(tmp_path / "bare", 3), geometry=geometry)
+    with pytest.raises(SnellenError, match=r"training picture '000\.png' has none"):
+        run(given | {"training": bare}, None, metrics=["repeatability"])
+    (tmp_path / "far" / "7").mkdir(parents=True)
+    (tmp_path / "bare" / "000.png").rename(tmp_path / "far" / "7" / "000.png")
+    far = from_folder(tmp_path / "far", geometry=geometry)
+    with pytest.raises(SnellenError, match="label 7, but 'Small' has classes 0 to 4"):
+        run(given | {"training": far}, None, metrics=["repeatability"])
+
+
+def test_recipes_are_found_by_name():
+    assert kin.find_recipe("zoo:digits") is snellen.zoo.digits_recipe
+    assert kin.find_recipe("subject:recipe") is subject.recipe
+    for wrong, sentence in (("subject", "not written as"), ("subject:recipes", "has no 'recipes'"), (3, "is a function")):
+        with pytest.raises(SnellenError, match=sentence):
+            kin.find_recipe(wrong)
+
+
+# Checkpoints ------------------------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_stand_in_order_without_the_classifier_itself(folders):
+    classifier = snellen.Classifier(load())
+    found = kin.find_checkpoints(folders / "checkpoints", classifier)
+    assert list(found) == ["checkpoint/step-2", "checkpoint/step-10"]
+    assert torch.equal(found["checkpoint/step-2"].head.weight, -load().head.weight)
+    assert list(kin.find_checkpoints("zoo:digits", snellen.zoo.load_classifier("digits"))) == [
+        f"checkpoint/epoch-{one}" for one in (1, 2, 4, 6)
+    ]
+    by_name = kin.find_checkpoints({"young": {key: 0 * one for key, one in load().state_dict().items()}}, classifier)
+    assert list(by_name) == ["checkpoint/young"]
+
+
+def test_wrong_checkpoints_are_one_sentence(folders, tmp_path):
+    classifier = snellen.Classifier(load())
+    with pytest.raises(SnellenError, match="is not a folder of checkpoints"):
+        kin.find_checkpoints(tmp_path / "nowhere", classifier)
+    with pytest.raises(SnellenError, match="holds no checkpoints"):
+        kin.find_checkpoints(tmp_path, classifier)
+    torch.save(load().state_dict(), tmp_path / "final.pth")
+    with pytest.raises(SnellenError, match="all checkpoints are the classifier itself"):
+        kin.find_checkpoints(tmp_path, classifier)
+    torch.save(nn.Linear(2, 3).state_dict(), tmp_path / "other.pt")
+    with pytest.raises(SnellenError, match=r"other\.pt' do not fit 'Small'") as caught:
+        kin.find_checkpoints(tmp_path, classifier)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(SnellenError, match="no layers and no gradients"):
+        kin.find_checkpoints(folders / "checkpoints", snellen.Classifier(logits))
+
+
+# From the command line, killed --------------------------------------------------------------------------------------------
+
+
+def command(folders: Path, out: Path) -> list[str]:
+    return [
+        sys.executable, "-c", "from snellen.cli import main; main()", "run",
+        "--model", "subject:load", "--size", "32", "--shard", "4", "--threads", "1", "--out", str(out),
+        "--images", str(folders / "images"), "--training", str(folders / "training"), "--recipe", "subject:recipe",
+        "--checkpoints", str(folders / "checkpoints"),
+        "--methods", "gradient,random", "--metrics", ",".join(NAMES),
+    ]  # fmt: skip
+
+
+def trained(out: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in out.glob("relatives/*.json")}
+
+
+def test_a_killed_run_trains_only_what_is_missing(folders, tmp_path):
+    reference, out = tmp_path / "undisturbed", tmp_path / "killed"
+    done = subprocess.run(command(folders, reference), cwd=HERE, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    slow = os.environ | {"RECIPE_SECONDS": "0.5"}
+    process = subprocess.Popen(
+        command(folders, out), cwd=HERE, env=slow, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not trained(out) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = trained(out)
+    assert 1 <= len(before) < 3
+    done = subprocess.run(command(folders, out), cwd=HERE, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(before)} of 3 relatives are already trained" in done.stdout + done.stderr
+    after = trained(out)
+    assert len(after) == 3
+    assert {name: after[name] for name in before} == before
+    assert (out / "scores.parquet").read_bytes() == (reference / "scores.parquet").read_bytes()
+    again = [*command(folders, out)[:3], "resume", str(out)]
+    assert subprocess.run(again, cwd=HERE, capture_output=True, timeout=240).returncode == 0
+    assert trained(out) == after
