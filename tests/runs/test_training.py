@@ -62,9 +62,9 @@ def given(folders):
     }
 
 
-def run(given, out, *, metrics=NAMES, methods=METHODS, how=recipe, options=None, observer=None, **more):
+def run(given, out, *, classifier=None, metrics=NAMES, methods=METHODS, how=recipe, options=None, observer=None, **more):
     return evaluate(
-        snellen.Classifier(load()), given["samples"], methods=methods, metrics=metrics, out=out, recipe=how,
+        classifier or snellen.Classifier(load()), given["samples"], methods=methods, metrics=metrics, out=out, recipe=how,
         training=given["training"], options=options or Options(shard=4, threads=1), observer=observer, **more,
     )  # fmt: skip
 
@@ -126,8 +126,9 @@ def slower(dataset, seed, options, steps):
 
 
 def test_a_recipe_may_seed_what_it_likes(given, tmp_path):
+    classifier = snellen.Classifier(load())  # whose initial weights are drawn
     states = np.random.get_state()[1].tolist(), torch.get_rng_state()
-    run(given, tmp_path, methods=["gradient"], metrics=["repeatability"])
+    run(given, tmp_path, classifier=classifier, methods=["gradient"], metrics=["repeatability"])
     assert np.random.get_state()[1].tolist() == states[0]
     assert torch.equal(torch.get_rng_state(), states[1])
 
