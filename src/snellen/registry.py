@@ -90,7 +90,7 @@ class MetricTraits:
     its default settings. `formula` is the number as a line of mathematics. `reading` says which of several published
     readings the default is, and which setting gives the other. `caveats` are known failures by the key of the work that
     showed them. `tolerance` makes it an axiom: a method that is no farther than this from the best value keeps it, whatever
-    controls do.
+    controls do. `welcomes` is what it makes use of where there is some, and does without where there is none.
     """
 
     name: str
@@ -109,6 +109,7 @@ class MetricTraits:
     caveats: Mapping[str, str]
     presets: Mapping[str, Mapping[str, Any] | str]
     tolerance: float | None
+    welcomes: frozenset[Need]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,6 +282,7 @@ def metric(
     caveats: Mapping[str, str] | None = None,
     presets: Mapping[str, Mapping[str, Any] | str] | None = None,
     tolerance: float | None = None,
+    welcomes: set[Need] | frozenset[Need] = frozenset(),
 ) -> Callable[[type[T]], type[T]]:
     """Registers a frozen dataclass as a metric (see `MetricTraits`)."""
 
@@ -288,7 +290,7 @@ def metric(
         plugin.traits = MetricTraits(  # type: ignore[attr-defined]
             name, _cited(name, cite), _summary(name, plugin), attribute, higher_is_better, bounds, rank_only,
             frozenset(needs), undefined, version, test, formula, reading, dict(caveats or {}), dict(presets or {}),
-            tolerance,
+            tolerance, frozenset(welcomes),
         )  # fmt: skip
         METRICS.add(name, plugin)  # type: ignore[arg-type]
         return plugin

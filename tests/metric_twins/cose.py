@@ -13,6 +13,8 @@ from skimage.transform import AffineTransform, rotate, warp
 
 from metric_scenes import Slope
 from planted import Planted
+from snellen.registry import METHODS
+from snellen.relatives import randomised, weight_layers
 from snellen.types import Rng
 
 SIGNED = ("translate-x", "translate-y", "rotate", "brightness", "color", "contrast", "sharpness")
@@ -94,6 +96,27 @@ def rows(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bool, 
     return found
 
 
+def modelled(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bool, float]]:
+    """The row of the model with random weights."""
+    model = randomised(scene.classifier, weight_layers(scene.classifier, (24, 24)), rng=scene.rng)
+    inputs = scene.inputs[i : i + 1]
+    before, after = (predicted(scene, one.module, inputs) for one in (scene.classifier, model))
+    target = torch.tensor([int(scene.targets[i]) if after == before else after])
+    other = Slope()(model, inputs, target, rng=scene.rng)[0].double().numpy()
+    return [("random", after == before, alike(saliency, other, None))]
+
+
+def sensitivity(found: list[tuple[str, bool, float]]) -> float:
+    kept = [1 - value for _, same, value in found if not same]
+    return sum(kept) / len(kept)
+
+
+def cose(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    found = rows(scene, i, saliency)
+    steady, moved = consistency(found), sensitivity(found + modelled(scene, i, saliency))
+    return 2 / (1 / steady + 1 / moved)
+
+
 def consistency(found: list[tuple[str, bool, float]]) -> float:
     kept = [value for _, same, value in found if same]
     return sum(kept) / len(kept)
@@ -102,6 +125,11 @@ def consistency(found: list[tuple[str, bool, float]]) -> float:
 TWINS = {
     "consistency": lambda s, i, a: consistency(rows(s, i, a)),
     "input-consistency": lambda s, i, a: consistency([one for one in rows(s, i, a) if one[0] not in GEOMETRIC]),
+    "sensitivity": lambda s, i, a: sensitivity(rows(s, i, a) + modelled(s, i, a)),
+    "cose": cose,
 }
 
-LIGHT = {"consistency": {"magnitudes": 2}, "input-consistency": {"magnitudes": 2}}
+# A round map in the middle looks the same however it is turned and whatever the model says.
+PAIRS = {name: (Slope(), METHODS.build("centre")) for name in ("sensitivity", "cose")}
+
+LIGHT = {name: {"magnitudes": 2} for name in ("consistency", "input-consistency", "sensitivity", "cose")}

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from metric_scenes import Deaf, Knowing, Misled, Slope, case
+from metric_scenes import Deaf, Knowing, Misled, Slope, case, younger
 from planted import Planted, classifier, planted
 from snellen.classifier import Classifier
 from snellen.explainer import case_of
 from snellen.metrics.consistency import Consistency, InputConsistency
-from snellen.registry import METHODS, METRICS
+from snellen.metrics.cose import Cose, Sensitivity
+from snellen.metrics.pooling import pooled, steps_of
+from snellen.registry import METHODS, METRICS, label
+from snellen.transforms import drawn, variants
 from snellen.types import Passes, Rng
 
 ONCE = {"magnitudes": 2}
@@ -178,3 +181,123 @@ def test_a_network_without_gradients_is_enough():
     box = Classifier(lambda inputs: model.logits(inputs), mean=0.5, std=0.25)
     one = case_of(METHODS.build("edge"), box, scene.inputs, scene.targets, rng=scene.rng)
     assert bool(Consistency(**ONCE)(one, rng=scene.rng).isfinite().all())
+
+
+def row(name: str, likeness: str) -> tuple[float, float, float]:
+    """Consistency, sensitivity and COSE of a control or method on the planted problem, as means."""
+    scene = planted(4)
+    one = case_of(METHODS.build(name), scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
+    metrics = (METRICS.build(metric, {"likeness": likeness}) for metric in ("consistency", "sensitivity", "cose"))
+    steady, moved, both = (float(metric(one, rng=scene.rng).mean()) for metric in metrics)
+    return steady, moved, both
+
+
+@pytest.mark.parametrize("likeness", ["ssim", "pearson"])
+def test_no_control_has_both_halves(likeness):
+    """What never looks keeps still, what is drawn anew never does, and neither comes near a map that follows the model."""
+    steady, moved, centred = row("centre", likeness)
+    assert steady > 0.9
+    assert moved < 0.1
+    wild, lively, random = row("random", likeness)
+    assert wild < 0.2
+    assert lively > 0.8
+    steady, moved, best = row("input-x-gradient", likeness)
+    assert min(steady, moved) > 0.35
+    assert best > max(centred, random) + 0.1
+
+
+def test_one_dark_pixel_does_not_make_fake_cam_sensitive():
+    """All ones but a corner: structural similarity finds it the same whatever happens, as it should."""
+    steady, moved, both = row("fake-cam", "ssim")
+    assert steady > 0.95
+    assert moved < 0.05
+    assert both < 0.1
+
+
+def test_models_are_the_random_one_and_earlier_ones_but_not_the_final_one():
+    scene = planted(2)
+    one = case(scene, Slope())
+    states = [scene.classifier.relative(younger(scene.classifier.module, share), "step") for share in (0.1, 0.5)]
+    final = scene.classifier.relative(scene.classifier.module, "final")
+    given = replace(
+        one, siblings={"checkpoint/0": states[0], "checkpoint/1": states[1], "checkpoint/2": final, "twin": final}
+    )
+    metric = Sensitivity(**ONCE)
+    found = dict(zip(metric.points((24, 24), scene.classifier), metric.curve(given, rng=scene.rng).T, strict=True))
+    assert found["models"].tolist() == [3, 3]
+    assert bool(found["model/checkpoint/2"].isnan().all())
+    known = Sensitivity(**ONCE, fixed_class=True).curve(given, rng=scene.rng)
+    assert known.shape == (2, len(found))
+    without = dict(zip(found, metric.curve(one, rng=scene.rng).T, strict=True))
+    assert without["models"].tolist() == [1, 1]
+    assert torch.equal(without["model/random"].isnan(), found["model/random"].isnan())
+
+
+def test_of_many_checkpoints_ten_are_compared_from_the_first_to_the_last():
+    scene = planted(1)
+    states = {f"checkpoint/epoch-{place}": scene.classifier.relative(younger(scene.classifier.module, place / 40), "step")
+              for place in range(23)}  # fmt: skip
+    seen = []
+
+    @dataclass(frozen=True)
+    class Noting:
+        def __call__(self, classifier, inputs, targets, *, rng):
+            seen.append(classifier.fingerprint)
+            return Slope()(classifier, inputs, targets, rng=rng)
+
+        def passes(self, size, classifier):
+            return Passes(1, 1)
+
+    Sensitivity(magnitudes=1)(replace(case(scene, Noting()), siblings=states), rng=scene.rng)
+    epochs = {state.fingerprint: int(name.rpartition("-")[2]) for name, state in states.items()}
+    compared = [epochs[one] for one in seen if one in epochs]
+    assert compared == sorted(compared)  # epoch-9 comes before epoch-10
+    assert (len(compared), compared[0], compared[-1]) == (10, 0, 22)
+
+
+def test_the_three_metrics_of_the_paper_cost_as_much_as_one():
+    scene = planted(3)
+    one = case(scene, Slope())
+    costs = []
+    for metric in (Cose(**ONCE), Sensitivity(**ONCE), Consistency(**ONCE), InputConsistency(**ONCE)):
+        with scene.classifier.counting() as ledger:
+            metric(one, rng=scene.rng)
+        costs.append(ledger.passes)
+    rows = 7 * 2 + 6 + 1
+    assert costs == [Passes(3 * (2 * rows + 1), 3 * rows), Passes(), Passes(), Passes()]
+
+
+def test_parts_of_cose_are_those_of_its_two_halves():
+    scene = planted(4)
+    one = case(scene, Slope())
+    steady, moved = (metric(one, rng=scene.rng) for metric in (Consistency(**ONCE), Sensitivity(**ONCE)))
+    metric = Cose(**ONCE)
+    torch.testing.assert_close(metric(one, rng=scene.rng), 2 * steady * moved / (steady + moved))
+    curve, points = metric.curve(one, rng=scene.rng), metric.points((24, 24), scene.classifier)
+    found = pooled(curve, points)
+    rows = 7 * 2 + 6
+    assert found.consistent + found.sensitive <= 4 * (rows + 1)
+    assert found.consistent + found.sensitive >= 4 * rows  # the random model may happen to agree
+    assert found.sensitivity == pytest.approx(
+        float(Sensitivity(**ONCE).curve(one, rng=scene.rng)[:, :-1].nanmean()), abs=1e-6
+    )
+
+
+def test_the_magnitudes_of_a_trace_can_be_drawn_again():
+    scene = planted(3)
+    points = Cose(**ONCE).points((24, 24), scene.classifier)
+    steps = steps_of(points, magnitudes=2, rng=scene.rng)
+    for change in variants("photometric", 2):
+        for part in ("consistency", "sensitivity"):
+            column = steps[:, points.index(f"{part}/{change.name}")]
+            if change.transform.signed:
+                assert torch.equal(column.long(), drawn(change.transform, 2, rng=scene.rng)[:, change.draw])
+            else:
+                assert bool(column.isnan().all())
+
+
+def test_the_published_code_is_a_preset():
+    one = METRICS.parse("cose@cose2023-code")
+    assert one == Cose(correct_only=True)
+    assert label(one) == "cose@cose2023-code"
+    assert METRICS.parse("consistency@cose2023") == Consistency()

@@ -11,6 +11,8 @@ import torch
 from snellen.classifier import Classifier
 from snellen.explainer import Explainer
 from snellen.metrics.consistency import Consistency, InputConsistency
+from snellen.metrics.cose import Cose, Sensitivity
+from snellen.metrics.pooling import by_magnitude, pooled, split, steps_of
 from snellen.transforms import TRANSFORMS, drawn
 from snellen.types import Case, Passes, Rng
 
@@ -47,15 +49,26 @@ class Fixed:
         return Passes()
 
 
-def case(method: Fixed, *, label: int | None = None) -> Case:
+def always_night(inputs: torch.Tensor) -> torch.Tensor:
+    """Another model, which takes every picture for night."""
+    return torch.tensor([[0.1, 0.9]]).repeat(len(inputs), 1)
+
+
+def twilight(inputs: torch.Tensor) -> torch.Tensor:
+    """An earlier state of the model, less sure of the same answers."""
+    return (day_or_night(inputs) + 0.5) / 2
+
+
+def case(method: Fixed, *, label: int | None = None, checkpoints: tuple = ()) -> Case:
     classifier = Classifier(day_or_night, outputs="probabilities", channels=1)
     inputs, targets = torch.full((1, 1, 4, 4), GREY), torch.tensor([0])
     explain = Explainer(method, classifier, targets)
     labels = None if label is None else torch.tensor([label])
-    return Case(classifier, inputs, targets, RISING.clone(), explain, labels=labels)
+    siblings = {f"checkpoint/{place}": classifier.relative(one, f"step {place}") for place, one in enumerate(checkpoints)}
+    return Case(classifier, inputs, targets, RISING.clone(), explain, siblings=siblings, labels=labels)
 
 
-def steps_of(name: str, count: int = 6) -> list[int]:
+def steps_of_name(name: str, count: int = 6) -> list[int]:
     return drawn(next(one for one in TRANSFORMS if one.name == name), count, rng=RNG)[0].tolist()
 
 
@@ -67,7 +80,7 @@ def trace(metric, one: Case) -> dict[str, float]:
 def test_input_consistency__of_a_map_that_falls_in_the_dark():
     # 28 variants, of which only those of brightness change the grey. Brightness 1 + 0.99 s / 30 makes it night (below 0.3)
     # where s < -12.2: those do not count. A darker day gives the falling map, likeness -1; all else the same map, +1.
-    steps = steps_of("brightness")
+    steps = steps_of_name("brightness")
     dusk, night = sum(-12.2 < step < 0 for step in steps), sum(step < -12.2 for step in steps)
     assert dusk > 0
     assert night > 0
@@ -112,3 +125,112 @@ def test_consistency__is_the_mean_of_what_counts():
     kept = [value for value in found.values() if not math.isnan(value)]
     assert metric(case(Fixed()), rng=RNG).item() == pytest.approx(sum(kept) / len(kept))
     assert metric.score(torch.tensor([[0.9, math.nan, 0.7]])).item() == pytest.approx(0.8)
+
+
+def test_sensitivity__of_a_map_that_knows_the_night():
+    # For night the map runs from top to bottom, whose correlation with one from left to right is 0: 1 - 0 = 1. Of the
+    # photometric changes only a brightness with s < -12.2 brings the night. A flip or a move by a pixel does not.
+    found = trace(Sensitivity(likeness="pearson"), case(Fixed(knows_the_night=True)))
+    for draw, step in enumerate(steps_of_name("brightness")):
+        wanted = 1.0 if step < -12.2 else math.nan
+        assert found[f"photometric/brightness/{draw}"] == pytest.approx(wanted, nan_ok=True)
+    assert math.isnan(found["geometric/flip-lr"])
+    assert math.isnan(found["photometric/equalize"])
+    assert math.isnan(found["model/random"])  # a black box has no weights to redraw
+    assert found["models"] == 0
+
+
+def test_sensitivity__with_the_class_held_fixed():
+    # The same map is explained all along, so it does not change with the night: 1 - 1 = 0.
+    metric = Sensitivity(likeness="pearson", fixed_class=True)
+    found = trace(metric, case(Fixed(knows_the_night=True)))
+    dark = [draw for draw, step in enumerate(steps_of_name("brightness")) if step < -12.2]
+    assert [found[f"photometric/brightness/{draw}"] for draw in dark] == pytest.approx([0.0] * len(dark))
+
+
+def test_sensitivity__to_checkpoints():
+    # Two earlier models: one that says night and so gets the other map, 1; and one that says what the final one says, which
+    # does not count. The final model itself is no earlier state.
+    one = case(Fixed(knows_the_night=True), checkpoints=(always_night, twilight, day_or_night))
+    found = trace(Sensitivity(likeness="pearson"), one)
+    assert found["model/checkpoint/0"] == pytest.approx(1)
+    assert math.isnan(found["model/checkpoint/1"])
+    assert math.isnan(found["model/checkpoint/2"])
+    assert found["models"] == 2
+
+
+def test_cose__is_the_harmonic_mean_of_its_two_parts():
+    # Consistency (0.9 + 0.7) / 2 = 0.8, sensitivity (0.3 + 0.5) / 2 = 0.4: 2 · 0.32 / 1.2, and √0.32 beside it.
+    metric = Cose(magnitudes=1)
+    curve = torch.full((1, len(metric.points((4, 4), case(Fixed()).classifier))), math.nan)
+    curve[0, :2] = torch.tensor([0.9, 0.7])
+    curve[0, 15:17] = torch.tensor([0.3, 0.5])
+    assert metric.score(curve).item() == pytest.approx(0.64 / 1.2)
+    curve[0, :2] = -1  # turned around is not consistent at all
+    assert metric.score(curve).item() == 0
+    curve[0, :13] = math.nan
+    assert math.isnan(metric.score(curve).item())
+
+
+def test_cose__of_a_map_that_knows_the_night():
+    settings = {"likeness": "pearson", "magnitudes": 4}
+    one = case(Fixed(knows_the_night=True))
+    steady, moved = (metric(one, rng=RNG).item() for metric in (Consistency(**settings), Sensitivity(**settings)))
+    assert 0 < steady < 1
+    assert Cose(**settings)(one, rng=RNG).item() == pytest.approx(2 * steady * moved / (steady + moved), rel=1e-5)
+    found = trace(Cose(**settings), one)
+    assert found["geometric-mean"] == pytest.approx(math.sqrt(steady * moved), rel=1e-5)
+
+
+def test_cose__pooled_over_pictures_is_not_the_mean_of_their_scores():
+    # Two pictures. The first has one consistent pair (1.0) and one sensitive pair (0.5), the second three consistent pairs
+    # (0.2 each) and one sensitive pair (0.1).
+    # Per picture: 2 · 0.5 / 1.5 = 2/3 and 2 · 0.02 / 0.3 = 2/15, on average 0.4.
+    # Pooled: consistency (1 + 0.6) / 4 = 0.4, sensitivity 0.3: 0.24 / 0.7 = 0.343, geometric √0.12 = 0.346.
+    metric = Cose(magnitudes=1)
+    points = metric.points((4, 4), case(Fixed()).classifier)
+    curve = torch.full((2, len(points)), math.nan)
+    for name, first, second in [
+        ("consistency/geometric/rotate/0", 1.0, 0.2),
+        ("consistency/geometric/flip-lr", math.nan, 0.2),
+        ("consistency/photometric/blur", math.nan, 0.2),
+        ("sensitivity/geometric/rotate/0", math.nan, 0.1),
+        ("sensitivity/model/random", 0.5, math.nan),
+        ("models", 7.0, 7.0),
+        ("geometric-mean", 9.0, 9.0),
+    ]:
+        curve[:, points.index(name)] = torch.tensor([first, second])
+    assert metric.score(curve).mean().item() == pytest.approx(0.4)
+    found = pooled(curve, points)
+    assert (found.consistent, found.sensitive) == (4, 2)
+    assert found.consistency == pytest.approx(0.4)
+    assert found.sensitivity == pytest.approx(0.3)
+    assert found.harmonic == pytest.approx(0.24 / 0.7)
+    assert found.geometric == pytest.approx(math.sqrt(0.12))
+    kinds = split(curve, points, "kind")
+    assert list(kinds) == ["geometric", "photometric", "model"]
+    assert kinds["geometric"].consistency == pytest.approx((1.0 + 0.2 + 0.2) / 3)
+    assert kinds["photometric"].consistency == pytest.approx(0.2)
+    assert math.isnan(kinds["photometric"].sensitivity)
+    assert math.isnan(kinds["photometric"].harmonic)
+    assert kinds["model"].sensitivity == pytest.approx(0.5)
+    transforms = split(curve, points, "transform")
+    assert transforms["rotate"].consistency == pytest.approx(0.6)
+    assert transforms["rotate"].sensitivity == pytest.approx(0.1)
+    rng = Rng(0, ("first", "second"))
+    drawn_steps = steps_of(points, magnitudes=1, rng=rng)[:, points.index("consistency/geometric/rotate/0")]
+    sizes = [int(abs(step)) for step in drawn_steps.tolist()]
+    assert sizes[0] != sizes[1]
+    strengths = by_magnitude(curve, points, magnitudes=1, rng=rng)
+    assert strengths[sizes[0]].consistency == pytest.approx(1.0)
+    assert strengths[sizes[1]].consistency == pytest.approx(0.2)
+    assert strengths[sizes[1]].sensitivity == pytest.approx(0.1)
+
+
+def test_consistency__and_sensitivity_alone_can_be_pooled_too():
+    points = ("geometric/rotate/0", "photometric/blur", "models")
+    trace = torch.tensor([[0.25, 0.75, 3.0]])
+    assert pooled(trace, points, part="consistency").consistency == pytest.approx(0.5)
+    found = split(trace, points, "kind", part="sensitivity")
+    assert found["photometric"].sensitivity == pytest.approx(0.75)
+    assert math.isnan(found["photometric"].consistency)

@@ -7,7 +7,8 @@ computed once per case for all metrics that need them, one change at a time, so 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import re
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.metrics.kept import Kept
+from snellen.relatives import randomised, weight_layers
 from snellen.similarity import likeness
 from snellen.transforms import STEPS, Kind, variants
 from snellen.types import Case, Passes, Rng
@@ -25,6 +27,9 @@ Alike = Literal["ssim", "pearson"]
 
 CHECKPOINTS = 10
 """How many earlier states of the model have a column in a trace; of more, as many evenly spread ones are compared."""
+RANDOM = "model/random"
+MODELS = (RANDOM, *(f"model/checkpoint/{place}" for place in range(CHECKPOINTS)))
+"""The columns of other models."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +37,13 @@ class Rows:
     """Per sample and change: how like the two maps are (NaN where that is undefined), and whether the prediction stayed.
 
     `right` says whether the classifier gets the untouched picture right; nobody knows that of a sample without label.
+    `models` is how many other models there were.
     """
 
     likeness: Float[Tensor, "batch rows"]
     same: Bool[Tensor, "batch rows"]
     right: Bool[Tensor, " batch"]
+    models: Float[Tensor, "batch 1"]
 
     def consistent(self, correct_only: bool) -> Float[Tensor, "batch rows"]:
         """The likeness where the prediction stayed, NaN elsewhere."""
@@ -59,19 +66,28 @@ def check_magnitudes(magnitudes: int) -> None:
 def row_names(kinds: Sequence[Kind], magnitudes: int, *, models: bool = False) -> tuple[str, ...]:
     """Such as `geometric/rotate/3` and `model/checkpoint/0`, in the order of `compared`."""
     changes = tuple(one.name for kind in kinds for one in variants(kind, magnitudes))
-    return changes + (tuple(f"model/checkpoint/{place}" for place in range(CHECKPOINTS)) if models else ())
+    return changes + (MODELS if models else ())
 
 
 def row_parts(
-    kinds: Sequence[Kind], magnitudes: int, explain: Passes, *, fixed_class: bool = False
+    kinds: Sequence[Kind],
+    magnitudes: int,
+    explain: Passes,
+    *,
+    fixed_class: bool = False,
+    random: bool = False,
 ) -> dict[Hashable, Passes]:
-    """What the rows cost: a prediction per changed picture, the same for all methods, and a map."""
+    """What the rows cost: a prediction per changed picture, the same for all methods, and a map; and for random weights."""
     found: dict[Hashable, Passes] = {("images", "answered"): Passes(forward=1)}
     for kind in kinds:
         count = len(variants(kind, magnitudes))
         found["images", "transformed", kind, magnitudes] = Passes(forward=count)
         if explain != Passes():
             found["transformed", kind, magnitudes, fixed_class] = explain * count
+    if random:
+        found["images", "randomised"] = Passes(forward=1)
+        if explain != Passes():
+            found["modelled", fixed_class] = explain
     return found
 
 
@@ -104,8 +120,9 @@ def compared(
             _KEPT(case, ("models", alike, fixed_class, rng), lambda: _modelled(case, alike, predicted, fixed_class, rng))
         )
     likeness, same = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
+    given = len(_models(case)) if models else 0
     right = torch.zeros(len(case), dtype=torch.bool) if case.labels is None else case.labels == predicted
-    return Rows(likeness, same, right)
+    return Rows(likeness, same, right, torch.full((len(case), 1), float(given)))
 
 
 _KEPT: Kept[tuple[Tensor, Tensor]] = Kept()
@@ -144,26 +161,57 @@ def _transformed(
 def _modelled(
     case: Case, alike: Alike, predicted: Int[Tensor, " batch"], fixed_class: bool, rng: Rng
 ) -> tuple[Tensor, Tensor]:
-    """A column per model that there may be; where there is none, no likeness."""
-    found = torch.full((len(case), CHECKPOINTS), torch.nan)
-    same = torch.zeros(len(case), CHECKPOINTS, dtype=torch.bool)
-    for place, model in enumerate(checkpoints(case)):
-        after = model.answered(case.inputs, case.targets).predicted
+    """A column per model that there may be; where there is none, no likeness.
+
+    The method draws as it did for the map itself: otherwise a map of noise would look sensitive to the model.
+    """
+    found = torch.full((len(case), len(MODELS)), torch.nan)
+    same = torch.zeros(len(case), len(MODELS), dtype=torch.bool)
+    for name, build in _models(case).items():
+        model, column = build(rng), MODELS.index(name)
+        after = case.classifier.kept(
+            ("predicted", model.fingerprint),
+            case.inputs,
+            case.targets,
+            lambda model=model: model.predictions(case.inputs),  # type: ignore[misc]
+            Passes(forward=len(case)),
+        )
         targets = _explained(case.targets, predicted, after, fixed_class)
-        maps = case.explain(case.inputs, targets=targets, classifier=model, rng=rng.child(f"modelled/{place}"))
-        found[:, place] = _alike(case.maps, maps, maps, alike, None)
-        same[:, place] = after == predicted
+        maps = case.explain(case.inputs, targets=targets, classifier=model, rng=rng)
+        found[:, column] = _alike(case.maps, maps, maps, alike, None)
+        same[:, column] = after == predicted
     return found, same
 
 
-def checkpoints(case: Case) -> list[Classifier]:
+def has_weights(classifier: Classifier, size: tuple[int, int]) -> bool:
+    """Whether there is something to redraw for a model with random weights."""
+    return bool(weight_layers(classifier, size))
+
+
+def _models(case: Case) -> dict[str, Callable[[Rng], Classifier]]:
+    """What the classifier is compared with, by the name of its column; built when it is its turn."""
+    found: dict[str, Callable[[Rng], Classifier]] = {}
+    layers = weight_layers(case.classifier, (case.inputs.shape[2], case.inputs.shape[3]))
+    if layers:
+        found[RANDOM] = lambda rng: randomised(case.classifier, layers, rng=rng)
+    for place, model in enumerate(_checkpoints(case)):
+        found[f"model/checkpoint/{place}"] = lambda _, model=model: model  # type: ignore[misc]
+    return found
+
+
+def _checkpoints(case: Case) -> list[Classifier]:
     """The earlier states of the model that are compared: all but the final one, evenly thinned out where there are many."""
-    names = sorted(name for name in case.siblings if name.startswith("checkpoint/"))
+    names = sorted((name for name in case.siblings if name.startswith("checkpoint/")), key=_by_number)
     known = [case.siblings[name] for name in names]
     earlier = [one for one in known if one.fingerprint != case.classifier.fingerprint]
     if len(earlier) <= CHECKPOINTS:
         return earlier
     return [earlier[place * (len(earlier) - 1) // (CHECKPOINTS - 1)] for place in range(CHECKPOINTS)]
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """Sorts epoch-2 before epoch-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _explained(targets: Tensor, before: Tensor, after: Tensor, fixed_class: bool) -> Int[Tensor, " batch"]:
