@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-slow check docs format conformance bench bench-methods planted-weights digits-weights constraints clean
+.PHONY: demo test test-slow check docs format conformance bench bench-methods bench-metrics planted-weights digits-weights constraints clean
 
 demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
 	$(BIN)/snellen run demo.yaml
@@ -43,6 +43,10 @@ bench: $(VENV)/bench.stamp        ## our time against the neighbours', on the sa
 bench-methods: $(VENV)/bench.stamp ## every method: passes, time, time in the model, and the same maps by other libraries
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/method_memory.py
+
+bench-metrics: $(VENV)/bench.stamp ## every metric and a battery of them: the same scores by other libraries
+	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/metrics.py --model digits
 
 planted-weights: $(VENV)/test.stamp  ## train the two networks of tests/planted_networks.py again
 	PYTHONPATH=tests $(BIN)/python tests/train_planted.py

@@ -10,7 +10,7 @@ import copy
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,20 @@ class Counts:
     perturbations: int = 4
 
 
+@dataclass(frozen=True)
+class Work(Counts):
+    """How much work a comparison holds; `sweep` and `chunks` should divide the number of pixels."""
+
+    sweep: int = 28
+    chunks: int = 7
+    draws: int = 4
+    regions: int = 28
+    region: int = 8
+    subsets: int = 32
+    squares: int = 32
+    stages: int = 4
+
+
 @dataclass(frozen=True, eq=False)
 class Rival:
     """One method as somebody else computes it."""
@@ -58,6 +72,7 @@ class Rival:
     same: bool = True
     """Whether the maps should be equal; False where the other side draws its own noise."""
     note: str = ""
+    name: str = ""
 
 
 # Maps ---------------------------------------------------------------------------------------------------------------
@@ -116,7 +131,7 @@ def rivals(classifier: Classifier, relu: Classifier, inputs: Tensor, counts: Cou
         coarse = cam.attribute(images, target=targets, relu_attributions=True)
         return captum.attr.LayerAttribution.interpolate(coarse, tuple(images.shape[2:]), "bilinear")[:, 0]
 
-    return {
+    known = {
         "gradient": Rival("captum", lambda x, y: saliency.attribute(x, target=y).amax(dim=1)),
         "input-x-gradient": Rival("captum", lambda x, y: product.attribute(x, target=y).sum(dim=1)),
         "integrated-gradients": Rival(
@@ -139,6 +154,7 @@ def rivals(classifier: Classifier, relu: Classifier, inputs: Tensor, counts: Cou
         "occlusion": Rival("captum", occlude),
         "rise": Rival("plain script", PlainRise(probabilities, counts.masks, rows, side, rng)),
     }
+    return {name: replace(one, name=name) for name, one in known.items()}
 
 
 class PlainRise:
@@ -179,21 +195,57 @@ Score = Callable[[Case, Rival], Any]
 """One number per sample of the case's maps; the rival explains again where a metric asks for it."""
 
 
+def ask_quantus(
+    metric: Any,
+    case: Case,
+    *,
+    maps: Tensor | None = None,
+    truth: bool = False,
+    softmax: bool = False,
+    explain: Any = None,
+) -> Any:
+    """A Quantus metric over maps that were computed before; `explain` is what it calls where it wants other maps."""
+    return metric(
+        model=case.classifier.module,
+        x_batch=case.inputs.numpy(),
+        y_batch=case.targets.numpy(),
+        # A copy, because some Quantus metrics write into what they are given.
+        a_batch=(case.maps.unsqueeze(1) if maps is None else maps).numpy().copy(),
+        s_batch=case.truth.unsqueeze(1).numpy() if truth and case.truth is not None else None,
+        explain_func=explain,
+        explain_func_kwargs={},
+        softmax=softmax,
+        channel_first=True,
+        batch_size=len(case),
+    )
+
+
+Prepare = Callable[[Case, Rival], Callable[[], Any]]
+"""Makes ready for free; what it returns is timed."""
+
+
+def now(score: Score) -> Prepare:
+    """Nothing to make ready."""
+    return lambda case, rival: lambda: score(case, rival)
+
+
 def quantus_score(metric: Any, *, truth: bool = False, positive: bool = False) -> Score:
-    """A Quantus metric over maps that were computed before."""
+    """A Quantus metric that looks at nothing but maps, or also at the truth."""
 
     def score(case: Case, rival: Rival) -> Any:
         maps = case.maps.clamp_min(0) if positive else case.maps
-        return metric(
-            model=case.classifier.module,
-            x_batch=case.inputs.numpy(),
-            y_batch=case.targets.numpy(),
-            a_batch=maps.unsqueeze(1).numpy().copy(),  # some Quantus metrics write into what they are given
-            s_batch=case.truth.unsqueeze(1).numpy() if truth and case.truth is not None else None,
-            batch_size=len(case),
-        )
+        return ask_quantus(metric, case, maps=maps.unsqueeze(1), truth=truth)
 
     return score
+
+
+def for_quantus(rival: Rival) -> Any:
+    """The rival as an explain_func of Quantus."""
+
+    def explain(model: Any, inputs: Any, targets: Any) -> Any:
+        return rival.explain(torch.as_tensor(inputs), torch.as_tensor(targets)).detach().unsqueeze(1).numpy()
+
+    return explain
 
 
 class HandedOut:
@@ -203,36 +255,26 @@ class HandedOut:
         self.steps = noisy.unflatten(0, (-1, samples)).flatten(2).transpose(0, 1).contiguous().numpy()
         self.step = 0
 
-    def __call__(self, arr: Any, indices: Any, lower_bound: float, upper_bound: float | None) -> Any:
+    def __call__(self, arr: Any, **settings: Any) -> Any:
         """The next step's inputs."""
         found = self.steps[self.step % len(self.steps)]
         self.step += 1
         return found
 
 
-def quantus_sensitivity(kind: Any, samples: int, rng: Rng) -> Callable[[Case, Rival], Callable[[], Any]]:
+def quantus_sensitivity(kind: Any, samples: int, rng: Rng) -> Prepare:
     """Prepares a Quantus sensitivity with Snellen's own noise; what it returns is to be timed."""
 
     def prepare(case: Case, rival: Rival) -> Callable[[], Any]:
         noisy = perturbed(case.inputs, samples, MaxSensitivity().radius, rng=rng.child("sensitivity"))
-        metric = kind(nr_samples=samples, perturb_func=HandedOut(noisy, samples), disable_warnings=True)
-
-        def explain(model: Any, inputs: Any, targets: Any) -> Any:
-            found = rival.explain(torch.as_tensor(inputs), torch.as_tensor(targets))
-            return found.detach().unsqueeze(1).numpy()
-
-        def run() -> Any:
-            return metric(
-                model=case.classifier.module,
-                x_batch=case.inputs.numpy(),
-                y_batch=case.targets.numpy(),
-                a_batch=case.maps.unsqueeze(1).numpy().copy(),
-                explain_func=explain,
-                explain_func_kwargs={},
-                batch_size=len(case),
-            )
-
-        return run
+        metric = kind(
+            nr_samples=samples,
+            perturb_func=HandedOut(noisy, samples),
+            abs=False,
+            normalise=False,
+            disable_warnings=True,
+        )
+        return lambda: ask_quantus(metric, case, explain=for_quantus(rival))
 
     return prepare
 
@@ -282,17 +324,22 @@ class Judge:
     """One metric as somebody else computes it: `prepare` is free, what it returns is timed."""
 
     whose: str
-    prepare: Callable[[Case, Rival], Callable[[], Any]]
+    prepare: Prepare
     explains: bool = False
     note: str = ""
+    ours: tuple[str, ...] = ()
+    """Which of our metrics one call of it answers; their scores come in this order, as rows."""
+    ordered: bool = False
+    """Over maps whose values are all different, because equal ones have no order of their own."""
+    same: bool = True
+    """Whether the scores should be equal, or only the work."""
+    unsigned: bool = False
+    """Whether they should be equal for maps without negative values alone."""
 
 
 def judges(counts: Counts, rng: Rng) -> dict[str, Judge]:
     """A judge for each metric, by the metric's name."""
     quiet = {"disable_warnings": True}
-
-    def now(score: Score) -> Callable[[Case, Rival], Callable[[], Any]]:
-        return lambda case, rival: lambda: score(case, rival)
 
     def sensitivity(kind: Any) -> Judge:
         prepare = quantus_sensitivity(kind, counts.perturbations, rng)
