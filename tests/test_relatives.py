@@ -124,6 +124,42 @@ def test_depthwise_convolutions_follow_their_channels():
     assert rewritten(one, "widened", (8, 8)).module[3].groups == 12
 
 
+class Rectifying(nn.BatchNorm2d):
+    """A normalisation that does more than its base class, as timm's do."""
+
+    def forward(self, inputs):
+        return super().forward(inputs).relu()
+
+
+def test_folding_keeps_what_a_normalisation_does_besides():
+    one = net_of(nn.Conv2d(3, 6, 1), Rectifying(6), nn.Conv2d(6, 4, 1), nn.ReLU(), nn.Flatten(), nn.Linear(256, 3))
+    made = rewritten(one, "folded", (8, 8))
+    torch.testing.assert_close(made.logits(pictures()), one.logits(pictures()), rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(made.module[0].weight, one.module[0].weight)
+    assert (made.module[1].weight == 1).all()
+
+
+class Beside(nn.Module):
+    """A branch that hardly counts beside what it is added to."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.first, self.second, self.scale = nn.Linear(192, 8), nn.Linear(8, 192), scale
+
+    def forward(self, inputs):
+        return inputs + self.scale * self.second(nn.functional.gelu(self.first(inputs)))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
+def test_a_rewrite_that_only_seems_exact_is_refused_by_what_it_passes(scale):
+    """With such a small scale no logit would tell; but factors do not pass a GELU, and sums keep their channels."""
+    one = net_of(nn.Flatten(), Beside(scale), nn.Linear(192, 3))
+    assert ways(one, (8, 8)) == ("permuted", "widened")
+    made = rewritten(one, "permuted", (8, 8))
+    assert torch.equal(made.module[2].weight, one.module[2].weight)
+    assert not torch.equal(made.module[1].first.weight, one.module[1].first.weight)
+
+
 def test_a_network_without_hidden_channels_has_no_rewrite():
     one = net_of(nn.Flatten(), nn.Linear(192, 3))
     assert ways(one, (8, 8)) == ()

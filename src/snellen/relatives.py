@@ -23,7 +23,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.types import Rng
 
-AGREE = 1e-4
+AGREE = 2e-5
 """Two functions are the same when no logit differs by more than this share of the largest logit of its row."""
 
 

@@ -11,7 +11,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from snellen import probes
 from snellen.classifier import Classifier
-from snellen.operations import Operation
+from snellen.operations import Kind, Operation
 from snellen.relatives import agree, probe, put
 
 Way = Literal["folded", "permuted", "rescaled", "widened"]
@@ -53,7 +53,7 @@ def ways(classifier: Classifier, size: tuple[int, int]) -> tuple[Way, ...]:
 
     `folded`: a batch normalisation becomes part of the layer before it. `permuted`: hidden channels change places.
     `rescaled`: rectified channels, or the values of attention, are multiplied by powers of two that the next layer divides
-    by. `widened`: every second hidden channel is there twice more, and what one copy adds the other takes away.
+    by. `widened`: some hidden channels are there twice more, and what one copy adds the other takes away.
     """
     if "layer" not in classifier.offers:
         return ()
@@ -78,37 +78,50 @@ def rewritten(classifier: Classifier, way: Way, size: tuple[int, int]) -> Classi
 
 
 def _search(classifier: Classifier, size: tuple[int, int]) -> dict[Way, tuple[Joint, ...]]:
-    pictures = probe(classifier, size)
+    pictures = probe(classifier, size)[1:]  # the loud one, which no ceiling and no bend lets through
     wanted = classifier.look(pictures)
-    order = probes.called(classifier.module, lambda: classifier.look(pictures[:1]))
+    order = probes.called(classifier.module, lambda: classifier.look(pictures))
     layers = [(name, classifier.module.get_submodule(name)) for name in order]
-    guesses: dict[Way, list[Joint]] = {"folded": _norms(layers), "permuted": _joints(layers)}
-    straight = _straight(classifier.operations(pictures))
-    guesses["rescaled"] = [one for one in guesses["permuted"] if straight(one)] + _values(layers)
-    guesses["permuted"] = [one for one in guesses["permuted"] if _count(classifier.module, one) > 1]
-    found: dict[Way, tuple[Joint, ...]] = {}
-    for way, guessed in guesses.items():
-        trial = classifier.relative(classifier.module, way)
-        found[way] = _kept(trial, way, guessed, lambda made: agree(made.look(pictures), wanted))
-    trial = classifier.relative(classifier.module, "widened")  # works where channels may change places
-    found["widened"] = _kept(trial, "widened", list(found["permuted"]), lambda made: agree(made.look(pictures), wanted))
-    return found
+    passed = _passed(classifier.operations(pictures))
+    joints = [one for one in _joints(layers) if not _MEETING & {kind for kind, _ in passed(one)}]
+    trial = classifier.relative(classifier.module, "on trial")
+
+    def tried(way: Way, guessed: list[Joint]) -> tuple[Joint, ...]:
+        undo: list[Undo] = []
+        with torch.no_grad():
+            found = _kept(trial, way, guessed, lambda: agree(trial.look(pictures), wanted), undo)
+            _go_back(undo)
+        return found
+
+    permuted = tried("permuted", [one for one in joints if _count(classifier.module, one) > 1])
+    return {
+        "folded": tried("folded", _norms(layers)),
+        "permuted": permuted,
+        "rescaled": tried("rescaled", [one for one in joints if passed(one) <= _STRAIGHT] + _values(layers)),
+        "widened": tried("widened", list(permuted)),  # works where channels may change places
+    }
 
 
-def _kept(trial: Classifier, way: Way, guessed: list[Joint], same: Callable[[Classifier], bool]) -> tuple[Joint, ...]:
+def _kept(
+    trial: Classifier, way: Way, guessed: list[Joint], same: Callable[[], bool], undo: list[Undo]
+) -> tuple[Joint, ...]:
     """The rewrites that leave the function as it is: all of them at once, or those that do so in two halves."""
     if not guessed:
         return ()
-    with torch.no_grad():
-        undo = [_DO[way](trial.module, joint) for joint in guessed]
-        if same(trial):
-            return tuple(guessed)
-        for one in reversed(undo):
-            one()
+    steps = [_DO[way](trial.module, joint) for joint in guessed]
+    if same():
+        undo += steps
+        return tuple(guessed)
+    _go_back(steps)
     if len(guessed) == 1:
         return ()
     half = len(guessed) // 2
-    return _kept(trial, way, guessed[:half], same) + _kept(trial, way, guessed[half:], same)
+    return _kept(trial, way, guessed[:half], same, undo) + _kept(trial, way, guessed[half:], same, undo)
+
+
+def _go_back(steps: list[Undo]) -> None:
+    for step in reversed(steps):
+        step()
 
 
 # Where --------------------------------------------------------------------------------------------------------------
@@ -156,15 +169,27 @@ def _values(layers: list[tuple[str, nn.Module]]) -> list[Joint]:
     ]
 
 
-def _straight(operations: Sequence[Operation]) -> Callable[[Joint], bool]:
-    """Tells whether factors could pass from a layer to its reader: nothing bent and no ceiling in between."""
+_MEETING: set[Kind] = {"add", "multiply", "product", "concatenate", "attention", "softmax", "normalisation"}
+"""Where channels meet others, so that they cannot change places alone."""
+
+_STRAIGHT: set[tuple[Kind, str]] = {
+    ("rectifier", "relu"), ("activation", "leaky_relu"), ("max-pool", ""), ("mean-pool", ""), ("shape", ""),
+    ("identity", ""),
+}  # fmt: skip
+"""What lets positive factors through."""
+
+
+def _passed(operations: Sequence[Operation]) -> Callable[[Joint], set[tuple[Kind, str]]]:
+    """Tells what happens between the last layer of a joint that works on its channels and the one that reads them."""
     places = {one.layer: place for place, one in enumerate(operations)}
 
-    def straight(joint: Joint) -> bool:
-        passed = operations[places.get((joint.producer, *joint.between)[-1], 0) : places.get(joint.reader, 0)]
-        return all(one.ceiling == float("inf") for one in passed)
+    def passed(joint: Joint) -> set[tuple[Kind, str]]:
+        last = (joint.producer, *joint.between)[-1]
+        some = operations[places.get(last, 0) : places.get(joint.reader, 0)]
+        named = ("rectifier", "activation", "other")
+        return {(one.kind, one.name if one.kind in named else "") for one in some if one.layer not in (last, joint.reader)}
 
-    return straight
+    return passed
 
 
 def _width(layer: nn.Module) -> int:
@@ -193,13 +218,25 @@ def _fold(module: nn.Module, joint: Joint) -> Undo:
     norm: Any = module.get_submodule(joint.reader)
     fuse: Callable[[Any, Any], nn.Module] = fuse_conv_bn_eval if isinstance(layer, nn.Conv2d) else fuse_linear_bn_eval
     put(module, joint.producer, fuse(layer, norm).requires_grad_(False))
-    put(module, joint.reader, nn.Identity())
+    put(module, joint.reader, nn.Identity() if type(norm) in _PLAIN else _neutral(norm))
 
     def undo() -> None:
         put(module, joint.producer, layer)
         put(module, joint.reader, norm)
 
     return undo
+
+
+_PLAIN = (nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+def _neutral(norm: Any) -> nn.Module:
+    """A normalisation that changes nothing; what its class does beside normalising, such as rectifying, stays."""
+    made = copy.deepcopy(norm)
+    for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0 - norm.eps)):
+        if getattr(made, name) is not None:
+            getattr(made, name).fill_(value)
+    return cast(nn.Module, made)
 
 
 def _permute(module: nn.Module, joint: Joint) -> Undo:
@@ -228,7 +265,7 @@ def _rescale(module: nn.Module, joint: Joint) -> Undo:
 
 def _widen(module: nn.Module, joint: Joint) -> Undo:
     count = _count(module, joint)
-    twice = torch.arange(0, count, 2)
+    twice = torch.arange(0, count, 2)[:32]  # enough to be seen, and cheap
     rows = torch.cat([torch.arange(count), twice, twice])
     names = (joint.producer, *joint.between, joint.reader)
     old = {name: put(module, name, copy.deepcopy(module.get_submodule(name))) for name in names}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import warnings
+
+import numpy as np
 import pytest
 import torch
 
@@ -19,7 +23,9 @@ from snellen.metrics.randomisation import (
     single,
 )
 from snellen.registry import METHODS
+from snellen.relatives import randomised, weight_layers
 from snellen.types import Passes, Rng
+from torchvision_kernels import import_torchvision
 
 NETS = ("cnn", "resnet", "vit")
 AXIOMS = (ImplementationInvariance(), Linearity(), InputInvariance())
@@ -204,3 +210,48 @@ def test_nothing_stays_in_memory_but_the_maps():
     gc.collect()
     assert len(made) > 20
     assert not any(one() is not None for one in made)
+
+
+@pytest.fixture
+def quantus(monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if importlib.util.find_spec("torchvision"):
+            import_torchvision()  # Quantus imports zennit where it finds it, and zennit imports torchvision
+        if not hasattr(np, "trapz"):
+            monkeypatch.setattr(np, "trapz", np.trapezoid, raising=False)  # the name that NumPy 2 dropped
+        return pytest.importorskip("quantus")
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_efficient_randomisation__is_made_of_the_entropies_of_quantus(quantus, net):
+    from quantus.functions.complexity_func import discrete_entropy, entropy
+
+    scene, one = asked("input-x-gradient", net)
+    other = randomised(scene.classifier, weight_layers(scene.classifier, (24, 24)), rng=scene.rng)
+    again = METHODS.parse("input-x-gradient")(other, scene.inputs, scene.targets, rng=scene.rng)
+    for metric, theirs, fold in (
+        (EfficientRandomisation(), discrete_entropy, lambda maps: maps),
+        (EfficientRandomisation(entropy="mass"), entropy, torch.Tensor.abs),
+    ):
+        before, after = (
+            np.array([theirs(a=fold(a).double().numpy(), x=x.numpy()) for a, x in zip(maps, scene.inputs, strict=True)])
+            for maps in (one.maps, again)
+        )
+        assert metric(one, rng=scene.rng).tolist() == pytest.approx(((after - before) / before).tolist(), rel=1e-4)
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_likeness_at_every_stage_is_that_of_quantus(quantus, net):
+    from quantus.functions.similarity_func import correlation_spearman
+
+    scene, one = asked("input-x-gradient", net)
+    metric = CascadingRandomisation(magnitude=False)
+    curve = metric.curve(one, rng=scene.rng)
+    for place, stage in enumerate(cascade(scene.classifier, (24, 24), 8)):
+        other = randomised(scene.classifier, stage, rng=scene.rng)
+        again = METHODS.parse("input-x-gradient")(other, scene.inputs, scene.targets, rng=scene.rng)
+        theirs = [
+            correlation_spearman(a.flatten().numpy(), b.flatten().numpy()) for a, b in zip(one.maps, again, strict=True)
+        ]
+        assert curve[:, place].tolist() == pytest.approx(theirs, abs=1e-4)
