@@ -14,6 +14,7 @@ from snellen.conformance import Cell, NotOffered, Toolkit, conform, known_answer
 from snellen.conformance.adapters import NEIGHBOURS, toolkit
 from snellen.conformance.answers import Kind
 from snellen.conformance.notes import NOTES
+from snellen.conformance.table import quietly
 from snellen.errors import SnellenError
 from snellen.registry import METRICS
 
@@ -143,3 +144,14 @@ def test_the_command_writes_the_table(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(ANSWERS)} of {len(ANSWERS)} right" in done.stdout
     assert all(f"| {name} |" in (tmp_path / "table.md").read_text() for name in ANSWERS)
+
+
+@pytest.mark.parametrize("name", ["captum", "quantus", "grad-cam", "torchcam"])
+def test_every_cross_of_a_neighbour_is_explained(name):
+    """A claim about somebody else's code must be one that was looked into."""
+    try:
+        kit = toolkit(name)
+    except SnellenError:
+        pytest.skip(f"{name} is not installed")
+    crossed = {one.id for one in known_answers() if quietly(one, kit).outcome in ("wrong", "error")}
+    assert crossed == {case for note in NOTES if note.toolkit == name for case in note.cases}

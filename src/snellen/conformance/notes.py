@@ -15,7 +15,7 @@ class Note:
 
 
 _CONSTANT = ("max-sensitivity/constant", "avg-sensitivity/constant", "complexity/constant", "sparseness/constant",
-             "plausibility/constant", "relevance-mass/constant")  # fmt: skip
+             "plausibility/constant", "relevance-mass/constant", "energy-pointing-game/constant")  # fmt: skip
 
 NOTES: tuple[Note, ...] = (
     Note("grad-cam", ("average-drop/value",),
@@ -48,11 +48,12 @@ NOTES: tuple[Note, ...] = (
     Note("quantus", ("pointing-game/weighted",), "`weighted=True` raises."),
     Note("quantus", ("sparseness/zero",),
          "a small constant is added to every pixel, so a map that says nothing is evenly spread rather than undefined."),
-    Note("quantus", ("deletion/ties", "relevance-rank/ties"),
+    Note("quantus", ("deletion/ties", "relevance-rank/ties", "relevance-rank/fake-cam"),
          "equal pixels go in the order in which the sort leaves them."),
     Note("quantus", ("pointing-game/empty",),
          "NaN is written into an array of truth values and becomes True: a picture without an object counts as a hit."),
-    Note("quantus", ("pointing-game/ties",), "one maximal pixel on the object is enough, so a constant map hits."),
+    Note("quantus", ("pointing-game/ties", "pointing-game/fake-cam"),
+         "one maximal pixel on the object is enough, so a constant map hits."),
     Note("quantus", ("complexity/unmodified", "sparseness/unmodified"),
          "with `abs=False, normalise=False` the caller's own array is changed."),
 )  # fmt: skip

@@ -133,11 +133,11 @@ def conform(
     for one in answers:
         if told is not None:
             told(one.id)
-        cells.append(tuple(_put(one, kit) for kit in toolkits))
+        cells.append(tuple(quietly(one, kit) for kit in toolkits))
     return Conformance(answers, toolkits, tuple(cells), datetime.datetime.now(tz=datetime.UTC).date())
 
 
-def _put(answer: KnownAnswer, kit: Toolkit) -> Cell:
+def quietly(answer: KnownAnswer, kit: Toolkit) -> Cell:
     """Asks in silence; a neighbour may seed, warn, log or print as it likes, and leaves nothing of it behind."""
     with contextlib.ExitStack() as quiet:
         if kit.name != "snellen":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from importlib import metadata
 
 from snellen.conformance.toolkit import Toolkit
@@ -24,7 +25,9 @@ def toolkit(name: str) -> Toolkit:
         raise SnellenError(f"unknown toolkit '{name}'{nearest(name, NEIGHBOURS)} (known are: {known})")
     try:
         version = metadata.version(name)
-        module = importlib.import_module(f"{__name__}.{NEIGHBOURS[name]}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a neighbour warns of while it is imported is its own affair
+            module = importlib.import_module(f"{__name__}.{NEIGHBOURS[name]}")
     except (ImportError, metadata.PackageNotFoundError) as problem:
         raise SnellenError(f"'{name}' cannot be asked, for it is not installed ({problem}); pip install {name}") from None
     return Toolkit(name, version, module.OFFERS)

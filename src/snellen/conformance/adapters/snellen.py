@@ -16,7 +16,7 @@ from snellen.conformance.scene import Explain, Scene, constant
 from snellen.conformance.toolkit import Ask
 from snellen.explainer import case_of
 from snellen.registry import METRICS
-from snellen.types import Passes, Rng
+from snellen.types import Passes, Related, Rng
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,10 @@ def _asked(metric: str, scene: Scene, settings: Mapping[str, Any]) -> list[float
     built = METRICS.build(metric, given)
     channels = scene.inputs.shape[1]
     classifier = Classifier(scene.model, channels=channels, rows=scene.batch)
-    siblings = {name: Classifier(one, channels=channels) for name, one in scene.siblings.items()}
     method = _Plain(scene.explain or constant)
+    siblings = {name: Classifier(one, channels=channels) for name, one in scene.siblings.items()}
+    if isinstance(built, Related) and "trained" in siblings:  # one module stands in for every relative that would be trained
+        siblings |= {one.name: siblings["trained"] for one in built.relatives(method)}
     rng = Rng(scene.seed, tuple(_name(one) for one in scene.inputs))
     found: list[Tensor] = []
     for begin in range(0, len(scene), scene.batch):

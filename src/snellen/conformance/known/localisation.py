@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from math import comb
 
 import torch
 
@@ -35,6 +36,7 @@ def _several(count: int = 6) -> Scene:
 _RAMP = torch.arange(16.0).view(4, 4) / 100
 _ORACLE = _marked(_LEFT + _RAMP * _LEFT, _LEFT)
 _AGAINST = _marked(~_LEFT + _RAMP, _LEFT)
+_NOISE = _marked(noise(4, 4, seed=39), _LEFT)
 _HIT_THREE = _marked([[9, 8, 7, 0], [0, 0, 0, 1]], [[1, 1, 1, 0], [1, 0, 0, 0]])
 _QUARTER = _marked([[3, 1], [2, 0]], [[1, 0], [0, 0]])
 _SIGNED = _marked([[3, 1], [-4, 0]], [[1, 0], [0, 0]])
@@ -54,6 +56,8 @@ def _of_each(metric: str) -> tuple[KnownAnswer, ...]:
     return (
         better(f"{metric}/oracle", metric, "The truth as a map, against its complement.", _ORACLE, _AGAINST,
                "the oracle has all of it on the object, the anti-oracle none"),
+        better(f"{metric}/noise", metric, "The truth as a map, against a random map.", _ORACLE, _NOISE,
+               "the random map has some of it beside the object"),
         any_batch(f"{metric}/batch", metric, _several()),
         any_order(f"{metric}/order", metric, _several()),
         same(f"{metric}/channels", metric, "channels", "A grey picture and the same in three channels.",
@@ -107,6 +111,17 @@ ANSWERS = (
           0.5, "8 / 16", kind="constant"),
     value("energy-pointing-game/fake-cam", "energy-pointing-game", "Fake-CAM, 7 of 16 pixels marked.", _FAKE, 7 / 15,
           "7 of 15 ones", kind="fake-cam"),
+    value("pointing-game/fake-cam", "pointing-game", "Fake-CAM, 7 of 16 pixels marked.", _FAKE, 7 / 15,
+          "15 equal maxima, 7 of them on the object", kind="fake-cam"),
+    value("localisation-utility/fake-cam", "localisation-utility", "Fake-CAM, 7 of 16 pixels marked.", _FAKE, 7 / 15,
+          "all 7 are found at once, among 15", kind="fake-cam"),
+    value("mean-iou/fake-cam", "mean-iou", "Fake-CAM, 7 of 16 pixels marked.", _FAKE,
+          sum(comb(7, hits) * comb(8, 7 - hits) / comb(15, 7) * hits / (14 - hits) for hits in range(8)),
+          "the mean of h / (14 - h) over all ways to choose 7 of 15 equal pixels", kind="fake-cam"),
+    value("relevance-rank/fake-cam", "relevance-rank", "Fake-CAM, 7 of 16 pixels marked.", _FAKE, 7 / 15,
+          "7 of 15 equal pixels are chosen, 7/15 of them marked", kind="fake-cam"),
+    value("plausibility/fake-cam", "plausibility", "Fake-CAM, 7 of 16 pixels marked.", _FAKE, 5 / 9,
+          "of nine pixels outside, eight are equal and one is less: (8 / 2 + 1) / 9", kind="fake-cam"),
     value("localisation-utility/value", "localisation-utility", "Marked, not, marked, not, from the top.",
           _marked([[4, 3], [2, 1]], [[1, 0], [1, 0]]), 5 / 6, "precision 1 at half recall, 2/3 at full: (1 + 2/3) / 2"),
     value("localisation-utility/ties", "localisation-utility", "The two highest pixels are equal, one of them marked.",

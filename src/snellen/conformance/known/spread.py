@@ -28,6 +28,7 @@ _ONE = mapped([[0, 0, 0, 0], [0, 0, 7, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
 _FLAT = scene(Weighted(), torch.full((4, 4), 0.5), constant)
 _FAKE = scene(Weighted(), torch.full((4, 4), 0.5), fake_cam)
 _BOTH = several().mapped(noise(5, 4, 4, seed=13) - 0.5)
+_NOISE = mapped(noise(4, 4, seed=43))
 _MIXED = several(3).mapped(torch.stack([torch.ones(4, 4), torch.zeros(4, 4), torch.eye(4)]))
 
 
@@ -43,6 +44,8 @@ def of_each(metric: str) -> tuple[KnownAnswer, ...]:
     return (
         better(f"{metric}/oracle", metric, "One pixel has it all, against Fake-CAM.", _ONE, _FAKE,
                "nothing is more concentrated than one pixel, and little less than fifteen of sixteen"),
+        better(f"{metric}/noise", metric, "One pixel has it all, against a random map.", _ONE, _NOISE,
+               "nothing is more concentrated than one pixel"),
         any_batch(f"{metric}/batch", metric, several()),
         any_order(f"{metric}/order", metric, several()),
         same(f"{metric}/scaling", metric, "scaling", "A map m, and 10 m.", several(), several().mapped(10 * several().maps),
