@@ -87,7 +87,7 @@ _REGION = (
 # Filled in from the neighbours ----------------------------------------------------------------------------------------
 
 
-def _block(inputs: Tensor) -> Tensor:
+def block(inputs: Tensor) -> Tensor:
     """Sure of the class when the block at the top left is bright: 0.1 + 0.8 times its mean."""
     return 0.1 + 0.8 * inputs[:, :, :2, :2].mean(dim=(1, 2, 3))
 
@@ -109,7 +109,7 @@ def _halves(channels: int = 1) -> Scene:
     maps = torch.stack([1 + _RIGHT - _RAMP if place < 4 else 5 - _RIGHT - _RAMP for place in range(8)])
     inputs = _BRIGHT.repeat(8, channels, 1, 1)
     inputs[:, :, 3, 3] = torch.arange(8.0).view(8, 1) / 100
-    return scene_of(Chance(_block), inputs, maps)
+    return scene_of(Chance(block), inputs, maps)
 
 
 _ROAD = (
