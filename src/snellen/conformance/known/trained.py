@@ -11,7 +11,7 @@ from snellen.conformance.scene import Explain, Scene, Weighted, gradient, noise,
 _SIDE = 8
 _WEIGHTS = noise(_SIDE, _SIDE, seed=46) - 0.5
 _PHOTO = 0.25 + noise(_SIDE, _SIDE, seed=47) / 2
-_SURE, _TURNED, _OTHER = Weighted(_WEIGHTS, bias=99.0), Weighted(-_WEIGHTS, bias=99.0), Weighted(_WEIGHTS, bias=-99.0)
+_SURE, _TURNED = Weighted(_WEIGHTS, bias=99.0), Weighted(-_WEIGHTS, bias=99.0)
 _DOUBLE = Weighted(2 * _WEIGHTS, bias=99.0)
 _PEARSON = {"how": "pearson"}
 
@@ -28,9 +28,9 @@ def _again(metric: str) -> tuple[KnownAnswer, ...]:
     return (
         value(f"{metric}/blind", metric, "A method that never looks at the model.", _beside(_TURNED, blind=True), 1.0,
               "the same map for both models", kind="re-explaining"),
-        value(f"{metric}/double", metric, "The other model has twice the weights; maps are gradients.", _beside(_DOUBLE), 1.0,
+        value(f"{metric}/double", metric, "The other model has twice the weights; gradients.", _beside(_DOUBLE), 1.0,
               "a correlation has no unit", kind="scaling", settings=_PEARSON),
-        value(f"{metric}/turned", metric, "The other model has the opposite weights; maps are gradients.", _beside(_TURNED),
+        value(f"{metric}/turned", metric, "The other model has the opposite weights; gradients.", _beside(_TURNED),
               -1.0, "the correlation of a map with its negative", kind="sign", settings=_PEARSON),
         better(f"{metric}/direction", metric, "Weights that agree with this model's, and the opposite.", _beside(good),
                _beside(bad), "maps that agree are wanted of a model trained alike, not of one with random labels",
