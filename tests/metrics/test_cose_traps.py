@@ -9,6 +9,7 @@ import torch
 
 from metric_scenes import Deaf, Knowing, Misled, Slope, case, younger
 from planted import Planted, classifier, planted
+from snellen import evaluate
 from snellen.classifier import Classifier
 from snellen.explainer import case_of
 from snellen.metrics.consistency import Consistency, InputConsistency
@@ -301,3 +302,22 @@ def test_the_published_code_is_a_preset():
     assert one == Cose(correct_only=True)
     assert label(one) == "cose@cose2023-code"
     assert METRICS.parse("consistency@cose2023") == Consistency()
+
+
+def test_a_run_compares_with_the_checkpoints_that_it_is_given_and_does_without(tmp_path):
+    scene = planted(3)
+    states = {"epoch-1": younger(scene.classifier.module, 0.1).state_dict()}
+    counts = {}
+    for given in (None, states):
+        run = evaluate(
+            scene.classifier,
+            scene.pixels,
+            methods=["gradient"],
+            metrics=["sensitivity(magnitudes=1)", "consistency(magnitudes=1)"],
+            checkpoints=given,
+            out=tmp_path / "run",
+        )
+        names = Sensitivity(magnitudes=1).points((24, 24), scene.classifier)
+        (curve,) = run.curves("sensitivity(magnitudes=1)").values()
+        counts[given is None] = curve[:, names.index("models")].tolist()
+    assert counts == {True: [1, 1, 1], False: [2, 2, 2]}  # the second run did not take the first one's numbers for its own

@@ -254,7 +254,7 @@ class Siblings:
 
     def _names(self, method: Method, metric: Metric) -> list[str]:
         names = [one.name for one in metric.relatives(method)] if isinstance(metric, Related) else []
-        if "checkpoints" in traits(metric).needs:
+        if "checkpoints" in traits(metric).needs | traits(metric).welcomes:
             names += [name for name in self.facts if name.startswith(CHECKPOINT)]
         return names
 
