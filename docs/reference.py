@@ -6,7 +6,9 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from snellen.registry import FILLS, text_of
+import snellen.samples  # noqa: F401  (its conditions register themselves)
+from snellen.citations import CITATIONS
+from snellen.registry import CONDITIONS, FILLS, text_of
 
 PAGE = Path(__file__).with_name("reference.md")
 
@@ -37,6 +39,18 @@ def page() -> str:
             "",
             f"- meant in: {facts.space}",
             f"- settings: {settings(FILLS[name])}",
+            "",
+        ]
+    lines += ["## Conditions", "", "`snellen run --condition NAME` changes all pictures before anything looks at them.", ""]
+    for name in CONDITIONS:
+        facts = CONDITIONS[name].traits
+        lines += [
+            f"### {name}",
+            "",
+            facts.summary,
+            "",
+            f"- settings: {settings(CONDITIONS[name])}",
+            f"- cites: {CITATIONS[facts.cite]}",
             "",
         ]
     return "\n".join(lines)
