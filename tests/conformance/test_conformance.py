@@ -31,6 +31,11 @@ def test_there_are_answers_of_every_kind():
     assert {one.kind for one in ANSWERS.values()} == set(get_args(Kind))
 
 
+def test_every_metric_has_a_known_answer():
+    ours = {name for name in METRICS if METRICS[name].__module__.startswith("snellen.metrics.")}
+    assert ours == {one.metric for one in ANSWERS.values()}
+
+
 def test_an_answer_is_about_its_metric_and_says_why():
     for name, one in ANSWERS.items():
         assert one.metric in METRICS

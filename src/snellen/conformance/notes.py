@@ -22,7 +22,7 @@ NOTES: tuple[Note, ...] = (
          "`DropInConfidence` is the plain difference of confidences; Chattopadhay et al. 2018 divide it by the first."),
     Note("torchcam", ("deletion/ties", "insertion/ties"),
          "equal pixels go in the order in which memory holds them, so a flat map is scored by where the object lies."),
-    Note("quantus", _CONSTANT, "a batch of constant maps is refused, although these scores are defined for them."),
+    Note("quantus", _CONSTANT, "a batch of constant maps is refused on purpose, though these scores are defined for them."),
     Note("quantus", ("deletion/value", "deletion/last", "deletion/perfect", "deletion/sign"),
          "the curve of `PixelFlipping` begins after the first step and its area is not divided by the number of steps."),
     Note("quantus", ("deletion/channels",),
