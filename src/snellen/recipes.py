@@ -64,9 +64,9 @@ class Training(Dataset[tuple[Tensor, int]]):
         if count >= len(self):
             return self
         places = sorted(int(one) for one in Rng(seed, ()).shared("training pictures").permutation(len(self))[:count])
-        return Training(
-            [self.samples[place] for place in places], self.classifier, tuple(self.labels[place] for place in places)
-        )
+        take = getattr(self.samples, "take", None)  # leaves pictures on disk
+        samples = [self.samples[place] for place in places] if take is None else take(places)
+        return Training(samples, self.classifier, tuple(self.labels[place] for place in places))
 
     def relabelled(self, labels: Sequence[int]) -> Training:
         """The same pictures under other labels."""

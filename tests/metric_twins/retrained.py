@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from skimage.metrics import structural_similarity
 
-from metric_scenes import Deaf, Knowing, Slope
+from metric_scenes import Deaf, Knowing, Slope, younger
 from planted import Planted, network
 
 
@@ -26,10 +26,54 @@ def retrained(scene: Planted, i: int, saliency: np.ndarray) -> float:
     return alike(saliency, other_slope(scene, i, int(scene.targets[i]), network("resnet")))
 
 
-TWINS = {"data-randomisation": retrained, "repeatability": retrained, "reproducibility": retrained}
+def roar(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    net = network("resnet").eval()
+    places = sorted(((-value, place) for place, value in np.ndenumerate(saliency)))
+    right = []
+    for fraction in (0.3, 0.6, 0.9):
+        picture = scene.inputs[i].clone()
+        for _, (row, column) in places[: round(fraction * len(places))]:
+            picture[:, row, column] = 0
+        right.append(int(net(picture[None]).argmax()) == int(scene.targets[i]))
+    return sum(right) / 3
+
+
+def checkpoint_sensitivity(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    own = network().eval()
+    decided = int(own(scene.inputs[i : i + 1]).argmax())
+    found = []
+    for share in (0.1, 0.1, 0.6, 0.6):  # two states were saved, so each stands twice among four
+        net = younger(own, share)
+        said = int(net(scene.inputs[i : i + 1]).argmax())
+        if said != decided:
+            found.append(1 - alike(saliency, other_slope(scene, i, said, net)))
+    return sum(found) / len(found) if found else float("nan")
+
+
+def model_contrast(scene: Planted, i: int, saliency: np.ndarray) -> float:
+    raise AssertionError("see the exemption")
+
+
+TWINS = {
+    "data-randomisation": retrained,
+    "repeatability": retrained,
+    "reproducibility": retrained,
+    "roar": roar,
+    "checkpoint-sensitivity": checkpoint_sensitivity,
+    "model-contrast": model_contrast,
+}
 PAIRS = {
     "data-randomisation": (Slope(), Deaf()),
     "repeatability": (Knowing(), Slope()),
     "reproducibility": (Knowing(), Slope()),
+    "checkpoint-sensitivity": (Slope(), Deaf()),
 }
-EXEMPT: dict[tuple[str, str], str] = {}
+LIGHT = {"model-contrast": {"correct_only": False, "objects": 3}}
+_ALIKE = "the stand-ins for the two trained models are one and the same network; tests/metrics/test_retrained.py has two"
+_AGAIN = "it explains pictures with an object in them again, so the maps of the case do not enter"
+EXEMPT = {
+    ("roar", "ties"): "its score counts models that are right, so two orders of equal pixels may well have the same score",
+    ("model-contrast", "direction"): _ALIKE,
+    ("model-contrast", "twin"): _ALIKE,
+    ("model-contrast", "not-rank-only"): _AGAIN,
+}

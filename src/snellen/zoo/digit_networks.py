@@ -24,6 +24,10 @@ STD = 0.22
 GEOMETRY = Geometry(size=(SIDE, SIDE), crop=1.0)
 
 EPOCHS = 8
+MOST_EPOCHS = 24
+STEPS = 472
+"""From fewer pictures, more rounds over them, up to about as many steps."""
+
 BATCH = 48
 RATE = 0.015
 SHIFT = 2
@@ -103,12 +107,13 @@ def train(
     """The network, trained in place on these pictures and left in evaluation mode."""
     generator = torch.Generator().manual_seed(seed)
     count = max(1, len(inputs) // BATCH)
+    epochs = min(MOST_EPOCHS, max(EPOCHS, round(STEPS / count)))
     inputs = inputs.contiguous(memory_format=torch.channels_last)
     network.train()
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=RATE, total_steps=EPOCHS * count)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=RATE, total_steps=epochs * count)
     with torch.enable_grad():
-        for epoch in range(EPOCHS):
+        for epoch in range(epochs):
             order = torch.randperm(len(inputs), generator=generator)
             for chosen in order.chunk(count):
                 down, across = torch.randint(-SHIFT, SHIFT + 1, (2,), generator=generator).tolist()
