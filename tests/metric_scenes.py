@@ -78,8 +78,9 @@ def siblings_of(metric: Any, method: Any, of: Planted) -> Mapping[str, Classifie
     if isinstance(metric, Related):
         found |= {one.name: of.classifier.adopt(classifier(net="resnet")) for one in metric.relatives(method)}
     if "checkpoints" in traits(metric).needs:
-        for step, share in enumerate((0.1, 0.6)):
-            found[f"checkpoint/{step}"] = of.classifier.relative(younger(of.classifier.module, share), f"step {step}")
+        for step, share in enumerate((0.7, 0.9)):
+            state = mistaken(younger(of.classifier.module, share))
+            found[f"checkpoint/{step}"] = of.classifier.relative(state, f"step {step}")
     return found
 
 
@@ -94,6 +95,13 @@ def younger(module: torch.nn.Module, share: float) -> torch.nn.Module:
             spread = one.std() if one.numel() > 1 else one.abs()
             one.mul_(share).add_((1 - share) * spread * torch.randn(one.shape, generator=noise))
     return young
+
+
+def mistaken(module: torch.nn.Module) -> torch.nn.Module:
+    """The planted network with its answers turned round, so that it takes every picture for one of the next class."""
+    for one in module.head.parameters():
+        one.data = one.data.roll(1, dims=0)
+    return module
 
 
 def rows(of: Planted, order: list[int]) -> Planted:

@@ -30,6 +30,7 @@ from snellen.samples import from_folder
 HERE = Path(__file__).parent
 METHODS = ["gradient", "random"]
 NAMES = ["repeatability", "reproducibility", "data-randomisation"]
+ALL = [*NAMES, "roar(fractions=[0.5])", "model-contrast(correct_only=false)", "checkpoint-sensitivity(states=2)"]
 
 
 class Listening(Silent):
@@ -137,6 +138,34 @@ def test_workers_train_the_same(given, alone, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
     found = run(given, tmp_path, options=Options(shard=4, workers=2))
     assert found.table().equals(alone.table())
+
+
+def test_every_test_that_needs_relatives_runs_on_the_digits(tmp_path):
+    """From so few training pictures that the recipe takes a second."""
+    classifier = snellen.zoo.load_classifier("digits")
+    given = {"samples": snellen.zoo.digit_samples()[:16], "training": snellen.zoo.training_digits()[:60]}
+    found = run(
+        given,
+        tmp_path,
+        classifier=classifier,
+        metrics=ALL,
+        how=brief,
+        checkpoints="zoo:digits",
+        methods=["grad-cam", "edge"],
+    )
+    table = found.table()
+    assert set(found.record["relatives"]) >= {
+        "checkpoint/epoch-1",
+        "roar/0.5/1000/mean/grad-cam",
+        "model-contrast/objects/6",
+    }
+    assert found.record["relatives"]["model-contrast/objects/6"]["accuracy"] is None
+    assert found.record["relatives"]["checkpoint/epoch-6"]["accuracy"] > 0.8
+    assert table.loc["edge", "model-contrast(correct_only=false)"] == pytest.approx(0, abs=1e-6)
+    assert table.loc["edge", "checkpoint-sensitivity(states=2)"] == pytest.approx(0, abs=1e-6)
+    assert table.loc["grad-cam", "checkpoint-sensitivity(states=2)"] > 0.05
+    totals, planned = found.record["totals"], found.record["planned"]
+    assert totals["forward"] + totals["shared_forward"] == planned["forward"]
 
 
 def test_a_method_that_learns_also_learns_on_the_relatives(given, tmp_path):
@@ -274,8 +303,12 @@ def command(folders: Path, out: Path) -> list[str]:
         "--model", "subject:load", "--size", "32", "--shard", "4", "--threads", "1", "--out", str(out),
         "--images", str(folders / "images"), "--training", str(folders / "training"), "--recipe", "subject:recipe",
         "--checkpoints", str(folders / "checkpoints"),
-        "--methods", "gradient,random", "--metrics", ",".join(NAMES),
+        "--methods", "gradient,random", "--metrics", ",".join(ALL),
     ]  # fmt: skip
+
+
+RELATIVES = 3 + (1 + 2) + 2
+"""Of retraining, of ROAR (whole pictures, and one for each method), and of model contrast."""
 
 
 def trained(out: Path) -> dict[str, int]:
@@ -296,12 +329,12 @@ def test_a_killed_run_trains_only_what_is_missing(folders, tmp_path):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     before = trained(out)
-    assert 1 <= len(before) < 3
+    assert 1 <= len(before) < RELATIVES
     done = subprocess.run(command(folders, out), cwd=HERE, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(before)} of 3 relatives are already trained" in done.stdout + done.stderr
+    assert f"{len(before)} of {RELATIVES} relatives are already trained" in done.stdout + done.stderr
     after = trained(out)
-    assert len(after) == 3
+    assert len(after) == RELATIVES
     assert {name: after[name] for name in before} == before
     assert (out / "scores.parquet").read_bytes() == (reference / "scores.parquet").read_bytes()
     again = [*command(folders, out)[:3], "resume", str(out)]

@@ -71,3 +71,92 @@ def test_reproducibility__half_of_the_pixels_turned_round():
     by_hand = float(((numbers - 17.5) * (other - 17.5)).sum() / ((numbers - 17.5) ** 2).sum())
     assert abs(compared("reproducibility", turned, "pearson") - by_hand) < 1e-5
     assert torch.tensor(compared("reproducibility", turned, "ssim", constant=1e6)).isnan()
+
+
+class Looks(nn.Module):
+    """Class 1 if this pixel is bright, else class 0."""
+
+    def __init__(self, row: int, column: int) -> None:
+        super().__init__()
+        self.row, self.column = row, column
+        self.gain = nn.Parameter(torch.ones(1))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        seen = self.gain * inputs[:, 0, self.row, self.column]
+        return torch.stack([0.5 - seen, seen - 0.5], dim=1)
+
+
+def test_roar__a_model_is_right_until_its_pixel_is_gone():
+    """On 2×2, a map 4 3 / 2 1 removes the first pixel, then the first two; the models look at the pixels 4, 3 and 1."""
+    metric = METRICS.build("roar", {"fractions": [0.25, 0.5], "pictures": 7})
+    classifier = Classifier(Looks(0, 0), channels=1)
+    maps = torch.tensor([[[4.0, 3.0], [2.0, 1.0]]])
+    rng = Rng(0, ("a",))
+    case = case_of(
+        Weights(), classifier, torch.ones(1, 1, 2, 2), torch.tensor([1]), rng=rng, maps=maps, labels=torch.tensor([1])
+    )
+    whole, quarter, half = (one.name for one in metric.relatives(Weights()))
+    siblings = {
+        whole: classifier.relative(Looks(0, 0), "whole"),
+        quarter: classifier.relative(Looks(0, 1), "a quarter"),
+        half: classifier.relative(Looks(1, 1), "half"),
+    }
+    assert metric.curve(replace(case, siblings=siblings), rng=rng).tolist() == [[1, 1, 1]]
+    siblings[half] = siblings[quarter]  # looks at the second pixel, which is gone now
+    assert metric.curve(replace(case, siblings=siblings), rng=rng).tolist() == [[1, 1, 0]]
+    assert float(metric(replace(case, siblings=siblings), rng=rng)) == 0.5
+    unknown = replace(case, siblings=siblings, labels=torch.tensor([-1]))
+    assert metric(unknown, rng=rng).isnan().all()
+
+
+@dataclass(frozen=True)
+class Marking:
+    """0.6 of the map on the object for a model called objects, 0.05 for any other; the rest outside."""
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        tile = (inputs != 0.5).any(dim=1)
+        share = 0.6 if classifier.name.endswith("objects") else 0.05
+        inside = tile.sum(dim=(1, 2), keepdim=True)
+        return torch.where(tile, share / inside, -(1 - share) / (tile[0].numel() - inside))
+
+    def passes(self, size, classifier):
+        return Passes()
+
+
+class Constant(nn.Module):
+    def __init__(self, answer: int) -> None:
+        super().__init__()
+        self.answer = nn.Parameter(nn.functional.one_hot(torch.tensor(answer), 6).float())
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.answer.expand(len(inputs), -1) + 0 * inputs.sum(dim=(1, 2, 3))[:, None]
+
+
+def test_model_contrast__six_tenths_on_the_object_against_a_twentieth():
+    metric = METRICS.build("model-contrast", {"correct_only": False})
+    classifier = Classifier(Constant(0), channels=1)
+    rng = Rng(0, ("a", "b", "c"))
+    targets = torch.zeros(3, dtype=torch.long)
+    inputs = torch.full((3, 1, 16, 16), 0.5)
+    case = case_of(Marking(), classifier, inputs, targets, rng=rng, labels=torch.tensor([0, 0, -1]))
+    siblings = {one.name: classifier.relative(Constant(0), one.what) for one in metric.relatives(Marking())}
+    found = metric(replace(case, siblings=siblings), rng=rng)
+    torch.testing.assert_close(found, torch.tensor([0.55, 0.55, torch.nan]), equal_nan=True)
+    # 16 of 256 pixels are the object: 0.6/16 is more than 0.4/240 outside, but 0.05/16 is less than 0.95/240. Stretched to
+    # [0, 1], the object is all bright for the first model and all dark for the second.
+    by_mean = METRICS.build("model-contrast", {"correct_only": False, "inside": "mean"})
+    assert by_mean(replace(case, siblings=siblings), rng=rng)[:2].tolist() == [1.0, 1.0]
+
+
+def test_checkpoint_sensitivity__only_a_state_that_decided_otherwise_counts():
+    classifier = Classifier(Sum(RISING), channels=1)
+    rng = Rng(0, ("a",))
+    case = case_of(Weights(), classifier, torch.ones(1, 1, 6, 6), torch.tensor([0]), rng=rng)
+    states = {"checkpoint/a": Sum(-RISING), "checkpoint/b": Sum(RISING, other=1e6), "checkpoint/c": Sum(RISING + 1)}
+    siblings = {name: classifier.relative(one, name) for name, one in states.items()}
+    metric = METRICS.build("checkpoint-sensitivity", {"how": "pearson", "states": 3})
+    curve = metric.curve(replace(case, siblings=siblings), rng=rng)
+    torch.testing.assert_close(curve, torch.tensor([[2.0, 0.0, torch.nan]]), equal_nan=True, rtol=0, atol=1e-6)
+    assert abs(float(metric(replace(case, siblings=siblings), rng=rng)) - 1.0) < 1e-6
+    del siblings["checkpoint/a"], siblings["checkpoint/b"]
+    assert metric(replace(case, siblings=siblings), rng=rng).isnan().all()
