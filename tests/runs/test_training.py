@@ -144,15 +144,8 @@ def test_every_test_that_needs_relatives_runs_on_the_digits(tmp_path):
     """From so few training pictures that the recipe takes a second."""
     classifier = snellen.zoo.load_classifier("digits")
     given = {"samples": snellen.zoo.digit_samples()[:16], "training": snellen.zoo.training_digits()[:60]}
-    found = run(
-        given,
-        tmp_path,
-        classifier=classifier,
-        metrics=ALL,
-        how=brief,
-        checkpoints="zoo:digits",
-        methods=["grad-cam", "edge"],
-    )
+    asked = {"methods": ["grad-cam", "edge"], "metrics": ALL, "how": "zoo:digits", "checkpoints": "zoo:digits"}
+    found = run(given, tmp_path, classifier=classifier, **asked)
     table = found.table()
     assert set(found.record["relatives"]) >= {
         "checkpoint/epoch-1",
