@@ -265,7 +265,7 @@ def test_a_trace_with_names_is_a_table_and_not_a_curve():
     run = Recorded(metrics=[metric("deletion") | {"points": ["blur", "rotation (90°)"]}], methods=[method("grad-cam")])
     run.curves = lambda label: {"grad-cam": np.array([[0.25, 0.5], [0.75, NAN]])}
     text = words(page(run))
-    assert "method blur rotation (90°) grad-cam 0.50 0.50" in text
+    assert "part grad-cam blur 0.50 rotation (90°) 0.50" in text
     assert "Curves" not in text
     assert 'class="panel"' not in page(run)
 

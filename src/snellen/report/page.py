@@ -336,23 +336,22 @@ def _traces(run: Readable, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
         means = {method: curves.column_means(rows) for method, rows in traced.items()}
         if not names or not means:
             continue
-        shown = [float(value) for row in means.values() for value in row if math.isfinite(value)]
-        most = max((abs(value) for value in shown), default=0.0)
-        better = "higher is better" if metric["higher_is_better"] else "lower is better"
-        rows = [
-            {
-                "name": one["label"],
-                "control": bool(one["control"]),
-                "cells": [
-                    {"mean": numbers.short(value), "share": 100 * abs(value) / most if most and math.isfinite(value) else 0}
-                    for value in map(float, means[one["label"]])
-                ],
-            }
-            for one in spec["methods"]
-            if one["label"] in means
+        methods = [
+            {"name": one["label"], "control": bool(one["control"])} for one in spec["methods"] if one["label"] in means
         ]
+        rows = []
+        for place, name in enumerate(names):
+            values = [float(means[one["name"]][place]) for one in methods]
+            most = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+            shares = [100 * abs(value) / most if most and math.isfinite(value) else 0 for value in values]
+            cells = [
+                {"mean": numbers.short(value), "share": share, "control": one["control"]}
+                for value, share, one in zip(values, shares, methods, strict=True)
+            ]
+            rows.append({"name": name, "cells": cells})
+        better = "higher is better" if metric["higher_is_better"] else "lower is better"
         summary = metric.get("summary") or ""
-        found.append({"label": metric["label"], "better": better, "summary": summary, "points": names, "rows": rows})
+        found.append({"label": metric["label"], "better": better, "summary": summary, "methods": methods, "rows": rows})
     return found
 
 
