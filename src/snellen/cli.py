@@ -21,6 +21,15 @@ ModelOption = Annotated[
     str | None, typer.Option(help="zoo name, timm:NAME, torchvision:NAME, package.module:function, or a .pt / .pt2 file")
 ]
 ImagesOption = Annotated[str | None, typer.Option(help="a folder of images, zoo:photographs or zoo:digits")]
+RecipeOption = Annotated[
+    str | None, typer.Option(help="package.module:function that trains a model, or zoo:digits, for tests that retrain")
+]
+TrainingOption = Annotated[
+    str | None, typer.Option(help="a folder of labelled images for the recipe, or zoo:digits-training")
+]
+CheckpointsOption = Annotated[
+    str | None, typer.Option(help="a folder of state dicts saved while the model was trained, or zoo:digits")
+]
 MethodsOption = Annotated[str | None, typer.Option(help="names with commas between, settings in brackets: rise(masks=500)")]
 
 
@@ -40,16 +49,10 @@ def run(
     labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
     masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")] = None,
     boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="package.module:function that trains a model, or zoo:digits, for tests that retrain")
-    ] = None,
-    training: Annotated[
-        str | None, typer.Option(help="a folder of labelled images for the recipe, or zoo:digits-training")
-    ] = None,
+    recipe: RecipeOption = None,
+    training: TrainingOption = None,
     training_labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label for --training")] = None,
-    checkpoints: Annotated[
-        str | None, typer.Option(help="a folder of state dicts saved while the model was trained, or zoo:digits")
-    ] = None,
+    checkpoints: CheckpointsOption = None,
     unreadable: Annotated[str | None, typer.Option(help="refuse or skip images that cannot be read")] = None,
     weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
     mean: Annotated[
@@ -151,6 +154,10 @@ def suite(
     labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
     masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for tests that need the truth")] = None,
     boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None,
+    recipe: RecipeOption = None,
+    training: TrainingOption = None,
+    training_labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label for --training")] = None,
+    checkpoints: CheckpointsOption = None,
     weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
     mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1]")] = None,
     std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
@@ -191,6 +198,7 @@ def reproduce_table(
     out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None,
     seed: Annotated[int | None, typer.Option(help="changes every random draw")] = None,
     labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
+    checkpoints: CheckpointsOption = None,
     weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
     mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1]")] = None,
     std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,

@@ -126,7 +126,7 @@ METHODS = "gradient,grad-cam,random,fake-cam"
 
 
 def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
-    settings = subject({"methods": METHODS.split(","), "out": str(tmp_path), "threads": 1}, full=False)
+    settings = subject({"methods": METHODS.split(","), "out": str(tmp_path), "workers": 0}, full=False)
     assert (settings.model, settings.images) == ("digits", "zoo:digits")
     card = run_suite(settings, full=False, observer=Silent())
     for row in card.tests:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from snellen.reproduce import zhang2024
+from snellen.reproduce import cose2023, zhang2024
 from snellen.reproduce.protocols import Protocol
 
-PROTOCOLS: Mapping[str, Protocol] = {one.name: one for one in zhang2024.TABLES}
+PROTOCOLS: Mapping[str, Protocol] = {one.name: one for one in (*zhang2024.TABLES, *cose2023.TABLES)}

@@ -150,12 +150,13 @@ class _Job:
         record["lessons"] = self._learn()
         if record["lessons"]:
             shipped = Shipped(self.classifier)
-        siblings = self._relatives(shipped, labels, {name: one["digest"] for name, one in record["lessons"].items()})
-        record["relatives"] = siblings.facts
-
         plan = planning.planned(self.classifier, self.methods, self.metrics, seen[0].size)
         total = sum(plan.passes.values(), Passes()) * len(self.samples)
         pace = planning.measure_pace(self.classifier, inputs, gradients=total.backward > 0)
+        lessons = {name: one["digest"] for name, one in record["lessons"].items()}
+        siblings = self._relatives(shipped, labels, lessons, self._expected(pace, total))
+        record["relatives"] = siblings.facts
+
         compiled = bool(old["spec"]["compiled"]) if old is not None else self._worth_compiling(pace, total)
         record["spec"]["compiled"] = compiled
         tasks, record["units"] = missing(
@@ -274,7 +275,7 @@ class _Job:
         given = {"recipe": self.recipe is not None, "checkpoints": bool(self.checkpoints)}
         planning.check_met(self.metrics, self.classifier, labels=labels, **given)
 
-    def _relatives(self, shipped: Shipped, labels: tuple[int, ...], lessons: Mapping[str, str]) -> Siblings:
+    def _relatives(self, shipped: Shipped, labels: tuple[int, ...], lessons: Mapping[str, str], afterwards: str) -> Siblings:
         """Every relative that the metrics ask for: from the store, or trained now, which the store then keeps."""
         siblings = Siblings(self.classifier, self.samples, self.store, self.seed, self.options.shard)
         siblings.add_checkpoints(self.checkpoints)
@@ -287,6 +288,7 @@ class _Job:
             return siblings
         if len(missing) < len(relatives):
             self.observer.note(f"{len(relatives) - len(missing)} of {len(relatives)} relatives are already trained")
+        self.observer.note(f"the recipe trains {len(missing)} relatives of '{self.classifier.name}' first; {afterwards}")
         groups = {str(place): group for place, group in enumerate(kin.groups(missing))}
         images = Passes(forward=len(self.training))
         self.observer.begin("training relatives", len(missing) * images, len(missing))
@@ -305,6 +307,12 @@ class _Job:
         if self.options.compile is not None or "layer" not in self.classifier.offers:
             return bool(self.options.compile)
         return repays(pace.forward * (total.forward - total.backward) / max(1, self.options.workers))
+
+    def _expected(self, pace: planning.Pace, total: Passes) -> str:
+        return (
+            f"then come {total.forward:,} forward and {total.backward:,} backward passes, less what sharing saves: "
+            f"at most about {duration(pace.seconds(total) / max(1, self.options.workers))}"
+        )
 
     def _announce(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,11 +42,16 @@ RELATIVES: Mapping[str, str] = {"training": "zoo:digits-training", "recipe": "zo
 """The default subject: a classifier so small that all tests run in minutes, retraining included."""
 
 
+MOST_WORKERS = 4
+"""A pass through the default classifier is too short for threads to share, so processes are used."""
+
+
 def subject(given: Mapping[str, Any], *, full: bool) -> Settings:
     """The settings of a suite: what the user gave, and the default subject for what goes with it."""
     values: dict[str, Any] = {}
     if given.get("model", DEFAULT["model"]) == DEFAULT["model"]:
         values |= DEFAULT if given.get("images", DEFAULT["images"]) == DEFAULT["images"] else {"model": DEFAULT["model"]}
+        values["workers"] = min(MOST_WORKERS, os.cpu_count() or 1)
     values |= given
     if full and values.get("images") == DEFAULT["images"]:
         values = {**RELATIVES, **values}
@@ -103,12 +109,16 @@ def _askable(
     names = [known[test] for tests in TESTS.values() for test in tests if test in known]
     names += [name for name in METRICS if name not in names and full]
     size = (int(samples[0].image.shape[1]), int(samples[0].image.shape[2]))
-    have = _facts(samples)
+    truths, labels = _known(samples)
+    recipe = settings.recipe is not None and settings.training is not None
+    checkpoints = settings.checkpoints is not None
     askable: list[Metric] = []
     unmet: dict[str, str] = {}
     for name in names:
         metric = METRICS.build(name) if full else lighter(name)
-        reason = _unmet(metric, have)
+        reason = planning.unmet(metric, classifier, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints)
+        if reason is not None and settings.model == DEFAULT["model"] and traits(metric).needs & {"recipe", "checkpoints"}:
+            reason = f"{reason}, or --full"
         if reason is None:
             try:
                 planning.planned(classifier, methods, [metric], size)
@@ -121,21 +131,14 @@ def _askable(
     return askable, unmet
 
 
-def _facts(samples: Samples) -> frozenset[str]:
-    found = {"truth", "labels"}
+def _known(samples: Samples) -> tuple[bool, bool]:
+    """Whether every sample has a truth, and whether every one has a label."""
+    truths = labels = True
     for one in samples:
-        if one.truth is None:
-            found.discard("truth")
-        if one.label is None:
-            found.discard("labels")
-        if not found:
+        truths, labels = truths and one.truth is not None, labels and one.label is not None
+        if not truths and not labels:
             break
-    return frozenset(found)
-
-
-def _unmet(metric: Metric, have: frozenset[str]) -> str | None:
-    missing = (traits(metric).needs & {"truth", "labels", "recipe", "checkpoints"}) - have
-    return f"needs {' and '.join(sorted(missing))}" if missing else None
+    return truths, labels
 
 
 def lighter(name: str) -> Metric:

@@ -111,7 +111,7 @@ def _shown(row: Row, name: str) -> Text:
 
 def _heading(name: str) -> list[str]:
     words = name.partition("(")[0].split("-")
-    return [part for word in words for part in ([word] if len(word) <= 9 else [word[:8] + "-", word[8:]])]
+    return [part for word in words for part in ([word] if len(word) <= 10 else [word[:8] + "-", word[8:]])]
 
 
 def _width(name: str, rows: Sequence[Row]) -> int:
