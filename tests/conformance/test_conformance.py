@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -160,3 +162,10 @@ def test_every_cross_of_a_neighbour_is_explained(name):
         pytest.skip(f"{name} is not installed")
     crossed = {one.id for one in known_answers() if quietly(one, kit).outcome in ("wrong", "error")}
     assert crossed == {case for note in NOTES if note.toolkit == name for case in note.cases}
+
+
+def test_the_published_table_has_a_row_for_every_answer():
+    """Otherwise: make conformance."""
+    published = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    rows = re.findall(r"^\| ([\w+-]+/[\w-]+) \|", published, flags=re.MULTILINE)
+    assert rows == list(ANSWERS)
