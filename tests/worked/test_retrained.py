@@ -45,7 +45,7 @@ def compared(name: str, other: torch.Tensor, how: str, constant: float = 0.5) ->
     classifier = Classifier(Sum(RISING), channels=1)
     rng = Rng(0, ("a",))
     case: Case = case_of(Weights(), classifier, torch.ones(1, 1, 6, 6), torch.tensor([0]), rng=rng)
-    metric = METRICS.build(name, {"how": how})
+    metric = METRICS.build(name, {"likeness": how})
     (relative,) = metric.relatives(Weights())
     sibling = classifier.relative(Sum(other, constant), "retrained")
     return float(metric(replace(case, siblings={relative.name: sibling}), rng=rng))
@@ -154,7 +154,7 @@ def test_checkpoint_sensitivity__only_a_state_that_decided_otherwise_counts():
     case = case_of(Weights(), classifier, torch.ones(1, 1, 6, 6), torch.tensor([0]), rng=rng)
     states = {"checkpoint/a": Sum(-RISING), "checkpoint/b": Sum(RISING, other=1e6), "checkpoint/c": Sum(RISING + 1)}
     siblings = {name: classifier.relative(one, name) for name, one in states.items()}
-    metric = METRICS.build("checkpoint-sensitivity", {"how": "pearson", "states": 3})
+    metric = METRICS.build("checkpoint-sensitivity", {"likeness": "pearson", "states": 3})
     curve = metric.curve(replace(case, siblings=siblings), rng=rng)
     torch.testing.assert_close(curve, torch.tensor([[2.0, 0.0, torch.nan]]), equal_nan=True, rtol=0, atol=1e-6)
     assert abs(float(metric(replace(case, siblings=siblings), rng=rng)) - 1.0) < 1e-6

@@ -73,6 +73,9 @@ class Coherency:
     undefined=_CONSTANT,
     formula="3 / (1 / coherency + 1 / (1 − complexity) + 1 / (1 − average drop))",
     reading="One harmonic mean per picture. " + _READING,
+    caveats={
+        "zhang2024": "the average drop inside it is won by maps that hide nothing; only the complexity holds them back"
+    },
 )
 @dataclass(frozen=True)
 class Adcc:

@@ -31,6 +31,7 @@ PREFIX = "checkpoint/"
     formula="mean over states s with argmax fₛ(x) ≠ argmax f(x) of 1 − likeness(M(f, x), M(fₛ, x))",
     reading="Each state is explained for the class that it predicts itself, as in the paper; `target=same` holds the case's "
     "class fixed instead. The paper adds a model with random weights to the states.",
+    caveats={"cose2023": "the explained class changes along with the decision, so part of the change is that of the class"},
 )
 @dataclass(frozen=True)
 class CheckpointSensitivity:
@@ -41,7 +42,7 @@ class CheckpointSensitivity:
     scores 0. A state that decides as the classifier does says nothing here, whatever its map.
     """
 
-    how: Likeness = "ssim"
+    likeness: Likeness = "ssim"
     target: Literal["own", "same"] = "own"
     states: int = 4
 
@@ -62,7 +63,7 @@ class CheckpointSensitivity:
             maps = case.explain(
                 case.inputs, targets=own if self.target == "own" else case.targets, classifier=state, rng=rng
             )
-            columns.append((1 - likeness(case.maps, maps, self.how)).masked_fill(own == decided, torch.nan))
+            columns.append((1 - likeness(case.maps, maps, self.likeness)).masked_fill(own == decided, torch.nan))
         return torch.stack(columns, dim=1)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:

@@ -109,6 +109,7 @@ class AverageIncrease:
     undefined=_CONSTANT,
     formula="[p(x⊙m) − p(x)]₊ / (1 − p(x))",
     reading=_READING,
+    caveats={"zhang2024": "most maps gain nothing on most pictures, so few pictures decide the mean"},
 )
 @dataclass(frozen=True)
 class AverageGain:

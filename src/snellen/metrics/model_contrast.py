@@ -102,6 +102,9 @@ class Taught:
     reading="The share of all attribution that lies inside the object; `inside=mean` is the paper's mean attribution there, "
     "of maps cut at their 99th percentile and stretched to [0, 1]. Objects are six figures of our own on a tile, where the "
     "paper pastes photographs of things.",
+    caveats={
+        "yang2019": "the object model is free to look at less than the whole object, so even a true map need not reach 1"
+    },
     presets={"yang2019": {"inside": "mean"}},
 )
 @dataclass(frozen=True)

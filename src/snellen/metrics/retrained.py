@@ -84,7 +84,7 @@ class DataRandomisation:
     that is explained stays the same.
     """
 
-    how: Likeness = "ssim"
+    likeness: Likeness = "ssim"
 
     def relatives(self, method: Method) -> tuple[Relative, ...]:
         """One, whatever the method."""
@@ -92,7 +92,7 @@ class DataRandomisation:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         other = sibling_of(case, self, PermutedLabels().name)
-        return likeness(case.maps, case.explain(case.inputs, classifier=other, rng=rng), self.how)
+        return likeness(case.maps, case.explain(case.inputs, classifier=other, rng=rng), self.likeness)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """One map."""
@@ -141,14 +141,14 @@ class Repeatability:
     a method fails.
     """
 
-    how: Likeness = "ssim"
+    likeness: Likeness = "ssim"
 
     def relatives(self, method: Method) -> tuple[Relative, ...]:
         """One, whatever the method."""
         return (OtherSeed(),)
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return agreement(case, self, OtherSeed().name, self.how, rng=rng)
+        return agreement(case, self, OtherSeed().name, self.likeness, rng=rng)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """A map of the other model, and what both models say."""
@@ -182,14 +182,14 @@ class Reproducibility:
     different things, so less than 1 is no proof against a method.
     """
 
-    how: Likeness = "ssim"
+    likeness: Likeness = "ssim"
 
     def relatives(self, method: Method) -> tuple[Relative, ...]:
         """One, whatever the method."""
         return (OtherArchitecture(),)
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return agreement(case, self, OtherArchitecture().name, self.how, rng=rng)
+        return agreement(case, self, OtherArchitecture().name, self.likeness, rng=rng)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """A map of the other model, and what both models say."""

@@ -145,6 +145,9 @@ class Minimality:
     formula="min |Mₖ| such that (f(x) − f(x ⊙ Mₖ))² ≤ 0.01, where Mₖ keeps the k most salient pixels",
     reading="The definition of Nguyen & Martínez 2020 as Zhang et al. 2024 write it, on the target's probability and at the "
     "stops of the sweep; what Zhang et al. computed is effective-complexity-count.",
+    caveats={
+        "carter2021": "classifiers may be sure of a few pixels in which people see nothing, so that few need not mean clear"
+    },
 )
 @dataclass(frozen=True)
 class EffectiveComplexity:

@@ -15,7 +15,7 @@ TESTS: dict[Attribute, tuple[Test, ...]] = {
 }
 """The five attributes that the card tests, each with its tests in the card's order."""
 
-PEOPLE: dict[str, str] = {"Visual Sharpening": "needs people: see snellen study"}
+PEOPLE: dict[str, str] = {"Visual Sharpening": "needs people"}
 """Tests that no program can answer."""
 
 

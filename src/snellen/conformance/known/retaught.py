@@ -11,7 +11,7 @@ from snellen.conformance.known.sweeps import grid
 from snellen.conformance.known.trained import fixed, noticing, saved
 from snellen.conformance.scene import Chance, Scene, gradient, picture, scene
 
-_PEARSON = {"how": "pearson"}
+_PEARSON = {"likeness": "pearson"}
 
 # Saved states alone ---------------------------------------------------------------------------------------------------
 

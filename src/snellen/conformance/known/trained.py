@@ -13,7 +13,7 @@ _WEIGHTS = noise(_SIDE, _SIDE, seed=46) - 0.5
 _PHOTO = 0.25 + noise(_SIDE, _SIDE, seed=47) / 2
 _SURE, _TURNED = Weighted(_WEIGHTS, bias=99.0), Weighted(-_WEIGHTS, bias=99.0)
 _DOUBLE = Weighted(2 * _WEIGHTS, bias=99.0)
-_PEARSON = {"how": "pearson"}
+_PEARSON = {"likeness": "pearson"}
 
 # Trained again --------------------------------------------------------------------------------------------------------
 
