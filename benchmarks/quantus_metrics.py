@@ -297,7 +297,8 @@ def asked(metric: Metric, case: Case, rng: Rng) -> list[tuple[Tensor | None, Cla
     found: list[tuple[Tensor | None, Classifier]] = []
 
     def explain(inputs: Tensor, *, targets: Tensor | None = None, classifier: Classifier | None = None, rng: Rng) -> Tensor:
-        found.append((targets, classifier or case.classifier))
+        used = case.classifier if classifier is None else case.classifier.relative(classifier.module, "kept")
+        found.append((targets, used))  # a copy, because some metrics go on to change the network that they gave
         return case.maps
 
     metric(replace(case, explain=explain), rng=rng)

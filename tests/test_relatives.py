@@ -14,7 +14,7 @@ from snellen.classifier import Classifier
 from snellen.explainer import case_of
 from snellen.metrics.axioms import ImplementationInvariance, InputInvariance, Linearity
 from snellen.registry import METHODS
-from snellen.relatives import mixed, pruned, quantised, randomised, shifted, summed, weight_layers
+from snellen.relatives import mixed, pruned, quantised, randomised, randomised_in_turn, shifted, summed, weight_layers
 from snellen.rewrites import WAYS, rewritten, ways
 from snellen.types import Rng
 
@@ -298,6 +298,19 @@ def test_a_layer_whose_weights_another_reads_follows_that_one():
     attention = nn.MultiheadAttention(4, 2, batch_first=True).eval()
     tokens = torch.rand(1, 3, 4)
     assert probes.called(attention, lambda: attention(tokens, tokens, tokens)) == ("", "out_proj")
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_layers_randomised_in_turn_are_those_of_networks_made_one_by_one(net):
+    """One copy serves all stages, so what a stage does not randomise must be as it was."""
+    scene = planted(2, net=net)
+    top, middle, *_ = weight_layers(scene.classifier, SIZE)[::-1]
+    stages = [(top,), (top, middle), (middle,), (), (top,)]
+    for stage, found in zip(stages, randomised_in_turn(scene.classifier, stages, rng=scene.rng), strict=True):
+        alone = randomised(scene.classifier, stage, rng=scene.rng)
+        assert found.fingerprint == alone.fingerprint
+        assert torch.equal(found.logits(scene.inputs), alone.logits(scene.inputs))
+    assert found.fingerprint != scene.classifier.fingerprint
 
 
 def test_randomised_layers_keep_the_size_of_what_passes_through():

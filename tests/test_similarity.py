@@ -8,7 +8,7 @@ import torch
 from scipy import ndimage, stats
 from skimage.metrics import structural_similarity
 
-from snellen.similarity import likeness, pearson, rank_correlation, spearman, ssim
+from snellen.similarity import likeness, likening, pearson, rank_correlation, spearman, ssim
 from snellen.types import Rng
 
 RNG = Rng(0, tuple("abcd"))
@@ -26,6 +26,14 @@ def test_ssim_is_that_of_scikit_image(size):
         a, b = one[i].double().numpy(), two[i].double().numpy()
         theirs = structural_similarity(a, b, win_size=5, data_range=max(np.ptp(a), np.ptp(b)))
         assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+@pytest.mark.parametrize("how", ["ssim", "pearson", "spearman"])
+def test_several_maps_held_against_the_same_one_are_as_alike_as_each_alone(how):
+    one, two = pair((12, 17))
+    alike = likening(one, how)
+    for other in (two, one, two.flip(1)):
+        assert torch.equal(alike(other), likeness(one, other, how))
 
 
 def test_ssim_within_a_mask_is_the_mean_over_the_eroded_mask():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from snellen.graphs import Graph, as_graph
 from snellen.ledger import Ledger
 from snellen.operations import Handler, Operation, intercepting
 from snellen.registry import Need
-from snellen.snapshot import fingerprint, snapshot
+from snellen.snapshot import fingerprint, frozen, snapshot
 from snellen.speed import Precision
 from snellen.types import Output, Passes
 
@@ -463,8 +464,17 @@ class Classifier:
         sibling._ledgers = self._ledgers
         return sibling
 
-    def relative(self, module: nn.Module | Callable[[Tensor], Any], name: str) -> Classifier:
-        """Another model that takes the same inputs, read in the same way; its passes are booked in this one's accounts."""
+    def relative(self, module: nn.Module | Callable[[Tensor], Any], name: str, *, copied: bool = False) -> Classifier:
+        """Another model that takes the same inputs, read in the same way; its passes are booked in this one's accounts.
+
+        `copied` says that the module was copied from this classifier's own and nobody else holds it: no copy is made again.
+        """
+        if copied and isinstance(module, nn.Module):
+            twin = copy.copy(self)
+            twin.name, twin.learned, twin.rows, twin.gradient_rows = f"{self.name}, {name}", {}, None, None
+            twin._run = frozen(module, self.device)
+            twin.fingerprint = fingerprint(module, self.mean, self.std, self.outputs)
+            return self.adopt(twin)
         other = Classifier(
             module,
             mean=self.mean.flatten().tolist(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,12 +80,34 @@ def randomised(classifier: Classifier, layers: Sequence[WeightLayer], *, rng: Rn
     a normalisation scales by 1, shifts by 0 and forgets its running mean (0) and variance (1). A parameter that is none of
     these, such as a class token, is normal with its own mean and spread.
     """
+    return next(randomised_in_turn(classifier, [layers], rng=rng))
+
+
+def randomised_in_turn(classifier: Classifier, stages: Iterable[Sequence[WeightLayer]], *, rng: Rng) -> Iterator[Classifier]:
+    """As `randomised`, for each of several sets of layers: one copy serves them all, so each is good until the next."""
     module = copy.deepcopy(classifier.module)
-    with torch.no_grad():
-        for layer in layers:
-            for name in layer.modules:
-                _redraw(module.get_submodule(name), name, rng)
-    return _made(classifier, module, f"{len(layers)} layers randomised")
+    drawn: dict[str, WeightLayer] = {}
+    for stage in stages:
+        wanted = {layer.name: layer for layer in stage}
+        with torch.no_grad():
+            for name in [one for one in drawn if one not in wanted]:
+                for part in drawn.pop(name).modules:
+                    _restore(module.get_submodule(part), classifier.module.get_submodule(part))
+            for name, layer in wanted.items():
+                if name not in drawn:
+                    drawn[name] = layer
+                    for part in layer.modules:
+                        _redraw(module.get_submodule(part), part, rng)
+        yield _made(classifier, module, f"{len(stage)} layers randomised")
+
+
+def _restore(module: nn.Module, original: nn.Module) -> None:
+    for mine, own in (
+        (module.parameters(recurse=False), original.parameters(recurse=False)),
+        (module.buffers(recurse=False), original.buffers(recurse=False)),
+    ):
+        for one, known in zip(mine, own, strict=True):
+            one.copy_(known)
 
 
 def _redraw(module: nn.Module, where: str, rng: Rng) -> None:
@@ -269,7 +291,7 @@ def put(module: nn.Module, name: str, layer: nn.Module) -> nn.Module:
 
 
 def _made(classifier: Classifier, module: nn.Module, name: str) -> Classifier:
-    made = classifier.relative(module, name)
+    made = classifier.relative(module, name, copied=not isinstance(module, Sum))
     made.learned = classifier.learned
     if not isinstance(module, Sum):  # which holds more in a pass
         made.rows, made.gradient_rows = classifier.rows, classifier.gradient_rows

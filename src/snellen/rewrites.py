@@ -70,7 +70,7 @@ def rewritten(classifier: Classifier, way: Way, size: tuple[int, int]) -> Classi
     with torch.no_grad():
         for joint in _FOUND[classifier][size][way]:
             _DO[way](module, joint)
-    made = classifier.relative(module, way)
+    made = classifier.relative(module, way, copied=True)
     made.learned = classifier.learned
     if way != "widened":  # which holds more in a pass
         made.rows, made.gradient_rows = classifier.rows, classifier.gradient_rows

@@ -23,6 +23,11 @@ def snapshot(model: nn.Module, device: torch.device) -> nn.Module:
         raise SnellenError(
             f"'{type(model).__name__}' cannot be copied ({problem}); give a model that deepcopy accepts"
         ) from None
+    return frozen(module, device)
+
+
+def frozen(module: nn.Module, device: torch.device) -> nn.Module:
+    """A module that nobody else holds, itself put into that state."""
     module = module.to(device).eval()
     for parameter in module.parameters():
         parameter.requires_grad_(False)
@@ -41,7 +46,7 @@ def fingerprint(model: Any, mean: Tensor, std: Tensor, outputs: str) -> str:
         for name, tensor in sorted(model.state_dict().items()):
             digest.update(name.encode())
             if isinstance(tensor, Tensor):
-                digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+                digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     else:
         digest.update(f"{getattr(model, '__module__', '')}.{getattr(model, '__qualname__', type(model).__name__)}".encode())
         with contextlib.suppress(OSError, TypeError):

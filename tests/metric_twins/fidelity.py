@@ -113,8 +113,8 @@ def calibration(scene: Planted, i: int, saliency: np.ndarray) -> float:
 def infidelity(scene: Planted, i: int, saliency: np.ndarray) -> float:
     picture, target, errors = scene.inputs[i].numpy(), int(scene.targets[i]), []
     rng = Rng(scene.rng.seed, (scene.rng.ids[i],), "/infidelity")
-    for draw in range(64):
-        top, left = (int(lot * (24 - 6 + 1)) for lot in rng.uniform(f"corner {draw}", (2,))[0].tolist())
+    for corner in rng.uniform("corners", (64, 2))[0].tolist():
+        top, left = (int(lot * (24 - 6 + 1)) for lot in corner)
         holed = picture.copy()
         holed[:, top : top + 6, left : left + 6] = 0
         told = float(saliency[top : top + 6, left : left + 6].sum())

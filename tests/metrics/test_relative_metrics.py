@@ -198,8 +198,8 @@ def test_nothing_stays_in_memory_but_the_maps():
     made: list[weakref.ref] = []
     original = relatives.Classifier.relative
 
-    def noted(self, module, name):
-        found = original(self, module, name)
+    def noted(self, module, name, **how):
+        found = original(self, module, name, **how)
         made.append(weakref.ref(found))
         return found
 

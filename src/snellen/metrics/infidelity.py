@@ -103,14 +103,14 @@ class Infidelity:
         """I, draw by draw: ones in a square, or noise."""
         height, width = inputs.shape[2], inputs.shape[3]
         side = max(1, round(self.size * min(height, width)))
+        corners = rng.uniform("corners", (self.samples, 2))
         for draw in range(self.samples):
             if self.perturb == "noise":
                 yield self.size * rng.normal(f"noise {draw}", (height, width)).to(inputs)
                 continue
-            lots = rng.uniform(f"corner {draw}", (2,))
             inside = []
             for axis, length in enumerate((height, width)):
-                first = (lots[:, axis, None] * (length - side + 1)).long()
+                first = (corners[:, draw, axis, None] * (length - side + 1)).long()
                 places = torch.arange(length)[None]
                 inside.append((places >= first) & (places < first + side))
             yield (inside[0][:, :, None] & inside[1][:, None, :]).to(inputs)

@@ -19,8 +19,8 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.folding import mass
 from snellen.registry import metric
-from snellen.relatives import WeightLayer, randomised, weight_layers
-from snellen.similarity import Likeness, likeness
+from snellen.relatives import WeightLayer, randomised_in_turn, weight_layers
+from snellen.similarity import Likeness, likeness, likening
 from snellen.types import Case, Passes, Rng
 
 Variant = Literal["mprt", "smprt"]
@@ -286,8 +286,7 @@ def _even(count: int, wanted: int) -> list[int]:
 
 def _again(case: Case, stages: tuple[Stage, ...], rng: Rng) -> Iterator[Float[Tensor, "batch height width"]]:
     """The map of each stage, one model at a time."""
-    for stage in stages:
-        relative = randomised(case.classifier, stage, rng=rng)
+    for relative in randomised_in_turn(case.classifier, stages, rng=rng):
         # A copy, because a classifier keeps what it found about a tensor for as long as the tensor lives.
         yield case.explain(case.inputs.clone(), classifier=relative, rng=rng)
 
@@ -305,24 +304,25 @@ def _smoothed(case: Case, classifier: Classifier, samples: int, rng: Rng) -> Flo
 
 def _curve(of: CascadingRandomisation | IndependentRandomisation, case: Case, stages: tuple[Stage, ...], rng: Rng) -> Tensor:
     if of.variant == "mprt":
-        columns = [_alike(case.maps, again, of.likeness, of.magnitude) for again in _again(case, stages, rng)]
+        own, others = case.maps, _again(case, stages, rng)
     else:
         own = _smoothed(case, case.classifier, of.samples, rng) if stages else case.maps
-        columns = []
-        for stage in stages:
-            again = _smoothed(case, randomised(case.classifier, stage, rng=rng), of.samples, rng)
-            columns.append(_alike(own, again, of.likeness, of.magnitude))
+        networks = randomised_in_turn(case.classifier, stages, rng=rng)
+        others = (_smoothed(case, one, of.samples, rng) for one in networks)
+    alike = likening(_pattern(own, of.magnitude), of.likeness)
+    columns = [alike(_pattern(one, of.magnitude)) for one in others]
     return torch.stack(columns, dim=1) if columns else case.maps.new_empty(len(case), 0)
 
 
 def _alike(first: Tensor, second: Tensor, how: Likeness, magnitude: bool) -> Float[Tensor, " batch"]:
-    one, two = (maps.abs() if magnitude else maps for maps in (first, second))
-    return likeness(_unit(one), _unit(two), how)
+    return likeness(_pattern(first, magnitude), _pattern(second, magnitude), how)
 
 
-def _unit(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
+def _pattern(maps: Float[Tensor, "batch height width"], magnitude: bool) -> Float[Tensor, "batch height width"]:
     """Each map over its largest magnitude: a randomised model may put out anything, and only the pattern counts."""
-    return maps / maps.abs().amax(dim=(1, 2), keepdim=True).clamp_min(torch.finfo(maps.dtype).tiny)
+    return (maps.abs() if magnitude else maps) / maps.abs().amax(dim=(1, 2), keepdim=True).clamp_min(
+        torch.finfo(maps.dtype).tiny
+    )
 
 
 def _passes(of: CascadingRandomisation | IndependentRandomisation, stages: tuple[Stage, ...], explain: Passes) -> Passes:

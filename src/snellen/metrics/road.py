@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -100,9 +101,11 @@ def filled_in(
     system, order = _grid(height, width)
     pictures = inputs.double().cpu().numpy().reshape(len(inputs), inputs.shape[1], -1)[:, :, order]
     gone = removed.cpu().numpy().reshape(len(inputs), -1)[:, order]
-    for picture, missing in zip(pictures, gone, strict=True):  # each has its own unknowns, hence its own system
-        (places,) = missing.nonzero()
+
+    def fill_in(row: int) -> None:
+        (places,) = gone[row].nonzero()
         if len(places):
+            picture = pictures[row]
             picture[:, places] = 0.0
             rows = system[places]
             known = -(rows @ picture.T)
@@ -111,6 +114,10 @@ def filled_in(
                 rows[:, places].tocsc(), permc_spec="NATURAL", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
             )
             picture[:, places] = factors.solve(known).T
+
+    # Each has its own unknowns, hence its own system; they take as many threads as a pass through the model would.
+    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        list(threads.map(fill_in, range(len(inputs))))
     back = np.empty_like(pictures)
     back[:, :, order] = pictures
     return torch.from_numpy(back.reshape(inputs.shape)).to(inputs)
