@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.progress import Observer
 from snellen.runs.settings import Settings
 from snellen.verdicts import certainty
+
+MOST_WORKERS = 4
 
 State = Literal["holds", "does not hold", "cannot be told"]
 
@@ -139,7 +142,9 @@ def reproduce(
         raise SnellenError(f"unknown table '{name}'{nearest(name, PROTOCOLS)} (known: {', '.join(PROTOCOLS)})")
     protocol = PROTOCOLS[name]
     chosen, skipped = _chosen(protocol, methods)
-    values = {**({} if "model" in given else protocol.subject), **given}
+    values: dict[str, Any] = dict(given)
+    if protocol.subject and "model" not in given:  # a pass is too short there for threads to share, so processes are used
+        values = {**protocol.subject, "workers": min(MOST_WORKERS, os.cpu_count() or 1), **given}
     values.setdefault("out", f"runs/{name}")
     settings = Settings.of(values)
     classifier = settings.classifier()
