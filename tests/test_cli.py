@@ -122,6 +122,8 @@ def test_list_prints_names(what):
             ["run", "--methods", "gradient", "--metrics", "complexity", "--condition", "rotate"],
             "unknown condition 'rotate'; did you mean 'rotation'?",
         ),
+        (["reproduce", "zhang2024-tabel1"], "did you mean 'zhang2024-table1'?"),
+        (["suite", "--methods", "gradcam"], "did you mean 'grad-cam'?"),
         (["list", "metric"], "did you mean 'metrics'?"),
         (["report", "no-such-run"], "is not a run folder"),
         (["explain", "no-such-photo.jpg"], "no-such-photo.jpg"),
