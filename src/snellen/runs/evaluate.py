@@ -311,7 +311,7 @@ class _Job:
     def _expected(self, pace: planning.Pace, total: Passes) -> str:
         return (
             f"then come {total.forward:,} forward and {total.backward:,} backward passes, less what sharing saves: "
-            f"at most about {duration(pace.seconds(total) / max(1, self.options.workers))}"
+            f"at most about {duration(pace.seconds(total) / max(1, self.options.workers))} in the model"
         )
 
     def _announce(
@@ -342,7 +342,7 @@ class _Job:
         seconds = pace.seconds(todo - spared) / max(1, self.options.workers)
         self.observer.note(
             f"planned: {todo.forward:,} forward and {todo.backward:,} backward passes through '{self.classifier.name}', "
-            f"of which sharing saves {spared.forward:,} and {spared.backward:,}; about {duration(seconds)}"
+            f"of which sharing saves {spared.forward:,} and {spared.backward:,}; about {duration(seconds)} in the model"
         )
         return {"seconds": seconds, "compile_seconds": compile_seconds}
 

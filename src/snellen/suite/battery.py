@@ -29,11 +29,21 @@ METHODS = (
 )  # fmt: skip
 """The eleven methods of the card's Table A1, with settings that make thousands of maps affordable."""
 
+QUICK = (
+    "gradient", "smoothgrad(samples=5)", "guided-backprop", "grad-cam", "integrated-gradients(steps=8)",
+    "input-x-gradient", "xrai(steps=4)", "rise(masks=100)", "sis", "lime(samples=60)", "kernel-shap(samples=60)",
+)  # fmt: skip
+"""The same for a suite that is not full."""
+
 CONTROLS = ("random", "edge", "fake-cam", "centre")
 
 LIGHT: Mapping[str, Mapping[str, int]] = {
+    "cascading-randomisation": {"layers": 3},
+    "independent-randomisation": {"layers": 3},
+    "input-consistency": {"magnitudes": 1},
     "max-sensitivity": {"samples": 3},
-    "avg-sensitivity": {"samples": 3},
+    "robustness": {"samples": 3},
+    "stability": {"rounds": 2, "candidates": 2},
 }
 """What a suite that is not full asks for less of: settings by metric."""
 
@@ -71,7 +81,7 @@ def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Card:
     observer.begin("checking the images", Passes(), 1)
     samples = settings.samples(classifier, observer)
     observer.end()
-    methods, left_out = _able(classifier, samples, settings)
+    methods, left_out = _able(classifier, samples, settings, full)
     metrics, unmet = _askable(classifier, samples, methods, settings, full)
     chosen = replace(settings, methods=tuple(map(label, methods)), metrics=tuple(map(label, metrics)))
     try:
@@ -82,12 +92,13 @@ def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Card:
     return Card.of(run, unmet=unmet, left_out=left_out)
 
 
-def _able(classifier: Classifier, samples: Samples, settings: Settings) -> tuple[list[Method], dict[str, str]]:
+def _able(classifier: Classifier, samples: Samples, settings: Settings, full: bool) -> tuple[list[Method], dict[str, str]]:
     """The methods that can explain this classifier, and in a sentence why the others cannot."""
     able: list[Method] = []
     left_out: dict[str, str] = {}
     inputs = classifier.to_inputs(samples[0].image[None])
-    for method in planning.parse_methods(settings.methods or (*METHODS, *CONTROLS)):
+    names = [one if one != "sis" else _sis(inputs.shape[2] * inputs.shape[3]) for one in (METHODS if full else QUICK)]
+    for method in planning.parse_methods(settings.methods or (*names, *CONTROLS)):
         try:
             planning.check_needs(classifier, [method], inputs)
         except SnellenError as refusal:
@@ -97,6 +108,11 @@ def _able(classifier: Classifier, samples: Samples, settings: Settings) -> tuple
         else:
             able.append(method)
     return able, left_out
+
+
+def _sis(pixels: int) -> str:
+    """Sufficient input subsets in about ten steps, however large the picture."""
+    return "sis" if pixels <= 4096 else f"sis(per_step={pixels // 10})"
 
 
 def _askable(
