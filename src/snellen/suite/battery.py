@@ -61,7 +61,7 @@ def subject(given: Mapping[str, Any], *, full: bool) -> Settings:
     values: dict[str, Any] = {}
     if given.get("model", DEFAULT["model"]) == DEFAULT["model"]:
         values |= DEFAULT if given.get("images", DEFAULT["images"]) == DEFAULT["images"] else {"model": DEFAULT["model"]}
-        values["workers"] = min(MOST_WORKERS, os.cpu_count() or 1)
+        values |= {"workers": min(MOST_WORKERS, os.cpu_count() or 1), "compile": False}
     values |= given
     if full and values.get("images") == DEFAULT["images"]:
         values = {**RELATIVES, **values}
