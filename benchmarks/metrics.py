@@ -152,8 +152,9 @@ class Bench:
 
     def _case(self, method: Method, judge: Judge, shard: Shard, maps: Tensor) -> Case:
         if judge.ordered:
-            # Equal values have no order of their own, so both sides get the places that Snellen draws for them.
-            maps = (maps[0].numel() - ranks(maps, rng=shard.rng)).float()
+            # Equal values have no order of their own, so both sides get the places that Snellen draws for them. Roots,
+            # because whole numbers would add up to equal sums of regions.
+            maps = (maps[0].numel() - ranks(maps, rng=shard.rng)).float().sqrt()
         inputs, targets = shard.inputs.clone(), shard.targets.clone()
         return snellen.case_of(
             method, self.classifier, inputs, targets, rng=shard.rng, truth=shard.truth, maps=maps.contiguous()

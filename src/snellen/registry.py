@@ -11,6 +11,7 @@ import types
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
 from snellen.errors import SnellenError, nearest
@@ -189,7 +190,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             other, settings = _parse_text(chosen)
             return self.build(other, {**settings, **(params or {})})
         fields = {one.name: one for one in dataclasses.fields(plugin)}  # type: ignore[arg-type]
-        hints = typing.get_type_hints(plugin)
+        hints = _hints(plugin)  # type: ignore[arg-type]
         values: dict[str, Any] = {}
         for key, value in {**chosen, **(params or {})}.items():
             if key not in fields:
@@ -331,6 +332,11 @@ def spec(plugin: Any) -> dict[str, Any]:
     """A plug-in as JSON: its name and all of its settings, nested plug-ins included."""
     params = {one.name: _encode(getattr(plugin, one.name)) for one in dataclasses.fields(plugin)}
     return {"name": plugin.traits.name, "params": params}
+
+
+@cache
+def _hints(plugin: type) -> dict[str, Any]:
+    return typing.get_type_hints(plugin)
 
 
 def label(plugin: Any) -> str:
