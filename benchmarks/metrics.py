@@ -144,7 +144,8 @@ class Bench:
         mine = found.double() if theirs.shape[1] == len(case) else found.double().nanmean(dim=1, keepdim=True)
         if not judge.same or (judge.unsigned and bool((case.maps < 0).any())):
             return
-        cell.difference = max(float((mine - theirs).abs().nan_to_num(0.0).max()), cell.difference or 0.0)
+        gap = (mine - theirs).abs() / theirs.abs().clamp_min(1)
+        cell.difference = max(float(gap.nan_to_num(0.0).max()), cell.difference or 0.0)
         if theirs.shape[1] == len(case) and not judge.ordered:
             for metric, row in zip(metrics, theirs.tolist(), strict=True):
                 for one, value in zip(shard.rng.ids, row, strict=True):
@@ -208,7 +209,7 @@ class Bench:
         largest, where = 0.0, "nowhere"
         for row in battery.table.itertuples():
             theirs = self.scores.get((row.method, row.metric, row.sample), math.nan)
-            difference = abs(float(row.value) - theirs)
+            difference = abs(float(row.value) - theirs) / max(1.0, abs(theirs))
             if difference > largest:
                 largest, where = difference, f"{row.metric} of {row.method}"
         return largest, where
@@ -234,6 +235,7 @@ def report(bench: Bench, batteries: list[Battery], command: str, repeats: int) -
         f"- maps: {', '.join(label(one) for one in bench.methods)}",
         f"- each figure is the median of up to {repeats} repeats, the sides taking turns at going first; what takes one "
         f"side longer than {bench.patience:.0f} s is measured once",
+        "- differences of scores above 1 are relative",
         "",
     ]
     maps = [
