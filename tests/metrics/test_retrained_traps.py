@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 from torch import nn
 
 from metric_scenes import Deaf, Knowing, Misled, Slope, case
@@ -69,6 +70,29 @@ def test_another_seed_and_another_architecture_see_the_same(training, scene):
     assert [options for *_, options in given] == [{"classes": 3}, {"classes": 3, "architecture": "other"}]
     assert given[0][2] != given[1][2]
     assert 0 not in (given[0][2], given[1][2]), "hardly the seed that the classifier itself was trained with"
+
+
+def test_a_distilled_model_learns_what_the_classifier_says(training, scene):
+    assert METRICS.build("model-consistency").relatives(Slope()) == ()
+    wrong = training.relabelled([(label + 1) % 3 for label in training.labels])
+    ((inputs, labels, _, options),) = taught(METRICS.build("model-consistency", {"distilled": True}), Slope(), wrong)
+    torch.testing.assert_close(inputs, scene.inputs)
+    assert labels == scene.targets.tolist(), "the planted classifier is right about every picture, whatever the labels say"
+    assert options == {"classes": 3}
+
+
+def test_model_consistency_counts_a_distilled_sibling():
+    few = planted(4)
+    metric = METRICS.build("model-consistency", {"distilled": True})
+    one = case(few, Slope(), metric=metric)
+    assert metric.points((24, 24), few.classifier)[-1] == "distilled"
+    curve = metric.curve(one, rng=few.rng)
+    plain = METRICS.build("model-consistency").curve(one, rng=few.rng)
+    torch.testing.assert_close(curve[:, :-1], plain, equal_nan=True)
+    other = next(iter(one.siblings.values()))
+    maps = Slope()(other, few.inputs, few.targets, rng=few.rng)
+    expected = [spearmanr(a.flatten(), b.flatten())[0] for a, b in zip(one.maps.numpy(), maps.numpy(), strict=True)]
+    assert curve[:, -1].tolist() == pytest.approx(expected, abs=1e-5)
 
 
 def test_roar_trains_on_pictures_without_what_the_maps_of_their_labels_call_important(training, scene):

@@ -187,6 +187,10 @@ def test_unmet_says_what_is_missing():
     assert said["repeatability"] == "needs a recipe: give --recipe and --training"
     assert said["pointing-game"] == "needs the truth of every picture: give --masks or --boxes"
     assert said["complexity"] is None
+    assert said["model-consistency"] is None
+    distilled = METRICS.build("model-consistency", {"distilled": True})
+    assert planning.unmet(distilled, classifier, **nothing) == said["repeatability"]
+    assert planning.unmet(distilled, classifier, **everything) is None
     assert all(planning.unmet(METRICS.build(name), classifier, **everything) is None for name in METRICS)
 
     needs = frozenset({"gradients", "checkpoints", "labels"})

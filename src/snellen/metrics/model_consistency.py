@@ -7,13 +7,30 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from snellen.classifier import Classifier
+from snellen.metrics.retrained import sibling_of
+from snellen.recipes import Training, seed_for
 from snellen.registry import metric
 from snellen.relatives import pruned, quantised, weight_layers
 from snellen.similarity import Likeness, likeness
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, Method, Passes, Recipe, Relative, Rng
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """A model that learnt from the classifier's own decisions."""
+
+    name: str = "distilled"
+
+    def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
+        """The recipe, on the class that the classifier finds most likely for each training picture."""
+        said: list[int] = []
+        for start in range(0, len(training), 64):
+            inputs = torch.stack([training[place][0] for place in range(start, min(start + 64, len(training)))])
+            said += classifier.predictions(inputs).tolist()
+        return recipe(training.relabelled(said), seed_for(self.name, seed), {"classes": training.outputs()})
 
 
 @metric(
@@ -27,7 +44,8 @@ from snellen.types import Case, Passes, Rng
     test="Model Consistency",
     formula="mean over siblings f′ of likeness(Φ(x; f), Φ(x; f′)), where f′ predicts the same class",
     reading="The paper distils a smaller model; here the siblings are the classifier with its smallest weights pruned and "
-    "with its weights rounded, which needs no training. Signs count; likeness=ssim and likeness=pearson give others.",
+    "with its weights rounded, which needs no training. `distilled=true` adds a model that the recipe trains on what the "
+    "classifier says of the training pictures. Signs count; likeness=ssim and likeness=pearson give others.",
     caveats={"ding2021": "a map that does not look at the model is perfectly consistent"},
 )
 @dataclass(frozen=True)
@@ -35,13 +53,18 @@ class ModelConsistency:
     """How alike the maps of the classifier and of its compressed siblings are: 1 is the same map.
 
     Ding & Koehn 2021. One sibling lacks the share `prune` of its weights, the smallest over all layers; the other has
-    weights of `bits` bits. A sibling that predicts another class for a picture is left out there. Likenesses 0.9 and 0.7
-    give 0.8.
+    weights of `bits` bits; `distilled` adds a model that learnt from the classifier's decisions. A sibling that predicts
+    another class for a picture is left out there. Likenesses 0.9 and 0.7 give 0.8.
     """
 
     prune: float = 0.3
     bits: int = 8
     likeness: Likeness = "spearman"
+    distilled: bool = False
+
+    def relatives(self, method: Method) -> tuple[Relative, ...]:
+        """The distilled model, where it is asked for."""
+        return (Distilled(),) if self.distilled else ()
 
     def __post_init__(self) -> None:
         if not 0 < self.prune < 1:
@@ -55,6 +78,8 @@ class ModelConsistency:
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch siblings"]:
         """The likeness for each sibling."""
         siblings = self._siblings(case.classifier, (int(case.inputs.shape[2]), int(case.inputs.shape[3])))
+        if self.distilled:
+            siblings[Distilled().name] = lambda: sibling_of(case, self, Distilled().name)
         if not siblings:
             return case.maps.new_empty(len(case), 0)
         own = case.classifier.answered(case.inputs, case.targets).predicted
@@ -72,7 +97,7 @@ class ModelConsistency:
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The siblings."""
-        return tuple(self._siblings(classifier, size))
+        return tuple(self._siblings(classifier, size)) + ((Distilled().name,) if self.distilled else ())
 
     def _siblings(self, classifier: Classifier, size: tuple[int, int]) -> dict[str, Callable[[], Classifier]]:
         if not weight_layers(classifier, size):
@@ -84,9 +109,9 @@ class ModelConsistency:
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """The picture, and for each sibling the picture and a map."""
-        count = len(self._siblings(classifier, size))
+        count = len(self.points(size, classifier))
         return (explain + Passes(forward=1)) * count + Passes(forward=min(1, count))
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The picture itself."""
-        return {("images", "answered"): Passes(forward=1)} if self._siblings(classifier, size) else {}
+        return {("images", "answered"): Passes(forward=1)} if self.points(size, classifier) else {}

@@ -15,7 +15,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.unit import Seen
-from snellen.types import Dividing, Method, Metric, Named, Passes
+from snellen.types import Dividing, Method, Metric, Named, Passes, Related
 
 
 @runtime_checkable
@@ -86,7 +86,9 @@ def unmet(
     if missing:
         kind = "has" if classifier.offers else "is a black-box function and has"
         return f"needs {' and '.join(missing)}, but '{classifier.name}' {kind} no such thing"
-    if "recipe" in needs and not recipe:
+    # Some settings alone ask for a trained relative; any method will do to find out, for which ones is not the question.
+    related = isinstance(metric, Related) and bool(metric.relatives(METHODS.build("constant")))
+    if ("recipe" in needs or related) and not recipe:
         return "needs a recipe: give --recipe and --training"
     if "checkpoints" in needs and not checkpoints:
         return "needs saved states of the classifier: give --checkpoints"

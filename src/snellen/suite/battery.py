@@ -37,7 +37,10 @@ QUICK = (
 
 CONTROLS = ("random", "edge", "fake-cam", "centre")
 
-LIGHT: Mapping[str, Mapping[str, int]] = {
+ALWAYS: Mapping[str, Mapping[str, Any]] = {"infidelity": {"scaled": True}}
+"""Settings of metrics for a table of methods whose maps have different units, which must not decide."""
+
+LIGHT: Mapping[str, Mapping[str, Any]] = {
     "cascading-randomisation": {"layers": 3},
     "independent-randomisation": {"layers": 3},
     "input-consistency": {"magnitudes": 1},
@@ -131,7 +134,7 @@ def _askable(
     askable: list[Metric] = []
     unmet: dict[str, str] = {}
     for name in names:
-        metric = METRICS.build(name) if full else lighter(name)
+        metric = METRICS.build(name, {**ALWAYS.get(name, {}), **({} if full else LIGHT.get(name, {}))})
         reason = planning.unmet(metric, classifier, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints)
         if reason is not None and settings.model == DEFAULT["model"] and traits(metric).needs & {"recipe", "checkpoints"}:
             reason = f"{reason}, or --full"
@@ -155,8 +158,3 @@ def _known(samples: Samples) -> tuple[bool, bool]:
         if not truths and not labels:
             break
     return truths, labels
-
-
-def lighter(name: str) -> Metric:
-    """A metric with the settings of the quick suite."""
-    return METRICS.build(name, LIGHT.get(name, {}))
