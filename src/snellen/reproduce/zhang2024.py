@@ -148,7 +148,7 @@ TABLES = (
             Finding(
                 "robustness hardly tells methods apart: all MS lie within a factor of two",
                 findings.close_together("max_sensitivity", 2.0),
-                "an effect of the same mistake: with the right maps methods differ",
+                "probably an effect of the same mistake",
             ),
             Finding(
                 "complexity metrics name the extreme: Fake-CAM is the least sparse and the most complex",
