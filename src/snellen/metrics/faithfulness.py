@@ -6,7 +6,7 @@ paid once for both metrics and for all methods on the same pictures.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -209,7 +209,18 @@ def grid(cells: int, size: tuple[int, int]) -> Int[Tensor, "height width"]:
 def _relevance(case: Case, groups: Cells | Subsets, rng: Rng) -> Float[Tensor, "batch groups"]:
     maps = case.maps.double()
     size = (maps.shape[1], maps.shape[2])
-    return torch.stack([(maps * mask).sum(dim=(1, 2)) for mask in groups.masks(size, rng)], dim=1)
+    return torch.stack([(maps * mask).sum(dim=(1, 2)) for mask in _masks(case, groups, size, rng)], dim=1)
+
+
+def _masks(
+    case: Case, groups: Cells | Subsets, size: tuple[int, int], rng: Rng
+) -> Iterable[Bool[Tensor, "rows height width"]]:
+    """The masks of all groups; random ones are drawn once for all methods on the same pictures, a byte per pixel."""
+    if isinstance(groups, Cells):
+        return groups.masks(size, rng)
+    return case.classifier.kept(
+        ("subsets", groups, rng), case.inputs, case.targets, lambda: list(groups.masks(size, rng)), Passes()
+    )
 
 
 def _drops(case: Case, groups: Cells | Subsets, fill: Fill, of: Output, rng: Rng) -> Float[Tensor, "batch groups"]:
@@ -221,7 +232,9 @@ def _drops(case: Case, groups: Cells | Subsets, fill: Fill, of: Output, rng: Rng
         whole, bare = (
             one.contiguous(memory_format=torch.channels_last) for one in (inputs, fill(classifier, inputs, rng=rng))
         )
-        return classifier.answers((torch.where(mask[:, None], bare, whole), targets) for mask in groups.masks(size, rng))
+        return classifier.answers(
+            (torch.where(mask[:, None], bare, whole), targets) for mask in _masks(case, groups, size, rng)
+        )
 
     passes = Passes(forward=len(groups.names(size)) * len(inputs))
     after = classifier.kept(("removals", groups, fill, rng), inputs, targets, compute, passes)
