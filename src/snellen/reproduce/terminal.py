@@ -78,8 +78,15 @@ class Shown:
 
 
 def _number(value: float | None) -> str:
+    """A number that fits its cell; a table of per cents needs no powers of ten.
+
+    >>> _number(44.4), _number(0.0), _number(0.00094), _number(None)
+    ('44.4', '0', '≈ 0', '–')
+    """
     if value is None:
         return "–"
+    if 0 < abs(value) < 0.001:
+        return "≈ 0"
     return "undef." if math.isnan(value) else numbers.short(value)
 
 
