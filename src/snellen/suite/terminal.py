@@ -62,6 +62,10 @@ class Shown:
                 "   means over images; ↑ higher is better, ↓ lower is better",
             )
         ]  # fmt: skip
+        # Headings leave settings out, and a verdict is one on the settings too.
+        labels = [*self._card.methods, *self._card.controls, *(row.metric or "" for row in self._card.rows)]
+        if chosen := [one for one in labels if "(" in one or "@" in one]:
+            lines.append(Text(f"with other settings than the defaults, from the left and from the top: {', '.join(chosen)}"))
         for method, reason in self._card.left_out.items():
             lines.append(Text(f"{method}: not run: {reason}"))
         for row in self._card.rows:
