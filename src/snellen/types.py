@@ -273,7 +273,7 @@ class Learning(Protocol):
         ...
 
     def learn(
-        self, classifier: Classifier, images: Iterable[Float[Tensor, "batch channels height width"]], *, rng: Rng
+        self, classifier: Classifier, images: Iterable[Float[Tensor, "_ channels height width"]], *, rng: Rng
     ) -> dict[str, Tensor]:
         """What the images teach, from inputs given batch by batch."""
         ...

@@ -44,7 +44,9 @@ class DeepShap:
         """The choice depends on how many are wanted, and on nothing else."""
         return f"backgrounds {self.backgrounds}"
 
-    def learn(self, classifier: Classifier, images: Iterable[Images], *, rng: Rng) -> dict[str, Tensor]:
+    def learn(
+        self, classifier: Classifier, images: Iterable[Float[Tensor, "_ channels height width"]], *, rng: Rng
+    ) -> dict[str, Tensor]:
         """Keeps a random choice of the images, each as likely as any other, while holding no more than are wanted."""
         kept: list[Tensor] = []
         draw = rng.shared(self.lesson())
