@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
 import numpy as np
 import pytest
 import torch
@@ -15,9 +17,10 @@ from networks import plain
 from planted import planted
 from snellen.classifier import Classifier
 from snellen.methods.integrated_gradients import IntegratedGradients
-from snellen.methods.xrai import LEAST_NEW, Xrai, _widened, ranked, segments_of
+from snellen.methods.xrai import LEAST_NEW, Baselines, Xrai, _widened, ranked, segments_of
 from snellen.registry import METHODS
 from snellen.types import Rng
+from snellen.zoo import digits, load_classifier
 
 
 @pytest.fixture(scope="module")
@@ -96,13 +99,17 @@ def test_xrai_of_a_network_is_pairs_up_to_the_quadrature_of_its_base(algorithm: 
     assert (np.abs(found - expected) <= 0.02 * size).mean() > 0.99
 
 
-def test_the_base_is_integrated_gradients_from_both_ends() -> None:
-    """For a single channel the base is the mean of two plain maps, from the darkest and from the brightest value."""
+@pytest.mark.parametrize(
+    ("baselines", "ends"),
+    [("both", (torch.amin, torch.amax)), ("darkest", (torch.amin,)), ("brightest", (torch.amax,))],
+)
+def test_the_base_is_integrated_gradients_from_the_ends(baselines: Baselines, ends: tuple[Any, ...]) -> None:
+    """For a single channel the base is the mean of plain maps, from the darkest and from the brightest value."""
     case = planted(2)
     grey = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(4 * 24 * 24, 3))
     classifier, inputs = Classifier(grey, channels=1), case.inputs[:, :1].contiguous()
     expected = torch.zeros(2, 24, 24)
-    for reduce in (torch.amin, torch.amax):
+    for reduce in ends:
         for i in range(2):
             end = float(reduce(inputs[i]))
             # Zero inputs are the baseline of plain integrated gradients, so the picture is moved to start there.
@@ -110,8 +117,24 @@ def test_the_base_is_integrated_gradients_from_both_ends() -> None:
             expected[i] += IntegratedGradients(steps=12)(
                 moved, inputs[i : i + 1] - end, case.targets[i : i + 1], rng=case.rng[i : i + 1]
             )[0]
-    found = Xrai(steps=12)._attributions(classifier, inputs, case.targets)
-    torch.testing.assert_close(found, expected / 2, rtol=1e-4, atol=1e-6)
+    found = Xrai(steps=12, baselines=baselines)._attributions(classifier, inputs, case.targets)
+    torch.testing.assert_close(found, expected / len(ends), rtol=1e-4, atol=1e-6)
+
+
+def test_on_light_digits_the_brightest_baseline_credits_the_paper() -> None:
+    """Why the method is at chance on the default subject: half of it answers for what is dark."""
+    classifier, scenes = load_classifier("digits"), digits.scenes("evaluation", 16)
+    inputs = classifier.to_inputs(scenes.pixels)
+    rng = Rng(seed=0, ids=tuple(map(str, range(16))))
+    share = {}
+    for baselines in get_args(Baselines):
+        method = Xrai(steps=8, baselines=baselines)
+        maps = method(classifier, inputs, scenes.labels, rng=rng)
+        best = maps == maps.amax(dim=(1, 2), keepdim=True)
+        share[baselines] = float(((best & scenes.truth).sum(dim=(1, 2)) / best.sum(dim=(1, 2))).mean())
+    assert share["darkest"] > 0.7
+    assert share["brightest"] < 0.2
+    assert share["both"] < 0.2
 
 
 class Moved(nn.Module):

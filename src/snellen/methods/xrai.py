@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from snellen.classifier import Classifier
 from snellen.methods.integrated_gradients import integrated
 from snellen.registry import method
 from snellen.types import Output, Passes, Rng
+
+Baselines = Literal["both", "darkest", "brightest"]
 
 SIDE = 224
 """Height and width to which a larger image is brought to cut it into segments; the settings below are meant for it."""
@@ -38,11 +41,14 @@ class Xrai:
     """The mean attribution of a pixel's region, where regions are taken one by one, the densest in attribution first.
 
     Regions are segments of the image at six scales, each a little widened. The attribution is that of integrated gradients
-    from the image's darkest and from its brightest value, their mean, and of that the largest channel. `fast` ranks the
-    segments once instead of anew after each choice. For images smaller than 224×224 all lengths shrink in proportion.
+    from the image's darkest and from its brightest value, their mean, and of that the largest channel. The brightest value
+    credits what is dark: where light objects stand on a dark ground that is the ground, and `baselines=darkest` asks for the
+    objects. `fast` ranks the segments once instead of anew after each choice. For images smaller than 224×224 all lengths
+    shrink in proportion.
     """
 
     steps: int = 32
+    baselines: Baselines = "both"
     fast: bool = False
     of: Output = "logit"
 
@@ -52,7 +58,8 @@ class Xrai:
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward and one backward per step and baseline."""
-        return Passes(2 * self.steps, 2 * self.steps)
+        count = self.steps * (2 if self.baselines == "both" else 1)
+        return Passes(count, count)
 
     def __call__(
         self,
@@ -79,11 +86,13 @@ class Xrai:
     def _attributions(
         self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], targets: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch height width"]:
-        darkest, brightest = inputs.amin(dim=(1, 2, 3), keepdim=True), inputs.amax(dim=(1, 2, 3), keepdim=True)
-        starts = torch.stack([darkest, brightest], dim=1).expand(-1, -1, *inputs.shape[1:]).flatten(0, 1)
-        twice = inputs.repeat_interleave(2, dim=0)
-        found = integrated(classifier, starts, twice, targets.repeat_interleave(2), steps=self.steps, of=self.of)
-        return found.view(-1, 2, *inputs.shape[1:]).mean(dim=1).amax(dim=1)
+        values = {"darkest": inputs.amin(dim=(1, 2, 3), keepdim=True), "brightest": inputs.amax(dim=(1, 2, 3), keepdim=True)}
+        chosen = list(values.values()) if self.baselines == "both" else [values[self.baselines]]
+        starts = torch.stack(chosen, dim=1).expand(-1, -1, *inputs.shape[1:]).flatten(0, 1)
+        times = len(chosen)
+        ends, classes = inputs.repeat_interleave(times, dim=0), targets.repeat_interleave(times)
+        found = integrated(classifier, starts, ends, classes, steps=self.steps, of=self.of)
+        return found.view(-1, times, *inputs.shape[1:]).mean(dim=1).amax(dim=1)
 
 
 def segments_of(image: Float[np.ndarray, "height width channels"]) -> sparse.csr_array:
