@@ -107,6 +107,12 @@ def test_roar__a_model_is_right_until_its_pixel_is_gone():
     assert float(metric(replace(case, siblings=siblings), rng=rng)) == 0.5
     unknown = replace(case, siblings=siblings, labels=torch.tensor([-1]))
     assert metric(unknown, rng=rng).isnan().all()
+    # Another test of the same run was trained on 70 whole pictures, and its model is always wrong.
+    blind = classifier.relative(Looks(0, 0), "seventy")
+    with torch.no_grad():
+        blind.module.gain.zero_()
+    beside = {f"{whole}0": blind, **siblings}
+    assert metric.curve(replace(case, siblings=beside), rng=rng).tolist() == [[1, 1, 0]]
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,14 @@ def sums(inputs: Tensor) -> Tensor:
     return torch.stack([inputs.flatten(1).sum(dim=1), torch.zeros(len(inputs))], dim=1)
 
 
+def rounded(inputs: Tensor) -> Tensor:
+    """f = 5, whatever the picture, but for the last bit, which hangs on the place in the pass."""
+    last = torch.arange(len(inputs)) // 3 % 2
+    return torch.stack([5 + last * 2**-21, torch.zeros(len(inputs))], dim=1)
+
+
 def case(maps: Tensor, picture: Tensor, *, model=total, target: int = 0) -> Case:
-    outputs = {total: "probabilities", sums: "logits"}[model]
+    outputs = {total: "probabilities", sums: "logits", rounded: "logits"}[model]
     classifier = Classifier(model, outputs=outputs, channels=1)
     targets = torch.tensor([target])
     return Case(classifier, picture.unsqueeze(1), targets, maps, Explainer(METHODS.build("edge"), classifier, targets))
@@ -172,6 +178,11 @@ def test_minimality__needs_the_target_on_top():
     assert Minimality(steps=16)(case(ORDER, picture, target=1), rng=RNG).item() == 0
 
 
+def test_minimality__needs_the_target_on_top_however_low_the_confidence():
+    # Kept 0, 0.2, 0.4, 0.6, 0.8: class 0 is on top from the third pixel on, and any probability will do.
+    assert Minimality(confidence=0.0, steps=16)(case(ORDER, 0.8 * QUARTERS), rng=RNG).item() == approx(3 / 16)
+
+
 def test_effective_complexity__of_four_bright_pixels():
     # Losses with 0, 1, 2, 3, 4 pixels kept: 1, 9/16, 1/4, 1/16, 0. At most 0.01: four. At most 0.1: three.
     one = case(ORDER, QUARTERS)
@@ -221,6 +232,11 @@ def test_monotonicity__of_a_constant_map():
     assert math.isnan(Monotonicity(steps=4)(case(torch.full((1, 4, 4), 0.1), QUARTERS), rng=RNG).item())
 
 
+def test_monotonicity__of_an_output_that_only_rounding_moves():
+    for of in ("logit", "probability"):
+        assert math.isnan(Monotonicity(of=of)(case(ORDER, QUARTERS, model=rounded), rng=RNG).item())
+
+
 def test_monotonicity_correlation__of_three_chunks():
     # f = Σx with 4 + 3 = 7 lit; the fill takes a chunk to zero, always alike. Chunks of 5, 5 and 6 pixels by magnitude:
     # the first holds 3 and 4, the second nothing, the third nothing. Effects 49, 0, 0: ranks 3, 1.5, 1.5.
@@ -234,6 +250,11 @@ def test_monotonicity_correlation__of_three_chunks():
 def test_monotonicity_correlation__of_a_constant_map():
     metric = MonotonicityCorrelation(chunks=3, samples=2)
     assert math.isnan(metric(case(torch.full((1, 4, 4), -0.1), QUARTERS), rng=RNG).item())
+
+
+def test_monotonicity_correlation__of_an_output_that_only_rounding_moves():
+    metric = MonotonicityCorrelation(chunks=4, samples=2, of="logit")
+    assert math.isnan(metric(case(ORDER, QUARTERS, model=rounded), rng=RNG).item())
 
 
 def test_sparsity__of_three_pixels():

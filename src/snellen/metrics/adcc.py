@@ -82,8 +82,8 @@ class Adcc:
     """Whether a map is coherent, small and enough for the classifier, all at once: 1 is the best in all three.
 
     Poppi et al. 2021: the harmonic mean of coherency, of 1 - complexity (the mean of the unit mask) and of 1 - average-drop.
-    Coherency 1, complexity 1/2 and no drop give 3 / (1 + 2 + 1) = 0.75. A map that shows everything has complexity 1 and
-    gets 0, whatever the other two say.
+    Coherency 1, complexity 1/2 and no drop give 3 / (1 + 2 + 1) = 0.75. A map that shows almost everything has a
+    complexity near 1 and gets almost 0, whatever the other two say.
     """
 
     fill: Fill = MEAN

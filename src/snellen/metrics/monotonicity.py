@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -17,6 +17,8 @@ from snellen.registry import metric
 from snellen.similarity import correlation, rank_correlation
 from snellen.types import Case, Fill, Output, Passes, Rng
 
+_ROUNDING = 1e-6
+
 
 @metric(
     "monotonicity",
@@ -25,6 +27,7 @@ from snellen.types import Case, Fill, Output, Passes, Rng
     higher_is_better=True,
     bounds=(-1.0, 1.0),
     undefined="the map holds NaN or is constant, or the output never changes",
+    version=2,
     formula="Pearson corrᵢ(mean saliency of chunk i, f(chunks 1…i present)), least salient chunk first",
     reading="The text of Zhang et al. 2024 (section 4.1) after Arya et al. 2019; what their code computes is "
     "monotonicity-correlation.",
@@ -55,7 +58,9 @@ class Monotonicity:
         falling = case.maps.flatten(1).double().sort(dim=1, descending=True).values
         means = _chunk_means(falling, points)
         # Chunk k (0 is the most salient) is the last to enter before point k of the sweep of removals.
-        return correlation(means, removed[:, :-1]).to(case.maps.dtype)
+        outputs = removed[:, :-1].double()
+        unmoved = _unmoved(outputs.amax(dim=1) - outputs.amin(dim=1), outputs.abs().amax(dim=1))
+        return correlation(means, outputs).masked_fill(unmoved, torch.nan).to(case.maps.dtype)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """One pass per point."""
@@ -73,7 +78,8 @@ class Monotonicity:
     higher_is_better=True,
     bounds=(-1.0, 1.0),
     undefined="the map holds NaN or is constant in magnitude, or no chunk changes the output",
-    formula="Spearman corrᵢ(Σ |a| over chunk i, E[(f(x with noise in chunk i) − f(x))²])",
+    version=2,
+    formula="Spearman corrᵢ(mean |a| over chunk i, E[(f(x with noise in chunk i) − f(x))²])",
     reading="What the published code of Zhang et al. 2024 computes as monotonicity, with its seven chunks and ten draws; "
     "equal chunks share their rank, where theirs stand in the order of memory.",
     caveats={
@@ -113,12 +119,14 @@ class MonotonicityCorrelation:
                 for start, end in pairwise(points):
                     yield torch.where((rank >= start) & (rank < end), noise, inputs), targets
 
-        moved = classifier.scores(blocks(), self.of).view(self.samples, len(points) - 1, len(case))
-        effects = (moved - classifier.output(inputs, targets, self.of)).double().square().mean(dim=0).T
+        moved = classifier.scores(blocks(), self.of).view(self.samples, len(points) - 1, len(case)).double()
+        change = moved - classifier.output(inputs, targets, self.of).double()
+        effects = change.square().mean(dim=0).T
+        unmoved = _unmoved(change.abs().amax(dim=(0, 1)), moved.abs().amax(dim=(0, 1)))
         # Means, so that chunks of unequal length compare; single precision, so that rounding makes no ranks.
         means = _chunk_means(size.flatten(1).double().sort(dim=1, descending=True).values, points).float()
         unordered = case.maps.isnan().flatten(1).any(dim=1)
-        return rank_correlation(means, effects).masked_fill(unordered, torch.nan).to(case.maps.dtype)
+        return rank_correlation(means, effects).masked_fill(unordered | unmoved, torch.nan).to(case.maps.dtype)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """Each chunk with each draw, and the untouched picture."""
@@ -127,6 +135,11 @@ class MonotonicityCorrelation:
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The untouched picture."""
         return {("images", "answered"): Passes(forward=1)}
+
+
+def _unmoved(change: Float[Tensor, " batch"], size: Float[Tensor, " batch"]) -> Bool[Tensor, " batch"]:
+    """Where the output moves by no more than rounding, which hangs on how many pictures share a pass."""
+    return change <= _ROUNDING * size
 
 
 def _chunk_means(ordered: Float[Tensor, "batch pixels"], points: list[int]) -> Float[Tensor, "batch chunks"]:

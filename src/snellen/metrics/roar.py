@@ -151,7 +151,7 @@ class Roar:
             raise SnellenError("roar needs labels: give --labels or class sub-folders")
         rank = ranks(case.maps, rng=rng).unsqueeze(1)
         bare = self.fill(case.classifier, case.inputs, rng=rng)
-        whole = _named(case, Whole(self.pictures).name)
+        whole = _named(case, Whole(self.pictures).name, exactly=True)
         found = [whole.answered(case.inputs, case.targets).predicted]
         for fraction in self.fractions:
             other = _named(case, prefix_of(fraction, self.pictures, self.fill))
@@ -180,8 +180,8 @@ class Roar:
         return {("images", "answered", Whole(self.pictures).name): Passes(forward=1)}
 
 
-def _named(case: Case, beginning: str) -> Classifier:
+def _named(case: Case, beginning: str, *, exactly: bool = False) -> Classifier:
     for name, sibling in case.siblings.items():
-        if name.startswith(beginning):
+        if name == beginning if exactly else name.startswith(beginning):
             return sibling
     raise SnellenError(f"roar needs the relative '{beginning}' of the classifier: give --recipe and --training")

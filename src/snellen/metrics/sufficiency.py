@@ -85,6 +85,7 @@ class Sufficiency:
     bounds=(0.0, 1.0),
     rank_only=True,
     undefined="the map holds NaN, or the target is not the class on top of the whole picture",
+    version=2,
     test="Minimality",
     formula="min k/L such that argmax f(xₖ) is the target and p(xₖ) ≥ 0.9 p(x), where xₖ keeps the k/L most salient pixels",
     reading="The card asks whether the salient pixels are the smallest set that suffices; here the size of the first set in "
@@ -122,7 +123,8 @@ class Minimality:
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The first point that is high enough, as a share of the sweep."""
-        first = (curve >= self.confidence).float().argmax(dim=1)
+        # Zero is a point where the target is not on top, which is never high enough.
+        first = ((curve >= self.confidence) & (curve > 0)).float().argmax(dim=1)
         return (first / (curve.shape[1] - 1)).masked_fill(curve[:, -1].isnan(), torch.nan)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
