@@ -60,6 +60,14 @@ class Times:
         return Passes()
 
 
+class Gap(Times):
+    """As above, with a hole: the first row is missing."""
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        maps = super().__call__(classifier, inputs, targets, rng=rng)
+        return maps.index_fill(1, torch.tensor([0]), torch.nan)
+
+
 def case(maps: Tensor, picture: Tensor, *, model=total, method=None, labels=None, target: int = 0) -> Case:
     outputs = "probabilities" if model is chance else "logits"
     classifier, targets = Classifier(model, outputs=outputs, channels=1), torch.tensor([target])
@@ -127,6 +135,13 @@ def test_coherency__of_a_corner():
     # Around their means: (1, 1, -1, -1) / 2 and (3, -1, -1, -1) / 2. r = 4 / √(4 · 12) = 1 / √3.
     one = case(HALF, grid([[2.0, 0.0], [2.0, 0.0]]))
     assert Coherency()(one, rng=RNG).item() == approx((1 / math.sqrt(3) + 1) / 2)
+
+
+@pytest.mark.parametrize("metric", [Coherency(), Adcc(), Stability()])
+def test_coherency__and_others_do_not_look_past_a_gap_in_the_map_of_the_changed_picture(metric):
+    picture = grid([[0.1, 0.3], [0.2, 0.4], [0.6, 0.5]])
+    assert not math.isnan(metric(case(picture, picture), rng=RNG).item())
+    assert math.isnan(metric(case(picture, picture, method=Gap()), rng=RNG).item())
 
 
 def test_adcc__of_half_a_picture():

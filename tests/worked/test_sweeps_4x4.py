@@ -159,6 +159,12 @@ def test_sufficiency__never_more_than_whole():
     assert Sufficiency(steps=16)(case(-ORDER, picture, target=1), rng=RNG).item() == approx(1)
 
 
+def test_sufficiency__of_a_probability_that_is_rounded_to_zero():
+    # Logits 1000 and 0: class 1 has e⁻¹⁰⁰⁰, with all pixels and with a quarter of them.
+    one = case(ORDER, 1000 * QUARTERS, model=sums, target=1)
+    assert math.isnan(Sufficiency(steps=16)(one, rng=RNG).item())
+
+
 def test_minimality__of_four_bright_pixels():
     # p = 1 needs 0.9: kept 0, 1/4, 1/2, 3/4, 1: the fourth pixel of sixteen is the first that is enough.
     assert Minimality(steps=16)(case(ORDER, QUARTERS), rng=RNG).item() == approx(4 / 16)

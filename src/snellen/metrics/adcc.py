@@ -22,7 +22,7 @@ from snellen.registry import metric
 from snellen.similarity import pearson
 from snellen.types import Case, Fill, Passes, Rng
 
-_CONSTANT = "the map is constant, so it has no mask, or the map of the masked picture is constant"
+_CONSTANT = "the map is constant, so it has no mask, or the map of the masked picture is constant or holds NaN"
 _READING = (
     "The mask is the magnitude stretched to [0, 1] and multiplies the normalised image, as in the authors' code; "
     "`fill=black` fades to black pixels as average-drop does here."
@@ -37,6 +37,7 @@ _READING = (
     bounds=(0.0, 1.0),
     needs={"explain"},
     undefined=_CONSTANT,
+    version=2,
     formula="(r(Φ(x), Φ(x⊙m)) + 1) / 2",
     reading=_READING,
     caveats={"poppi2021": "a map that never changes (fake-cam) is perfectly coherent"},
@@ -71,6 +72,7 @@ class Coherency:
     bounds=(0.0, 1.0),
     needs={"explain"},
     undefined=_CONSTANT,
+    version=2,
     formula="3 / (1 / coherency + 1 / (1 − complexity) + 1 / (1 − average drop))",
     reading="One harmonic mean per picture. " + _READING,
     caveats={
@@ -121,7 +123,7 @@ _KEPT: Kept[Tensor] = Kept()
 def _coherency(case: Case, fill: Fill, rng: Rng) -> Float[Tensor, " batch"]:
     def compute() -> Tensor:
         again = case.explain(masked(case, fill, rng=rng), rng=rng.child("coherency/explain"))
-        missing = unit_mask(case.maps).isnan().flatten(1).any(dim=1)
+        missing = (unit_mask(case.maps).isnan() | again.isnan()).flatten(1).any(dim=1)
         return ((pearson(case.maps, again) + 1) / 2).masked_fill(missing, torch.nan)
 
     return _KEPT(case, (fill, rng), compute)

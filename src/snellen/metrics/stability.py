@@ -24,6 +24,7 @@ from snellen.types import Case, Passes, Rng
     rank_only=True,
     needs={"explain"},
     undefined="the map is constant, or no picture that was tried keeps the predicted class and has a map with an order",
+    version=2,
     test="Stability",
     formula="min_δ ρ(Φ(x), Φ(x + δ)), |δ| ≤ r, same prediction",
     reading="Ghorbani et al. 2019 follow the gradient of the map, which few methods have. Here the ball is searched for "
@@ -112,5 +113,5 @@ class Stability:
         maps = case.explain(moved, rng=draws)
         said = case.classifier.answers([(moved, case.targets.repeat_interleave(self.candidates))]).predicted
         alike = correlation(own.repeat_interleave(self.candidates, dim=0), ranked(maps.double().flatten(1)))
-        kept = said == predicted.repeat_interleave(self.candidates)
+        kept = (said == predicted.repeat_interleave(self.candidates)) & ~maps.isnan().flatten(1).any(dim=1)
         return alike.masked_fill(~kept, torch.nan).view(len(case), self.candidates)

@@ -30,7 +30,8 @@ def _check_share(name: str, value: float) -> None:
     higher_is_better=True,
     bounds=(0.0, 1.0),
     rank_only=True,
-    undefined="the map holds NaN",
+    undefined="the map holds NaN, or the target's probability is so small that it is rounded to zero",
+    version=2,
     test="Sufficiency",
     formula="min(1, p(x_S) / p(x)), where x_S keeps only the `share` most salient pixels S",
     reading="The card asks whether the salient pixels suffice for a confident prediction; a map does not say how many are "
@@ -66,7 +67,8 @@ class Sufficiency:
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The ratio of the point at `share` to the last, at most 1."""
         at = round(self.share * (curve.shape[1] - 1))
-        return (curve[:, at] / curve[:, -1].clamp_min(_TINY)).clamp_max(1)
+        whole = curve[:, -1]
+        return (curve[:, at] / whole).clamp_max(1).masked_fill(whole == 0, torch.nan)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """The whole sweep, which other metrics share."""
