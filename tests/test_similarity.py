@@ -56,6 +56,23 @@ def test_ssim_of_constant_maps_is_undefined_and_of_equal_maps_is_one():
     assert ssim(one, one, within=nothing).isnan().all()
 
 
+@pytest.mark.parametrize("how", ["ssim", "pearson", "spearman"])
+def test_a_map_with_nan_is_like_no_other(how):
+    one, two = pair((8, 9))
+    two[1, 3, 3] = torch.nan
+    two[2] = torch.nan
+    within = torch.ones(4, 8, 9, dtype=torch.bool)
+    for found in (likeness(one, two, how), likeness(two, one, how, within=within), likening(one, how)(two)):
+        assert found.isnan().tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("size", [(3, 9), (4, 4)])
+def test_ssim_of_maps_smaller_than_the_window_is_undefined(size):
+    one, two = pair(size)
+    assert ssim(one, two).isnan().all()
+    assert ssim(one, two, within=torch.ones(4, *size, dtype=torch.bool)).isnan().all()
+
+
 def test_correlations_are_those_of_scipy_with_ties_and_masks():
     one, two = pair((9, 7))
     one, two = (one * 3).round(), (two * 3).round()

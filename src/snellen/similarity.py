@@ -40,8 +40,10 @@ def ssim(first: Maps, second: Maps, *, window: int = 5, within: Masks | None = N
     """Mean structural similarity over all whole windows, as scikit-image computes it (Wang et al. 2004).
 
     Uniform window, sample covariance, C1 = (0.01 L)², C2 = (0.03 L)², where L is the larger of the two maps' ranges; two
-    constant maps have no range and no similarity.
+    constant maps have no range and no similarity, nor has a map with NaN or one that is smaller than the window.
     """
+    if min(first.shape[1:]) < window:
+        return torch.full_like(first[:, 0, 0], torch.nan)
     one, two = first.double(), second.double()
     pair = torch.stack([one, two])
     span = (pair.amax(dim=(2, 3)) - pair.amin(dim=(2, 3))).amax(dim=0).view(-1, 1, 1)
@@ -56,7 +58,7 @@ def ssim(first: Maps, second: Maps, *, window: int = 5, within: Masks | None = N
     if within is not None:  # a window counts when all of its pixels do
         whole = 1 - functional.max_pool2d((~within).double(), window, stride=1)
     found = (values.nan_to_num() * whole).sum(dim=(1, 2)) / whole.sum(dim=(1, 2))
-    return found.masked_fill(span.flatten() == 0, torch.nan).to(first.dtype)
+    return found.masked_fill(~((span > 0) & span.isfinite()).flatten(), torch.nan).to(first.dtype)
 
 
 def _window_means(values: Float[Tensor, "... height width"], window: int) -> Float[Tensor, "... down across"]:
@@ -71,12 +73,12 @@ def _window_means(values: Float[Tensor, "... height width"], window: int) -> Flo
 
 
 def pearson(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
-    """The correlation of pixels; a constant map has none."""
+    """The correlation of pixels; a constant map has none, nor has a map with NaN."""
     return correlation(*(_rows(one, within) for one in (first, second))).to(first.dtype)
 
 
 def spearman(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
-    """The correlation of the pixels' ranks; equal pixels share their mean rank."""
+    """The correlation of the pixels' ranks; equal pixels share their mean rank, and a map with NaN has none."""
     return correlation(*(ranked(_rows(one, within)) for one in (first, second))).to(first.dtype)
 
 
@@ -101,6 +103,7 @@ def rank_correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "bat
 
 def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
     values = maps.double()
+    values = values.masked_fill(values.isnan().any(dim=2).any(dim=1).view(-1, 1, 1), torch.nan)
     return (values if within is None else values.masked_fill(~within, torch.nan)).flatten(1)
 
 

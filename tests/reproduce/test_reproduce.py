@@ -17,9 +17,10 @@ from subject import write_images
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, METRICS
 from snellen.reproduce import PROTOCOLS, reproduce
-from snellen.reproduce.measured import Comparison, _asked
+from snellen.reproduce.measured import Comparison, _asked, _measures
 from snellen.reproduce.terminal import Shown
 from snellen.reproduce.values import MissingError, Values
+from snellen.runs import Run
 from snellen.runs.progress import Silent
 
 LIGHT = {
@@ -120,8 +121,6 @@ def test_a_constant_map_has_sensitivity_zero_where_the_paper_printed_0_96(folder
 
 def test_units_are_those_of_the_paper(folder):
     found = measured("zhang2024-table1", folder)
-    from snellen.runs import Run
-
     mean = Run(folder / "zhang2024-table1").table().loc["grad-cam", "average-drop"]
     assert found.measured.get("", "Grad-CAM", "100-average_drop") == pytest.approx(100 - 100 * mean)
 
@@ -135,6 +134,55 @@ def test_an_answer_that_hangs_on_one_image_is_not_given():
     found = Comparison(protocol, protocol.published(), measures, 3, "net", "here", tuple(scores), {})
     sparsest = next(one for one in found.answers() if one.claim == "LIME is the sparsest")
     assert (sparsest.measured, sparsest.why) == ("cannot be told", "it hangs on single images")
+
+
+def overall(**cose: float) -> Values:
+    return Values({("all, Overall", name.replace("_", "-"), "cose"): value for name, value in cose.items()})
+
+
+def test_what_comes_first_or_next_takes_others_to_come_after():
+    first, *_, following = PROTOCOLS["cose2023-table1"].findings
+    assert _asked(first.asks, overall(Grad_CAM=60.0)) == ("cannot be told", "fewer than three methods were run")
+    assert _asked(following.asks, overall(BlurIG=60.0))[0] == "cannot be told"
+    assert _asked(following.asks, overall(LIME=60.0, BlurIG=59.0, IG=50.0, Grad_CAM=10.0))[0] == "does not hold"
+    assert _asked(following.asks, overall(Grad_CAM=61.0, LIME=60.0, BlurIG=59.0, IG=50.0))[0] == "does not hold"
+    assert _asked(following.asks, overall(Grad_CAM=61.0, LIME=58.0, BlurIG=59.0, IG=50.0))[0] == "holds"
+
+
+def test_cose_is_undefined_where_one_of_its_parts_is():
+    columns = PROTOCOLS["cose2023-table1"].columns
+    points = ("consistency/geometric/flip-lr", "sensitivity/model/random", "models", "geometric-mean")
+    for name in ("cose", "geometric"):
+        pooled = columns[name].pooled
+        assert pooled is not None
+        assert np.isnan(pooled(np.array([[0.9, np.nan, 1.0, np.nan]]), points))
+        assert pooled(np.array([[-0.9, 0.5, 1.0, 0.0]]), points) == 0
+
+
+class Unfinished(Run):
+    """A run in which the second of three images was not scored."""
+
+    def __init__(self) -> None:  # no folder
+        label = "cose(magnitudes=3, correct_only=true)"
+        self.record = {"spec": {"metrics": [{"label": label, "points": ["consistency/geometric/flip-lr"]}]}}
+
+    def samples(self) -> pd.DataFrame:
+        return pd.DataFrame({"sample": ["a", "b", "c"]})
+
+    def scores(self) -> pd.DataFrame:
+        facts = {"method": "grad-cam", "metric": "cose(magnitudes=3, correct_only=true)"}
+        return pd.DataFrame([{"sample": name, **facts, "value": 0.5} for name in "ca"])
+
+    def curves(self, metric: str) -> dict[str, np.ndarray]:
+        return {"grad-cam": np.array([[0.2], [0.8]])}
+
+
+def test_images_that_were_not_run_have_no_part_in_pooled_numbers():
+    protocol = PROTOCOLS["cose2023-table1"]
+    found = _measures(protocol, protocol.arms[0], ["Grad-CAM"], [Unfinished()])
+    consistency = found["all, Overall", "Grad-CAM", "consistency"]
+    assert consistency(np.array([True, True, True])) == pytest.approx(50)
+    assert consistency(np.array([True, True, False])) == pytest.approx(20)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from snellen.transforms import Kind
 from snellen.types import Case, Passes, Rng
 
 _UNDEFINED = (
-    "every change of the picture changes the prediction, or the map and all that it is compared with are constant; "
-    "with correct_only also where the picture is classified wrongly or has no label"
+    "every change of the picture changes the prediction, or the map and all that it is compared with are constant or hold "
+    "NaN; with correct_only also where the picture is classified wrongly or has no label"
 )
 _READING = (
     "Variants count where the prediction stays the same, whatever the label, as the paper's text says; its code also asks "
@@ -37,6 +37,7 @@ _COLOURS: tuple[Kind, ...] = ("photometric",)
     bounds=(-1.0, 1.0),
     needs={"explain"},
     undefined=_UNDEFINED,
+    version=2,
     formula="mean of L(Φ(x), t⁻¹Φ(t(x))) over transforms t with f(t(x)) = f(x)",
     reading=_READING,
     caveats=_CAVEATS,
@@ -91,6 +92,7 @@ class Consistency:
     bounds=(-1.0, 1.0),
     needs={"explain"},
     undefined=_UNDEFINED,
+    version=2,
     test="Input Consistency",
     formula="mean of L(Φ(x), Φ(h(x))) over changes h of light and colour with f(h(x)) = f(x)",
     reading="The card's test is stated for texts, with words exchanged that do not matter to the label. For pictures these "

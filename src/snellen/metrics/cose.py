@@ -37,7 +37,8 @@ _PRESETS = {"cose2023": {}, "cose2023-code": {"correct_only": True}}
     bounds=(0.0, 2.0),
     needs={"explain"},
     undefined="no change of the picture or the model changes the prediction, or the map and all that it is compared with "
-    "are constant; with correct_only also where the picture is classified wrongly or has no label",
+    "are constant or hold NaN; with correct_only also where the picture is classified wrongly or has no label",
+    version=2,
     formula="mean of 1 - L(Φ(f, x), t⁻¹Φ(f, t(x))) over f(t(x)) ≠ f(x), and of 1 - L(Φ(f, x), Φ(f', x)) over f'(x) ≠ f(x)",
     reading=_READING + "Models are one with random weights, and the checkpoints that are given, up to ten; the published "
     "numbers pool all of them, as here.",
@@ -96,6 +97,7 @@ class Sensitivity:
     bounds=(0.0, 4 / 3),
     needs={"explain"},
     undefined="consistency or sensitivity is",
+    version=2,
     formula="2 · consistency · sensitivity / (consistency + sensitivity)",
     reading=_READING + "The harmonic mean of the paper, per sample, as a fraction; the geometric mean of the published code "
     "stands in the trace, and the pooled numbers of the paper's table come from snellen.metrics.pooling. A negative "

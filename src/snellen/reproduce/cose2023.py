@@ -23,13 +23,19 @@ def _part(name: str) -> Pooled:
     return pooled
 
 
+def _parts(traces: Float[np.ndarray, "images points"], points: Sequence[str]) -> tuple[float, float]:
+    """Both parts; a negative one counts as 0, an undefined one stays so."""
+    alike, unlike = (float(np.maximum(0.0, _part(name)(traces, points))) for name in ("consistency", "sensitivity"))
+    return alike, unlike
+
+
 def _harmonic(traces: Float[np.ndarray, "images points"], points: Sequence[str]) -> float:
-    alike, unlike = (max(0.0, _part(name)(traces, points)) for name in ("consistency", "sensitivity"))
+    alike, unlike = _parts(traces, points)
     return 2 * alike * unlike / (alike + unlike) if alike + unlike else 0.0
 
 
 def _geometric(traces: Float[np.ndarray, "images points"], points: Sequence[str]) -> float:
-    alike, unlike = (max(0.0, _part(name)(traces, points)) for name in ("consistency", "sensitivity"))
+    alike, unlike = _parts(traces, points)
     return float(np.sqrt(alike * unlike))
 
 
@@ -61,7 +67,7 @@ TABLES = (
         findings=(
             Finding(
                 "Grad-CAM has the highest COSE",
-                lambda values: values.get(_OVERALL, "Grad-CAM", "cose") >= max(values.methods("cose", _OVERALL).values()),
+                findings.extreme("Grad-CAM", "cose", highest=True, arm=_OVERALL),
             ),
             Finding(
                 "Grad-CAM is above IG, and IG above Guided IG",
@@ -75,9 +81,12 @@ TABLES = (
                 ),
             ),
             Finding(
-                "BlurIG comes next to Grad-CAM",
-                lambda values: (
-                    values.get(_OVERALL, "BlurIG", "cose") >= sorted(values.methods("cose", _OVERALL).values())[-2]
+                "BlurIG comes right after Grad-CAM",
+                findings.both(
+                    findings.in_order("Grad-CAM", "BlurIG", metric="cose", arm=_OVERALL),
+                    lambda values: findings.extreme("BlurIG", "cose", highest=True, arm=_OVERALL)(
+                        values.without(["Grad-CAM"])
+                    ),
                 ),
             ),
         ),

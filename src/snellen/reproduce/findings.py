@@ -116,11 +116,13 @@ def close_together(metric: str, factor: float) -> Question:
     return asked
 
 
-def extreme(method: str, metric: str, *, highest: bool) -> Question:
+def extreme(method: str, metric: str, *, highest: bool, arm: str = "") -> Question:
     """Whether a method has the highest or lowest number of all."""
 
     def asked(values: Values) -> bool:
-        own, found = values.get("", method, metric), values.methods(metric).values()
+        own, found = values.get(arm, method, metric), values.methods(metric, arm).values()
+        if len(found) < 3:
+            raise MissingError("fewer than three methods were run")
         return own >= max(found) if highest else own <= min(found)
 
     return asked

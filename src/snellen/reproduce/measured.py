@@ -239,7 +239,11 @@ def _measures(protocol: Protocol, arm: Arm, chosen: Sequence[str], runs: Sequenc
                 traces = runs[0].curves(metric)
                 points = next(one["points"] for one in runs[0].record["spec"]["metrics"] if one["label"] == metric)
                 if method in traces:
-                    found[at] = _pooled(column, traces[method], points)
+                    rows = runs[0].scores()
+                    written = rows.loc[(rows["method"] == method) & (rows["metric"] == metric), "sample"]
+                    whole = np.full((len(tables[0]), len(points)), np.nan)  # images that were not run have no trace
+                    whole[tables[0].index.isin(written)] = traces[method]
+                    found[at] = _pooled(column, whole, points)
                 continue
             scores = [table[method, metric].to_numpy(dtype=np.float64) for table in tables if (method, metric) in table]
             if scores:
