@@ -271,6 +271,16 @@ def test_pruning_takes_the_smallest_weights_of_all_layers_together():
     assert torch.equal(one.module[0].bias, made.module[0].bias)
 
 
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.9])
+def test_pruning_takes_its_share_of_equal_weights_too(share):
+    one = net_of(nn.Flatten(), nn.Linear(192, 5), nn.ReLU(), nn.Linear(5, 3))
+    with torch.no_grad():
+        for layer in (one.module[1], one.module[3]):
+            layer.weight.sign_()
+    made = pruned(one, share)
+    assert sum(int((made.module[place].weight == 0).sum()) for place in (1, 3)) == int(share * (192 * 5 + 15))
+
+
 def test_rounding_leaves_few_values_per_channel():
     one = net_of(nn.Conv2d(3, 4, 5), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
     made = quantised(one, 3)
@@ -327,3 +337,24 @@ def test_randomised_layers_keep_the_size_of_what_passes_through():
     assert (norm.weight == 1).all()
     other = randomised(one, weight_layers(one, (8, 8)), rng=Rng(1, ()))
     assert not torch.equal(other.module[1].weight, made.module[1].weight)
+
+
+def test_a_normalisation_without_scale_forgets_its_statistics():
+    one = net_of(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, affine=False), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+    layers = weight_layers(one, (8, 8))
+    assert [layer.modules for layer in layers] == [("0", "1"), ("4",)]
+    first, top = randomised(one, layers[:1], rng=Rng(0, ())), randomised(one, layers[1:], rng=Rng(0, ()))
+    assert first.module[1].running_mean.abs().max() == 0
+    assert (first.module[1].running_var == 1).all()
+    assert torch.equal(top.module[1].running_mean, one.module[1].running_mean)
+
+
+def test_a_normalisation_over_several_axes_is_no_layer_with_weights():
+    one = net_of(nn.Conv2d(3, 4, 3), nn.LayerNorm([4, 6, 6]), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+    layers = weight_layers(one, (8, 8))
+    assert [layer.modules for layer in layers] == [("0", "1"), ("4",)]
+    made = randomised(one, layers, rng=Rng(0, ()))
+    assert (made.module[1].weight == 1).all()
+    assert made.module[1].bias.abs().max() == 0
+    for other in (pruned(one, 0.9), quantised(one, 2)):
+        assert torch.equal(other.module[1].weight, one.module[1].weight)

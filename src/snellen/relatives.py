@@ -60,14 +60,20 @@ def weight_layers(classifier: Classifier, size: tuple[int, int]) -> tuple[Weight
         found: list[list[str]] = []
         first: list[str] = []
         for name in probes.called(classifier.module, lambda: classifier.look(picture)):
-            own = list(classifier.module.get_submodule(name).parameters(recurse=False))
-            if any(one.dim() > 1 for one in own):
+            layer = classifier.module.get_submodule(name)
+            own = list(layer.parameters(recurse=False))
+            if not _scales(layer):
                 found.append([name, *first])
                 first = []
-            elif own:
+            elif own or getattr(layer, "running_mean", None) is not None:
                 (found[-1] if found else first).append(name)
         known[size] = tuple(WeightLayer(group[0] or "the model's own", tuple(group)) for group in found)
     return known[size]
+
+
+def _scales(layer: nn.Module) -> bool:
+    """Whether it has no weights but those of a normalisation, which may have several axes."""
+    return isinstance(layer, nn.LayerNorm) or all(one.dim() < 2 for one in layer.parameters(recurse=False))
 
 
 # Other weights ------------------------------------------------------------------------------------------------------
@@ -111,7 +117,7 @@ def _restore(module: nn.Module, original: nn.Module) -> None:
 
 
 def _redraw(module: nn.Module, where: str, rng: Rng) -> None:
-    scaling = all(one.dim() < 2 for one in module.parameters(recurse=False))
+    scaling = _scales(module)
     for name, parameter in module.named_parameters(recurse=False):
         if name.endswith("bias"):
             parameter.zero_()
@@ -130,7 +136,10 @@ def _redraw(module: nn.Module, where: str, rng: Rng) -> None:
 
 
 def pruned(classifier: Classifier, share: float) -> Classifier:
-    """The classifier without the `share` of its weights that are smallest in magnitude, over all layers together."""
+    """The classifier without the `share` of its weights that are smallest in magnitude, over all layers together.
+
+    Of equal weights those that come first go first.
+    """
     module = copy.deepcopy(classifier.module)
     weights = _matrices(module)
     if not weights:
@@ -140,8 +149,11 @@ def pruned(classifier: Classifier, share: float) -> Classifier:
     with torch.no_grad():
         if count:
             limit = float(np.partition(sizes.cpu().numpy(), count - 1)[count - 1])
-            for one in weights:
-                one.mul_(one.abs() > limit)
+            kept = sizes > limit
+            equal = (sizes == limit).nonzero().flatten()
+            kept[equal[count - int((sizes < limit).sum()) :]] = True
+            for one, mine in zip(weights, kept.split([one.numel() for one in weights]), strict=True):
+                one.mul_(mine.view_as(one))
     return _made(classifier, module, f"{share:.0%} of its weights pruned")
 
 
@@ -162,7 +174,12 @@ def quantised(classifier: Classifier, bits: int) -> Classifier:
 
 def _matrices(module: nn.Module) -> list[nn.Parameter]:
     """Every weight with a fan-in: no bias, no scale of a normalisation."""
-    return [one for name, one in module.named_parameters() if one.dim() > 1 and "weight" in name.rpartition(".")[2]]
+    scales = {id(one) for layer in module.modules() if _scales(layer) for one in layer.parameters(recurse=False)}
+    return [
+        one
+        for name, one in module.named_parameters()
+        if one.dim() > 1 and "weight" in name.rpartition(".")[2] and id(one) not in scales
+    ]
 
 
 # Other outputs ------------------------------------------------------------------------------------------------------

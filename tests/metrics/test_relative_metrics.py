@@ -110,6 +110,44 @@ def test_a_constant_map_is_undefined(metric):
     assert metric(flat, rng=scene.rng).isnan().all()
 
 
+@pytest.mark.parametrize("kind", [type(one) for one in (*SANITY, ModelConsistency())])
+@pytest.mark.parametrize("blank", ["own", "other"])
+def test_a_constant_map_is_undefined_by_structural_similarity_too(kind, blank):
+    scene = planted(3)
+
+    class Blank(Slope):
+        def __call__(self, classifier, inputs, targets, *, rng):
+            maps = super().__call__(classifier, inputs, targets, rng=rng)
+            return torch.zeros_like(maps) if (blank == "own") == (classifier is scene.classifier) else maps
+
+    assert kind(likeness="ssim")(case(scene, Blank()), rng=scene.rng).isnan().all()
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_efficient_randomisation__a_broken_map_of_one_picture_leaves_the_others_their_scores(bad):
+    scene = planted(3)
+
+    class Broken(Slope):
+        def __call__(self, classifier, inputs, targets, *, rng):
+            maps = super().__call__(classifier, inputs, targets, rng=rng).clone()
+            if classifier is not scene.classifier:
+                maps[1, 0, 0] = bad
+            return maps
+
+    found, whole = (EfficientRandomisation()(case(scene, one), rng=scene.rng) for one in (Broken(), Slope()))
+    assert found.isnan().tolist() == [False, True, False]
+    assert torch.equal(found[[0, 2]], whole[[0, 2]])
+
+
+def test_input_invariance__backgrounds_are_pictures_and_move_along():
+    scene = planted(3)
+    assert (scene.classifier.std != 1).any() or (scene.classifier.mean != 0).any()
+    method = METHODS.parse("deepshap(backgrounds=4)")
+    scene.classifier.learned[method.lesson()] = method.learn(scene.classifier, [planted(8, seed=5).inputs], rng=scene.rng)
+    one = case_of(method, scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
+    assert InputInvariance()(one, rng=scene.rng).max() < 1e-4
+
+
 def test_randomisation_tests_pay_for_each_model_once():
     scene, one = asked("gradient", "resnet", 2)
     costs = []

@@ -126,6 +126,31 @@ def slower(dataset, seed, options, steps):
     return net
 
 
+@dataclasses.dataclass
+class Patient:
+    """A recipe with a setting."""
+
+    steps: int
+    net: nn.Module = dataclasses.field(default_factory=nn.ReLU)
+    log: object = dataclasses.field(default_factory=object)
+
+    def __call__(self, dataset, seed, options):
+        return slower(dataset, seed, options, self.steps)
+
+
+def made(steps):
+    def train(dataset, seed, options):
+        return slower(dataset, seed, options, steps)
+
+    return train
+
+
+@pytest.mark.parametrize("kind", [Patient, made, lambda steps: Patient(steps).__call__], ids=["object", "closure", "bound"])
+def test_a_recipe_with_other_settings_is_another_recipe(kind):
+    assert kin.identity_of(kind(1)) == kin.identity_of(kind(1))
+    assert kin.identity_of(kind(1)) != kin.identity_of(kind(3))
+
+
 def test_a_recipe_may_seed_what_it_likes(given, tmp_path):
     classifier = snellen.Classifier(load())  # whose initial weights are drawn
     states = np.random.get_state()[1].tolist(), torch.get_rng_state()

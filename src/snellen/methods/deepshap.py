@@ -25,6 +25,7 @@ Images = Float[Tensor, "batch channels height width"]
     signed=True,
     needs={"gradients", "layer", "training-data"},
     presets={"kim2022": {"backgrounds": 1000}},
+    version=2,
 )
 @dataclass(frozen=True)
 class DeepShap:
@@ -47,12 +48,12 @@ class DeepShap:
     def learn(
         self, classifier: Classifier, images: Iterable[Float[Tensor, "_ channels height width"]], *, rng: Rng
     ) -> dict[str, Tensor]:
-        """Keeps a random choice of the images, each as likely as any other, while holding no more than are wanted."""
+        """Keeps the pixels of some images, each as likely as any other, while holding no more than are wanted."""
         kept: list[Tensor] = []
         draw = rng.shared(self.lesson())
         seen = 0
         for batch in images:
-            for one in batch:
+            for one in classifier.to_pixels(batch):
                 if seen < self.backgrounds:
                     kept.append(one.clone())
                 elif (place := int(draw.integers(0, seen + 1))) < self.backgrounds:
@@ -76,7 +77,7 @@ class DeepShap:
         self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
     ) -> Float[Tensor, "batch height width"]:
         classifier.module  # noqa: B018  a black box is refused for what it is, whatever was learnt
-        backgrounds = learnt(self, classifier)["backgrounds"].to(inputs)
+        backgrounds = classifier.to_inputs(learnt(self, classifier)["backgrounds"].to(inputs))
         if backgrounds.shape[1:] != inputs.shape[1:]:
             kept, given = ("×".join(map(str, one.shape[1:])) for one in (backgrounds, inputs))
             raise SnellenError(

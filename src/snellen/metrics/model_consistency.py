@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
+from snellen.metrics.randomisation import either_constant
 from snellen.metrics.retrained import sibling_of
 from snellen.recipes import Training, seed_for
 from snellen.registry import metric
@@ -41,6 +42,7 @@ class Distilled:
     bounds=(-1.0, 1.0),
     needs={"explain", "layer"},
     undefined="a map is constant, or no compressed sibling predicts the same class as the classifier",
+    version=2,
     test="Model Consistency",
     formula="mean over siblings f′ of likeness(Φ(x; f), Φ(x; f′)), where f′ predicts the same class",
     reading="The paper distils a smaller model; here the siblings are the classifier with its smallest weights pruned and "
@@ -88,7 +90,8 @@ class ModelConsistency:
             sibling = compress()
             said = sibling.answers([(case.inputs, case.targets)]).predicted
             again = case.explain(case.inputs.clone(), classifier=sibling, rng=rng)
-            columns.append(likeness(case.maps, again, self.likeness).masked_fill(said != own, torch.nan))
+            unknown = (said != own) | either_constant(case.maps, again)
+            columns.append(likeness(case.maps, again, self.likeness).masked_fill(unknown, torch.nan))
         return torch.stack(columns, dim=1)
 
     def score(self, curve: Float[Tensor, "batch siblings"]) -> Float[Tensor, " batch"]:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -55,6 +55,7 @@ def _check(layers: int, samples: int) -> None:
     bounds=(-1.0, 1.0),
     needs={"explain", "layer"},
     undefined=_NO_LIKENESS,
+    version=2,
     test="Cascading Model Parameter Randomization",
     formula="mean over k of likeness(|Φ(x; θ)|, |Φ(x; θ with the top l_k layers redrawn)|)",
     reading="Spearman's correlation of magnitudes, one of the two in the paper; likeness=ssim and magnitude=false give "
@@ -112,6 +113,7 @@ class CascadingRandomisation:
     bounds=(-1.0, 1.0),
     needs={"explain", "layer"},
     undefined=_NO_LIKENESS,
+    version=2,
     test="Independent Model Parameter Randomization",
     formula="mean over k of likeness(|Φ(x; θ)|, |Φ(x; θ with layer l_k redrawn)|)",
     reading="As cascading-randomisation: Spearman's correlation of magnitudes; likeness=ssim, magnitude=false and "
@@ -168,6 +170,7 @@ class IndependentRandomisation:
     bounds=(-1.0, 1.0),
     needs={"explain", "layer"},
     undefined=_NO_LIKENESS,
+    version=2,
     test="Model Weight Randomization",
     formula="likeness(|Φ(x; θ)|, |Φ(x; θ′)|), all weights θ′ redrawn",
     reading=f"Spearman's correlation of magnitudes; likeness=ssim and magnitude=false give others. {_INITIAL}",
@@ -207,6 +210,7 @@ class WeightRandomisation:
     bounds=(-1.0, float("inf")),
     needs={"explain", "layer"},
     undefined="the map is constant, so its entropy is 0, or the classifier has no layers with weights",
+    version=2,
     formula="(H(Φ(x; θ′)) - H(Φ(x; θ))) / H(Φ(x; θ)), all weights θ′ redrawn",
     reading="eMPRT, a metric of its own because here high is good: the entropy of a histogram of 100 bins as in the "
     "authors' code; entropy=mass takes that of the magnitude shared out over the pixels, as complexity does.",
@@ -237,8 +241,9 @@ class EfficientRandomisation:
         if self.entropy == "mass":
             found: Tensor = torch.special.entr(mass(maps.double())).sum(dim=(1, 2))
             return found
-        rows = [np.histogram(one, bins=self.bins)[0] for one in maps.double().flatten(1).numpy()]
-        shares = torch.from_numpy(np.stack(rows)).double() / maps[0].numel()
+        known = maps.isfinite().flatten(1).all(dim=1)
+        rows = [np.histogram(one, bins=self.bins)[0] for one in maps.double().nan_to_num(0, 0, 0).flatten(1).numpy()]
+        shares = (torch.from_numpy(np.stack(rows)).double() / maps[0].numel()).masked_fill(~known[:, None], torch.nan)
         spread: Tensor = torch.special.entr(shares).sum(dim=1)
         return spread
 
@@ -309,13 +314,22 @@ def _curve(of: CascadingRandomisation | IndependentRandomisation, case: Case, st
         own = _smoothed(case, case.classifier, of.samples, rng) if stages else case.maps
         networks = randomised_in_turn(case.classifier, stages, rng=rng)
         others = (_smoothed(case, one, of.samples, rng) for one in networks)
-    alike = likening(_pattern(own, of.magnitude), of.likeness)
-    columns = [alike(_pattern(one, of.magnitude)) for one in others]
+    own = _pattern(own, of.magnitude)
+    alike = likening(own, of.likeness)
+    patterns = (_pattern(one, of.magnitude) for one in others)
+    columns = [alike(one).masked_fill(either_constant(own, one), torch.nan) for one in patterns]
     return torch.stack(columns, dim=1) if columns else case.maps.new_empty(len(case), 0)
 
 
 def _alike(first: Tensor, second: Tensor, how: Likeness, magnitude: bool) -> Float[Tensor, " batch"]:
-    return likeness(_pattern(first, magnitude), _pattern(second, magnitude), how)
+    first, second = _pattern(first, magnitude), _pattern(second, magnitude)
+    return likeness(first, second, how).masked_fill(either_constant(first, second), torch.nan)
+
+
+def either_constant(first: Tensor, second: Tensor) -> Bool[Tensor, " batch"]:
+    """Where one of the two maps is constant; structural similarity would take a blank map for a sensitive one."""
+    one, two = (maps.amax(dim=(1, 2)) == maps.amin(dim=(1, 2)) for maps in (first, second))
+    return one | two
 
 
 def _pattern(maps: Float[Tensor, "batch height width"], magnitude: bool) -> Float[Tensor, "batch height width"]:

@@ -97,7 +97,7 @@ def _by_number(path: Path) -> list[tuple[int, str]]:
 
 
 def identity_of(recipe: Recipe) -> str:
-    """Stands for a recipe: its name, and the source of its module, where its helpers are too."""
+    """Stands for a recipe: its name, the source of its module, where its helpers are too, and what it holds."""
     if isinstance(recipe, partial):
         return key_of([identity_of(recipe.func), repr(recipe.args), repr(sorted(recipe.keywords.items()))])
     named = recipe if hasattr(recipe, "__qualname__") else type(recipe)
@@ -108,7 +108,17 @@ def identity_of(recipe: Recipe) -> str:
             break
         except (OSError, TypeError):
             continue
-    return key_of([named.__module__, named.__qualname__, source])
+    return key_of([named.__module__, named.__qualname__, source, *_held(recipe)])
+
+
+def _held(recipe: Recipe) -> list[str]:
+    """What a recipe knows beside its source: the fields of its object, or the values that its function was made with."""
+    owner = getattr(recipe, "__self__", recipe) if inspect.ismethod(recipe) else recipe
+    if inspect.isfunction(owner):
+        held = [one.cell_contents for one in owner.__closure__ or ()]
+    else:
+        held = [] if isinstance(owner, type) else [sorted(vars(owner).items())] if hasattr(owner, "__dict__") else [owner]
+    return [re.sub(r" at 0x[0-9a-f]+", "", repr(one)) for one in held]
 
 
 @dataclass(frozen=True)
