@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from snellen import options
+
 app = typer.Typer(
     help="The eye test for saliency maps: which explanation method can you trust on your classifier and your images?",
     no_args_is_help=True,
@@ -17,58 +19,41 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-ModelOption = Annotated[
-    str | None, typer.Option(help="zoo name, timm:NAME, torchvision:NAME, package.module:function, or a .pt / .pt2 file")
-]
-ImagesOption = Annotated[str | None, typer.Option(help="a folder of images, zoo:photographs or zoo:digits")]
-RecipeOption = Annotated[
-    str | None, typer.Option(help="package.module:function that trains a model, or zoo:digits, for tests that retrain")
-]
-TrainingOption = Annotated[
-    str | None, typer.Option(help="a folder of labelled images for the recipe, or zoo:digits-training")
-]
-CheckpointsOption = Annotated[
-    str | None, typer.Option(help="a folder of state dicts saved while the model was trained, or zoo:digits")
-]
-MethodsOption = Annotated[str | None, typer.Option(help="names with commas between, settings in brackets: rise(masks=500)")]
-
 
 @app.command()
 def run(
     settings: Annotated[Path | None, typer.Argument(help="a YAML or TOML file; options given here win over it")] = None,
-    model: ModelOption = None,
-    images: ImagesOption = None,
-    methods: MethodsOption = None,
+    model: options.Model = None,
+    images: options.Images = None,
+    methods: options.Methods = None,
     metrics: Annotated[str | None, typer.Option(help="names with commas between")] = None,
-    out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None,
-    target: Annotated[str | None, typer.Option(help="predicted, label, least-likely, or a class")] = None,
+    out: options.Out = None,
+    target: options.Target = None,
     condition: Annotated[
         str | None, typer.Option(help="changes all pictures first: rotation(degrees=45), resize(side=64), crop, mixup")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="changes every random draw")] = None,
-    labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
-    masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")] = None,
-    boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None,
-    recipe: RecipeOption = None,
-    training: TrainingOption = None,
-    training_labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label for --training")] = None,
-    checkpoints: CheckpointsOption = None,
+    seed: options.Seed = None,
+    labels: options.Labels = None,
+    masks: options.Masks = None,
+    boxes: options.Boxes = None,
+    recipe: options.Recipe = None,
+    training: options.Training = None,
+    training_labels: options.TrainingLabels = None,
+    checkpoints: options.Checkpoints = None,
     unreadable: Annotated[str | None, typer.Option(help="refuse or skip images that cannot be read")] = None,
-    weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
-    mean: Annotated[
-        str | None, typer.Option(help="normalisation: mean per channel in [0, 1], e.g. 0.485,0.456,0.406")
-    ] = None,
-    std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
-    size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None,
+    weights: options.Weights = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    size: options.Size = None,
     crop: Annotated[float | None, typer.Option(help="share of the short side that is kept before resizing")] = None,
-    classes: Annotated[str | None, typer.Option(help="text file with one class name per line")] = None,
-    outputs: Annotated[str | None, typer.Option(help="what the model returns: logits or probabilities")] = None,
+    classes: options.Classes = None,
+    outputs: options.Outputs = None,
     precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; tried before it is used")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")] = None,
-    batch: Annotated[int | None, typer.Option(help="images per pass; found from a memory budget otherwise")] = None,
-    shard: Annotated[int | None, typer.Option(help="samples per unit of work")] = None,
-    workers: Annotated[int | None, typer.Option(help="processes to use")] = None,
-    threads: Annotated[int | None, typer.Option(help="torch threads per process")] = None,
+    device: options.Device = None,
+    batch: options.Batch = None,
+    shard: options.Shard = None,
+    workers: options.Workers = None,
+    threads: options.Threads = None,
     compile: Annotated[bool | None, typer.Option(help="compile the forward pass; decided from the plan otherwise")] = None,
     dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None,
 ) -> None:
@@ -110,16 +95,16 @@ def report(
 @app.command()
 def explain(
     photo: Annotated[Path, typer.Argument(help="an image file")],
-    methods: MethodsOption = None,
-    model: ModelOption = None,
+    methods: options.Methods = None,
+    model: options.Model = None,
     target: Annotated[str, typer.Option(help="predicted, least-likely, or a class")] = "predicted",
     out: Annotated[Path | None, typer.Option(help="the PNG to write; PHOTO-maps.png otherwise")] = None,
     seed: Annotated[int, typer.Option(help="changes every random draw")] = 0,
     images: Annotated[str | None, typer.Option(help="a folder of such images, for methods that learn from some")] = None,
-    weights: Annotated[str | None, typer.Option(help="a local weight file")] = None,
-    mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1]")] = None,
-    std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
-    size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None,
+    weights: options.Weights = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    size: options.Size = None,
 ) -> None:
     """Draw the maps of one photo beside it, as one PNG."""
     from snellen.report.explain import explain_photo
@@ -144,31 +129,31 @@ def suite(
     full: Annotated[
         bool, typer.Option("--full", help="all 33 tests, with trained relatives of the classifier, and all other metrics")
     ] = False,
-    model: ModelOption = None,
-    images: ImagesOption = None,
-    methods: MethodsOption = None,
+    model: options.Model = None,
+    images: options.Images = None,
+    methods: options.Methods = None,
     metrics: Annotated[str | None, typer.Option(help="only these metrics, names with commas between")] = None,
-    out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None,
-    target: Annotated[str | None, typer.Option(help="predicted, label, least-likely, or a class")] = None,
-    seed: Annotated[int | None, typer.Option(help="changes every random draw")] = None,
-    labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
-    masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for tests that need the truth")] = None,
-    boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None,
-    recipe: RecipeOption = None,
-    training: TrainingOption = None,
-    training_labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label for --training")] = None,
-    checkpoints: CheckpointsOption = None,
-    weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
-    mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1]")] = None,
-    std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
-    size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None,
-    classes: Annotated[str | None, typer.Option(help="text file with one class name per line")] = None,
-    outputs: Annotated[str | None, typer.Option(help="what the model returns: logits or probabilities")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")] = None,
-    batch: Annotated[int | None, typer.Option(help="images per pass; found from a memory budget otherwise")] = None,
-    shard: Annotated[int | None, typer.Option(help="samples per unit of work")] = None,
-    workers: Annotated[int | None, typer.Option(help="processes to use")] = None,
-    threads: Annotated[int | None, typer.Option(help="torch threads per process")] = None,
+    out: options.Out = None,
+    target: options.Target = None,
+    seed: options.Seed = None,
+    labels: options.Labels = None,
+    masks: options.Masks = None,
+    boxes: options.Boxes = None,
+    recipe: options.Recipe = None,
+    training: options.Training = None,
+    training_labels: options.TrainingLabels = None,
+    checkpoints: options.Checkpoints = None,
+    weights: options.Weights = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    size: options.Size = None,
+    classes: options.Classes = None,
+    outputs: options.Outputs = None,
+    device: options.Device = None,
+    batch: options.Batch = None,
+    shard: options.Shard = None,
+    workers: options.Workers = None,
+    threads: options.Threads = None,
 ) -> None:
     """Run the tests of the saliency card on a classifier and print its Table A2; without --model on a small default one."""
     given = {key: value for key, value in locals().items() if key != "full" and value is not None}
@@ -188,27 +173,27 @@ def suite(
 @app.command("reproduce")
 def reproduce_table(
     table: Annotated[str, typer.Argument(help="zhang2024-table1 to zhang2024-table4, or cose2023-table1")],
-    model: ModelOption = None,
-    images: ImagesOption = None,
+    model: options.Model = None,
+    images: options.Images = None,
     methods: Annotated[
         str | None,
         typer.Option(help="some of the table's methods with commas between, or all; slow ones are left out otherwise"),
     ] = None,
     variations: Annotated[int, typer.Option(help="how many of the paper's variations of each change to run (table 4)")] = 1,
-    out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None,
-    seed: Annotated[int | None, typer.Option(help="changes every random draw")] = None,
-    labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label")] = None,
-    checkpoints: CheckpointsOption = None,
-    weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None,
-    mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1]")] = None,
-    std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None,
-    size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None,
-    classes: Annotated[str | None, typer.Option(help="text file with one class name per line")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")] = None,
-    batch: Annotated[int | None, typer.Option(help="images per pass; found from a memory budget otherwise")] = None,
-    shard: Annotated[int | None, typer.Option(help="samples per unit of work")] = None,
-    workers: Annotated[int | None, typer.Option(help="processes to use")] = None,
-    threads: Annotated[int | None, typer.Option(help="torch threads per process")] = None,
+    out: options.Out = None,
+    seed: options.Seed = None,
+    labels: options.Labels = None,
+    checkpoints: options.Checkpoints = None,
+    weights: options.Weights = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    size: options.Size = None,
+    classes: options.Classes = None,
+    device: options.Device = None,
+    batch: options.Batch = None,
+    shard: options.Shard = None,
+    workers: options.Workers = None,
+    threads: options.Threads = None,
 ) -> None:
     """Run the protocol of a published table; print published and measured numbers, and whether the paper's findings hold."""
     given = {
