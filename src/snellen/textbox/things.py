@@ -1,0 +1,123 @@
+"""What a scene may hold: boxes and letters as small bitmaps of our own, and the buckets of what is shown together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from jaxtyping import Bool
+
+from snellen.errors import SnellenError
+
+Shown = Mapping[str, str | None]
+"""The kind of every thing, None where it is not there."""
+
+_A = """
+......#......
+.....###.....
+.....###.....
+....##.##....
+....##.##....
+....##.##....
+...##...##...
+...##...##...
+..##.....##..
+..#########..
+..#########..
+.##.......##.
+.##.......##.
+##.........##
+##.........##
+"""
+
+_B = """
+###########..
+############.
+##........###
+##.........##
+##.........##
+##........###
+############.
+############.
+##........###
+##.........##
+##.........##
+##.........##
+##........###
+############.
+###########..
+"""
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A kind of thing, or several kinds of it, each a picture in rows of # (ink) and . (none)."""
+
+    name: str
+    looks: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.looks or len(self.looks) != len(self.kinds):
+            raise SnellenError(f"'{self.name}' needs a picture for each of its kinds, and at least one")
+        for kind, ink in zip(self.kinds, self.inks, strict=True):
+            if not (ink.any(axis=1)[[0, -1]].all() and ink.any(axis=0)[[0, -1]].all()):
+                raise SnellenError(f"the picture of '{self.name}' as {kind} has an empty margin; trim it")
+
+    @property
+    def inks(self) -> tuple[Bool[np.ndarray, "_ _"], ...]:
+        """Where each look has ink."""
+        found = []
+        for look in self.looks:
+            rows = look.split()
+            if len({len(row) for row in rows}) != 1 or set("".join(rows)) - set("#."):
+                raise SnellenError(f"the picture of '{self.name}' must be rows of # and ., all of one length")
+            found.append(np.array([[mark == "#" for mark in row] for row in rows]))
+        return tuple(found)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width that hold every kind."""
+        return max(one.shape[0] for one in self.inks), max(one.shape[1] for one in self.inks)
+
+
+def box(name: str, height: int, width: int | None = None) -> Thing:
+    """A full rectangle; a square if only its height is given."""
+    return Thing(name, ("\n".join(["#" * (width or height)] * height),), (name,))
+
+
+TEXT = Thing("text", (_A, _B), ("A", "B"))
+BOX1, BOX2 = box("box1", 10), box("box2", 4)
+THINGS = (TEXT, BOX2, BOX1)
+"""What the published scenes hold, in the order in which their buckets are counted: the first changes fastest."""
+
+
+def buckets(things: Sequence[Thing]) -> Iterator[dict[str, str | None]]:
+    """All that can be shown together, in the order of the buckets' numbers; the first shows nothing.
+
+    >>> list(buckets(THINGS))[5]
+    {'text': 'B', 'box2': 'box2', 'box1': None}
+    """
+    for kinds in product(*((None, *one.kinds) for one in reversed(things))):
+        yield dict(zip((one.name for one in things), reversed(kinds), strict=True))
+
+
+def states(things: Sequence[Thing], bucket: int) -> tuple[int, ...]:
+    """Which look of each thing a bucket shows, counted from 1; 0 where the thing is not there."""
+    if not 1 <= bucket <= count(things):
+        raise SnellenError(f"buckets are numbered from 1 to {count(things)}, so there is none with number {bucket}")
+    rest, found = bucket - 1, []
+    for one in things:
+        rest, state = divmod(rest, len(one.looks) + 1)
+        found.append(state)
+    return tuple(found)
+
+
+def count(things: Sequence[Thing]) -> int:
+    """How many buckets there are."""
+    total = 1
+    for one in things:
+        total *= len(one.looks) + 1
+    return total
