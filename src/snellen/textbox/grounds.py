@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +13,7 @@ import torch
 from jaxtyping import Bool, UInt8, UInt64
 from torch import Tensor
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, nearest
 from snellen.geometry import Geometry
 from snellen.samples import from_folder
 from snellen.textbox.noise import fractions, hashed, shorts
@@ -125,9 +124,8 @@ def ground(name: str) -> Ground:
         return GROUNDS[name]()
     if Path(name).is_dir():
         return Photographs(name)
-    near = difflib.get_close_matches(name, GROUNDS, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(GROUNDS)}, or give a folder of photographs"
-    raise SnellenError(f"there is no background '{name}', nor a folder of that name; {hint}")
+    hint = nearest(name, GROUNDS) or ";"
+    raise SnellenError(f"there is no background '{name}', nor a folder of that name{hint} there are {', '.join(GROUNDS)}")
 
 
 def _on(ground: Pixels, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:

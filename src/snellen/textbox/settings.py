@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, nearest
 from snellen.textbox.rules import Rule
 from snellen.textbox.things import THINGS
 
@@ -23,7 +21,5 @@ RULES = {
 def setting(name: str) -> Rule:
     """The rule of one of the seven settings."""
     if name not in RULES:
-        near = difflib.get_close_matches(name, RULES, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(RULES)}"
-        raise SnellenError(f"there is no setting '{name}'; {hint}")
+        raise SnellenError(f"there is no setting '{name}'{nearest(name, RULES) or ';'} there are {', '.join(RULES)}")
     return Rule.read(RULES[name], THINGS)
