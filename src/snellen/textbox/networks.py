@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import torch
@@ -79,8 +78,9 @@ class Residual(nn.Module):
 
     def forward(self, inputs: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch out rows columns"]:
         """Feature maps."""
-        found: Tensor = self.norm2(self.conv2(self.relu1(self.norm1(self.conv1(inputs)))))
-        return self.relu2(found + self.short(inputs))
+        added = self.norm2(self.conv2(self.relu1(self.norm1(self.conv1(inputs)))))
+        found: Tensor = self.relu2(added + self.short(inputs))
+        return found
 
 
 def resnet(classes: int, side: int) -> nn.Module:
@@ -100,9 +100,7 @@ class Block(nn.Module):
         self.norm1 = nn.LayerNorm(width)
         self.attn = nn.MultiheadAttention(width, heads, batch_first=True)
         self.norm2 = nn.LayerNorm(width)
-        self.mlp = nn.Sequential(
-            OrderedDict(fc1=nn.Linear(width, 2 * width), act=nn.GELU(), fc2=nn.Linear(2 * width, width))
-        )
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
     def forward(self, tokens: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch tokens width"]:
         """Tokens."""
@@ -175,6 +173,6 @@ def _width(features: nn.Module, side: int) -> int:
     """How many numbers the feature maps of a scene hold."""
     training = features.training
     with torch.no_grad():
-        width = features.eval()(torch.zeros(1, 3, side, side)).numel()
+        width = int(features.eval()(torch.zeros(1, 3, side, side)).numel())
     features.train(training)
     return width

@@ -29,7 +29,8 @@ def shorts(keys: UInt64[np.ndarray, " n"], name: str, count: int) -> UInt16[np.n
 
 def fractions(keys: UInt64[np.ndarray, " n"], name: str, count: int) -> Float[np.ndarray, "n count"]:
     """`count` even numbers in [0, 1) for every key."""
-    return (hashed(keys, name, 0, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    drawn: np.ndarray = (hashed(keys, name, 0, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return drawn
 
 
 def _mixed(values: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:

@@ -63,7 +63,7 @@ class Thing:
         if not self.looks or len(self.looks) != len(self.kinds):
             raise SnellenError(f"'{self.name}' needs a picture for each of its kinds, and at least one")
         for kind, ink in zip(self.kinds, self.inks, strict=True):
-            if not (ink.any(axis=1)[[0, -1]].all() and ink.any(axis=0)[[0, -1]].all()):
+            if not all(edge.any() for edge in (ink[0], ink[-1], ink[:, 0], ink[:, -1])):
                 raise SnellenError(f"the picture of '{self.name}' as {kind} has an empty margin; trim it")
 
     @property
