@@ -29,15 +29,15 @@ def shorts(keys: UInt64[np.ndarray, " n"], name: str, count: int) -> UInt16[np.n
 
 def fractions(keys: UInt64[np.ndarray, " n"], name: str, count: int) -> Float[np.ndarray, "n count"]:
     """`count` even numbers in [0, 1) for every key."""
-    drawn: np.ndarray = (hashed(keys, name, 0, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return drawn
+    return (hashed(keys, name, 0, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _mixed(values: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
     with np.errstate(over="ignore"):
         values = (values ^ (values >> np.uint64(30))) * _FIRST
         values = (values ^ (values >> np.uint64(27))) * _SECOND
-    return values ^ (values >> np.uint64(31))
+    mixed: np.ndarray = values ^ (values >> np.uint64(31))
+    return mixed
 
 
 def _named(name: str) -> np.uint64:
