@@ -15,7 +15,8 @@ from snellen.masking import BLACK, MEAN, NOISE, Blur
 from snellen.metrics.deletion import Deletion
 from snellen.metrics.insertion import Insertion
 from snellen.metrics.sensitivity import MaxSensitivity
-from snellen.registry import FILLS, METHODS, METRICS, Registry, UnknownNameError, label, metric, spec, split_names, traits
+from snellen.notation import split_names
+from snellen.registry import FILLS, METHODS, METRICS, Registry, UnknownNameError, label, metric, spec, traits
 from snellen.types import Fill, Method, Metric, Passes
 
 # What the decorator refuses ------------------------------------------------------------------------------------------

@@ -242,7 +242,7 @@ def conform(
 def _from_words(given: dict[str, Any]) -> dict[str, Any]:
     """Options that hold several values, taken apart."""
     from snellen.errors import SnellenError
-    from snellen.registry import split_names
+    from snellen.notation import split_names
 
     values = dict(given)
     for key in ("methods", "metrics"):

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
 from snellen.errors import SnellenError, nearest
+from snellen.notation import read_plugin, write_value
 from snellen.types import Condition, Fill, Method, Metric
 
 T = TypeVar("T")
@@ -187,7 +188,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             raise SnellenError(f"{self.kind} '{name}' has no preset '{preset}'{nearest(preset, known)} (it has: {have})")
         chosen = known.get(preset, {})
         if isinstance(chosen, str):
-            other, settings = _parse_text(chosen)
+            other, settings = read_plugin(chosen)
             return self.build(other, {**settings, **(params or {})})
         fields = {one.name: one for one in dataclasses.fields(plugin)}  # type: ignore[arg-type]
         hints = _hints(plugin)  # type: ignore[arg-type]
@@ -209,7 +210,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         SmoothGrad(of=GradCam(layer=None), samples=8, spread=0.15)
         """
         if isinstance(text, str):
-            return self.build(*_parse_text(text))
+            return self.build(*read_plugin(text))
         if isinstance(text, Mapping):
             unknown = set(text) - {"name", "params"}
             if "name" not in text or unknown:
@@ -377,9 +378,7 @@ def text_of(value: Any) -> str:
         return label(value)
     if isinstance(value, tuple):
         return "[" + ", ".join(text_of(one) for one in value) + "]"
-    if isinstance(value, str) and re.fullmatch(r"[\w.:/+-]+", value) and _parse_value(value) == value:
-        return value
-    return json.dumps(value)  # quotes keep a word a word that could be read as something else
+    return write_value(value)
 
 
 def _coerce(hint: Any, value: Any, where: str) -> Any:
@@ -407,49 +406,6 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
         return value
     wanted = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(hint, str(hint))
     raise SnellenError(f"{where} must be {wanted}, not {value!r}")
-
-
-def split_names(text: str) -> list[str]:
-    """Splits `a,b(c=1,d=2)` at the commas outside brackets and quotes.
-
-    >>> split_names("gradient, rise(masks=500, cells=7)")
-    ['gradient', 'rise(masks=500, cells=7)']
-    """
-    parts, depth, current, quoted, escaped = [], 0, "", False, False
-    for letter in text:
-        if letter == '"' and not escaped:
-            quoted = not quoted
-        escaped = quoted and letter == "\\" and not escaped
-        if not quoted:
-            depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth == 0 and not quoted:
-            parts.append(current)
-            current = ""
-        else:
-            current += letter
-    return [part.strip() for part in [*parts, current] if part.strip()]
-
-
-def _parse_text(text: str) -> tuple[str, dict[str, Any]]:
-    found = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
-    if not found:
-        raise SnellenError(f"cannot read '{text}'; write a name such as rise, or rise(masks=500)")
-    params: dict[str, Any] = {}
-    for part in split_names(found[2] or ""):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise SnellenError(f"cannot read '{part}' in '{text}'; write settings as name=value")
-        params[key.strip()] = _parse_value(value.strip())
-    return found[1], params
-
-
-def _parse_value(value: str) -> Any:
-    if value.startswith("[") and value.endswith("]"):
-        return [_parse_value(one) for one in split_names(value[1:-1])]
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError:
-        return value
 
 
 def _cited(name: str, cite: str) -> str:

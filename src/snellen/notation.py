@@ -1,0 +1,68 @@
+"""How plug-ins and their settings are written as text, such as `rise(masks=500)`. What names stand for is not known here."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from snellen.errors import SnellenError
+
+
+def split_names(text: str) -> list[str]:
+    """Splits `a,b(c=1,d=2)` at the commas outside brackets and quotes.
+
+    >>> split_names("gradient, rise(masks=500, cells=7)")
+    ['gradient', 'rise(masks=500, cells=7)']
+    """
+    parts, depth, current, quoted, escaped = [], 0, "", False, False
+    for letter in text:
+        if letter == '"' and not escaped:
+            quoted = not quoted
+        escaped = quoted and letter == "\\" and not escaped
+        if not quoted:
+            depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0 and not quoted:
+            parts.append(current)
+            current = ""
+        else:
+            current += letter
+    return [part.strip() for part in [*parts, current] if part.strip()]
+
+
+def read_plugin(text: str) -> tuple[str, dict[str, Any]]:
+    """A name, and the settings in brackets behind it.
+
+    >>> read_plugin("rise(masks=500, fill=blur)")
+    ('rise', {'masks': 500, 'fill': 'blur'})
+    """
+    found = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
+    if not found:
+        raise SnellenError(f"cannot read '{text}'; write a name such as rise, or rise(masks=500)")
+    params: dict[str, Any] = {}
+    for part in split_names(found[2] or ""):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise SnellenError(f"cannot read '{part}' in '{text}'; write settings as name=value")
+        params[key.strip()] = _read_value(value.strip())
+    return found[1], params
+
+
+def write_value(value: Any) -> str:
+    """A number, a word or nothing, so that it is read back as what it was.
+
+    >>> write_value("layer4"), write_value("7")
+    ('layer4', '"7"')
+    """
+    if isinstance(value, str) and re.fullmatch(r"[\w.:/+-]+", value) and _read_value(value) == value:
+        return value
+    return json.dumps(value)  # quotes keep a word a word that could be read as something else
+
+
+def _read_value(value: str) -> Any:
+    if value.startswith("[") and value.endswith("]"):
+        return [_read_value(one) for one in split_names(value[1:-1])]
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
