@@ -33,18 +33,18 @@ format: $(VENV)/test.stamp
 	$(BIN)/ruff format src tests benchmarks docs
 	$(BIN)/ruff check --fix src tests benchmarks docs
 
-conformance: $(VENV)/bench.stamp  ## who gets known answers right: docs/conformance.md
+conformance: $(VENV)/test.stamp  ## who gets known answers right: docs/conformance.md
 	$(BIN)/snellen conform --with captum,grad-cam,quantus,torchcam --out docs/conformance.md
 
-bench: $(VENV)/bench.stamp        ## our time against the neighbours', on the same images in one process
+bench: $(VENV)/test.stamp        ## our time against the neighbours', on the same images in one process
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/memory.py
 
-bench-methods: $(VENV)/bench.stamp ## every method: passes, time, time in the model, and the same maps by other libraries
+bench-methods: $(VENV)/test.stamp ## every method: passes, time, time in the model, and the same maps by other libraries
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/method_memory.py
 
-bench-metrics: $(VENV)/bench.stamp ## every metric and a battery of them: the same scores by other libraries
+bench-metrics: $(VENV)/test.stamp ## every metric and a battery of them: the same scores by other libraries
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/metrics.py --model digits
 
@@ -56,7 +56,7 @@ digits-weights: $(VENV)/test.stamp   ## train the classifier of the digit scenes
 
 constraints:                      ## pin what a fresh resolution gives
 	rm -rf $(VENV)/resolve && $(PYTHON) -m venv $(VENV)/resolve
-	$(VENV)/resolve/bin/python -m pip install --quiet -e '.[bench]' 'torch==2.13.0'
+	$(VENV)/resolve/bin/python -m pip install --quiet -e '.[test]' 'torch==2.13.0'
 	{ sed -n '/^#/p' constraints.txt; $(VENV)/resolve/bin/python -m pip freeze --exclude-editable | sed 's/+[a-z0-9]*$$//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)/resolve
 

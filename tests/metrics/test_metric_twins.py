@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 
 import numpy as np
@@ -19,7 +18,6 @@ from snellen.metrics.infidelity import Infidelity
 from snellen.metrics.sensitivity import MaxSensitivity, perturbed
 from snellen.registry import METHODS
 from snellen.types import Rng
-from torchvision_kernels import import_torchvision
 
 
 @pytest.mark.parametrize("method", ["gradient", "input-x-gradient", "integrated-gradients(steps=4)", "grad-cam", "edge"])
@@ -74,14 +72,8 @@ def test_infidelity_is_that_of_captum_under_the_same_perturbations(method, pertu
     assert bool((values > 1e-6).any())
 
 
-def test_faithfulness_over_random_subsets_is_that_of_quantus(monkeypatch):
+def test_faithfulness_over_random_subsets_is_that_of_quantus(quantus, monkeypatch):
     """On one channel, where a pixel is a feature there too; Quantus is given the very same subsets."""
-    monkeypatch.setattr(np, "trapz", np.trapezoid, raising=False)  # gone from NumPy, still imported there
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with contextlib.suppress(ImportError):
-            import_torchvision()  # which Quantus imports
-        quantus = pytest.importorskip("quantus")
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(1, 4, 5), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 8 * 8, 3)).eval()
     rng = Rng(0, ("a", "b", "c"))

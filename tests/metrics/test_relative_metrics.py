@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -25,7 +22,6 @@ from snellen.metrics.randomisation import (
 from snellen.registry import METHODS
 from snellen.relatives import randomised, weight_layers
 from snellen.types import Passes, Rng
-from torchvision_kernels import import_torchvision
 
 NETS = ("cnn", "resnet", "vit")
 AXIOMS = (ImplementationInvariance(), Linearity(), InputInvariance())
@@ -248,17 +244,6 @@ def test_nothing_stays_in_memory_but_the_maps():
     gc.collect()
     assert len(made) > 20
     assert not any(one() is not None for one in made)
-
-
-@pytest.fixture
-def quantus(monkeypatch):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if importlib.util.find_spec("torchvision"):
-            import_torchvision()  # Quantus imports zennit where it finds it, and zennit imports torchvision
-        if not hasattr(np, "trapz"):
-            monkeypatch.setattr(np, "trapz", np.trapezoid, raising=False)  # the name that NumPy 2 dropped
-        return pytest.importorskip("quantus")
 
 
 @pytest.mark.parametrize("net", NETS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 
 import numpy as np
@@ -17,18 +16,6 @@ from snellen.masking import MEAN
 from snellen.metrics.monotonicity import MonotonicityCorrelation
 from snellen.metrics.sufficiency import EffectiveComplexityCount
 from snellen.registry import METHODS
-from torchvision_kernels import import_torchvision
-
-
-@pytest.fixture
-def quantus(monkeypatch):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if importlib.util.find_spec("torchvision"):
-            import_torchvision()  # Quantus imports zennit where it finds it, and zennit imports torchvision
-        if not hasattr(np, "trapz"):
-            monkeypatch.setattr(np, "trapz", np.trapezoid, raising=False)  # the name that NumPy 2 dropped
-        return pytest.importorskip("quantus")
 
 
 class Grey(nn.Module):

@@ -98,10 +98,10 @@ def test_class_names_are_a_thousand_different_ones_in_the_standard_order() -> No
 
 
 def test_class_names_agree_with_those_of_timm() -> None:
-    folder = importlib.util.find_spec("timm")
-    if folder is None or folder.origin is None:
-        pytest.skip("timm is not installed")
-    info = Path(folder.origin).parent / "data" / "_info"
+    timm = importlib.util.find_spec("timm")
+    assert timm is not None
+    assert timm.origin is not None
+    info = Path(timm.origin).parent / "data" / "_info"
     lemmas = dict(line.split("\t", 1) for line in (info / "imagenet_synset_to_lemma.txt").read_text().splitlines())
     for index, synset in enumerate((info / "imagenet_synsets.txt").read_text().split()):
         words = [word.strip().casefold() for word in lemmas[synset].split(",")]

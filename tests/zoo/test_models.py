@@ -327,7 +327,6 @@ def test_what_check_says_of_models_that_misbehave(here: Path) -> None:
 
 @pytest.mark.usefixtures("torchvision")
 def test_timm_by_name() -> None:
-    pytest.importorskip("timm")
     classifier = load_classifier("timm:mobilenetv3_small_050")
     assert classifier.name == "timm:mobilenetv3_small_050 (untrained)"
     assert classifier.geometry.size == (224, 224)
@@ -341,7 +340,8 @@ def test_timm_by_name() -> None:
 
 @pytest.mark.usefixtures("torchvision")
 def test_timm_with_local_weights(tmp_path: Path) -> None:
-    timm = pytest.importorskip("timm")
+    import timm  # torchvision must have been imported before
+
     spec = "timm:mobilenetv3_small_050"
     model = timm.create_model("mobilenetv3_small_050", num_classes=4).eval()
     torch.save({"state_dict": {f"module.{key}": value for key, value in model.state_dict().items()}}, tmp_path / "a.pth")
