@@ -188,6 +188,11 @@ class Case:
     def __len__(self) -> int:
         return len(self.targets)
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the inputs, and of the maps."""
+        return int(self.inputs.shape[2]), int(self.inputs.shape[3])
+
 
 @runtime_checkable
 class Metric(Protocol):

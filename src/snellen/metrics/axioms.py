@@ -54,7 +54,7 @@ class ImplementationInvariance:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch rewrites"]:
         """The relative change for each rewrite."""
-        size = _size(case)
+        size = case.size
         known = ways(case.classifier, size)
         if not known:
             return case.maps.new_empty(len(case), 0)
@@ -121,7 +121,7 @@ class Linearity:
             raise ValueError(f"weight must lie between 0 and 1, not {self.weight}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        if self.partner == "randomised" and not self._possible(_size(case), case.classifier):
+        if self.partner == "randomised" and not self._possible(case.size, case.classifier):
             return case.maps.new_full((len(case),), torch.nan)
         both, other = self._relatives(case, rng)
         of_other = case.explain(case.inputs.clone(), classifier=other, rng=rng)
@@ -132,7 +132,7 @@ class Linearity:
 
     def _relatives(self, case: Case, rng: Rng) -> tuple[Classifier, Classifier]:
         """The sum and the partner."""
-        classifier, size = case.classifier, _size(case)
+        classifier, size = case.classifier, case.size
         if self.partner == "renamed":
             return mixed(classifier, self.weight, size), mixed(classifier, 0.0, size)
         # The order of a cascade from the top, so that the randomisation tests share its map.
@@ -177,7 +177,7 @@ class InputInvariance:
             raise ValueError("shift must not be 0, because then nothing moves")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        relative = shifted(case.classifier, self.shift, _size(case))
+        relative = shifted(case.classifier, self.shift, case.size)
         again = case.explain(case.inputs + self.shift, classifier=relative, rng=rng)
         return _change(case.maps, again, _norm(case.maps)).to(case.maps.dtype)
 
@@ -194,7 +194,3 @@ def _norm(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, " batch"]:
 def _change(first: Tensor, second: Tensor, size: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
     """The distance of two maps relative to this size; NaN where the size is 0."""
     return (_norm(second.double() - first.double()) / size).masked_fill(size == 0, torch.nan).to(second.dtype)
-
-
-def _size(case: Case) -> tuple[int, int]:
-    return int(case.inputs.shape[2]), int(case.inputs.shape[3])

@@ -208,35 +208,29 @@ def grid(cells: int, size: tuple[int, int]) -> Int[Tensor, "height width"]:
 
 def _relevance(case: Case, groups: Cells | Subsets, rng: Rng) -> Float[Tensor, "batch groups"]:
     maps = case.maps.double()
-    size = (maps.shape[1], maps.shape[2])
-    return torch.stack([(maps * mask).sum(dim=(1, 2)) for mask in _masks(case, groups, size, rng)], dim=1)
+    return torch.stack([(maps * mask).sum(dim=(1, 2)) for mask in _masks(case, groups, rng)], dim=1)
 
 
-def _masks(
-    case: Case, groups: Cells | Subsets, size: tuple[int, int], rng: Rng
-) -> Iterable[Bool[Tensor, "rows height width"]]:
+def _masks(case: Case, groups: Cells | Subsets, rng: Rng) -> Iterable[Bool[Tensor, "rows height width"]]:
     """The masks of all groups; random ones are drawn once for all methods on the same pictures, a byte per pixel."""
     if isinstance(groups, Cells):
-        return groups.masks(size, rng)
+        return groups.masks(case.size, rng)
     return case.classifier.kept(
-        ("subsets", groups, rng), case.inputs, case.targets, lambda: list(groups.masks(size, rng)), Passes()
+        ("subsets", groups, rng), case.inputs, case.targets, lambda: list(groups.masks(case.size, rng)), Passes()
     )
 
 
 def _drops(case: Case, groups: Cells | Subsets, fill: Fill, of: Output, rng: Rng) -> Float[Tensor, "batch groups"]:
     """How far the output falls without each group; NaN where it never moves by more than rounding."""
     classifier, inputs, targets = case.classifier, case.inputs, case.targets
-    size = (inputs.shape[2], inputs.shape[3])
 
     def compute() -> Answers:
         whole, bare = (
             one.contiguous(memory_format=torch.channels_last) for one in (inputs, fill(classifier, inputs, rng=rng))
         )
-        return classifier.answers(
-            (torch.where(mask[:, None], bare, whole), targets) for mask in _masks(case, groups, size, rng)
-        )
+        return classifier.answers((torch.where(mask[:, None], bare, whole), targets) for mask in _masks(case, groups, rng))
 
-    passes = Passes(forward=len(groups.names(size)) * len(inputs))
+    passes = Passes(forward=len(groups.names(case.size)) * len(inputs))
     after = classifier.kept(("removals", groups, fill, rng), inputs, targets, compute, passes)
     full = classifier.output(inputs, targets, of).double().unsqueeze(1)
     left = after.of(of).double().view(-1, len(inputs)).T

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.masking import BLUR
-from snellen.metrics.sweep import area, sweep, sweep_parts
+from snellen.metrics.sweep import area, check_steps, sweep, sweep_parts
 from snellen.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
 
@@ -50,8 +50,7 @@ class Insertion:
     of: Output = "probability"
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"steps must be at least 1, not {self.steps}")
+        check_steps(self.steps)
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return self.score(self.curve(case, rng=rng))

@@ -79,7 +79,7 @@ class ModelConsistency:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch siblings"]:
         """The likeness for each sibling."""
-        siblings = self._siblings(case.classifier, (int(case.inputs.shape[2]), int(case.inputs.shape[3])))
+        siblings = self._siblings(case.classifier, case.size)
         if self.distilled:
             siblings[Distilled().name] = lambda: sibling_of(case, self, Distilled().name)
         if not siblings:

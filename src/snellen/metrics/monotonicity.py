@@ -54,7 +54,7 @@ class Monotonicity:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         removed = sweep(case, self.fill, keeping=False, steps=self.steps, rng=rng).of(self.of)
-        points = stops(self.steps, (case.inputs.shape[2], case.inputs.shape[3]))
+        points = stops(self.steps, case.size)
         falling = case.maps.flatten(1).double().sort(dim=1, descending=True).values
         means = _chunk_means(falling, points)
         # Chunk k (0 is the most salient) is the last to enter before point k of the sweep of removals.
@@ -109,7 +109,7 @@ class MonotonicityCorrelation:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         classifier, inputs, targets = case.classifier, case.inputs, case.targets
         size = case.maps.abs()
-        points = stops(self.chunks, (inputs.shape[2], inputs.shape[3]))
+        points = stops(self.chunks, case.size)
         rank = ranks(size, rng=rng).unsqueeze(1)
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:

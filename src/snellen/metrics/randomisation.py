@@ -86,7 +86,7 @@ class CascadingRandomisation:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch stages"]:
         """The likeness at each stage, from the top layer alone to all layers."""
-        return _curve(self, case, cascade(case.classifier, _size(case), self.layers), rng)
+        return _curve(self, case, cascade(case.classifier, case.size, self.layers), rng)
 
     def score(self, curve: Float[Tensor, "batch stages"]) -> Float[Tensor, " batch"]:
         """The mean over the stages that have a likeness."""
@@ -143,7 +143,7 @@ class IndependentRandomisation:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch layers"]:
         """The likeness for each layer, from the top."""
-        return _curve(self, case, single(case.classifier, _size(case), self.layers), rng)
+        return _curve(self, case, single(case.classifier, case.size, self.layers), rng)
 
     def score(self, curve: Float[Tensor, "batch layers"]) -> Float[Tensor, " batch"]:
         """The mean over the layers that have a likeness."""
@@ -189,7 +189,7 @@ class WeightRandomisation:
     magnitude: bool = True
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        for again in _again(case, everything(case.classifier, _size(case)), rng):
+        for again in _again(case, everything(case.classifier, case.size), rng):
             return _alike(case.maps, again, self.likeness, self.magnitude)
         return case.maps.new_full((len(case),), torch.nan)
 
@@ -232,7 +232,7 @@ class EfficientRandomisation:
             raise ValueError(f"bins must be at least 2, not {self.bins}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        for again in _again(case, everything(case.classifier, _size(case)), rng):
+        for again in _again(case, everything(case.classifier, case.size), rng):
             before, after = (self._entropy(maps) for maps in (case.maps, again))
             return ((after - before) / before).masked_fill(before == 0, torch.nan).to(case.maps.dtype)
         return case.maps.new_full((len(case),), torch.nan)
@@ -356,7 +356,3 @@ def _parts(
 
 def _key(stage: Stage) -> tuple[str, ...]:
     return ("randomised", *(one.name for one in stage))
-
-
-def _size(case: Case) -> tuple[int, int]:
-    return int(case.inputs.shape[2]), int(case.inputs.shape[3])

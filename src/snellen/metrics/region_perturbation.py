@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from snellen.classifier import Answers, Classifier
 from snellen.masking import NOISE
-from snellen.metrics.sweep import check_steps, exchanged, ranks, sweep, sweep_parts
+from snellen.metrics.sweep import check_steps, evenly, exchanged, ranks, sweep, sweep_parts
 from snellen.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
 
@@ -84,8 +84,7 @@ class RegionPerturbation:
     def _answers(self, case: Case, rng: Rng) -> Answers:
         if self._pixelwise:
             return sweep(case, self.fill, keeping=False, steps=self.steps, rng=rng)
-        size = (case.inputs.shape[2], case.inputs.shape[3])
-        return exchanged(case, self._order(case.maps, rng), self._points(size), self.fill, keeping=False, rng=rng)
+        return exchanged(case, self._order(case.maps, rng), self._points(case.size), self.fill, keeping=False, rng=rng)
 
     def _order(self, maps: Float[Tensor, "batch height width"], rng: Rng) -> Int[Tensor, "batch height width"]:
         """The place of each pixel's region."""
@@ -97,6 +96,4 @@ class RegionPerturbation:
     def _points(self, size: tuple[int, int]) -> list[int]:
         """How many regions were exchanged at each point."""
         regions = -(-size[0] // self.region) * -(-size[1] // self.region)
-        until = max(1, round(self.share * regions))
-        steps = min(self.steps, until)
-        return [until * step // steps for step in range(steps + 1)]
+        return evenly(self.steps, max(1, round(self.share * regions)))

@@ -175,7 +175,7 @@ class EffectiveComplexity:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         kept = sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng).of(self.of)
         loss = (kept - kept[:, -1:]).square()
-        counts = torch.tensor(stops(self.steps, (case.inputs.shape[2], case.inputs.shape[3])), dtype=kept.dtype)
+        counts = torch.tensor(stops(self.steps, case.size), dtype=kept.dtype)
         first = (loss <= self.tolerance).float().argmax(dim=1)
         return counts[first].masked_fill(kept[:, -1].isnan(), torch.nan)
 

@@ -31,9 +31,13 @@ def stops(steps: int, size: tuple[int, int]) -> list[int]:
     >>> stops(4, (4, 4)), stops(28, (1, 2))
     ([0, 4, 8, 12, 16], [0, 1, 2])
     """
-    pixels = size[0] * size[1]
-    steps = min(steps, pixels)
-    return [pixels * step // steps for step in range(steps + 1)]
+    return evenly(steps, size[0] * size[1])
+
+
+def evenly(steps: int, things: int) -> list[int]:
+    """How many of these things were exchanged at each point, from none to all; never more points than there are things."""
+    steps = min(steps, things)
+    return [things * step // steps for step in range(steps + 1)]
 
 
 def sweep(case: Case, fill: Fill, *, keeping: bool, steps: int, rng: Rng) -> Answers:
@@ -45,8 +49,7 @@ def sweep(case: Case, fill: Fill, *, keeping: bool, steps: int, rng: Rng) -> Ans
     """
 
     def compute() -> Answers:
-        points = stops(steps, (case.inputs.shape[2], case.inputs.shape[3]))
-        return exchanged(case, ranks(case.maps, rng=rng), points, fill, keeping=keeping, rng=rng)
+        return exchanged(case, ranks(case.maps, rng=rng), stops(steps, case.size), fill, keeping=keeping, rng=rng)
 
     return _KEPT(case, (fill, keeping, steps, rng), compute)
 

@@ -191,7 +191,7 @@ def has_weights(classifier: Classifier, size: tuple[int, int]) -> bool:
 def _models(case: Case) -> dict[str, Callable[[Rng], Classifier]]:
     """What the classifier is compared with, by the name of its column; built when it is its turn."""
     found: dict[str, Callable[[Rng], Classifier]] = {}
-    layers = weight_layers(case.classifier, (case.inputs.shape[2], case.inputs.shape[3]))
+    layers = weight_layers(case.classifier, case.size)
     if layers:
         found[RANDOM] = lambda rng: randomised(case.classifier, layers, rng=rng)
     for place, model in enumerate(_checkpoints(case)):
