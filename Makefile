@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-slow check docs format conformance bench bench-methods bench-metrics planted-weights digits-weights constraints clean
+.PHONY: demo test test-slow check docs format conformance bench bench-methods bench-metrics bench-commands planted-weights digits-weights constraints clean
 
 demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
 	$(BIN)/snellen run demo.yaml
@@ -47,6 +47,9 @@ bench-methods: $(VENV)/test.stamp ## every method: passes, time, time in the mod
 bench-metrics: $(VENV)/test.stamp ## every metric and a battery of them: the same scores by other libraries
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/metrics.py --model digits
+
+bench-commands: $(VENV)/test.stamp ## how long suite, conform and reproduce take; about an hour
+	$(BIN)/python benchmarks/commands.py
 
 planted-weights: $(VENV)/test.stamp  ## train the two networks of tests/planted_networks.py again
 	PYTHONPATH=tests $(BIN)/python tests/train_planted.py
