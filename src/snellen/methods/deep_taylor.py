@@ -10,7 +10,8 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.folding import Fold, fold
-from snellen.propagation import AlphaBeta, Box, Propagation, check
+from snellen.methods.propagation import Propagation, check
+from snellen.methods.relevance_rules import AlphaBeta, Box
 from snellen.registry import method
 from snellen.types import Passes, Rng
 

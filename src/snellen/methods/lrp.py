@@ -9,7 +9,8 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.folding import Fold, fold
-from snellen.propagation import AlphaBeta, Epsilon, Flat, Propagation, check
+from snellen.methods.propagation import Propagation, check
+from snellen.methods.relevance_rules import AlphaBeta, Epsilon, Flat
 from snellen.registry import method
 from snellen.types import Passes, Rng
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -28,6 +28,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.methods.refusals import refuse
+from snellen.methods.relevance_rules import Layer, Rule, of_sign, per_unit, there_and_back
 from snellen.operations import Operation, intercepting
 
 Images = Float[Tensor, "batch channels height width"]
@@ -36,135 +38,6 @@ ZERO_KEEPING = frozenset(
     {"silu", "gelu", "elu", "leaky_relu", "hardswish", "mish", "selu", "celu", "prelu", "tanh", "softsign", "tanhshrink"}
 )
 """Activation functions that put out nothing where nothing comes in, so that relevance may pass them unchanged."""
-
-_TINY = 1e-30
-
-
-# Rules for linear layers ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """A linear layer and what went into it; `bounds` are the least and largest inputs that it could have been given.
-
-    `again` is what the model itself does here. `run` does the same with other weights, once a normalisation is merged in.
-    """
-
-    again: Callable[[Tensor], Tensor]
-    run: Callable[[Tensor, Tensor, Tensor | None], Tensor]
-    weight: Tensor
-    bias: Tensor | None
-    values: Tensor
-    bounds: tuple[Tensor, Tensor] | None = None
-
-    def forward(
-        self, values: Tensor, weight: Tensor, bias: Tensor | None = None
-    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """What these values and weights put out, and the way back: how much of a number at each output meets each input."""
-        return _linear(lambda leaf: self.run(leaf, weight, bias), values)
-
-
-@runtime_checkable
-class Rule(Protocol):
-    """Shares the relevance of a linear layer's outputs out among its inputs."""
-
-    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class Epsilon:
-    """In proportion to signed contributions; `epsilon` joins the denominator with its sign and absorbs weak ones.
-
-    `relative` measures epsilon in units of the root mean square of the layer's outputs, sample by sample.
-    """
-
-    epsilon: float = 0.0
-    relative: bool = False
-
-    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
-        """Equation 58 of Bach et al. 2015; without epsilon, equation 56."""
-        # To the last bit what the model put out: where sums nearly cancel, another order of summing is another answer.
-        total, back = _linear(layer.again, layer.values)
-        size = torch.full_like(total, self.epsilon)
-        if self.relative:
-            size = size * total.flatten(1).square().mean(dim=1).sqrt().view(-1, *[1] * (total.dim() - 1))
-        return layer.values * back(_divide(relevance, total + torch.where(total < 0, -size, size)))
-
-
-@dataclass(frozen=True)
-class AlphaBeta:
-    """`alpha` shares among what excites, less `beta` shares among what inhibits; `biased` counts biases as contributions."""
-
-    alpha: float = 1.0
-    beta: float = 0.0
-    biased: bool = True
-
-    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
-        """Equation 60 of Bach et al. 2015, for inputs of either sign."""
-        shares = self.alpha * self._shares(layer, relevance, 1)
-        return shares - self.beta * self._shares(layer, relevance, -1) if self.beta else shares
-
-    def _shares(self, layer: Layer, relevance: Tensor, sign: int) -> Tensor:
-        high, low = _part(layer.values, 1), _part(layer.values, -1)
-        bias = _part(layer.bias, sign) if self.biased and layer.bias is not None else None
-        total, back = layer.forward(high, _part(layer.weight, sign), bias)
-        if not bool(low.any()):  # as behind every rectifier: half the work
-            return high * back(_divide(relevance, total))
-        other, other_back = layer.forward(low, _part(layer.weight, -sign))
-        ratio = _divide(relevance, total + other)
-        return high * back(ratio) + low * other_back(ratio)
-
-
-@dataclass(frozen=True)
-class Flat:
-    """The same share for every input that an output can see, whatever its value and weight."""
-
-    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
-        """All weights and inputs set to one (Lapuschkin et al. 2019)."""
-        total, back = layer.forward(torch.ones_like(layer.values), torch.ones_like(layer.weight))
-        return back(_divide(relevance, total))
-
-
-@dataclass(frozen=True)
-class Box:
-    """In proportion to the way from the corner of the box of possible inputs that speaks most against the output."""
-
-    def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
-        """The z^B rule of Montavon et al. 2017."""
-        assert layer.bounds is not None, "the box rule is for first layers"
-        low, high = layer.bounds
-        parts = [
-            (1.0, layer.values, layer.weight),
-            (-1.0, low.expand_as(layer.values), _part(layer.weight, 1)),
-            (-1.0, high.expand_as(layer.values), _part(layer.weight, -1)),
-        ]
-        ways = [(sign, values, *layer.forward(values, weight)) for sign, values, weight in parts]
-        ratio = _divide(relevance, sum((sign * total for sign, _, total, _ in ways), torch.zeros_like(relevance)))
-        return sum((sign * values * back(ratio) for sign, values, _, back in ways), torch.zeros_like(layer.values))
-
-
-def _part(values: Tensor, sign: int) -> Tensor:
-    return values.clamp_min(0) if sign > 0 else values.clamp_max(0)
-
-
-def _divide(relevance: Tensor, total: Tensor) -> Tensor:
-    """Relevance per unit; where nothing was put out, nothing is handed down."""
-    return torch.where(total.abs() > _TINY, relevance / total, 0.0)
-
-
-def _linear(run: Callable[[Tensor], Tensor], values: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    with torch.enable_grad():
-        leaf = values.detach().requires_grad_()
-        out = run(leaf)
-
-    def back(upstream: Tensor) -> Tensor:
-        (found,) = torch.autograd.grad(out, leaf, upstream)
-        return found
-
-    return out.detach(), back
-
-
-# The engine -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,8 +184,7 @@ class Propagation:
         return low, high
 
     def _refusal(self, operation: Operation) -> SnellenError:
-        where = f" at {operation.layer}" if operation.layer else ""
-        return SnellenError(f"{self.name} cannot pass through {operation.name}{where}; use integrated-gradients")
+        return refuse(self.name, operation, "use integrated-gradients")
 
 
 def check(propagation: Propagation, classifier: Classifier, inputs: Images) -> None:
@@ -404,15 +276,15 @@ def _mean(operation: Operation, positive: bool) -> Tensor:
     again = _on_other_values(operation)
 
     def share(relevance: Tensor, values: Tensor) -> Tensor:
-        total, back = _linear(again, values)
-        return values * back(_divide(relevance, total))
+        total, back = there_and_back(again, values)
+        return values * back(per_unit(relevance, total))
 
     def back(relevance: Tensor, values: Tensor) -> Sequence[Tensor]:
         values = values.detach()
         if not positive:
             return (share(relevance, values),)
         whole = again(values)
-        parts = [share(relevance * (sign * whole > 0), _part(values, sign)) for sign in (1, -1)]
+        parts = [share(relevance * (sign * whole > 0), of_sign(values, sign)) for sign in (1, -1)]
         return (parts[0] + parts[1],)
 
     return _send(_result(operation), (operation.values,), back, (operation.values,))
@@ -436,7 +308,7 @@ def _added(operation: Operation, positive: bool) -> Tensor:
         parts = [alone(place) for place in places]
         total = sum(parts, torch.zeros_like(result)) if positive else result
         # Shares are kept, not operands: an addition in place overwrites one of those.
-        shares = tuple(_divide(part, total) for part in parts)
+        shares = tuple(per_unit(part, total) for part in parts)
     maps = [operands[place] for place in places]
     shapes = [one.shape for one in maps]
 
