@@ -23,7 +23,8 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.masking import Black, Blur, Noise
 from snellen.methods.deeplift import DeepLiftRescale, DeepLiftRevealCancel
-from snellen.methods.differences import rescale, reveal_cancel
+from snellen.methods.rescale_rule import shares as rescale
+from snellen.methods.reveal_cancel_rule import shares as reveal_cancel
 from snellen.registry import METHODS
 from snellen.types import Method, Rng
 

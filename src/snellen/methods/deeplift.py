@@ -10,7 +10,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.masking import MEAN
-from snellen.methods.differences import look, rescale, reveal_cancel
+from snellen.methods import rescale_rule, reveal_cancel_rule
 from snellen.registry import method
 from snellen.types import Fill, Passes, Rng
 
@@ -36,7 +36,7 @@ class DeepLiftRescale:
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier with an operation that the rule does not cover."""
-        look("deeplift-rescale", classifier, inputs, "rescale")
+        rescale_rule.look("deeplift-rescale", classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The image and its baseline forward, the image backward."""
@@ -44,7 +44,7 @@ class DeepLiftRescale:
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         start = self.baseline(classifier, inputs, rng=rng)
-        return rescale("deeplift-rescale", classifier, inputs, start, targets).sum(dim=1)
+        return rescale_rule.shares("deeplift-rescale", classifier, inputs, start, targets).sum(dim=1)
 
 
 @method(
@@ -69,7 +69,7 @@ class DeepLiftRevealCancel:
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier with an operation that the rule does not cover."""
-        look("deeplift-reveal-cancel", classifier, inputs, "reveal-cancel")
+        reveal_cancel_rule.look("deeplift-reveal-cancel", classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """The rising part, the falling part and the baseline, forward and backward."""
@@ -78,4 +78,7 @@ class DeepLiftRevealCancel:
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         start = self.baseline(classifier, inputs, rng=rng)
         everywhere = self.maps == "reveal-cancel"
-        return reveal_cancel("deeplift-reveal-cancel", classifier, inputs, start, targets, everywhere=everywhere).sum(dim=1)
+        shares = reveal_cancel_rule.shares(
+            "deeplift-reveal-cancel", classifier, inputs, start, targets, everywhere=everywhere
+        )
+        return shares.sum(dim=1)

@@ -12,7 +12,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.lessons import learnt
-from snellen.methods.differences import look, rescale
+from snellen.methods import rescale_rule
 from snellen.registry import method
 from snellen.types import Passes, Rng
 
@@ -65,7 +65,7 @@ class DeepShap:
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier with an operation that the rule does not cover."""
-        look("deepshap", classifier, inputs, "rescale")
+        rescale_rule.look("deepshap", classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """Image and background forward, the image backward, once per background; fewer where fewer images were given."""
@@ -87,7 +87,7 @@ class DeepShap:
         count = max(1, classifier.rows_for(inputs, gradients=True) // (2 * len(inputs)))
         for part in backgrounds.split(count):
             image = inputs.repeat_interleave(len(part), dim=0)
-            shares = rescale(
+            shares = rescale_rule.shares(
                 "deepshap", classifier, image, part.repeat(len(inputs), 1, 1, 1), targets.repeat_interleave(len(part))
             )
             total += shares.sum(dim=1).view(len(inputs), len(part), *total.shape[1:]).sum(dim=1)

@@ -1,0 +1,141 @@
+"""DeepLIFT's Rescale rule (section 3.5.2): whatever bends is replaced by the line between its reference and its image."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.methods.differences import (
+    REMEDY,
+    Images,
+    Targets,
+    as_handler,
+    bends,
+    check,
+    copies,
+    derivative,
+    gather,
+    is_linear,
+    pooling,
+    run_on,
+    secant,
+    walk,
+)
+from snellen.methods.refusals import refuse
+from snellen.operations import Handler, Operation
+
+
+def shares(name: str, classifier: Classifier, inputs: Images, starts: Images, targets: Targets) -> Images:
+    """Each input's share of the difference between the target's logit at the inputs and at the starts, by this rule.
+
+    The references go first and only forward, and the shares sum to the difference exactly.
+    """
+    check(name, classifier)
+    found = []
+    count = max(1, classifier.rows_for(inputs, gradients=True) // 2)
+    for part, start, wanted in zip(inputs.split(count), starts.split(count), targets.split(count), strict=True):
+        references = _References()
+        classifier.logits(start, through=references)
+        handler = _handler(name, references, len(part))
+        multipliers, _ = classifier.gradient(part, wanted, through=handler, group=len(part))
+        found.append((part - start) * multipliers)
+    return torch.cat(found)
+
+
+def look(name: str, classifier: Classifier, inputs: Images) -> None:
+    """Refuses the first operation that the rule does not cover.
+
+    Only a pass can tell a product with a constant from a product of two maps.
+    """
+    check(name, classifier)
+    images = copies(classifier, inputs, 2)
+    references = _References()
+    with torch.no_grad():
+        walk(classifier, images, references)
+    with torch.enable_grad():
+        walk(classifier, images.requires_grad_(), _handler(name, references, len(images)))
+
+
+def _handler(name: str, references: _References, rows: int) -> Handler:
+    rule = _Rescale(name, references)
+    return as_handler(name, rule, rows, rule.constant)
+
+
+class _References:
+    """Keeps what every operation that bends is given in the pass of the references, for the pass of the images."""
+
+    def __init__(self) -> None:
+        self.kept: deque[tuple[tuple[str, str], Tensor]] = deque()
+
+    def __call__(self, operation: Operation) -> Any:
+        if _keeps(operation):
+            # A copy, since the model may overwrite its own.
+            self.kept.append(((operation.layer, operation.name), operation.values.clone()))
+        return operation.run()
+
+    def take(self, name: str, operation: Operation) -> Tensor:
+        """What the operation was given for the references; it is kept no longer."""
+        seen, values = self.kept.popleft() if self.kept else (None, torch.empty(0))
+        if seen != (operation.layer, operation.name) or values.shape != operation.values.shape:
+            raise refuse(name, operation, f"the model takes another way for its baseline; {REMEDY}")
+        return values
+
+
+def _keeps(operation: Operation) -> bool:
+    return bends(operation) or operation.kind == "max-pool"
+
+
+@dataclass(frozen=True)
+class _Rescale:
+    name: str
+    references: _References
+
+    def __call__(self, operation: Operation, carried: list[Tensor]) -> Any:
+        if bends(operation) and len(carried) == 1:
+            start = self.references.take(self.name, operation)
+            return _Line.apply(operation.values, operation, start)  # type: ignore[no-untyped-call]
+        if operation.kind == "max-pool":
+            image = operation.values
+            now, _, place, multiplier = pooling(self.name, operation, image, self.references.take(self.name, operation))
+            high = gather(image, place)
+            return now + multiplier * (high - high.detach())
+        if not is_linear(operation, carried):
+            raise refuse(self.name, operation, REMEDY)
+        return operation.run()
+
+    def constant(self, operation: Operation) -> Any:
+        """What does not depend on the inputs was kept too, and is passed over."""
+        if _keeps(operation):
+            self.references.take(self.name, operation)
+        return operation.run()
+
+
+class _Line(torch.autograd.Function):
+    """An elementwise function whose slope at the images is that of the line to the references."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, operation: Operation, reference: Tensor) -> Tensor:
+        now: Tensor = run_on(operation, image)
+        start = run_on(operation, reference)
+        if operation.kind != "rectifier":
+            slope = secant(operation, image, reference, now - start)
+        else:
+            # On one piece of a rectifier, rise and run are equal or the rise is 0, in floating point too; so the quotient
+            # is right wherever the points differ at all, and a quotient of zeros is the only one that is not a number.
+            run = torch.sub(image, reference, out=reference)
+            slope = torch.sub(now, start, out=start).div_(run)
+            if bool(slope.sum().isnan()):
+                meet = torch.where(run == 0)
+                slope[meet] = derivative(operation, image[meet])
+        ctx.save_for_backward(slope)
+        return now
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None]:
+        (slope,) = ctx.saved_tensors
+        return upstream[0] * slope, None, None
