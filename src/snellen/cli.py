@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,11 +59,11 @@ def run(
     dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None,
 ) -> None:
     """Explain images by methods, score the maps by metrics, write a run folder and its report."""
-    given = {key: value for key, value in locals().items() if key != "settings" and value is not None}
+    given = _given(locals(), but=("settings",))
     from snellen.runs.settings import Settings
 
     values = Settings.read(settings) if settings else {}
-    _compute(Settings.of(values | _from_words(given)))
+    _compute(Settings.of(values | given))
 
 
 @app.command()
@@ -107,21 +108,12 @@ def explain(
     size: options.Size = None,
 ) -> None:
     """Draw the maps of one photo beside it, as one PNG."""
+    given = _given(locals(), but=("photo", "target", "out", "seed"))
     from snellen.report.explain import explain_photo
     from snellen.runs.progress import Live
     from snellen.runs.settings import Settings
 
-    words = {
-        "model": model,
-        "images": images,
-        "weights": weights,
-        "mean": mean,
-        "std": std,
-        "size": size,
-        "methods": methods,
-    }
-    settings = Settings.of(_from_words({key: value for key, value in words.items() if value is not None}))
-    print(explain_photo(photo, settings, target=target, out=out, seed=seed, observer=Live()))
+    print(explain_photo(photo, Settings.of(given), target=target, out=out, seed=seed, observer=Live()))
 
 
 @app.command()
@@ -156,14 +148,14 @@ def suite(
     threads: options.Threads = None,
 ) -> None:
     """Run the tests of the saliency card on a classifier and print its Table A2; without --model on a small default one."""
-    given = {key: value for key, value in locals().items() if key != "full" and value is not None}
+    given = _given(locals(), but=("full",))
     from snellen.report import write_report
     from snellen.runs.progress import Live
     from snellen.suite import run_suite, subject
     from snellen.suite.page import write_page
     from snellen.suite.terminal import Shown
 
-    card = run_suite(subject(_from_words(given), full=full), full=full, observer=Live())
+    card = run_suite(subject(given, full=full), full=full, observer=Live())
     Console().print(Shown(card))
     folder = Path(card.run.folder)
     print(f"report: {write_report(card.run, folder / 'report.html')}")
@@ -196,15 +188,13 @@ def reproduce_table(
     threads: options.Threads = None,
 ) -> None:
     """Run the protocol of a published table; print published and measured numbers, and whether the paper's findings hold."""
-    given = {
-        key: value for key, value in locals().items() if key not in ("table", "methods", "variations") and value is not None
-    }
+    given = _given(locals(), but=("table", "methods", "variations"))
     from snellen.reproduce import reproduce
     from snellen.reproduce.terminal import Shown
     from snellen.runs.progress import Live
 
     chosen = methods.split(",") if methods else None
-    found = reproduce(table, _from_words(given), methods=chosen, variations=variations, observer=Live())
+    found = reproduce(table, given, methods=chosen, variations=variations, observer=Live())
     Console().print(Shown(found))
     print(f"table: {found.write_csv(Path(given.get('out', f'runs/{table}')) / 'reproduce.csv')}")
 
@@ -239,12 +229,12 @@ def conform(
         raise typer.Exit(1)
 
 
-def _from_words(given: dict[str, Any]) -> dict[str, Any]:
-    """Options that hold several values, taken apart."""
+def _given(arguments: Mapping[str, Any], *, but: Collection[str]) -> dict[str, Any]:
+    """The settings among the arguments that were given; those that hold several values are taken apart."""
     from snellen.errors import SnellenError
     from snellen.notation import split_names
 
-    values = dict(given)
+    values = {key: value for key, value in arguments.items() if key not in but and value is not None}
     for key in ("methods", "metrics"):
         if key in values:
             values[key] = split_names(values[key])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
@@ -38,7 +35,8 @@ def explain_photo(
     if methods:
         planning.check_needs(classifier, methods, inputs)
     else:
-        methods = _servable(classifier, inputs)
+        known = [METHODS.build(name) for name in METHODS]
+        methods, _ = planning.servable(classifier, [one for one in known if not traits(one).control], inputs)
     _learn(classifier, methods, samples, settings, seed, observer)
     seen = Look(Shipped(classifier), samples, (digest(samples[0]),), 0, None)()
     (wanted,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
@@ -85,15 +83,3 @@ def _learn(
     if (few := learning.too_few(len(samples), list(wanted.values()))) is not None:
         observer.note(f"{few}; name a folder of such images with --images")
     learning.learn(classifier, samples, methods=list(methods), seed=seed, observer=observer)
-
-
-def _servable(classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> list[Method]:
-    """Every method that is not a control and that does not refuse this classifier."""
-    found = []
-    for name in METHODS:
-        method = METHODS.build(name)
-        with contextlib.suppress(SnellenError):
-            if not traits(method).control:
-                planning.check_needs(classifier, [method], inputs)
-                found.append(method)
-    return found

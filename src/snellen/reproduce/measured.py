@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +20,10 @@ from snellen.reproduce.tables import PROTOCOLS
 from snellen.reproduce.values import Key, MissingError, Values
 from snellen.runs import Run
 from snellen.runs import plan as planning
-from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.progress import Observer
-from snellen.runs.settings import Settings
+from snellen.runs.settings import Loaded, Settings, workers_for_short_passes
+from snellen.samples import Samples
 from snellen.verdicts import certainty
-
-MOST_WORKERS = 4
 
 State = Literal["holds", "does not hold", "cannot be told"]
 
@@ -143,19 +140,19 @@ def reproduce(
     protocol = PROTOCOLS[name]
     chosen, skipped = _chosen(protocol, methods)
     values: dict[str, Any] = dict(given)
-    if protocol.subject and "model" not in given:  # a pass is too short there for threads to share, so processes are used
-        values = {**protocol.subject, "workers": min(MOST_WORKERS, os.cpu_count() or 1), **given}
+    if protocol.subject and "model" not in given:
+        values = {**protocol.subject, "workers": workers_for_short_passes(), **given}
     values.setdefault("out", f"runs/{name}")
     settings = Settings.of(values)
-    classifier = settings.classifier()
-    samples = settings.samples(classifier, observer)
-    chosen, refused = _able(protocol, chosen, classifier, classifier.to_inputs(samples[0].image[None]))
+    loaded = settings.load(observer)
+    chosen, refused = _able(protocol, chosen, *loaded)
     measures: dict[Key, Measure] = {}
     runs: list[Run] = []
     for arm in protocol.arms:
         observer.note(f"{protocol.title}{f': {arm.title}' if arm.title else ''}")
         found = [
-            _run(protocol, arm, place, chosen, settings, observer) for place in range(min(variations, len(arm.variations)))
+            _run(protocol, arm, place, chosen, settings, loaded, observer)
+            for place in range(min(variations, len(arm.variations)))
         ]
         measures |= _measures(protocol, arm, chosen, found)
         runs += found
@@ -188,23 +185,27 @@ def _chosen(protocol: Protocol, methods: Sequence[str] | None) -> tuple[list[str
 
 
 def _able(
-    protocol: Protocol, chosen: Sequence[str], classifier: Classifier, inputs: Any
+    protocol: Protocol, chosen: Sequence[str], classifier: Classifier, samples: Samples
 ) -> tuple[list[str], dict[str, str]]:
-    """The methods that can explain this classifier, and why the others cannot."""
-    able, refused = [], {}
-    for paper in chosen:
-        try:
-            planning.check_needs(classifier, [METHODS.parse(protocol.methods[paper])], inputs)
-        except SnellenError as refusal:
-            refused[paper] = str(refusal)
-        else:
-            able.append(paper)
+    """The methods that can explain this classifier, and why the others cannot, under the paper's names."""
+    methods = {paper: METHODS.parse(protocol.methods[paper]) for paper in chosen}
+    inputs = classifier.to_inputs(samples[0].image[None])
+    able, refused = planning.servable(classifier, list(methods.values()), inputs)
     if not able:
         raise SnellenError(f"no method of {protocol.name} can explain '{classifier.name}': {next(iter(refused.values()))}")
-    return able, refused
+    why = {paper: refused.get(label(method)) for paper, method in methods.items()}
+    return [paper for paper in chosen if why[paper] is None], {paper: one for paper, one in why.items() if one is not None}
 
 
-def _run(protocol: Protocol, arm: Arm, place: int, chosen: Sequence[str], settings: Settings, observer: Observer) -> Run:
+def _run(
+    protocol: Protocol,
+    arm: Arm,
+    place: int,
+    chosen: Sequence[str],
+    settings: Settings,
+    loaded: Loaded,
+    observer: Observer,
+) -> Run:
     """One variation of one arm, in a folder of its own where there are several."""
     change = dict(arm.variations[place])
     change["seed"] = settings.seed + int(change.get("seed", 0))
@@ -217,11 +218,7 @@ def _run(protocol: Protocol, arm: Arm, place: int, chosen: Sequence[str], settin
         "methods": [protocol.methods[one] for one in chosen],
         "metrics": list(dict.fromkeys(column.metric for column in protocol.columns.values())),
     }
-    try:
-        return Settings.of(values).run(observer)
-    except UnfinishedError as problem:
-        observer.note(str(problem))
-        return Run(out)
+    return Settings.of(values).run_what_works(observer, loaded)
 
 
 def _measures(protocol: Protocol, arm: Arm, chosen: Sequence[str], runs: Sequence[Run]) -> dict[Key, Measure]:

@@ -61,20 +61,29 @@ def check_needs(
     classifier: Classifier, methods: Sequence[Method], inputs: Float[Tensor, "batch channels height width"]
 ) -> None:
     """Refuses methods that this classifier cannot serve, all of them by name."""
-    refused = []
-    for method in methods:
-        missing = (traits(method).needs & {"gradients", "layer", "relu"}) - classifier.offers
-        if missing:
-            refused.append(f"{label(method)} needs {' and '.join(sorted(missing))}")
+    refused = [f"{label(one)} needs {missing}" for one in methods if (missing := _missing(one, classifier))]
     if refused:
         able = [name for name in METHODS if not METHODS[name].traits.needs and not METHODS[name].traits.control]  # type: ignore[attr-defined]
-        kind = "has" if classifier.offers else "is a black-box function and has"
-        raise SnellenError(
-            f"{'; '.join(refused)}; but '{classifier.name}' {kind} no such thing. Without it work: {', '.join(able)}"
-        )
+        raise SnellenError(f"{'; '.join(refused)}; but {_without(classifier)}. Without it work: {', '.join(able)}")
     for method in methods:
         if isinstance(method, Prepared):
             method.prepare(classifier, inputs)
+
+
+def servable(
+    classifier: Classifier, methods: Sequence[Method], inputs: Float[Tensor, "batch channels height width"]
+) -> tuple[list[Method], dict[str, str]]:
+    """The methods that can explain this classifier, and of the others, by label, a sentence that says why they cannot."""
+    able: list[Method] = []
+    refused: dict[str, str] = {}
+    for method in methods:
+        try:
+            check_needs(classifier, [method], inputs)
+        except SnellenError as refusal:
+            refused[label(method)] = str(refusal)
+        else:
+            able.append(method)
+    return able, refused
 
 
 def unmet(
@@ -82,10 +91,8 @@ def unmet(
 ) -> str | None:
     """What this metric lacks, in a few words with the remedy, given what there is; None where it lacks nothing."""
     needs = traits(metric).needs
-    missing = sorted((needs & {"gradients", "layer", "relu"}) - classifier.offers)
-    if missing:
-        kind = "has" if classifier.offers else "is a black-box function and has"
-        return f"needs {' and '.join(missing)}, but '{classifier.name}' {kind} no such thing"
+    if missing := _missing(metric, classifier):
+        return f"needs {missing}, but {_without(classifier)}"
     # Some settings alone ask for a trained relative; any method will do to find out, for which ones is not the question.
     related = isinstance(metric, Related) and bool(metric.relatives(METHODS.build("constant")))
     if ("recipe" in needs or related) and not recipe:
@@ -97,6 +104,15 @@ def unmet(
     if "truth" in needs and not truths:
         return "needs the truth of every picture: give --masks or --boxes"
     return None
+
+
+def _missing(plugin: Method | Metric, classifier: Classifier) -> str:
+    """What of the model itself a method or metric needs and this one does not offer, in words; empty where nothing."""
+    return " and ".join(sorted((traits(plugin).needs & {"gradients", "layer", "relu"}) - classifier.offers))
+
+
+def _without(classifier: Classifier) -> str:
+    return f"'{classifier.name}' {'has' if classifier.offers else 'is a black-box function and has'} no such thing"
 
 
 def check_met(metrics: Sequence[Metric], classifier: Classifier, *, labels: bool, recipe: bool, checkpoints: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import tomllib
 import types
 import typing
@@ -19,7 +20,7 @@ import yaml
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, nearest
 from snellen.registry import CONDITIONS
-from snellen.runs.evaluate import Options, evaluate
+from snellen.runs.evaluate import Options, UnfinishedError, evaluate
 from snellen.runs.executors import dask_executor
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.progress import Observer
@@ -33,6 +34,8 @@ from snellen.zoo.digits import SIDE
 
 PHOTOGRAPHS = "zoo:photographs"
 """The pictures that come with the demo extra."""
+
+Loaded = tuple[Classifier, Samples]
 
 
 @dataclass(frozen=True)
@@ -135,16 +138,8 @@ class Settings:
         if self.images == DIGITS:
             _check_takes_scenes(classifier)
             return digit_samples()
-        return from_folder(
-            self.images,
-            geometry=classifier.geometry,
-            channels=classifier.channels,
-            labels=self.labels,
-            masks=self.masks,
-            boxes=self.boxes,
-            classes=classifier.classes,
-            unreadable=self.unreadable,
-            progress=lambda done, total: observer.running(f"checking image {done} of {total}"),
+        return self._folder(
+            self.images, "image", classifier, observer, labels=self.labels, masks=self.masks, boxes=self.boxes
         )
 
     def training_samples(self, classifier: Classifier, observer: Observer) -> Samples | None:
@@ -154,28 +149,52 @@ class Settings:
         if self.training == DIGITS_TRAINING:
             _check_takes_scenes(classifier)
             return find_training(self.training, classifier)
-        return from_folder(
-            self.training,
-            geometry=classifier.geometry,
-            channels=classifier.channels,
-            labels=self.training_labels,
-            classes=classifier.classes,
-            unreadable=self.unreadable,
-            progress=lambda done, total: observer.running(f"checking training image {done} of {total}"),
-        )
+        return self._folder(self.training, "training image", classifier, observer, labels=self.training_labels)
 
-    def run(self, observer: Observer) -> Run:
-        """Does all of it. Names are checked first, because loading a model takes longer than reading a name."""
+    def _folder(
+        self,
+        path: str,
+        what: str,
+        classifier: Classifier,
+        observer: Observer,
+        *,
+        labels: str | None,
+        masks: str | None = None,
+        boxes: str | None = None,
+    ) -> Samples:
+        observer.begin("checking the images", Passes(), 1)
+        try:
+            return from_folder(
+                path,
+                geometry=classifier.geometry,
+                channels=classifier.channels,
+                labels=labels,
+                masks=masks,
+                boxes=boxes,
+                classes=classifier.classes,
+                unreadable=self.unreadable,
+                progress=lambda done, total: observer.running(f"checking {what} {done} of {total}"),
+            )
+        finally:
+            observer.end()
+
+    def load(self, observer: Observer) -> Loaded:
+        """The model and the images."""
+        classifier = self.classifier()
+        return classifier, self.samples(classifier, observer)
+
+    def run(self, observer: Observer, loaded: Loaded | None = None) -> Run:
+        """Does all of it, on what is `loaded` already or else is loaded now.
+
+        Names are checked first, because loading a model takes longer than reading a name.
+        """
         methods, metrics = parse_methods(self.methods), parse_metrics(self.metrics)
         condition = None if self.condition is None else CONDITIONS.parse(self.condition)
         recipe = None if self.recipe is None else find_recipe(self.recipe)
         with ExitStack() as stack:
             executor: Executor | None = stack.enter_context(dask_executor(self.dask)) if self.dask else None
-            classifier = self.classifier()
-            observer.begin("checking the images", Passes(), 1)
-            samples = self.samples(classifier, observer)
+            classifier, samples = loaded or self.load(observer)
             training = self.training_samples(classifier, observer)
-            observer.end()
             options = Options(self.shard, self.workers, self.threads, self.compile, self.as_values())
             return evaluate(
                 classifier,
@@ -193,6 +212,19 @@ class Settings:
                 training=training,
                 checkpoints=self.checkpoints,
             )
+
+    def run_what_works(self, observer: Observer, loaded: Loaded) -> Run:
+        """As `run`; where units fail, that is told, and the run is there without them."""
+        try:
+            return self.run(observer, loaded)
+        except UnfinishedError as problem:
+            observer.note(str(problem))
+            return Run(self.out)
+
+
+def workers_for_short_passes() -> int:
+    """How many processes to use where a pass through the model is too short for threads to share."""
+    return min(4, os.cpu_count() or 1)
 
 
 def _check_takes_scenes(classifier: Classifier) -> None:

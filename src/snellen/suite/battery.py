@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,15 +11,13 @@ from typing import Any
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import METRICS, label, traits
-from snellen.runs import Run
 from snellen.runs import plan as planning
-from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.progress import Observer
-from snellen.runs.settings import Settings
+from snellen.runs.settings import Settings, workers_for_short_passes
 from snellen.samples import Samples
 from snellen.suite.card import Card
 from snellen.suite.questions import TESTS, answers
-from snellen.types import Method, Metric, Passes
+from snellen.types import Method, Metric
 from snellen.zoo import EMBEDDED
 
 METHODS = (
@@ -55,16 +52,12 @@ RELATIVES: Mapping[str, str] = {"training": "zoo:digits-training", "recipe": "zo
 """The default subject: a classifier so small that all tests run in minutes, retraining included."""
 
 
-MOST_WORKERS = 4
-"""A pass through the default classifier is too short for threads to share, so processes are used."""
-
-
 def subject(given: Mapping[str, Any], *, full: bool) -> Settings:
     """The settings of a suite: what the user gave, and the default subject for what goes with it."""
     values: dict[str, Any] = {}
     if given.get("model", DEFAULT["model"]) == DEFAULT["model"]:
         values |= DEFAULT if given.get("images", DEFAULT["images"]) == DEFAULT["images"] else {"model": DEFAULT["model"]}
-        values |= {"workers": min(MOST_WORKERS, os.cpu_count() or 1), "compile": False}
+        values |= {"workers": workers_for_short_passes(), "compile": False}
     values |= given
     if full and values.get("images") == DEFAULT["images"]:
         values = {**RELATIVES, **values}
@@ -80,36 +73,21 @@ def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Card:
     controls, and the metrics that answer the card's tests. `full` adds the tests that need trained relatives of the
     classifier, and all other metrics.
     """
-    classifier = settings.classifier()
-    observer.begin("checking the images", Passes(), 1)
-    samples = settings.samples(classifier, observer)
-    observer.end()
+    classifier, samples = loaded = settings.load(observer)
     methods, left_out = _able(classifier, samples, settings, full)
     metrics, unmet = _askable(classifier, samples, methods, settings, full)
     chosen = replace(settings, methods=tuple(map(label, methods)), metrics=tuple(map(label, metrics)))
-    try:
-        run = chosen.run(observer)
-    except UnfinishedError as problem:
-        observer.note(str(problem))
-        run = Run(settings.out)
-    return Card.of(run, unmet=unmet, left_out=left_out)
+    return Card.of(chosen.run_what_works(observer, loaded), unmet=unmet, left_out=left_out)
 
 
 def _able(classifier: Classifier, samples: Samples, settings: Settings, full: bool) -> tuple[list[Method], dict[str, str]]:
     """The methods that can explain this classifier, and in a sentence why the others cannot."""
-    able: list[Method] = []
-    left_out: dict[str, str] = {}
     inputs = classifier.to_inputs(samples[0].image[None])
     names = [one if one != "sis" else _sis(inputs.shape[2] * inputs.shape[3]) for one in (METHODS if full else QUICK)]
-    for method in planning.parse_methods(settings.methods or (*names, *CONTROLS)):
-        try:
-            planning.check_needs(classifier, [method], inputs)
-        except SnellenError as refusal:
-            if settings.methods:
-                raise
-            left_out[label(method)] = str(refusal)
-        else:
-            able.append(method)
+    methods = planning.parse_methods(settings.methods or (*names, *CONTROLS))
+    able, left_out = planning.servable(classifier, methods, inputs)
+    if settings.methods and left_out:
+        raise SnellenError(next(iter(left_out.values())))
     return able, left_out
 
 
