@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.metrics.kept import answered_parts
 from snellen.registry import metric
 from snellen.relatives import mixed, randomised, shifted, summed, weight_layers
 from snellen.rewrites import rewritten, ways
@@ -85,7 +86,7 @@ class ImplementationInvariance:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The picture itself."""
-        return {("images", "answered"): Passes(forward=1)} if ways(classifier, size) else {}
+        return answered_parts() if ways(classifier, size) else {}
 
 
 @metric(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.metrics.kept import answered_parts
 from snellen.registry import metric
 from snellen.similarity import Likeness, likeness
 from snellen.types import Case, Passes, Rng
@@ -83,5 +84,7 @@ class CheckpointSensitivity:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What is said of the untouched pictures."""
-        said: dict[Hashable, Passes] = {("images", "answered"): Passes(forward=1)}
-        return said | {("images", "answered", PREFIX, self.states, step): Passes(forward=1) for step in range(self.states)}
+        said = answered_parts()
+        for step in range(self.states):
+            said |= answered_parts(PREFIX, self.states, step)
+        return said

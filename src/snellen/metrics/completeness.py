@@ -11,6 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.masking import MEAN
+from snellen.metrics.kept import answered_parts
 from snellen.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
 
@@ -76,4 +77,4 @@ class Completeness:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The untouched picture."""
-        return {("images", "answered"): Passes(forward=1)}
+        return answered_parts()

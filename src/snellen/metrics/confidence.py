@@ -16,7 +16,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.folding import unit_mask
 from snellen.masking import BLACK
-from snellen.metrics.kept import Kept
+from snellen.metrics.kept import Kept, answered_parts
 from snellen.registry import metric
 from snellen.types import Case, Fill, Passes, Rng
 
@@ -170,7 +170,7 @@ class LocalAccuracy:
 
 def confidence_parts(fill: Fill) -> dict[Hashable, Passes]:
     """What `confidences` costs, in the parts that others may have paid."""
-    return {("images", "answered"): Passes(forward=1), ("confidence", fill): Passes(forward=1)}
+    return answered_parts() | {("confidence", fill): Passes(forward=1)}
 
 
 def masked(case: Case, fill: Fill, *, rng: Rng) -> Float[Tensor, "batch channels height width"]:

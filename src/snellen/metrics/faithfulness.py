@@ -15,6 +15,7 @@ from torch import Tensor
 
 from snellen.classifier import Answers, Classifier
 from snellen.masking import MEAN
+from snellen.metrics.kept import answered_parts
 from snellen.registry import metric
 from snellen.similarity import correlation
 from snellen.types import Case, Fill, Output, Passes, Rng
@@ -240,8 +241,7 @@ def _drops(case: Case, groups: Cells | Subsets, fill: Fill, of: Output, rng: Rng
 
 
 def _parts(groups: Cells | Subsets, fill: Fill, size: tuple[int, int]) -> dict[Hashable, Passes]:
-    removals = Passes(forward=len(groups.names(size)))
-    return {("images", "removals", groups, fill): removals, ("images", "answered"): Passes(forward=1)}
+    return answered_parts() | {("images", "removals", groups, fill): Passes(forward=len(groups.names(size)))}
 
 
 def _shares(values: Float[Tensor, "batch groups"]) -> Float[Tensor, "batch groups"]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.masking import MEAN
+from snellen.metrics.kept import answered_parts
 from snellen.registry import metric
 from snellen.types import Case, Fill, Passes, Rng
 
@@ -95,7 +96,7 @@ class Infidelity:
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of them, for every method on the same pictures."""
         question = ("images", "infidelity", self.perturb, self.samples, self.size, self.fill)
-        return {question: Passes(forward=self.samples), ("images", "answered"): Passes(forward=1)}
+        return answered_parts() | {question: Passes(forward=self.samples)}
 
     def perturbations(
         self, inputs: Float[Tensor, "batch channels height width"], *, rng: Rng

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
+from snellen.metrics.kept import answered_parts
 from snellen.metrics.randomisation import either_constant
 from snellen.metrics.retrained import sibling_of
 from snellen.recipes import Training, seed_for
@@ -117,4 +118,4 @@ class ModelConsistency:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The picture itself."""
-        return {("images", "answered"): Passes(forward=1)} if self.points(size, classifier) else {}
+        return answered_parts() if self.points(size, classifier) else {}

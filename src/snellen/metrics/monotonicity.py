@@ -12,6 +12,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.masking import MEAN, NOISE
+from snellen.metrics.kept import answered_parts
 from snellen.metrics.sweep import check_steps, ranks, stops, sweep, sweep_parts
 from snellen.registry import metric
 from snellen.similarity import correlation, rank_correlation
@@ -134,7 +135,7 @@ class MonotonicityCorrelation:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The untouched picture."""
-        return {("images", "answered"): Passes(forward=1)}
+        return answered_parts()
 
 
 def _unmoved(change: Float[Tensor, " batch"], size: Float[Tensor, " batch"]) -> Bool[Tensor, " batch"]:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from snellen.classifier import Answers, Classifier
 from snellen.masking import NOISE
+from snellen.metrics.kept import answered_parts
 from snellen.metrics.sweep import check_steps, evenly, exchanged, ranks, sweep, sweep_parts
 from snellen.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
@@ -75,7 +76,7 @@ class RegionPerturbation:
         """The untouched picture; single pixels are the deletion sweep."""
         if self._pixelwise:
             return sweep_parts(self.fill, keeping=False, steps=self.steps, size=size)
-        return {("images", "answered"): Passes(forward=1)}
+        return answered_parts()
 
     @property
     def _pixelwise(self) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.metrics.kept import answered_parts
 from snellen.recipes import Training, seed_for
 from snellen.registry import label, metric
 from snellen.similarity import Likeness, likeness
@@ -110,11 +111,7 @@ def agreement(case: Case, metric: Metric, name: str, how: Likeness, *, rng: Rng)
 
 def agreement_parts(name: str, explain: Passes) -> Mapping[Hashable, Passes]:
     """What `agreement` costs, in parts that others may have paid."""
-    parts: dict[Hashable, Passes] = {
-        ("images", "answered"): Passes(forward=1),
-        ("images", "answered", name): Passes(forward=1),
-    }
-    return parts | ({("explained", name): explain} if explain != Passes() else {})
+    return answered_parts() | answered_parts(name) | ({("explained", name): explain} if explain != Passes() else {})
 
 
 @metric(

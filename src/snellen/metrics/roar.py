@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.masking import MEAN
+from snellen.metrics.kept import answered_parts
 from snellen.metrics.sweep import ranks
 from snellen.recipes import Training, seed_for
 from snellen.registry import label, metric, text_of
@@ -177,7 +178,7 @@ class Roar:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What the model of whole pictures says is the same for every method."""
-        return {("images", "answered", Whole(self.pictures).name): Passes(forward=1)}
+        return answered_parts(Whole(self.pictures).name)
 
 
 def _named(case: Case, beginning: str, *, exactly: bool = False) -> Classifier:

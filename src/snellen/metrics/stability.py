@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.metrics.kept import answered_parts
 from snellen.registry import metric
 from snellen.similarity import correlation, ranked
 from snellen.types import Case, Passes, Rng
@@ -88,7 +89,7 @@ class Stability:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The untouched picture."""
-        return {("images", "answered"): Passes(forward=1)}
+        return answered_parts()
 
     def _signs(
         self, best: Float[Tensor, "batch channels height width"], share: float, rng: Rng

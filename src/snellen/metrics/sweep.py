@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Answers
-from snellen.metrics.kept import Kept
+from snellen.metrics.kept import Kept, answered_parts
 from snellen.types import Case, Fill, Passes, Rng
 
 
@@ -93,7 +93,7 @@ def exchanged(
 def sweep_parts(fill: Fill, *, keeping: bool, steps: int, size: tuple[int, int]) -> dict[Hashable, Passes]:
     """What a sweep costs, in the parts that others may have paid."""
     changed = len(stops(steps, size)) - 1
-    return {("sweep", fill, keeping, steps): Passes(forward=changed), ("images", "answered"): Passes(forward=1)}
+    return answered_parts() | {("sweep", fill, keeping, steps): Passes(forward=changed)}
 
 
 _KEPT: Kept[Answers] = Kept()

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.metrics.kept import answered_parts
 from snellen.registry import metric
 from snellen.similarity import Likeness, Maps, likeness
 from snellen.types import Case, Passes, Rng
@@ -76,7 +77,7 @@ class TargetSensitivity:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What the classifier says of all classes."""
-        return {("images", "answered"): Passes(forward=1)}
+        return answered_parts()
 
 
 @metric(
@@ -117,7 +118,7 @@ class RandomLogit:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What the classifier says of all classes."""
-        return {("images", "answered"): Passes(forward=1)}
+        return answered_parts()
 
 
 def _alike(first: Maps, second: Maps, how: Likeness) -> Float[Tensor, " batch"]:

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.kept import Kept
+from snellen.metrics.kept import Kept, answered_parts
 from snellen.relatives import randomised, weight_layers
 from snellen.similarity import likeness
 from snellen.transforms import STEPS, Kind, variants
@@ -78,7 +78,7 @@ def row_parts(
     random: bool = False,
 ) -> dict[Hashable, Passes]:
     """What the rows cost: a prediction per changed picture, the same for all methods, and a map; and for random weights."""
-    found: dict[Hashable, Passes] = {("images", "answered"): Passes(forward=1)}
+    found = answered_parts()
     for kind in kinds:
         count = len(variants(kind, magnitudes))
         found["images", "transformed", kind, magnitudes] = Passes(forward=count)
