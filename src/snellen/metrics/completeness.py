@@ -12,10 +12,9 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.masking import MEAN
 from snellen.metrics.kept import answered_parts
+from snellen.metrics.rounding import unmoved
 from snellen.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
-
-_ROUNDING = 1e-6
 
 
 @metric(
@@ -59,7 +58,7 @@ class Completeness:
         total, change = case.maps.double().sum(dim=(1, 2)), full - bare
         gap = (total - change).abs()
         if self.relative:
-            none = change.abs() <= _ROUNDING * torch.maximum(full.abs(), bare.abs())
+            none = unmoved(change.abs(), torch.maximum(full.abs(), bare.abs()))
             gap = (gap / change.abs()).masked_fill(none, torch.nan)
         return torch.stack([total, change, gap], dim=1).to(case.maps.dtype)
 

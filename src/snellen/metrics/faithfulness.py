@@ -16,11 +16,10 @@ from torch import Tensor
 from snellen.classifier import Answers, Classifier
 from snellen.masking import MEAN
 from snellen.metrics.kept import answered_parts
+from snellen.metrics.rounding import unmoved
 from snellen.registry import metric
 from snellen.similarity import correlation
 from snellen.types import Case, Fill, Output, Passes, Rng
-
-_ROUNDING = 1e-6
 
 
 def _check(cells: int) -> None:
@@ -236,8 +235,8 @@ def _drops(case: Case, groups: Cells | Subsets, fill: Fill, of: Output, rng: Rng
     full = classifier.output(inputs, targets, of).double().unsqueeze(1)
     left = after.of(of).double().view(-1, len(inputs)).T
     drop = full - left
-    unmoved = drop.abs().amax(dim=1) <= _ROUNDING * torch.cat([full, left], dim=1).abs().amax(dim=1)
-    return drop.masked_fill(unmoved.unsqueeze(1), torch.nan)
+    still = unmoved(drop.abs().amax(dim=1), torch.cat([full, left], dim=1).abs().amax(dim=1))
+    return drop.masked_fill(still.unsqueeze(1), torch.nan)
 
 
 def _parts(groups: Cells | Subsets, fill: Fill, size: tuple[int, int]) -> dict[Hashable, Passes]:

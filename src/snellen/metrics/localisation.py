@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.pointing_game import truth_of
+from snellen.metrics.given import truth_of
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
 

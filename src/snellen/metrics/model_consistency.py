@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
+from snellen.metrics.given import sibling_of
 from snellen.metrics.kept import answered_parts
 from snellen.metrics.randomisation import either_constant
-from snellen.metrics.retrained import sibling_of
 from snellen.recipes import Training, seed_for
 from snellen.registry import metric
 from snellen.relatives import pruned, quantised, weight_layers

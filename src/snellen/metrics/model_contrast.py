@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.errors import SnellenError
-from snellen.metrics.retrained import sibling_of
+from snellen.metrics.given import labels_of, sibling_of
 from snellen.recipes import Training, seed_for
 from snellen.registry import metric
 from snellen.types import Case, Method, Passes, Recipe, Relative, Rng
@@ -46,14 +45,19 @@ def pasted(
     """Each picture with a white figure on a black tile somewhere; which figure, and where the tile is."""
     height, width = inputs.shape[2:]
     side = max(4, round(SHARE * min(height, width)))
-    drawn = rng.uniform("object", (3,))
-    kind = (drawn[:, 0] * kinds).long()
-    top, left = ((drawn[:, axis + 1] * (room - side + 1)).long() for axis, room in enumerate((height, width)))
+    kind, place = _drawn(rng, kinds)
+    top, left = ((place[:, axis] * (room - side + 1)).long() for axis, room in enumerate((height, width)))
     rows, columns = torch.arange(height) - top[:, None], torch.arange(width) - left[:, None]
     tile = ((rows >= 0) & (rows < side))[:, :, None] & ((columns >= 0) & (columns < side))[:, None, :]
     figure = shapes(side)[kind[:, None, None], rows.clamp(0, side - 1)[:, :, None], columns.clamp(0, side - 1)[:, None, :]]
     colour = classifier.to_inputs(figure[:, None].to(inputs).expand_as(inputs))
     return torch.where(tile[:, None], colour, inputs), kind, tile
+
+
+def _drawn(rng: Rng, kinds: int) -> tuple[Int[Tensor, " batch"], Float[Tensor, "batch 2"]]:
+    """Which figure each picture gets, and where, as shares of the room there is."""
+    drawn = rng.uniform("object", (3,))
+    return (drawn[:, 0] * kinds).long(), drawn[:, 1:]
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,7 @@ class Taught:
 
         changed = training.changed(paste)
         if self.what == "objects":
-            kinds = (rng.uniform("object", (3,))[:, 0] * self.objects).long()
-            changed = changed.relabelled(kinds.tolist())
+            changed = changed.relabelled(_drawn(rng, self.objects)[0].tolist())
         classes = self.objects if self.what == "objects" else training.outputs()
         return recipe(changed, seed_for("model-contrast", seed), {"classes": classes})
 
@@ -129,13 +132,15 @@ class ModelContrast:
         return Taught("objects", self.objects), Taught("scenes", self.objects)
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        if case.labels is None:
-            raise SnellenError("model-contrast needs labels: give --labels or class sub-folders")
+        labels = labels_of(case, "model-contrast")
         inputs, kinds, tile = pasted(case.classifier, case.inputs, self.objects, rng=rng.child("model-contrast"))
-        unknown = case.labels < 0
+        unknown = labels < 0
         levels = []
-        for what, wanted in (("objects", kinds), ("scenes", case.labels.clamp_min(0))):
-            model = sibling_of(case, self, f"model-contrast/{what}/{self.objects}")
+        for taught, wanted in (
+            (Taught("objects", self.objects), kinds),
+            (Taught("scenes", self.objects), labels.clamp_min(0)),
+        ):
+            model = sibling_of(case, self, taught.name)
             if self.correct_only:
                 unknown = unknown | (model.predictions(inputs) != wanted)
             maps = case.explain(inputs, targets=wanted, classifier=model, rng=rng)

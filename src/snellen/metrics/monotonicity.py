@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.masking import MEAN, NOISE
 from snellen.metrics.kept import answered_parts
+from snellen.metrics.rounding import unmoved
 from snellen.metrics.sweep import check_steps, ranks, stops, sweep, sweep_parts
 from snellen.registry import metric
 from snellen.similarity import correlation, rank_correlation
 from snellen.types import Case, Fill, Output, Passes, Rng
-
-_ROUNDING = 1e-6
 
 
 @metric(
@@ -60,8 +59,8 @@ class Monotonicity:
         means = _chunk_means(falling, points)
         # Chunk k (0 is the most salient) is the last to enter before point k of the sweep of removals.
         outputs = removed[:, :-1].double()
-        unmoved = _unmoved(outputs.amax(dim=1) - outputs.amin(dim=1), outputs.abs().amax(dim=1))
-        return correlation(means, outputs).masked_fill(unmoved, torch.nan).to(case.maps.dtype)
+        still = unmoved(outputs.amax(dim=1) - outputs.amin(dim=1), outputs.abs().amax(dim=1))
+        return correlation(means, outputs).masked_fill(still, torch.nan).to(case.maps.dtype)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """One pass per point."""
@@ -123,11 +122,11 @@ class MonotonicityCorrelation:
         moved = classifier.scores(blocks(), self.of).view(self.samples, len(points) - 1, len(case)).double()
         change = moved - classifier.output(inputs, targets, self.of).double()
         effects = change.square().mean(dim=0).T
-        unmoved = _unmoved(change.abs().amax(dim=(0, 1)), moved.abs().amax(dim=(0, 1)))
+        still = unmoved(change.abs().amax(dim=(0, 1)), moved.abs().amax(dim=(0, 1)))
         # Means, so that chunks of unequal length compare; single precision, so that rounding makes no ranks.
         means = _chunk_means(size.flatten(1).double().sort(dim=1, descending=True).values, points).float()
         unordered = case.maps.isnan().flatten(1).any(dim=1)
-        return rank_correlation(means, effects).masked_fill(unordered | unmoved, torch.nan).to(case.maps.dtype)
+        return rank_correlation(means, effects).masked_fill(unordered | still, torch.nan).to(case.maps.dtype)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """Each chunk with each draw, and the untouched picture."""
@@ -136,11 +135,6 @@ class MonotonicityCorrelation:
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The untouched picture."""
         return answered_parts()
-
-
-def _unmoved(change: Float[Tensor, " batch"], size: Float[Tensor, " batch"]) -> Bool[Tensor, " batch"]:
-    """Where the output moves by no more than rounding, which hangs on how many pictures share a pass."""
-    return change <= _ROUNDING * size
 
 
 def _chunk_means(ordered: Float[Tensor, "batch pixels"], points: list[int]) -> Float[Tensor, "batch chunks"]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from snellen.classifier import Classifier
-from snellen.errors import SnellenError
+from snellen.metrics.given import truth_of
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
 
@@ -85,13 +85,6 @@ class EnergyPointingGame:
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """It looks at the map and the truth alone."""
         return Passes()
-
-
-def truth_of(case: Case, name: str) -> Bool[Tensor, "batch height width"]:
-    """The truth of every sample; a metric that needs it refuses to go without."""
-    if case.truth is None:
-        raise SnellenError(f"{name} needs a truth mask, but these samples have none; drop the metric or give masks")
-    return case.truth
 
 
 def _widened(truth: Bool[Tensor, "batch height width"], reach: int) -> Bool[Tensor, "batch height width"]:

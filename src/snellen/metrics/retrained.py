@@ -11,10 +11,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.errors import SnellenError
+from snellen.metrics.given import sibling_of
 from snellen.metrics.kept import answered_parts
 from snellen.recipes import Training, seed_for
-from snellen.registry import label, metric
+from snellen.registry import metric
 from snellen.similarity import Likeness, likeness
 from snellen.types import Case, Method, Metric, Passes, Recipe, Relative, Rng
 
@@ -53,13 +53,6 @@ class OtherArchitecture:
         """The recipe, asked for another architecture."""
         options: dict[str, Any] = {"classes": training.outputs(), "architecture": "other"}
         return recipe(training, seed_for(self.name, seed), options)
-
-
-def sibling_of(case: Case, metric: Metric, name: str) -> Classifier:
-    """The relative of this name, or a sentence that says how it would come to be."""
-    if name not in case.siblings:
-        raise SnellenError(f"{label(metric)} needs the relative '{name}' of the classifier: give --recipe and --training")
-    return case.siblings[name]
 
 
 @metric(

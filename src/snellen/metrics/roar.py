@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.masking import MEAN
+from snellen.metrics.given import labels_of
 from snellen.metrics.kept import answered_parts
 from snellen.metrics.sweep import ranks
 from snellen.recipes import Training, seed_for
@@ -148,8 +149,7 @@ class Roar:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """For no pixel and for every fraction: 1 where the model that was trained so is right, else 0."""
-        if case.labels is None:
-            raise SnellenError("roar needs labels: give --labels or class sub-folders")
+        labels = labels_of(case, "roar")
         rank = ranks(case.maps, rng=rng).unsqueeze(1)
         bare = self.fill(case.classifier, case.inputs, rng=rng)
         whole = _named(case, Whole(self.pictures).name, exactly=True)
@@ -157,8 +157,8 @@ class Roar:
         for fraction in self.fractions:
             other = _named(case, prefix_of(fraction, self.pictures, self.fill))
             found.append(other.predictions(torch.where(removed(rank, fraction), bare, case.inputs)))
-        right = torch.stack([one == case.labels for one in found], dim=1).float()
-        unknown = (case.labels < 0) | case.maps.isnan().flatten(1).any(dim=1)
+        right = torch.stack([one == labels for one in found], dim=1).float()
+        unknown = (labels < 0) | case.maps.isnan().flatten(1).any(dim=1)
         return right.masked_fill(unknown[:, None], torch.nan)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
