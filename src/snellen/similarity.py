@@ -36,6 +36,11 @@ def likening(first: Maps, how: Likeness) -> Callable[[Maps], Float[Tensor, " bat
     return lambda second: correlation(places, ranked(_rows(second, None))).to(first.dtype)
 
 
+def constant(maps: Maps) -> Bool[Tensor, " batch"]:
+    """Which maps are the same everywhere."""
+    return maps.amax(dim=(1, 2)) == maps.amin(dim=(1, 2))
+
+
 def ssim(first: Maps, second: Maps, *, window: int = 5, within: Masks | None = None) -> Float[Tensor, " batch"]:
     """Mean structural similarity over all whole windows, as scikit-image computes it (Wang et al. 2004).
 

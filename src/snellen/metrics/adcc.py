@@ -123,7 +123,7 @@ _KEPT: Kept[Tensor] = Kept()
 def _coherency(case: Case, fill: Fill, rng: Rng) -> Float[Tensor, " batch"]:
     def compute() -> Tensor:
         again = case.explain(masked(case, fill, rng=rng), rng=rng.child("coherency/explain"))
-        missing = (unit_mask(case.maps).isnan() | again.isnan()).flatten(1).any(dim=1)
+        missing = unit_mask(case.maps).isnan().flatten(1).any(dim=1)
         return ((pearson(case.maps, again) + 1) / 2).masked_fill(missing, torch.nan)
 
     return _KEPT(case, (fill, rng), compute)

@@ -122,14 +122,14 @@ class Linearity:
             raise ValueError(f"weight must lie between 0 and 1, not {self.weight}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        if self.partner == "randomised" and not self._possible(case.size, case.classifier):
+        if not self._possible(case.size, case.classifier):
             return case.maps.new_full((len(case),), torch.nan)
         both, other = self._relatives(case, rng)
         of_other = case.explain(case.inputs.clone(), classifier=other, rng=rng)
         of_sum = case.explain(case.inputs.clone(), classifier=both, rng=rng)
         own, rest = self.weight, 1 - self.weight
         expected = own * case.maps.double() + rest * of_other.double()
-        return _change(expected, of_sum, own * _norm(case.maps) + rest * _norm(of_other)).to(case.maps.dtype)
+        return _change(expected, of_sum, own * _norm(case.maps) + rest * _norm(of_other))
 
     def _relatives(self, case: Case, rng: Rng) -> tuple[Classifier, Classifier]:
         """The sum and the partner."""
@@ -180,7 +180,7 @@ class InputInvariance:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         relative = shifted(case.classifier, self.shift, case.size)
         again = case.explain(case.inputs + self.shift, classifier=relative, rng=rng)
-        return _change(case.maps, again, _norm(case.maps)).to(case.maps.dtype)
+        return _change(case.maps, again, _norm(case.maps))
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """One map."""

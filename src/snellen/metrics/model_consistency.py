@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.metrics.given import sibling_of
 from snellen.metrics.kept import answered_parts
-from snellen.metrics.randomisation import either_constant
 from snellen.recipes import Training, seed_for
 from snellen.registry import metric
 from snellen.relatives import pruned, quantised, weight_layers
-from snellen.similarity import Likeness, likeness
+from snellen.similarity import Likeness, constant, likeness
 from snellen.types import Case, Method, Passes, Recipe, Relative, Rng
 
 
@@ -91,7 +90,7 @@ class ModelConsistency:
             sibling = compress()
             said = sibling.answers([(case.inputs, case.targets)]).predicted
             again = case.explain(case.inputs.clone(), classifier=sibling, rng=rng)
-            unknown = (said != own) | either_constant(case.maps, again)
+            unknown = (said != own) | constant(case.maps) | constant(again)
             columns.append(likeness(case.maps, again, self.likeness).masked_fill(unknown, torch.nan))
         return torch.stack(columns, dim=1)
 

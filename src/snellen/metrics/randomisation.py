@@ -7,20 +7,20 @@ relative. With fresh draws a map of pure noise would look perfectly sensitive to
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.folding import mass
 from snellen.registry import metric
 from snellen.relatives import WeightLayer, randomised_in_turn, weight_layers
-from snellen.similarity import Likeness, likeness, likening
+from snellen.similarity import Likeness, constant, likening
 from snellen.types import Case, Passes, Rng
 
 Variant = Literal["mprt", "smprt"]
@@ -189,9 +189,8 @@ class WeightRandomisation:
     magnitude: bool = True
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        for again in _again(case, everything(case.classifier, case.size), rng):
-            return _alike(case.maps, again, self.likeness, self.magnitude)
-        return case.maps.new_full((len(case),), torch.nan)
+        others = _again(case, everything(case.classifier, case.size), rng)
+        return _likenesses(case.maps, others, self.likeness, self.magnitude).nanmean(dim=1)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """One map."""
@@ -232,10 +231,10 @@ class EfficientRandomisation:
             raise ValueError(f"bins must be at least 2, not {self.bins}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        for again in _again(case, everything(case.classifier, case.size), rng):
-            before, after = (self._entropy(maps) for maps in (case.maps, again))
-            return ((after - before) / before).masked_fill(before == 0, torch.nan).to(case.maps.dtype)
-        return case.maps.new_full((len(case),), torch.nan)
+        unknown = torch.full_like(case.maps, torch.nan)
+        again = next(_again(case, everything(case.classifier, case.size), rng), unknown)
+        before, after = (self._entropy(maps) for maps in (case.maps, again))
+        return ((after - before) / before).masked_fill(before == 0, torch.nan).to(case.maps.dtype)
 
     def _entropy(self, maps: Float[Tensor, "batch height width"]) -> Float[Tensor, " batch"]:
         if self.entropy == "mass":
@@ -314,22 +313,18 @@ def _curve(of: CascadingRandomisation | IndependentRandomisation, case: Case, st
         own = _smoothed(case, case.classifier, of.samples, rng) if stages else case.maps
         networks = randomised_in_turn(case.classifier, stages, rng=rng)
         others = (_smoothed(case, one, of.samples, rng) for one in networks)
-    own = _pattern(own, of.magnitude)
-    alike = likening(own, of.likeness)
-    patterns = (_pattern(one, of.magnitude) for one in others)
-    columns = [alike(one).masked_fill(either_constant(own, one), torch.nan) for one in patterns]
-    return torch.stack(columns, dim=1) if columns else case.maps.new_empty(len(case), 0)
+    return _likenesses(own, others, of.likeness, of.magnitude)
 
 
-def _alike(first: Tensor, second: Tensor, how: Likeness, magnitude: bool) -> Float[Tensor, " batch"]:
-    first, second = _pattern(first, magnitude), _pattern(second, magnitude)
-    return likeness(first, second, how).masked_fill(either_constant(first, second), torch.nan)
-
-
-def either_constant(first: Tensor, second: Tensor) -> Bool[Tensor, " batch"]:
-    """Where one of the two maps is constant; structural similarity would take a blank map for a sensitive one."""
-    one, two = (maps.amax(dim=(1, 2)) == maps.amin(dim=(1, 2)) for maps in (first, second))
-    return one | two
+def _likenesses(
+    maps: Float[Tensor, "batch height width"], others: Iterable[Tensor], how: Likeness, magnitude: bool
+) -> Float[Tensor, "batch others"]:
+    """How like each of the others is; NaN where one is constant, because structural similarity takes a blank for unlike."""
+    own = _pattern(maps, magnitude)
+    alike, blank = likening(own, how), constant(own)
+    patterns = (_pattern(one, magnitude) for one in others)
+    columns = [alike(one).masked_fill(blank | constant(one), torch.nan) for one in patterns]
+    return torch.stack(columns, dim=1) if columns else maps.new_empty(len(maps), 0)
 
 
 def _pattern(maps: Float[Tensor, "batch height width"], magnitude: bool) -> Float[Tensor, "batch height width"]:

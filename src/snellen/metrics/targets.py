@@ -16,7 +16,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.metrics.kept import answered_parts
 from snellen.registry import metric
-from snellen.similarity import Likeness, Maps, likeness
+from snellen.similarity import Likeness, likeness
 from snellen.types import Case, Passes, Rng
 
 _CONSTANT = "two constant maps are neither alike nor unlike (for the correlations: one constant map)"
@@ -52,7 +52,7 @@ class TargetSensitivity:
         """How unlike the map for the least likely class is, and that for the right class where it is known and another."""
         least = case.classifier.known_logits(case.inputs).argmin(dim=1)
         maps = case.explain(case.inputs, targets=least, rng=rng)
-        away = (1 - _alike(case.maps, maps, self.likeness)).masked_fill(least == case.targets, torch.nan)
+        away = (1 - likeness(case.maps, maps, self.likeness)).masked_fill(least == case.targets, torch.nan)
         right = torch.full_like(away, torch.nan)
         other = (
             [] if case.labels is None else ((case.labels >= 0) & (case.labels != case.targets)).nonzero().flatten().tolist()
@@ -60,7 +60,7 @@ class TargetSensitivity:
         if case.labels is not None and other:
             named = replace(rng, ids=tuple(rng.ids[one] for one in other))
             maps = case.explain(case.inputs[other], targets=case.labels[other], rng=named)
-            right[other] = 1 - _alike(case.maps[other], maps, self.likeness)
+            right[other] = 1 - likeness(case.maps[other], maps, self.likeness)
         return torch.stack([away, right], dim=1)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
@@ -110,7 +110,7 @@ class RandomLogit:
         drawn = (rng.child("random-logit").uniform("class", (1,)).flatten() * others).long().clamp_max(max(0, others - 1))
         drawn = (drawn + (drawn >= case.targets)).clamp_max(others)
         maps = case.explain(case.inputs, targets=drawn, rng=rng)
-        return _alike(case.maps, maps, self.likeness).masked_fill(drawn == case.targets, torch.nan)
+        return likeness(case.maps, maps, self.likeness).masked_fill(drawn == case.targets, torch.nan)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """The picture, and a map for another class."""
@@ -119,8 +119,3 @@ class RandomLogit:
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What the classifier says of all classes."""
         return answered_parts()
-
-
-def _alike(first: Maps, second: Maps, how: Likeness) -> Float[Tensor, " batch"]:
-    broken = (first + second).isnan().flatten(1).any(dim=1)
-    return likeness(first, second, how).masked_fill(broken, torch.nan)

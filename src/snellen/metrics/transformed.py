@@ -19,7 +19,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.metrics.kept import Kept, answered_parts
 from snellen.relatives import randomised, weight_layers
-from snellen.similarity import likeness
+from snellen.similarity import constant, likeness
 from snellen.transforms import STEPS, Kind, variants
 from snellen.types import Case, Passes, Rng
 
@@ -226,6 +226,6 @@ def _alike(
     within: Bool[Tensor, "batch height width"] | None,
 ) -> Float[Tensor, " batch"]:
     """NaN where both maps are constant; a correlation also where one is. Asked before the way back puts zeros around it."""
-    still = [one.flatten(1).amax(dim=1) == one.flatten(1).amin(dim=1) for one in (first, second)]
-    undefined = still[0] & still[1] if alike == "ssim" else still[0] | still[1]
+    one, two = constant(first), constant(second)
+    undefined = one & two if alike == "ssim" else one | two
     return likeness(first, back, alike, within=within).masked_fill(undefined, torch.nan)
