@@ -9,9 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.transformed import Alike, check_magnitudes, compared, row_names, row_parts
+from snellen.metrics.transformed import KINDS, Alike, Comparison, check_magnitudes
 from snellen.registry import metric
-from snellen.transforms import Kind
 from snellen.types import Case, Passes, Rng
 
 _UNDEFINED = (
@@ -25,8 +24,6 @@ _READING = (
     "blank it finds them alike, so a map that marks little starts high, which a correlation (likeness=pearson) does not."
 )
 _CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so it proves nothing without sensitivity"}
-_ALL: tuple[Kind, ...] = ("geometric", "photometric")
-_COLOURS: tuple[Kind, ...] = ("photometric",)
 
 
 @metric(
@@ -65,7 +62,7 @@ class Consistency:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The likeness for each variant; NaN where the prediction changed."""
-        return compared(case, _ALL, self.magnitudes, self.likeness, rng=rng).consistent(self.correct_only)
+        return self._comparison.rows(case, rng=rng).consistent(self.correct_only)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean over the variants that count."""
@@ -73,7 +70,7 @@ class Consistency:
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The names of the variants."""
-        return row_names(_ALL, self.magnitudes)
+        return self._comparison.names
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """A map and a prediction per variant, and the prediction on the picture."""
@@ -81,7 +78,11 @@ class Consistency:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it; the predictions are the same for every method."""
-        return row_parts(_ALL, self.magnitudes, explain)
+        return self._comparison.parts(size, explain, classifier)
+
+    @property
+    def _comparison(self) -> Comparison:
+        return Comparison(KINDS, self.magnitudes, self.likeness)
 
 
 @metric(
@@ -120,7 +121,7 @@ class InputConsistency:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The likeness for each variant; NaN where the prediction changed."""
-        return compared(case, _COLOURS, self.magnitudes, self.likeness, rng=rng).consistent(self.correct_only)
+        return self._comparison.rows(case, rng=rng).consistent(self.correct_only)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean over the variants that count."""
@@ -128,7 +129,7 @@ class InputConsistency:
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The names of the variants."""
-        return row_names(_COLOURS, self.magnitudes)
+        return self._comparison.names
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """A map and a prediction per variant, and the prediction on the picture."""
@@ -136,4 +137,8 @@ class InputConsistency:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it; the predictions are the same for every method."""
-        return row_parts(_COLOURS, self.magnitudes, explain)
+        return self._comparison.parts(size, explain, classifier)
+
+    @property
+    def _comparison(self) -> Comparison:
+        return Comparison(("photometric",), self.magnitudes, self.likeness)

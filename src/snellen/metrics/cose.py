@@ -10,12 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.transformed import Alike, check_magnitudes, compared, has_weights, row_names, row_parts
+from snellen.metrics.transformed import KINDS, Alike, Comparison, check_magnitudes
 from snellen.registry import metric
-from snellen.transforms import Kind
 from snellen.types import Case, Passes, Rng
 
-_KINDS: tuple[Kind, ...] = ("geometric", "photometric")
 _CAVEATS = {
     "hedstrom2024": "a noisy map is unlike any other, so it looks sensitive; only its consistency gives it away",
     "cose2023": "the explained class changes with the prediction, so part of the change is that of the class; "
@@ -68,7 +66,7 @@ class Sensitivity:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """What the likeness lacks of 1 for each variant and model (NaN where the prediction stayed), and how many models."""
-        found = compared(case, _KINDS, self.magnitudes, self.likeness, rng=rng, fixed_class=self.fixed_class, models=True)
+        found = self._comparison.rows(case, rng=rng)
         return torch.cat([found.sensitive(self.correct_only), found.models], dim=1)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
@@ -77,7 +75,7 @@ class Sensitivity:
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The names of the variants and models."""
-        return (*row_names(_KINDS, self.magnitudes, models=True), "models")
+        return (*self._comparison.names, "models")
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """A map and a prediction per variant and model; a checkpoint is known only when it is there, and adds as much."""
@@ -85,8 +83,11 @@ class Sensitivity:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it; the predictions are the same for every method."""
-        random = has_weights(classifier, size)
-        return row_parts(_KINDS, self.magnitudes, explain, fixed_class=self.fixed_class, random=random)
+        return self._comparison.parts(size, explain, classifier)
+
+    @property
+    def _comparison(self) -> Comparison:
+        return Comparison(KINDS, self.magnitudes, self.likeness, self.fixed_class, models=True)
 
 
 @metric(
@@ -128,7 +129,7 @@ class Cose:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The columns of consistency, then those of sensitivity, then how many models there were and the geometric mean."""
-        found = compared(case, _KINDS, self.magnitudes, self.likeness, rng=rng, fixed_class=self.fixed_class, models=True)
+        found = self._comparison.rows(case, rng=rng)
         alike = found.consistent(self.correct_only)[:, : self._variants()]
         unlike = found.sensitive(self.correct_only)
         beside = geometric(alike.nanmean(dim=1), unlike.nanmean(dim=1)).unsqueeze(1)
@@ -140,10 +141,9 @@ class Cose:
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The names of the variants twice, each time with the part to which a number belongs."""
-        alike, unlike = (row_names(_KINDS, self.magnitudes, models=models) for models in (False, True))
         return (
-            *(f"consistency/{one}" for one in alike),
-            *(f"sensitivity/{one}" for one in unlike),
+            *(f"consistency/{one}" for one in self._comparison.changes),
+            *(f"sensitivity/{one}" for one in self._comparison.names),
             "models",
             "geometric-mean",
         )
@@ -154,11 +154,14 @@ class Cose:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it; the predictions are the same for every method."""
-        random = has_weights(classifier, size)
-        return row_parts(_KINDS, self.magnitudes, explain, fixed_class=self.fixed_class, random=random)
+        return self._comparison.parts(size, explain, classifier)
+
+    @property
+    def _comparison(self) -> Comparison:
+        return Comparison(KINDS, self.magnitudes, self.likeness, self.fixed_class, models=True)
 
     def _variants(self) -> int:
-        return len(row_names(_KINDS, self.magnitudes))
+        return len(self._comparison.changes)
 
 
 def harmonic(consistency: Float[Tensor, "*any"], sensitivity: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:

@@ -8,7 +8,7 @@ computed once per case for all metrics that need them, one change at a time, so 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +30,8 @@ CHECKPOINTS = 10
 RANDOM = "model/random"
 MODELS = (RANDOM, *(f"model/checkpoint/{place}" for place in range(CHECKPOINTS)))
 """The columns of other models."""
+KINDS: tuple[Kind, ...] = ("geometric", "photometric")
+"""All kinds of transform."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,81 +65,71 @@ def check_magnitudes(magnitudes: int) -> None:
         raise ValueError(f"magnitudes must be from 1 to {2 * STEPS}, not {magnitudes}")
 
 
-def row_names(kinds: Sequence[Kind], magnitudes: int, *, models: bool = False) -> tuple[str, ...]:
-    """Such as `geometric/rotate/3` and `model/checkpoint/0`, in the order of `compared`."""
-    changes = tuple(one.name for kind in kinds for one in variants(kind, magnitudes))
-    return changes + (MODELS if models else ())
-
-
-def row_parts(
-    kinds: Sequence[Kind],
-    magnitudes: int,
-    explain: Passes,
-    *,
-    fixed_class: bool = False,
-    random: bool = False,
-) -> dict[Hashable, Passes]:
-    """What the rows cost: a prediction per changed picture, the same for all methods, and a map; and for random weights."""
-    found = answered_parts()
-    for kind in kinds:
-        count = len(variants(kind, magnitudes))
-        found["images", "transformed", kind, magnitudes] = Passes(forward=count)
-        if explain != Passes():
-            found["transformed", kind, magnitudes, fixed_class] = explain * count
-    if random:
-        found["images", "randomised"] = Passes(forward=1)
-        if explain != Passes():
-            found["modelled", fixed_class] = explain
-    return found
-
-
-def compared(
-    case: Case,
-    kinds: Sequence[Kind],
-    magnitudes: int,
-    alike: Alike,
-    *,
-    rng: Rng,
-    fixed_class: bool = False,
-    models: bool = False,
-) -> Rows:
-    """One row per transform and drawn magnitude, and with `models` one per other model.
+@dataclass(frozen=True)
+class Comparison:
+    """With what a map is compared, and how: a row per transform of these kinds and drawn magnitude, and per other model.
 
     Where the prediction stays, the map after the change explains the target. Where it changes, the new prediction, or with
     `fixed_class` still the target. Maps are compared raw and signed.
     """
-    predicted = case.classifier.answered(case.inputs, case.targets).predicted
-    found = [
-        _KEPT(
-            case,
-            (kind, magnitudes, alike, fixed_class, rng),
-            lambda kind=kind: _transformed(case, kind, magnitudes, alike, predicted, fixed_class, rng),  # type: ignore[misc]
-        )
-        for kind in kinds
-    ]
-    if models:
-        found.append(
-            _KEPT(case, ("models", alike, fixed_class, rng), lambda: _modelled(case, alike, predicted, fixed_class, rng))
-        )
-    likeness, same = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
-    given = len(_models(case)) if models else 0
-    right = torch.zeros(len(case), dtype=torch.bool) if case.labels is None else case.labels == predicted
-    return Rows(likeness, same, right, torch.full((len(case), 1), float(given)))
+
+    kinds: tuple[Kind, ...]
+    magnitudes: int
+    alike: Alike
+    fixed_class: bool = False
+    models: bool = False
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The names of the changed pictures, such as `geometric/rotate/3`."""
+        return tuple(one.name for kind in self.kinds for one in variants(kind, self.magnitudes))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all rows; models such as `model/checkpoint/0` come last."""
+        return self.changes + (MODELS if self.models else ())
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> dict[Hashable, Passes]:
+        """What the rows cost: a prediction per change, the same for all methods, and a map; a model means random weights."""
+        found = answered_parts()
+        for kind in self.kinds:
+            count = len(variants(kind, self.magnitudes))
+            found["images", "transformed", kind, self.magnitudes] = Passes(forward=count)
+            if explain != Passes():
+                found["transformed", kind, self.magnitudes, self.fixed_class] = explain * count
+        if self.models and weight_layers(classifier, size):
+            found["images", "randomised"] = Passes(forward=1)
+            if explain != Passes():
+                found["modelled", self.fixed_class] = explain
+        return found
+
+    def rows(self, case: Case, *, rng: Rng) -> Rows:
+        """Every row, computed once per case."""
+        predicted = case.classifier.answered(case.inputs, case.targets).predicted
+        found = [
+            _KEPT(
+                case,
+                (kind, self.magnitudes, self.alike, self.fixed_class, rng),
+                lambda kind=kind: _transformed(case, kind, self, predicted, rng),  # type: ignore[misc]
+            )
+            for kind in self.kinds
+        ]
+        if self.models:
+            question = ("models", self.alike, self.fixed_class, rng)
+            found.append(_KEPT(case, question, lambda: _modelled(case, self, predicted, rng)))
+        likeness, same = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
+        given = len(_models(case)) if self.models else 0
+        right = torch.zeros(len(case), dtype=torch.bool) if case.labels is None else case.labels == predicted
+        return Rows(likeness, same, right, torch.full((len(case), 1), float(given)))
 
 
 _KEPT: Kept[tuple[Tensor, Tensor]] = Kept()
 
 
 def _transformed(
-    case: Case,
-    kind: Kind,
-    magnitudes: int,
-    alike: Alike,
-    predicted: Int[Tensor, " batch"],
-    fixed_class: bool,
-    rng: Rng,
+    case: Case, kind: Kind, how: Comparison, predicted: Int[Tensor, " batch"], rng: Rng
 ) -> tuple[Tensor, Tensor]:
-    classifier, inputs = case.classifier, case.inputs
+    classifier, inputs, magnitudes = case.classifier, case.inputs, how.magnitudes
     changes = [(one, one.steps(magnitudes, rng=rng)) for one in variants(kind, magnitudes)]
 
     def predict() -> Int[Tensor, "batch rows"]:
@@ -150,17 +142,15 @@ def _transformed(
     for place, (change, steps) in enumerate(changes):
         maps = case.explain(
             change.transform(classifier, inputs, steps),
-            targets=_explained(case.targets, predicted, after[:, place], fixed_class),
+            targets=_explained(case.targets, predicted, after[:, place], how),
             rng=rng.child(f"transformed/{change.name}"),
         )
         back, within = change.transform.undone(maps, steps)
-        found.append(_alike(case.maps, maps, back, alike, within))
+        found.append(_alike(case.maps, maps, back, how.alike, within))
     return torch.stack(found, dim=1), after == predicted.unsqueeze(1)
 
 
-def _modelled(
-    case: Case, alike: Alike, predicted: Int[Tensor, " batch"], fixed_class: bool, rng: Rng
-) -> tuple[Tensor, Tensor]:
+def _modelled(case: Case, how: Comparison, predicted: Int[Tensor, " batch"], rng: Rng) -> tuple[Tensor, Tensor]:
     """A column per model that there may be; where there is none, no likeness.
 
     The method draws as it did for the map itself: otherwise a map of noise would look sensitive to the model.
@@ -176,16 +166,11 @@ def _modelled(
             lambda model=model: model.predictions(case.inputs),  # type: ignore[misc]
             Passes(forward=len(case)),
         )
-        targets = _explained(case.targets, predicted, after, fixed_class)
+        targets = _explained(case.targets, predicted, after, how)
         maps = case.explain(case.inputs, targets=targets, classifier=model, rng=rng)
-        found[:, column] = _alike(case.maps, maps, maps, alike, None)
+        found[:, column] = _alike(case.maps, maps, maps, how.alike, None)
         same[:, column] = after == predicted
     return found, same
-
-
-def has_weights(classifier: Classifier, size: tuple[int, int]) -> bool:
-    """Whether there is something to redraw for a model with random weights."""
-    return bool(weight_layers(classifier, size))
 
 
 def _models(case: Case) -> dict[str, Callable[[Rng], Classifier]]:
@@ -214,8 +199,8 @@ def _by_number(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _explained(targets: Tensor, before: Tensor, after: Tensor, fixed_class: bool) -> Int[Tensor, " batch"]:
-    return targets if fixed_class else torch.where(after == before, targets, after)
+def _explained(targets: Tensor, before: Tensor, after: Tensor, how: Comparison) -> Int[Tensor, " batch"]:
+    return targets if how.fixed_class else torch.where(after == before, targets, after)
 
 
 def _alike(
