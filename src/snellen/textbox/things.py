@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from jaxtyping import Bool
@@ -100,8 +100,9 @@ def buckets(things: Sequence[Thing]) -> Iterator[dict[str, str | None]]:
     >>> list(buckets(THINGS))[5]
     {'text': 'B', 'box2': 'box2', 'box1': None}
     """
-    for kinds in product(*((None, *one.kinds) for one in reversed(things))):
-        yield dict(zip((one.name for one in things), reversed(kinds), strict=True))
+    for bucket in range(1, count(things) + 1):
+        shown = zip(things, states(things, bucket), strict=True)
+        yield {one.name: (None, *one.kinds)[state] for one, state in shown}
 
 
 def states(things: Sequence[Thing], bucket: int) -> tuple[int, ...]:
@@ -117,7 +118,4 @@ def states(things: Sequence[Thing], bucket: int) -> tuple[int, ...]:
 
 def count(things: Sequence[Thing]) -> int:
     """How many buckets there are."""
-    total = 1
-    for one in things:
-        total *= len(one.looks) + 1
-    return total
+    return math.prod(len(one.looks) + 1 for one in things)
