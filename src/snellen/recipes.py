@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -80,6 +81,14 @@ class Training(Dataset[tuple[Tensor, int]]):
         """All of it in memory, for recipes on small pictures."""
         inputs, labels = zip(*(self[place] for place in range(len(self))), strict=True)
         return torch.stack(inputs), torch.tensor(labels)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Within it, the first weights of a network depend on this seed; afterwards the global random state is as before."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
 
 
 def seed_for(what: str, seed: int) -> int:

@@ -104,7 +104,7 @@ def randomised_in_turn(classifier: Classifier, stages: Iterable[Sequence[WeightL
                     drawn[name] = layer
                     for part in layer.modules:
                         _redraw(module.get_submodule(part), part, rng)
-        yield _made(classifier, module, f"{len(stage)} layers randomised")
+        yield made_of(classifier, module, f"{len(stage)} layers randomised")
 
 
 def _restore(module: nn.Module, original: nn.Module) -> None:
@@ -154,7 +154,7 @@ def pruned(classifier: Classifier, share: float) -> Classifier:
             kept[equal[count - int((sizes < limit).sum()) :]] = True
             for one, mine in zip(weights, kept.split([one.numel() for one in weights]), strict=True):
                 one.mul_(mine.view_as(one))
-    return _made(classifier, module, f"{share:.0%} of its weights pruned")
+    return made_of(classifier, module, f"{share:.0%} of its weights pruned")
 
 
 def quantised(classifier: Classifier, bits: int) -> Classifier:
@@ -169,7 +169,7 @@ def quantised(classifier: Classifier, bits: int) -> Classifier:
             step = one.abs().flatten(1).amax(dim=1).div(top).clamp_min(torch.finfo(one.dtype).tiny)
             step = step.view(-1, *[1] * (one.dim() - 1))
             one.copy_((one / step).round() * step)
-    return _made(classifier, module, f"weights of {bits} bits")
+    return made_of(classifier, module, f"weights of {bits} bits")
 
 
 def _matrices(module: nn.Module) -> list[nn.Parameter]:
@@ -205,7 +205,7 @@ def mixed(classifier: Classifier, weight: float, size: tuple[int, int]) -> Class
         with torch.no_grad():
             for one in head.parameters(recurse=False):
                 one.copy_(weight * one + (1 - weight) * one.roll(-1, dims=0))
-        return _made(classifier, module, name)
+        return made_of(classifier, module, name)
 
     def same(made: Classifier) -> bool:
         picture = probe(classifier, size)
@@ -235,7 +235,8 @@ class Sum(nn.Module):
 
 def summed(first: Classifier, second: Classifier, weight: float) -> Classifier:
     """The classifier whose logits are weight · those of the first + (1 - weight) · those of the second."""
-    return _made(first, Sum(first, second, weight), f"plus another, {weight:g} to {1 - weight:g}")
+    name = f"plus another, {weight:g} to {1 - weight:g}"
+    return made_of(first, Sum(first, second, weight), name, copied=False, larger=True)
 
 
 def _logits(of: Classifier | Sum, outputs: Any) -> Tensor:
@@ -267,7 +268,7 @@ def shifted(classifier: Classifier, shift: float, size: tuple[int, int]) -> Clas
             return None
         with torch.no_grad():
             _absorb(module, first, shift)
-        return _made(classifier, module, name)
+        return made_of(classifier, module, name)
 
     def same(made: Classifier) -> bool:
         picture = probe(classifier, size)
@@ -307,10 +308,13 @@ def put(module: nn.Module, name: str, layer: nn.Module) -> nn.Module:
     return old  # type: ignore[no-any-return]
 
 
-def _made(classifier: Classifier, module: nn.Module, name: str) -> Classifier:
-    made = classifier.relative(module, name, copied=not isinstance(module, Sum))
+def made_of(
+    classifier: Classifier, module: nn.Module, name: str, *, copied: bool = True, larger: bool = False
+) -> Classifier:
+    """A relative of this module that knows what the classifier learnt; a `larger` one holds more in a pass."""
+    made = classifier.relative(module, name, copied=copied)
     made.learned = classifier.learned
-    if not isinstance(module, Sum):  # which holds more in a pass
+    if not larger:
         made.rows, made.gradient_rows = classifier.rows, classifier.gradient_rows
     return made
 
@@ -346,9 +350,9 @@ def _around(
         module = copy.deepcopy(classifier.module)
         kind: Any = type(module)
         module.__class__ = type(kind.__name__, (kind,), {"forward": lambda self, x: after(kind.forward(self, before(x)))})
-        made = _made(classifier, module, name)
+        made = made_of(classifier, module, name)
     elif "gradients" in classifier.offers:
-        made = _made(classifier, _Between(copy.deepcopy(classifier.module), before, after), name)
+        made = made_of(classifier, _Between(copy.deepcopy(classifier.module), before, after), name)
     else:
         made = classifier.relative(lambda inputs: after(classifier._run(before(inputs))), name)
     made.fingerprint = hashlib.sha256(f"{classifier.fingerprint} {name}".encode()).hexdigest()[:16]

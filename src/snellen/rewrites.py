@@ -21,7 +21,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from snellen import probes
 from snellen.classifier import Classifier
 from snellen.operations import Kind, Operation
-from snellen.relatives import agree, probe, put
+from snellen.relatives import agree, made_of, probe, put
 
 Way = Literal["folded", "permuted", "rescaled", "widened"]
 WAYS: tuple[Way, ...] = ("folded", "permuted", "rescaled", "widened")
@@ -70,11 +70,7 @@ def rewritten(classifier: Classifier, way: Way, size: tuple[int, int]) -> Classi
     with torch.no_grad():
         for joint in _FOUND[classifier][size][way]:
             _DO[way](module, joint)
-    made = classifier.relative(module, way, copied=True)
-    made.learned = classifier.learned
-    if way != "widened":  # which holds more in a pass
-        made.rows, made.gradient_rows = classifier.rows, classifier.gradient_rows
-    return made
+    return made_of(classifier, module, way, larger=way == "widened")
 
 
 def _search(classifier: Classifier, size: tuple[int, int]) -> dict[Way, tuple[Joint, ...]]:

@@ -23,9 +23,7 @@ def likeness(first: Maps, second: Maps, how: Likeness, *, within: Masks | None =
     `within` leaves out pixels that have no counterpart, as after a rotation. Structural similarity also leaves out pixels
     whose window reaches beyond them.
     """
-    if how == "ssim":
-        return ssim(first, second, within=within)
-    return (pearson if how == "pearson" else spearman)(first, second, within=within)
+    return {"ssim": ssim, "pearson": pearson, "spearman": spearman}[how](first, second, within=within)
 
 
 def likening(first: Maps, how: Likeness) -> Callable[[Maps], Float[Tensor, " batch"]]:

@@ -53,7 +53,7 @@ class Transform:
         """What the network sees of the changed pictures."""
         if self.kind == "geometric":
             black = classifier.to_inputs(torch.zeros_like(inputs[:1, :, :1, :1]))
-            return _moved(inputs, _GEOMETRIC[self.name](_size(inputs), steps), black)
+            return moved(inputs, _GEOMETRIC[self.name](_size(inputs), steps), black)
         levels = (classifier.to_pixels(inputs).clamp(0, 1) * 255).round()
         return classifier.to_inputs(_PHOTOMETRIC[self.name](levels, steps) / 255)
 
@@ -65,13 +65,13 @@ class Transform:
         if self.kind == "photometric":
             return maps, torch.ones_like(maps, dtype=torch.bool)
         index = _GEOMETRIC[self.name](_size(maps), steps)
-        ones = _moved(torch.ones_like(maps, dtype=torch.float64).unsqueeze(1), index, torch.zeros(1).double()).squeeze(1)
+        ones = moved(torch.ones_like(maps, dtype=torch.float64).unsqueeze(1), index, torch.zeros(1).double()).squeeze(1)
         if self.name == "rotate":
             back, seen = (_turned(one.double(), _degrees(steps)) for one in (maps, ones))
         else:  # whole pixels move, so that the way back is a move too
             index = _GEOMETRIC[self.name](_size(maps), -steps)
             back, seen = (
-                _moved(one.double().unsqueeze(1), index, torch.zeros(1).double()).squeeze(1) for one in (maps, ones)
+                moved(one.double().unsqueeze(1), index, torch.zeros(1).double()).squeeze(1) for one in (maps, ones)
             )
         return back.to(maps.dtype), seen > 1e-6  # less is rounding
 
@@ -148,7 +148,7 @@ def _index(rows: Tensor, columns: Tensor, size: tuple[int, int]) -> Index:
     return torch.where(inside, rows * size[1] + columns, -1)
 
 
-def _moved(images: Images, index: Index, outside: Tensor) -> Images:
+def moved(images: Images, index: Index, outside: Tensor) -> Images:
     """Each pixel from its place in the index, and `outside` where there is none."""
     flat = index.flatten(1).unsqueeze(1)
     found = images.flatten(2).gather(2, flat.clamp_min(0).expand(-1, images.shape[1], -1)).view_as(images)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -33,6 +33,11 @@ class Scene:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def batches(self) -> Iterator[slice]:
+        """The samples that a toolkit takes at a time."""
+        for begin in range(0, len(self), self.batch):
+            yield slice(begin, begin + self.batch)
 
     def rows(self, order: Sequence[int]) -> Scene:
         """The same samples in another order, or only some of them."""

@@ -22,7 +22,7 @@ from torch.nn import functional
 from snellen.errors import SnellenError
 from snellen.registry import CONDITIONS, condition, label, spec, traits
 from snellen.samples.samples import Samples, Source
-from snellen.transforms import rotation_index
+from snellen.transforms import moved, rotation_index
 from snellen.types import Condition, Rng, Sample
 
 
@@ -46,11 +46,11 @@ class Rotation:
         channels, height, width = sample.image.shape
         if len(self.fill) not in (1, channels):
             raise SnellenError(f"rotation: fill has {len(self.fill)} numbers, but '{sample.id}' has {channels} channels")
-        index = rotation_index((height, width), torch.tensor([self.degrees]).double())[0]
-        outside, flat = index < 0, index.clamp_min(0).flatten()
-        fill = torch.tensor(self.fill).to(sample.image).view(-1, 1, 1)
-        image = torch.where(outside, fill, sample.image.flatten(1)[:, flat].view_as(sample.image))
-        truth = None if sample.truth is None else sample.truth.flatten()[flat].view(height, width) & ~outside
+        index = rotation_index((height, width), torch.tensor([self.degrees]).double())
+        image = moved(sample.image[None], index, torch.tensor(self.fill).to(sample.image).view(-1, 1, 1))[0]
+        truth = None
+        if sample.truth is not None:
+            truth = moved(sample.truth[None, None].float(), index, torch.zeros(1))[0, 0] > 0
         return replace(sample, image=image, truth=truth)
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.errors import SnellenError, nearest
+from snellen.recipes import seeded
 
 
 class Stacked(nn.Module):
@@ -149,8 +150,7 @@ def network(architecture: str, *, classes: int, side: int, seed: int) -> nn.Modu
     if architecture not in ARCHITECTURES:
         hint = nearest(architecture, list(ARCHITECTURES)) or ";"
         raise SnellenError(f"there is no architecture '{architecture}'{hint} there are {', '.join(ARCHITECTURES)}")
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         return ARCHITECTURES[architecture](classes, side)
 
 

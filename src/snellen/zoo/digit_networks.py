@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from snellen.geometry import Geometry
-from snellen.recipes import Training
+from snellen.recipes import Training, seeded
 from snellen.zoo.digits import CLASSES, SIDE
 
 MEAN = 0.33
@@ -90,8 +90,7 @@ def digits_recipe(dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapp
     inputs, labels = dataset.tensors() if isinstance(dataset, Training) else _stacked(dataset)
     classes = int(options.get("classes", int(labels.max()) + 1))
     build = DigitResNet if options.get("architecture") == "other" else DigitNet
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         network = build(classes, inputs.shape[1])
     return train(network, inputs, labels, seed=seed)
 

@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from snellen.recipes import seeded
 from snellen.zoo.digit_networks import EPOCHS, MEAN, STD, DigitNet, digit_network, train, weight_folder
 from snellen.zoo.digits import TRAINING_SCENES, scenes
 
@@ -28,8 +29,7 @@ def main() -> None:
     torch.set_num_threads(1)
     weight_folder().mkdir(exist_ok=True)
     made = scenes("training", TRAINING_SCENES)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
+    with seeded(0):
         network = DigitNet()
     train(network, (made.pixels - MEAN) / STD, made.labels, seed=0, after_epoch=_write)
     unseen = scenes("evaluation", 1800, seed=1)

@@ -21,14 +21,12 @@ def _max_sensitivity(scene: Scene, *, samples: int, radius: float) -> list[float
         maps = explain(scene.model, given, target.expand(len(given))).unsqueeze(1)
         return (maps,) if isinstance(inputs, tuple) else maps
 
-    found: list[Tensor] = []
-    for begin in range(0, len(scene), scene.batch):
-        rows = slice(begin, begin + scene.batch)
-        found.append(
-            sensitivity_max(
-                explained, scene.inputs[rows], perturb_radius=radius, n_perturb_samples=samples, target=scene.targets[rows]
-            )
+    found = [
+        sensitivity_max(
+            explained, scene.inputs[rows], perturb_radius=radius, n_perturb_samples=samples, target=scene.targets[rows]
         )
+        for rows in scene.batches()
+    ]
     return [float(one) for one in torch.cat(found)]
 
 
@@ -45,8 +43,7 @@ def _infidelity(scene: Scene, *, samples: int, size: float, scaled: bool = False
         return inside, inputs * (1 - inside)
 
     found: list[Tensor] = []
-    for begin in range(0, len(scene), scene.batch):
-        rows = slice(begin, begin + scene.batch)
+    for rows in scene.batches():
         shared = scene.maps[rows].unsqueeze(1).expand(-1, channels, -1, -1) / channels  # they add up to the map
         found.append(
             infidelity(

@@ -30,8 +30,7 @@ def _measured(metric: Callable[..., Any], scene: Scene, **how: Any) -> list[floa
     """Its maps are masks in [0, 1], and its targets give the probability of a class, as its tutorial on metrics has it."""
     masks = unit_mask(scene.maps).numpy()
     found: list[float] = []
-    for begin in range(0, len(scene), scene.batch):
-        rows = slice(begin, begin + scene.batch)
+    for rows in scene.batches():
         targets = [ClassifierOutputSoftmaxTarget(int(one)) for one in scene.targets[rows]]
         found += [float(one) for one in metric(scene.inputs[rows], masks[rows], targets, scene.model, **how)]
     return found

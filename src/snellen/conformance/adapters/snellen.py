@@ -36,9 +36,7 @@ class _Plain:
 def _asked(metric: str, scene: Scene, settings: Mapping[str, Any]) -> list[float]:
     """The metric's scores, `scene.batch` samples at a time and so many rows at most in each pass of the model."""
     given = dict(settings)
-    if given.pop(
-        "normalised", False
-    ):  # for others a setting of the metric; here maps stay as they are unless a user divides
+    if given.pop("normalised", False):  # for others a setting; here maps stay as they are unless a user divides
         scene = scene.mapped(scene.maps / scene.maps.abs().amax(dim=(1, 2), keepdim=True))
     built = METRICS.build(metric, given)
     channels = scene.inputs.shape[1]
@@ -49,8 +47,7 @@ def _asked(metric: str, scene: Scene, settings: Mapping[str, Any]) -> list[float
         siblings |= {one.name: siblings["trained"] for one in built.relatives(method)}
     rng = Rng(scene.seed, tuple(_name(one) for one in scene.inputs))
     found: list[Tensor] = []
-    for begin in range(0, len(scene), scene.batch):
-        rows = slice(begin, begin + scene.batch)
+    for rows in scene.batches():
         case = case_of(
             method, classifier, scene.inputs[rows], scene.targets[rows], rng=rng[rows], maps=scene.maps[rows],
             truth=None if scene.truth is None else scene.truth[rows], labels=scene.targets[rows].clone(),

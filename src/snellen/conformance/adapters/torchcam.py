@@ -42,8 +42,7 @@ class _Given:
 def _measured(scene: Scene, kind: Any, name: str, masks: Tensor, **settings: Any) -> list[float]:
     """One update and one summary per batch; with one sample each, that is a score per sample."""
     found = []
-    for begin in range(0, len(scene), scene.batch):
-        rows = slice(begin, begin + scene.batch)
+    for rows in scene.batches():
         metric = kind(_Given(scene.model, masks[rows]), partial(torch.softmax, dim=-1), **settings)
         metric.update(scene.inputs[rows], scene.targets[rows].tolist())
         found.append(float(metric.summary()[name]))
