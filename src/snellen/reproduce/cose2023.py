@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from jaxtyping import Float
 from snellen.reproduce import findings
 from snellen.reproduce.findings import Finding
 from snellen.reproduce.protocols import Arm, Column, Pooled, Protocol, per_cent
+from snellen.reproduce.values import Key
 
 
 def _part(name: str) -> Pooled:
@@ -37,6 +38,10 @@ def _harmonic(traces: Float[np.ndarray, "images points"], points: Sequence[str])
 def _geometric(traces: Float[np.ndarray, "images points"], points: Sequence[str]) -> float:
     alike, unlike = _parts(traces, points)
     return float(np.sqrt(alike * unlike))
+
+
+def _cell(row: Mapping[str, str]) -> tuple[Key, float]:
+    return (f"{row['dataset']}, {row['model']}", row["method"], "cose"), float(row["cose_percent"])
 
 
 _OVERALL = "all, Overall"
@@ -100,5 +105,6 @@ TABLES = (
             "When the prediction changes, the explained class changes with it, so part of the change is that of the class.",
         ),
         subject={"model": "digits", "images": "zoo:digits", "checkpoints": "zoo:digits"},
+        cell=_cell,
     ),
 )

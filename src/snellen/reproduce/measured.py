@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,7 +56,7 @@ class Comparison:
     methods: tuple[str, ...]
     skipped: Mapping[str, str]
 
-    @property
+    @cached_property
     def measured(self) -> Values:
         """The numbers over all images."""
         return self._values(np.ones(self.images, dtype=bool))
@@ -68,7 +69,6 @@ class Comparison:
 
         A measured answer counts only if it stays the same whichever single image is left out.
         """
-        everything = self.measured
         fewer = []
         for place in range(self.images if self.images > 1 else 0):
             kept = np.ones(self.images, dtype=bool)
@@ -76,7 +76,7 @@ class Comparison:
             fewer.append(self._values(kept))
         found = []
         for finding in self.protocol.findings:
-            state, why = _asked(finding.asks, everything)
+            state, why = _asked(finding.asks, self.measured)
             if state != "cannot be told":
                 without = [_asked(finding.asks, values)[0] for values in fewer]
                 if self.images < 2 or any(one != state for one in without):
@@ -86,7 +86,6 @@ class Comparison:
 
     def table(self) -> pd.DataFrame:
         """One line per arm, method and metric, with the published and the measured number."""
-        measured = self.measured
         lines = [
             {
                 "table": self.protocol.name,
@@ -96,7 +95,7 @@ class Comparison:
                 "snellen_method": self.protocol.methods[method],
                 "snellen_metric": column.metric,
                 "published": self.published.cells.get((arm.published, method, metric)),
-                "measured": measured.cells.get((arm.published, method, metric)),
+                "measured": self.measured.cells.get((arm.published, method, metric)),
                 "images": self.images,
             }
             for arm in self.protocol.arms

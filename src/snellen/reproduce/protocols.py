@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from snellen.reproduce.findings import Finding
-from snellen.reproduce.values import Values
+from snellen.reproduce.values import Key, Values
 
 Unit = Callable[[float], float]
 
@@ -32,6 +32,11 @@ def per_cent_left(value: float) -> float:
 def as_it_is(value: float) -> float:
     """The number itself."""
     return value
+
+
+def usual_cell(row: Mapping[str, str]) -> tuple[Key, float]:
+    """A line that names method and metric, and the arm as a target or a transform where there are several."""
+    return (row.get("target") or row.get("transform") or "", row["method"], row["metric"]), float(row["value"])
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ class Arm:
 class Protocol:
     """A published table.
 
-    `left_out` says by method why it is run only on request; `subject` are settings that replace the usual default ones.
+    `left_out` says by method why it is run only on request; `subject` are settings that replace the usual default ones;
+    `cell` reads a line of the file.
     """
 
     name: str
@@ -78,16 +84,9 @@ class Protocol:
     differs: tuple[str, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
     subject: Mapping[str, str] = field(default_factory=dict)
+    cell: Callable[[Mapping[str, str]], tuple[Key, float]] = usual_cell
 
     def published(self) -> Values:
         """The paper's numbers under (arm, method, metric)."""
         text = resources.files("snellen.reproduce").joinpath("published", self.file).read_text(encoding="utf-8")
-        cells = {}
-        for row in csv.DictReader(text.splitlines()):
-            if "cose_percent" in row:
-                arm = f"{row['dataset']}, {row['model']}"
-                cells[arm, row["method"], "cose"] = float(row["cose_percent"])
-            else:
-                arm = row.get("target") or row.get("transform") or ""
-                cells[arm, row["method"], row["metric"]] = float(row["value"])
-        return Values(cells)
+        return Values(dict(self.cell(row) for row in csv.DictReader(text.splitlines())))

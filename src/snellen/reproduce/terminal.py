@@ -56,13 +56,12 @@ class Shown:
         for name in names:
             heading.append(f"   {columns[name].short.center(2 * _CELL)}", style="bold")
         yield heading
-        measured = self._it.measured
         for method in self._it.protocol.methods:
             line = Text(method.ljust(_NAME))
             for name in names:
                 key = (arm.published, method, name)
                 line.append("   " + _number(self._it.published.cells.get(key)).rjust(_CELL - 1), style="dim")
-                line.append(" " + _number(measured.cells.get(key)).rjust(_CELL))
+                line.append(" " + _number(self._it.measured.cells.get(key)).rjust(_CELL))
             yield line
 
     def _findings(self, width: int) -> Iterator[Text]:
