@@ -152,14 +152,14 @@ def suite(
     from snellen.report import write_report
     from snellen.runs.progress import Live
     from snellen.suite import run_suite, subject
-    from snellen.suite.page import write_page
+    from snellen.suite.page import write_suite
     from snellen.suite.terminal import Shown
 
     card = run_suite(subject(given, full=full), full=full, observer=Live())
     Console().print(Shown(card))
     folder = Path(card.run.folder)
     print(f"report: {write_report(card.run, folder / 'report.html')}")
-    print(f"suite: {write_page(card, folder / 'suite.html')}, {card.write_csv(folder / 'suite.csv')}")
+    print(f"suite: {write_suite(card, folder / 'suite.html')}, {card.write_csv(folder / 'suite.csv')}")
 
 
 @app.command("reproduce")

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pandas as pd
-from markupsafe import Markup, escape
 
 from snellen.citations import CITATIONS
-from snellen.errors import SnellenError
 from snellen.report import curves, drawing, numbers, strip
+from snellen.report.frame import render, write_page
 from snellen.report.photographs import hero, photographs_of
 from snellen.report.readable import Readable
 from snellen.verdicts import MINIMUM_IMAGES, certainty, compare, fooled, judge, summarise
@@ -49,36 +44,12 @@ _INK = "#1b1f24"
 
 def write_report(run: Readable, path: str | Path) -> Path:
     """Writes the page of a run."""
-    return write_text(page(run), path)
-
-
-def write_text(text: str, path: str | Path) -> Path:
-    """Writes under a temporary name and renames, so that a reader never meets half a page."""
-    target = Path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".html")
-    except OSError as problem:
-        raise SnellenError(f"cannot write the report to '{target}': {problem.strerror}; choose another place") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except OSError as problem:
-        Path(name).unlink(missing_ok=True)
-        raise SnellenError(f"cannot write the report to '{target}': {problem.strerror}; choose another place") from None
-    return target
+    return write_page(page(run), path)
 
 
 def page(run: Readable) -> str:
     """The whole page as text."""
-    files = resources.files("snellen.report")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    style = Markup(files.joinpath("page.css").read_text(encoding="utf-8"))
-    environment.filters.update(soft=soft, listed=_listed)
-    template = environment.from_string(files.joinpath("page.html").read_text(encoding="utf-8"))
-    return template.render(style=style, **_facts(run))
+    return render("report/page.html", ["report/page.css"], _facts(run))
 
 
 def _facts(run: Readable) -> dict[str, Any]:
@@ -125,18 +96,6 @@ def _facts(run: Readable) -> dict[str, Any]:
         "span": numbers.span,
         "count": numbers.count,
     }
-
-
-def soft(label: str) -> Markup:
-    """A label that may break after brackets and commas."""
-    text = str(escape(label))
-    for mark in ("(", ","):
-        text = text.replace(mark, f"{mark}<wbr>")
-    return Markup(text)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def target_words(target: str) -> str:

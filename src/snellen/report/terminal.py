@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,8 @@ from rich.text import Text
 from snellen.report import numbers
 from snellen.report.readable import Readable
 from snellen.verdicts import certainty, fooled, summarise
+
+T = TypeVar("T")
 
 _SHORT = {
     "average": "avg.", "complexity": "complex", "deletion": "dele-\ntion", "increase": "incr.", "insertion": "inser-\ntion",
@@ -45,7 +47,9 @@ class Summary:
         columns = [self._column(metric, cells, deceived) for metric in self._metrics]
         longest = max((len(one["label"]) for one in self._methods), default=0)
         # A long label is folded; it is folded tighter when that saves a table.
-        layouts = [(name, _split(columns, options.max_width - name)) for name in (min(longest, 24), min(longest, 20))]
+        layouts = [
+            (name, split_evenly(columns, _width, options.max_width - name)) for name in (min(longest, 24), min(longest, 20))
+        ]
         name, tables = min(layouts, key=lambda one: len(one[1]))
         parts: list[Any] = []
         for chosen in tables:
@@ -117,12 +121,12 @@ def _width(column: Sequence[Text]) -> int:
     return max(len(line) for cell in column for line in cell.plain.split("\n"))
 
 
-def _split(columns: Sequence[Sequence[Text]], room: int) -> list[list[Sequence[Text]]]:
+def split_evenly(columns: Sequence[T], width: Callable[[T], int], room: int) -> list[Sequence[T]]:
     """The columns in order, in as few tables as the room allows, and about as many in each."""
     for tables in range(1, len(columns) + 1):
         share = -(-len(columns) // tables)
-        groups = [list(columns[start : start + share]) for start in range(0, len(columns), share)]
-        if tables == len(columns) or all(sum(_width(one) + 1 for one in group) <= room for group in groups):
+        groups = [columns[start : start + share] for start in range(0, len(columns), share)]
+        if tables == len(columns) or all(sum(width(one) + 1 for one in group) <= room for group in groups):
             return groups
     return []
 

@@ -42,6 +42,16 @@ class Row:
     reason: str
     cells: tuple[Cell, ...]
 
+    @property
+    def title(self) -> str:
+        """The test, or a metric beside the card."""
+        return str(self.test or self.metric)
+
+    @property
+    def arrow(self) -> str:
+        """Which way is better; empty where nothing was run."""
+        return "" if self.higher_is_better is None else "↑" if self.higher_is_better else "↓"
+
 
 @dataclass(frozen=True)
 class Card:

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
 from snellen.report import numbers
-from snellen.report.page import CATEGORIES, MARKS, soft, target_words, write_text
+from snellen.report.frame import render, write_page
+from snellen.report.page import CATEGORIES, MARKS, target_words
 from snellen.suite.card import Card, Cell, Row
 from snellen.verdicts import MINIMUM_IMAGES, certainty
 
 
-def write_page(card: Card, path: Path) -> Path:
+def write_suite(card: Card, path: Path) -> Path:
     """Writes the page whole or not at all."""
-    return write_text(page(card), path)
+    return write_page(page(card), path)
 
 
 def page(card: Card) -> str:
     """The whole page as text."""
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    environment.filters.update(soft=soft)
-    style = resources.files("snellen.report").joinpath("page.css").read_text(encoding="utf-8")
-    style += resources.files("snellen.suite").joinpath("suite.css").read_text(encoding="utf-8")
-    template = environment.from_string(resources.files("snellen.suite").joinpath("suite.html").read_text(encoding="utf-8"))
-    return template.render(style=Markup(style), **_facts(card))
+    return render("suite/suite.html", ["report/page.css", "suite/suite.css"], _facts(card))
 
 
 def _facts(card: Card) -> dict[str, Any]:
@@ -74,12 +66,11 @@ def _row(row: Row) -> dict[str, Any]:
     own = [cell for cell in row.cells if not cell.control]
     reasons = {cell.reason for cell in own}
     shared = len(reasons) == 1 and all(cell.verdict in ("", "not counted") for cell in own) and len(own) > 1
-    arrow = "" if row.higher_is_better is None else "↑" if row.higher_is_better else "↓"
     return {
-        "title": row.test or row.metric,
+        "title": row.title,
         "metric": row.metric if row.test else None,
-        "arrow": arrow,
-        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(arrow, ""),
+        "arrow": row.arrow,
+        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(row.arrow, ""),
         "summary": row.summary,
         "reason": row.reason or (reasons.pop() if shared else ""),
         "cells": [_cell(cell, told=shared) for cell in row.cells],

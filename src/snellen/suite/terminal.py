@@ -11,6 +11,7 @@ from rich.text import Text
 
 from snellen.report import numbers
 from snellen.report.page import CATEGORIES, MARKS
+from snellen.report.terminal import split_evenly
 from snellen.suite.card import Card, Cell, Row
 from snellen.verdicts import certainty
 
@@ -28,7 +29,7 @@ class Shown:
         """Splits the methods evenly over the tables that the width allows."""
         names = (*self._card.methods, *self._card.controls)
         widths = {name: _width(name, self._card.rows) for name in names}
-        for at, chosen in enumerate(_split(names, widths, options.max_width - _NAMES - 1)):
+        for at, chosen in enumerate(split_evenly(names, widths.__getitem__, options.max_width - _NAMES - 1)):
             yield Text("")
             yield from self._table(chosen, widths, options.max_width, first=at == 0)
         yield Text("")
@@ -71,7 +72,7 @@ class Shown:
         for row in self._card.rows:
             for reason, cells in _reasons(row).items():
                 whom = "" if len(cells) == len(self._card.methods) else f" on {', '.join(one.method for one in cells)}"
-                lines.append(Text(f"○ {row.test or row.metric}{whom}: {reason}", style="dim"))
+                lines.append(Text(f"○ {row.title}{whom}: {reason}", style="dim"))
         images = len(self._card.run.samples())
         lines.append(Text(f"{certainty(images).words}.", style="bold"))
         return lines
@@ -88,8 +89,7 @@ def _reasons(row: Row) -> dict[str, list[Cell]]:
 
 def _lines(row: Row, names: Sequence[str], widths: Mapping[str, int], room: int) -> Iterator[Text]:
     """The row of one test; where nothing was run, the reason takes the place of the cells."""
-    arrow = "" if row.higher_is_better is None else " ↑" if row.higher_is_better else " ↓"
-    *above, last = textwrap.wrap(f"{row.test or row.metric}{arrow}", _NAMES)
+    *above, last = textwrap.wrap(f"{row.title} {row.arrow}", _NAMES)
     for part in above:
         yield Text(part)
     line = Text(last.ljust(_NAMES))
@@ -121,12 +121,3 @@ def _heading(name: str) -> list[str]:
 def _width(name: str, rows: Sequence[Row]) -> int:
     cells = [len(_shown(row, name).plain) for row in rows]
     return max([*cells, *(len(part) for part in _heading(name))])
-
-
-def _split(names: Sequence[str], widths: Mapping[str, int], room: int) -> list[Sequence[str]]:
-    for tables in range(1, len(names) + 1):
-        share = -(-len(names) // tables)
-        groups = [names[start : start + share] for start in range(0, len(names), share)]
-        if share == 1 or all(sum(widths[one] + 1 for one in group) <= room for group in groups):
-            return groups
-    return []

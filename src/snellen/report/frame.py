@@ -1,0 +1,63 @@
+"""What all pages have in common: their frame, their filters, and that they are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from snellen.errors import SnellenError
+
+
+def render(template: str, styles: Sequence[str], facts: Mapping[str, Any]) -> str:
+    """A page from a template that fills the frame; files are named as they lie in the package: `report/page.html`."""
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_read),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(soft=_soft, listed=_listed)
+    return environment.get_template(template).render(style=Markup("".join(map(_read, styles))), **facts)
+
+
+def _read(name: str) -> str:
+    return resources.files("snellen").joinpath(name).read_text(encoding="utf-8")
+
+
+def _soft(label: str) -> Markup:
+    """A label that may break after brackets and commas."""
+    text = str(escape(label))
+    for mark in ("(", ","):
+        text = text.replace(mark, f"{mark}<wbr>")
+    return Markup(text)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def write_page(text: str, path: str | Path) -> Path:
+    """Writes under a temporary name and renames, so that a reader never meets half a page."""
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".html")
+    except OSError as problem:
+        raise SnellenError(f"cannot write the report to '{target}': {problem.strerror}; choose another place") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except OSError as problem:
+        Path(name).unlink(missing_ok=True)
+        raise SnellenError(f"cannot write the report to '{target}': {problem.strerror}; choose another place") from None
+    return target
