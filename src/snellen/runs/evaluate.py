@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,17 +15,16 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import CONDITIONS, label
-from snellen.runs import learning
+from snellen.runs import learning, records
 from snellen.runs import plan as planning
 from snellen.runs import training as kin
 from snellen.runs.executors import Call, run_all
-from snellen.runs.machine import machine, revision, versions
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.runs.run import Run
-from snellen.runs.store import SCHEMA, Store, key_of
-from snellen.runs.tasks import Shard, Task, cut, identity, metric_key, missing, saved
+from snellen.runs.store import Store
+from snellen.runs.tasks import Shard, Task, cut, identity, missing, saved
 from snellen.runs.training import Siblings, Train
-from snellen.runs.unit import Look, Result, Seen, Shipped, Unit
+from snellen.runs.unit import Look, Seen, Shipped, Unit
 from snellen.samples import Samples, as_samples, under
 from snellen.speed import repays
 from snellen.types import Condition, Method, Metric, Passes, Recipe
@@ -126,11 +124,11 @@ class _Job:
         started = time.perf_counter()
         old = self.store.record()
         shards = cut(self.samples, self.options.shard)
-        record = self._record(shards)
+        record = records.opened(self.classifier, self.samples, shards, self._spec(), self.options.request)
         for note in record["notes"]:
             self.observer.note(note)
         if old is not None:
-            _refuse_another(old, record, self.store.folder)
+            records.refuse_another(old, record, self.store.folder)
             record["created"] = old["created"]
 
         self.classifier.use_compiled = False
@@ -145,7 +143,7 @@ class _Job:
         seen = self._look(shipped, shards)
         self._check_met(labels=any(one is not None for look in seen for one in look.labels))
         shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
-        record["samples"] |= self._sample_facts(shards, seen)
+        record["samples"] |= records.sample_facts(self.store, shards, seen)
         record["spec"]["metrics"] = [planning.describe_metric(one, seen[0].size, self.classifier) for one in self.metrics]
         record["lessons"] = self._learn()
         if record["lessons"]:
@@ -165,52 +163,33 @@ class _Job:
             self.methods,
             self.metrics,
             identity(self.classifier, self.seed, compiled),
-            {lesson: facts["digest"] for lesson, facts in record["lessons"].items()},
+            lessons,
             siblings.digests,
         )
-        record["planned"] = self._announce(tasks, plan, inputs, compiled, pace, len(record["units"])) | _counts(total)
+        record["planned"] = self._announce(tasks, plan, inputs, compiled, pace, len(record["units"])) | asdict(total)
         self.store.put_record(record)
 
         record["errors"] = self._compute(shipped, siblings, tasks, plan, compiled)
-        self._close(record, old, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        units = self.store.units()
+        records.close(self.store, record, old, units, seconds)
+        for note in records.refusals(record, units):
+            self.observer.note(note)
+        if record["errors"]:
+            raise UnfinishedError(records.failure(record, self.store.folder))
 
     # Before computing ------------------------------------------------------------------------------------------------
 
-    def _record(self, shards: list[Shard]) -> dict[str, Any]:
-        classifier = self.classifier
+    def _spec(self) -> dict[str, Any]:
+        """What was asked for; how the metrics are described depends on the size of the images, which is not known yet."""
         return {
-            "schema": SCHEMA,
-            "snellen": versions().get("snellen"),
-            "created": _now(),
-            "finished": None,
-            "request": self.options.request,
-            "spec": {
-                "methods": [planning.describe_method(one) for one in self.methods],
-                "metrics": [],
-                "target": self.target,
-                "condition": None if self.condition is None else label(self.condition),
-                "seed": self.seed,
-                "shard": self.options.shard,
-                "precision": classifier.precision,
-            },
-            "classifier": {
-                "name": classifier.name,
-                "fingerprint": classifier.fingerprint,
-                "mean": classifier.mean.flatten().tolist(),
-                "std": classifier.std.flatten().tolist(),
-                "outputs": classifier.outputs,
-                "device": str(classifier.device),
-                "names": list(classifier.classes) if classifier.classes else None,
-            },
-            "samples": {
-                "count": len(self.samples),
-                "digest": key_of([shard.digests for shard in shards]),
-                "source": self.samples.describe(),
-            },
-            "machine": machine(),
-            "versions": versions(),
-            "git": revision(),
-            "notes": [*self.samples.notes, *(f"skipped '{name}': {reason}" for name, reason in self.samples.skipped)],
+            "methods": [planning.describe_method(one) for one in self.methods],
+            "metrics": [],
+            "target": self.target,
+            "condition": None if self.condition is None else label(self.condition),
+            "seed": self.seed,
+            "shard": self.options.shard,
+            "precision": self.classifier.precision,
         }
 
     def _look(self, shipped: Shipped, shards: list[Shard]) -> list[Seen]:
@@ -245,18 +224,6 @@ class _Job:
                 raise SnellenError(f"'{one}' has label {known}, but '{self.classifier.name}' has classes 0 to {classes - 1}")
         planning.check_truth(self.metrics, shard.ids, look.truths)
         return replace(shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, look))
-
-    def _sample_facts(self, shards: list[Shard], seen: list[Seen]) -> dict[str, Any]:
-        rows: list[dict[str, Any]] = []
-        pictures: dict[str, str] = {}
-        names = ("sample", "label", "prediction", "probability", "target", "truth")
-        for shard, look in zip(shards, seen, strict=True):
-            facts = zip(
-                shard.ids, look.labels, look.predictions, look.probabilities, shard.targets, look.truths, strict=True
-            )
-            rows += [dict(zip(names, one, strict=True)) for one in facts]
-            pictures |= {one: self.store.put_picture(png) for one, png in zip(shard.ids, look.pictures, strict=False)}
-        return {"rows": rows, "pictures": pictures}
 
     def _learn(self) -> dict[str, dict[str, Any]]:
         """Gives the classifier every lesson that the methods need, and says of each what its content is."""
@@ -363,7 +330,7 @@ class _Job:
                 problem = f"{type(answer).__name__}: {answer}".strip()
                 errors.append({"method": label(task.method), "sample": task.shard.ids[0], "problem": problem})
             else:
-                self._keep(task, siblings, answer)
+                records.keep(self.store, task, answer, siblings.digests)
                 errors += [
                     {"method": label(task.method), "metric": metric, "sample": task.shard.ids[0], "problem": problem}
                     for metric, problem in answer.failed.items()
@@ -387,54 +354,6 @@ class _Job:
             siblings=siblings.shipped(task.method, task.metrics),
         )
 
-    def _keep(self, task: Task, siblings: Siblings, result: Result) -> None:
-        """Writes what a unit found; its record comes last."""
-        rows = []
-        for scores in result.scores:
-            curves = scores.curve.tolist() if scores.curve is not None else [None] * len(scores.ids)
-            for one, value, curve in zip(scores.ids, scores.values.tolist(), curves, strict=True):
-                rows.append(
-                    {"sample": one, "method": scores.method, "metric": scores.metric, "value": value, "curve": curve}
-                )
-        keys = {label(one): metric_key(one, siblings.digests(task.method, one)) for one in task.metrics}
-        record = {
-            "map_key": task.map_key,
-            "method": label(task.method),
-            "samples": list(task.shard.ids),
-            "maps": task.maps or self.store.put_maps(result.maps),
-            "scores": self.store.put_scores(rows),
-            "metrics": {name: key for name, key in keys.items() if name in result.metric_costs},
-            "refused": {name: {"key": keys[name], "problem": problem} for name, problem in result.refused.items()},
-            "metric_costs": result.metric_costs,
-        }
-        if task.maps is None:
-            record["cost"] = result.cost
-        self.store.finish(task.key, record)
-
-    def _close(self, record: dict[str, Any], old: dict[str, Any] | None, seconds: float) -> None:
-        """Adds up, writes the merged table when all is there, and reports what failed."""
-        known = self.store.units()
-        used = [known[one["unit"]] for one in record["units"] if one["unit"] in known]
-        costs = [cost for unit in used for cost in [unit.get("cost"), *unit["metric_costs"].values()] if cost]
-        names = ("forward", "backward", "shared_forward", "shared_backward", "model_seconds", "seconds")
-        record["totals"] = {name: sum(cost[name] for cost in costs) for name in names}
-        before = (old or {}).get("totals", {}).get("wall_seconds", 0.0)
-        record["totals"]["wall_seconds"] = before + seconds
-        if not record["errors"]:
-            self.store.merge([(known[one["unit"]]["scores"], one["metrics"]) for one in record["units"]])
-            record["finished"] = _now()
-        self.store.put_record(record)
-        wanted = {label(one) for one in self.metrics}
-        for note in dict.fromkeys(
-            f"{name} cannot be scored on {unit['method']}: {one['problem']}"
-            for unit in used
-            for name, one in unit.get("refused", {}).items()
-            if name in wanted
-        ):
-            self.observer.note(note)
-        if record["errors"]:
-            raise UnfinishedError(_failure(record["errors"], len(record["units"]), self.store.folder))
-
     # Where ------------------------------------------------------------------------------------------------------------
 
     def _everywhere(
@@ -455,40 +374,5 @@ class _Job:
         return self.options.threads or (1 if self._elsewhere() else None)
 
 
-def _refuse_another(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
-    """A folder belongs to one classifier, one set of samples and one way to compute; methods and metrics may grow."""
-    pairs = {
-        "another classifier": (old["classifier"]["fingerprint"], new["classifier"]["fingerprint"]),
-        "another condition": (old["spec"].get("condition"), new["spec"]["condition"]),
-        "other samples": (old["samples"]["digest"], new["samples"]["digest"]),
-        "another target": (old["spec"]["target"], new["spec"]["target"]),
-        "another seed": (old["spec"]["seed"], new["spec"]["seed"]),
-        "another shard size": (old["spec"]["shard"], new["spec"]["shard"]),
-        "another precision": (old["spec"]["precision"], new["spec"]["precision"]),
-    }
-    for what, (before, now) in pairs.items():
-        if before != now:
-            raise SnellenError(f"'{folder}' was made with {what} ({before}, now {now}); choose another --out")
-
-
 class UnfinishedError(SnellenError):
     """Some units failed; the run folder holds everything else and why they did."""
-
-
-def _failure(errors: list[dict[str, str]], units: int, folder: Path) -> str:
-    first = errors[0]
-    whole = [one for one in errors if "metric" not in one]
-    what = f"{len(whole)} of {units} units failed" if whole else f"{len(errors)} scores of shards failed"
-    which = first["method"] + (f", scored by {first['metric']}," if "metric" in first else "")
-    return (
-        f"{what}, the first being {which} from '{first['sample']}' on ({first['problem']}); everything else is kept in "
-        f"'{folder}', and running the same command tries the failed ones again"
-    )
-
-
-def _counts(passes: Passes) -> dict[str, int]:
-    return {"forward": passes.forward, "backward": passes.backward}
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -13,6 +13,7 @@ import pandas as pd
 from PIL import Image
 
 from snellen.errors import SnellenError
+from snellen.runs import records
 from snellen.runs.store import Store
 
 
@@ -137,13 +138,10 @@ class Run:
         return [one["sample"] for one in self.record["samples"]["rows"]]
 
     def _wanted(self) -> list[dict[str, Any]]:
-        """The records of the units that the current spec asks for, in its order; older work in the folder is left out."""
-        return [self._units[one["unit"]] for one in self.record["units"] if one["unit"] in self._units]
+        return records.wanted_units(self.record, self._units)
 
     def _score_files(self) -> list[tuple[str, list[str]]]:
-        """Score files with the metrics that count in each."""
-        known = self._units
-        return [(known[one["unit"]]["scores"], one["metrics"]) for one in self.record["units"] if one["unit"] in known]
+        return records.score_files(self.record, self._units)
 
 
 _COST_COLUMNS = [
