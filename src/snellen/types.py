@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -166,6 +167,15 @@ class Explain(Protocol):
         classifier: Classifier | None = None,
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]: ...
+
+
+CHECKPOINT = "checkpoint/"
+"""How the name of a saved state begins among the siblings of a case."""
+
+
+def by_number(name: str) -> list[tuple[int, str]]:
+    """Sorts names of saved states, epoch-2 before epoch-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,7 @@ from snellen.errors import SnellenError
 from snellen.metrics.kept import answered_parts
 from snellen.registry import metric
 from snellen.similarity import Likeness, likeness
-from snellen.types import Case, Passes, Rng
-
-PREFIX = "checkpoint/"
+from snellen.types import CHECKPOINT, Case, Passes, Rng
 
 
 @metric(
@@ -53,7 +51,7 @@ class CheckpointSensitivity:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """For every state how unlike its map is, NaN where it decides as the classifier does."""
-        saved = [sibling for name, sibling in case.siblings.items() if name.startswith(PREFIX)]
+        saved = [sibling for name, sibling in case.siblings.items() if name.startswith(CHECKPOINT)]
         if not saved:
             raise SnellenError("checkpoint-sensitivity needs saved states of the classifier: give --checkpoints")
         decided = case.classifier.answered(case.inputs, case.targets).predicted
@@ -86,5 +84,5 @@ class CheckpointSensitivity:
         """What is said of the untouched pictures."""
         said = answered_parts()
         for step in range(self.states):
-            said |= answered_parts(PREFIX, self.states, step)
+            said |= answered_parts(CHECKPOINT, self.states, step)
         return said

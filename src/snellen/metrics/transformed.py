@@ -7,7 +7,6 @@ computed once per case for all metrics that need them, one change at a time, so 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +20,7 @@ from snellen.metrics.kept import Kept, answered_parts
 from snellen.relatives import randomised, weight_layers
 from snellen.similarity import constant, likeness
 from snellen.transforms import STEPS, Kind, variants
-from snellen.types import Case, Passes, Rng
+from snellen.types import CHECKPOINT, Case, Passes, Rng, by_number
 
 Alike = Literal["ssim", "pearson"]
 
@@ -186,17 +185,12 @@ def _models(case: Case) -> dict[str, Callable[[Rng], Classifier]]:
 
 def _checkpoints(case: Case) -> list[Classifier]:
     """The earlier states of the model that are compared: all but the final one, evenly thinned out where there are many."""
-    names = sorted((name for name in case.siblings if name.startswith("checkpoint/")), key=_by_number)
+    names = sorted((name for name in case.siblings if name.startswith(CHECKPOINT)), key=by_number)
     known = [case.siblings[name] for name in names]
     earlier = [one for one in known if one.fingerprint != case.classifier.fingerprint]
     if len(earlier) <= CHECKPOINTS:
         return earlier
     return [earlier[place * (len(earlier) - 1) // (CHECKPOINTS - 1)] for place in range(CHECKPOINTS)]
-
-
-def _by_number(name: str) -> list[tuple[int, str]]:
-    """Sorts epoch-2 before epoch-10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _explained(targets: Tensor, before: Tensor, after: Tensor, how: Comparison) -> Int[Tensor, " batch"]:

@@ -29,7 +29,7 @@ from snellen.runs.learning import drawn, teach, using_threads
 from snellen.runs.store import Store, key_of
 from snellen.runs.unit import Shipped
 from snellen.samples import Samples, as_samples
-from snellen.types import Method, Metric, Passes, Recipe, Related, Relative
+from snellen.types import CHECKPOINT, Method, Metric, Passes, Recipe, Related, Relative, by_number
 from snellen.zoo import digits_recipe, training_digits
 from snellen.zoo.digit_networks import weight_folder
 from snellen.zoo.libraries import fill_weights, read_weights
@@ -37,9 +37,6 @@ from snellen.zoo.models import find_object
 
 DIGITS = "zoo:digits"
 DIGITS_TRAINING = "zoo:digits-training"
-
-CHECKPOINT = "checkpoint/"
-"""How the name of a saved state begins among the siblings of a case."""
 
 ENDINGS = (".pt", ".pth", ".safetensors")
 
@@ -74,7 +71,7 @@ def find_checkpoints(checkpoints: Any, classifier: Classifier) -> dict[str, nn.M
         folder = weight_folder() if checkpoints == DIGITS else Path(checkpoints)
         if not folder.is_dir():
             raise SnellenError(f"'{folder}' is not a folder of checkpoints")
-        files = sorted((one for one in folder.iterdir() if one.suffix in ENDINGS), key=_by_number)
+        files = sorted((one for one in folder.iterdir() if one.suffix in ENDINGS), key=lambda one: by_number(one.name))
         if not files:
             raise SnellenError(f"'{folder}' holds no checkpoints; they are state dicts that end in {', '.join(ENDINGS)}")
         stems = [one.stem for one in files]
@@ -89,11 +86,6 @@ def find_checkpoints(checkpoints: Any, classifier: Classifier) -> dict[str, nn.M
     if not found:
         raise SnellenError("all checkpoints are the classifier itself; give states that were saved earlier in training")
     return found
-
-
-def _by_number(path: Path) -> list[tuple[int, str]]:
-    """Sorts epoch-2 before epoch-10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
 def identity_of(recipe: Recipe) -> str:
