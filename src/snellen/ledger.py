@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+
+import torch
 
 from snellen.types import Passes
 
@@ -42,3 +46,41 @@ class Ledger:
             "shared_backward": self.shared.backward,
             "shared_seconds": self.shared_seconds,
         }
+
+
+class Ledgers:
+    """The accounts that are open; each of them books whatever happens."""
+
+    def __init__(self) -> None:
+        self._open: list[Ledger] = []
+
+    def __len__(self) -> int:
+        """How many accounts are open."""
+        return len(self._open)
+
+    @contextlib.contextmanager
+    def counting(self, on_pass: Callable[[Passes], None] | None = None) -> Iterator[Ledger]:
+        """Opens one more account while the body runs."""
+        ledger = Ledger(on_pass=on_pass)
+        self._open.append(ledger)
+        try:
+            yield ledger
+        finally:
+            # Two open accounts may hold equal numbers, so the right one is found by identity.
+            self._open[:] = [one for one in self._open if one is not ledger]
+
+    @contextlib.contextmanager
+    def paying(self, passes: Passes, device: torch.device) -> Iterator[None]:
+        """Books the passes that the body makes on the device, with the seconds that it takes."""
+        started = time.perf_counter()
+        yield
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        seconds = time.perf_counter() - started
+        for ledger in self._open:
+            ledger.pay(passes, seconds)
+
+    def share(self, passes: Passes, seconds: float) -> None:
+        """Books passes that were needed, but whose result was already there."""
+        for ledger in self._open:
+            ledger.share(passes, seconds)

@@ -354,7 +354,7 @@ def _around(
     elif "gradients" in classifier.offers:
         made = made_of(classifier, _Between(copy.deepcopy(classifier.module), before, after), name)
     else:
-        made = classifier.relative(lambda inputs: after(classifier._run(before(inputs))), name)
+        made = classifier.relative(lambda inputs: after(classifier.network.run(before(inputs))), name)
     made.fingerprint = hashlib.sha256(f"{classifier.fingerprint} {name}".encode()).hexdigest()[:16]
     return made
 

@@ -461,6 +461,6 @@ def test_what_was_looked_up_stays_behind_when_a_classifier_is_sent_away() -> Non
     method = METHODS.build("transformer-attribution")
     method.prepare(classifier, images("timm-vit"))
     sent = pickle.loads(pickle.dumps(classifier))
-    assert not sent._surveys
+    assert not sent._anatomy._surveys
     found = method(sent, images("timm-vit"), TARGETS, rng=RNG)
     assert torch.equal(found, method(classifier, images("timm-vit"), TARGETS, rng=RNG))

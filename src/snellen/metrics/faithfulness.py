@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from snellen.classifier import Answers, Classifier
+from snellen.answers import Answers
+from snellen.classifier import Classifier
 from snellen.masking import MEAN
 from snellen.metrics.kept import answered_parts
 from snellen.metrics.rounding import unmoved

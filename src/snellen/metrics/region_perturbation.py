@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from snellen.classifier import Answers, Classifier
+from snellen.answers import Answers
+from snellen.classifier import Classifier
 from snellen.masking import NOISE
 from snellen.metrics.kept import answered_parts
 from snellen.metrics.sweep import check_steps, evenly, exchanged, ranks, sweep, sweep_parts

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.classifier import Answers
+from snellen.answers import Answers
 from snellen.metrics.kept import Kept, answered_parts
 from snellen.types import Case, Fill, Passes, Rng
 

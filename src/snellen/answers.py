@@ -1,0 +1,38 @@
+"""Answers: what a classifier says of each row's target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.types import Output
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the classifier says of each row: the target's logit and probability, and the class that it finds most likely."""
+
+    logit: Float[Tensor, "*rows"]
+    probability: Float[Tensor, "*rows"]
+    predicted: Int[Tensor, "*rows"]
+
+    @staticmethod
+    def read(logits: Float[Tensor, "rows classes"], targets: Int[Tensor, " rows"]) -> Answers:
+        """What the logits say of each row's target."""
+        best = logits.argmax(dim=1).to(targets.device)
+        return Answers(target_output(logits, targets, "logit"), target_output(logits, targets, "probability"), best)
+
+    def of(self, output: Output) -> Float[Tensor, "*rows"]:
+        """The number that is meant."""
+        return self.logit if output == "logit" else self.probability
+
+
+def target_output(
+    logits: Float[Tensor, "rows classes"], targets: Int[Tensor, " rows"], of: Output
+) -> Float[Tensor, " rows"]:
+    """The logit or probability of each row's target alone."""
+    rows = logits if of == "logit" else logits.softmax(dim=1)
+    picked: Tensor = rows.gather(1, targets.to(rows.device).view(-1, 1)).squeeze(1)
+    return picked.to(targets.device)
