@@ -109,6 +109,22 @@ def value(
     )
 
 
+def kept(
+    id: str, metric: str, sentence: str, scene: Scene, expected: float, because: str, *, kind: Kind = "value"
+) -> KnownAnswer:
+    """The share of samples on which a toolkit finds an axiom kept, by its own verdict or by our tolerance."""
+
+    def compute(toolkit: Toolkit) -> list[float]:
+        if f"{metric}:holds" in toolkit.offers:
+            found = toolkit.ask(f"{metric}:holds", scene)
+        else:
+            tolerance: float = METRICS[metric].traits.tolerance  # type: ignore[attr-defined]
+            found = [float(one <= tolerance) for one in toolkit.ask(metric, scene)]
+        return [sum(found) / len(found)]
+
+    return KnownAnswer(id, metric, kind, sentence, expected, because, compute)
+
+
 def better(
     id: str,
     metric: str,

@@ -172,6 +172,17 @@ def picture(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     return inputs.mean(dim=1)
 
 
+def fixed(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """One map, whatever is shown and whoever looks."""
+    side = inputs.shape[2]
+    return torch.arange(float(side * side)).view(1, side, side).repeat(len(inputs), 1, 1)
+
+
+def nervous(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """A map that has nothing to do with the map of the picture next to it."""
+    return (1e4 * inputs.mean(dim=1)).sin()
+
+
 def _slope(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     with torch.enable_grad():
         leaf = inputs.detach().clone().requires_grad_()
@@ -185,3 +196,11 @@ def _slope(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 def noise(*shape: int, seed: int = 0) -> Tensor:
     """Numbers that look random and never change: uniform in [0, 1)."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def grid(values: dict[tuple[int, int], float], side: int = 4) -> Tensor:
+    """A square of zeros but for these places."""
+    out = torch.zeros(side, side)
+    for (row, column), one in values.items():
+        out[row, column] = one
+    return out

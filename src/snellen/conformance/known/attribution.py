@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-from snellen.conformance.answers import KnownAnswer, any_batch, any_order, better, value
+from snellen.conformance.answers import KnownAnswer, any_batch, any_order, better, kept, value
 from snellen.conformance.scene import Scene, Weighted, input_x_gradient, noise, scene, scene_of
-from snellen.conformance.toolkit import Settings, Toolkit
-from snellen.registry import METRICS
+from snellen.conformance.toolkit import Toolkit
 
 _WEIGHTS = torch.tensor([[1.0, -2.0], [0.5, 4.0]])
 _LINEAR = Weighted(_WEIGHTS, bias=3.0)
@@ -20,37 +17,19 @@ _FINE = Weighted(noise(8, 8, seed=19))
 _WHOLE = scene(_LINEAR, _POWERS, input_x_gradient)
 
 
-def holds(metric: str, scene: Scene, toolkit: Toolkit) -> list[float]:
-    """1 where the toolkit finds an axiom kept, 0 where not: by its own verdict, or by our tolerance for its number."""
-    if f"{metric}:holds" in toolkit.offers:
-        return toolkit.ask(f"{metric}:holds", scene)
-    tolerance: float = METRICS[metric].traits.tolerance  # type: ignore[attr-defined]
-    return [float(one <= tolerance) for one in toolkit.ask(metric, scene)]
-
-
-def _kept(id: str, sentence: str, given: Scene, expected: float, because: str, *, channels: bool = False) -> KnownAnswer:
-    def compute(toolkit: Toolkit) -> list[float]:
-        found = holds("completeness", given, toolkit)
-        return [sum(found) / len(found)]
-
-    return KnownAnswer(
-        id, "completeness", "channels" if channels else "value", sentence, expected, because, compute
-    )  # fmt: skip
-
-
 _COMPLETE = (
     value("completeness/value", "completeness", "A linear model; the map is input times weight.", _WHOLE, 0.0,
           "f(x) - f(0) = Σ wx, which is what the map adds up to"),
     value("completeness/double", "completeness", "The map is twice input times weight.", _WHOLE.mapped(2 * _WHOLE.maps), 1.0,
           "|2 Σwx - Σwx| / |Σwx|", kind="scaling"),
-    _kept("completeness/kept", "Is a complete map found complete, in numbers that floats hold exactly?", _WHOLE, 1.0,
-          "the gap is 0"),
-    _kept("completeness/rounding", "Are six complete maps found complete, where sums are rounded?",
-          scene_of(_FINE, _ROUGH, input_x_gradient), 1.0, "the gap is that of rounding"),
-    _kept("completeness/broken", "Is twice a complete map found complete?", _WHOLE.mapped(2 * _WHOLE.maps), 0.0,
-          "the gap is all of the output"),
-    _kept("completeness/channels", "Is a complete map found complete, in three channels?",
-          scene(_LINEAR, _POWERS, input_x_gradient, channels=3), 1.0, "the baseline is zero in all of them", channels=True),
+    kept("completeness/kept", "completeness", "Is a complete map found complete, in numbers that floats hold exactly?",
+         _WHOLE, 1.0, "the gap is 0"),
+    kept("completeness/rounding", "completeness", "Are six complete maps found complete, where sums are rounded?",
+         scene_of(_FINE, _ROUGH, input_x_gradient), 1.0, "the gap is that of rounding"),
+    kept("completeness/broken", "completeness", "Is twice a complete map found complete?", _WHOLE.mapped(2 * _WHOLE.maps),
+         0.0, "the gap is all of the output"),
+    kept("completeness/channels", "completeness", "Is a complete map found complete, in three channels?",
+         scene(_LINEAR, _POWERS, input_x_gradient, channels=3), 1.0, "the baseline is zero in all of them", kind="channels"),
     better("completeness/oracle", "completeness", "Input times weight, against its negation.", _WHOLE,
            _WHOLE.mapped(-_WHOLE.maps), "the sign is part of the sum", kind="sign"),
     any_batch("completeness/batch", "completeness", scene_of(_FINE, _ROUGH, noise(6, 8, 8, seed=20))),
@@ -64,13 +43,9 @@ _ALIGNED = scene(_RIVALS, [[1.0, 1.0]], [[1.0, -1.0]])
 _TURNED = scene(_RIVALS, [[1.0, 1.0]], [[-1.0, 1.0]])
 
 
-def _either(metric: str, scene: Scene, settings: Settings) -> Callable[[Toolkit], list[float]]:
-    name = f"{metric}:holds"
-    return lambda toolkit: toolkit.ask(name if name in toolkit.offers else metric, scene, settings)
-
-
 def _apart(toolkit: Toolkit) -> list[float]:
-    good, bad = (_either("monotonicity", one, _TWO)(toolkit) for one in (_ALIGNED, _TURNED))
+    name = "monotonicity:holds" if "monotonicity:holds" in toolkit.offers else "monotonicity"
+    good, bad = (toolkit.ask(name, one, _TWO) for one in (_ALIGNED, _TURNED))
     return [good[0] - bad[0]]
 
 

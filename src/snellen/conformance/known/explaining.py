@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from snellen.conformance.answers import any_batch, any_order, better, value
-from snellen.conformance.scene import Chance, Weighted, fake_cam, gradient, noise, picture, scene, scene_of
+from snellen.conformance.scene import Chance, Weighted, fake_cam, fixed, gradient, nervous, noise, picture, scene, scene_of
 
 # Another class --------------------------------------------------------------------------------------------------------
 
@@ -101,18 +101,8 @@ _PHOTO = torch.nn.functional.interpolate(noise(1, 1, 5, 5, seed=25), size=(24, 2
 _ALWAYS = Weighted(0.0, bias=1.0)
 
 
-def _fixed(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """One map, whatever is shown."""
-    side = inputs.shape[2]
-    return torch.arange(float(side * side)).view(1, side, side).repeat(len(inputs), 1, 1)
-
-
-def _nervous(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    return (1e4 * inputs.mean(dim=1)).sin()
-
-
 _FEW = {"likeness": "pearson", "magnitudes": 2}
-_FOLLOWS, _STAYS, _NERVOUS = (scene(_ALWAYS, _PHOTO, method, channels=3) for method in (picture, _fixed, _nervous))
+_FOLLOWS, _STAYS, _NERVOUS = (scene(_ALWAYS, _PHOTO, method, channels=3) for method in (picture, fixed, nervous))
 
 _VARIANTS = (
     better("consistency/direction", "consistency", "The picture as map, against a map that starts anew with every value.",

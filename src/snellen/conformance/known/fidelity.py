@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from snellen.conformance.answers import any_batch, any_order, better, same, value
-from snellen.conformance.scene import Scene, Weighted, fake_cam, gradient, input_x_gradient, noise, scene, scene_of
+from snellen.conformance.scene import Scene, Weighted, fake_cam, gradient, input_x_gradient, nervous, noise, scene, scene_of
 
 _WEIGHTS = noise(4, 4, seed=26) - 0.25
 _LINEAR = Weighted(_WEIGHTS)
@@ -110,17 +110,13 @@ _FORETOLD = (
 _ALWAYS = Weighted(_WEIGHTS, bias=100.0)
 
 
-def _nervous(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    return (1e4 * inputs.mean(dim=1)).sin()
-
-
 _STABLE = (
     value("stability/linear", "stability", "The gradient of a linear model.", scene(_ALWAYS, _PHOTO, gradient), 1.0,
           "its gradient is the same everywhere"),
     value("stability/fake-cam", "stability", "Fake-CAM, run again.", scene(_ALWAYS, _PHOTO, fake_cam), 1.0,
           "it never looks", kind="re-explaining"),
     better("stability/direction", "stability", "The gradient, against a map that starts anew with every value.",
-           scene(_ALWAYS, _PHOTO, gradient), scene(_ALWAYS, _PHOTO, _nervous), "the first never moves"),
+           scene(_ALWAYS, _PHOTO, gradient), scene(_ALWAYS, _PHOTO, nervous), "the first never moves"),
     any_order("stability/order", "stability", scene_of(_ALWAYS, noise(3, 1, 4, 4, seed=33), input_x_gradient)),
     same("stability/scaling", "stability", "scaling", "A linear model, and the same in ten times the unit.",
          scene(_ALWAYS, _PHOTO, gradient), scene(Weighted(10 * _WEIGHTS, bias=100.0), _PHOTO, gradient),

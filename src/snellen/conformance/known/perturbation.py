@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from snellen.conformance.answers import KnownAnswer, any_batch, any_order, better, same, value
-from snellen.conformance.known.sweeps import grid
-from snellen.conformance.scene import Chance, Scene, Weighted, both, fake_cam, noise, scene, scene_of, total
+from snellen.conformance.scene import Chance, Scene, Weighted, both, fake_cam, grid, noise, scene, scene_of, total
 
 _STEPS = {"steps": 16, "fill": "mean"}
 _LIT = grid({(0, 0): 0.25, (0, 1): 0.25, (1, 0): 0.25, (1, 1): 0.25})

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from snellen.conformance.answers import KnownAnswer, any_batch, better, value
-from snellen.conformance.known.attribution import holds
-from snellen.conformance.scene import Scene, fake_cam, gradient, input_x_gradient, noise, picture, scene, scene_of
+from snellen.conformance.answers import KnownAnswer, any_batch, better, kept, value
+from snellen.conformance.scene import fake_cam, gradient, input_x_gradient, noise, picture, scene, scene_of
 
 _SIDE = 6
 
@@ -89,12 +88,6 @@ _RANDOM = (
 # Axioms ---------------------------------------------------------------------------------------------------------------
 
 
-def _kept(metric: str, what: str, sentence: str, given: Scene, expected: float, because: str) -> KnownAnswer:
-    return KnownAnswer(
-        f"{metric}/{what}", metric, "value", sentence, expected, because, lambda toolkit: holds(metric, given, toolkit)
-    )
-
-
 _AXIOMS = (
     value("implementation-invariance/gradient", "implementation-invariance", "The gradient of a network written otherwise.",
           _SEEING, 0.0, "equal functions have equal gradients", tolerance=1e-3),
@@ -106,9 +99,10 @@ _AXIOMS = (
     value("input-invariance/product", "input-invariance", "Input times gradient on an even picture of 1/2, shifted by -1.",
           scene(_MODEL, _EVEN, input_x_gradient), 2.0, "(1/2 - 1) g against 1/2 g: a change of g, relative to g / 2",
           tolerance=1e-3),
-    _kept("input-invariance", "kept", "Is the gradient found invariant?", _SEEING, 1.0, "the same function of the picture"),
-    _kept("input-invariance", "broken", "Is input times gradient found invariant?", scene(_MODEL, _PHOTO, input_x_gradient),
-          0.0, "the input itself has moved"),
+    kept("input-invariance/kept", "input-invariance", "Is the gradient found invariant?", _SEEING, 1.0,
+         "the same function of the picture"),
+    kept("input-invariance/broken", "input-invariance", "Is input times gradient found invariant?",
+         scene(_MODEL, _PHOTO, input_x_gradient), 0.0, "the input itself has moved"),
     value("linearity/gradient", "linearity", "The gradient of a weighted sum of two models.", _SEEING, 0.0,
           "a gradient is linear", tolerance=1e-4),
     better("linearity/direction", "linearity", "The gradient, against its square.", _SEEING, scene(_MODEL, _PHOTO, _squared),

@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from snellen.conformance.answers import better, value
 from snellen.conformance.known.perturbation import block
-from snellen.conformance.known.sweeps import grid
-from snellen.conformance.known.trained import fixed, noticing, saved
-from snellen.conformance.scene import Chance, Scene, gradient, picture, scene
+from snellen.conformance.known.trained import noticing, saved
+from snellen.conformance.scene import Chance, Scene, fixed, gradient, grid, picture, scene
 
 _PEARSON = {"likeness": "pearson"}
 

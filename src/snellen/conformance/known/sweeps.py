@@ -5,17 +5,8 @@ from __future__ import annotations
 import torch
 
 from snellen.conformance.answers import KnownAnswer, any_batch, any_order, better, same, value
-from snellen.conformance.scene import Chance, Scene, both, noise, pixel, scene, scene_of, total
+from snellen.conformance.scene import Chance, Scene, both, grid, noise, pixel, scene, scene_of, total
 from snellen.conformance.toolkit import Toolkit
-
-
-def grid(values: dict[tuple[int, int], float], side: int = 4) -> torch.Tensor:
-    """A square of zeros but for these places."""
-    out = torch.zeros(side, side)
-    for (row, column), one in values.items():
-        out[row, column] = one
-    return out
-
 
 _STEPS = {"steps": 16, "fill": "mean"}
 _LIT = grid({(0, 0): 0.25, (0, 1): 0.25, (1, 0): 0.25, (1, 1): 0.25})

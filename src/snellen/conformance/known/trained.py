@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from snellen.conformance.answers import KnownAnswer, any_batch, better, value
-from snellen.conformance.scene import Explain, Scene, Weighted, gradient, noise, picture, scene, scene_of
+from snellen.conformance.scene import Explain, Scene, Weighted, fixed, gradient, noise, picture, scene, scene_of
 
 _SIDE = 8
 _WEIGHTS = noise(_SIDE, _SIDE, seed=46) - 0.5
@@ -47,12 +47,6 @@ _RETRAINED = tuple(
 
 _BIG = torch.nn.functional.interpolate(noise(1, 1, 5, 5, seed=49), size=(24, 24), mode="bicubic").clamp(0, 1)[0, 0]
 _NOW, _ONCE = Weighted(0.0, bias=1.0), Weighted(0.0, bias=-1.0)
-
-
-def fixed(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """One map, whatever is shown and whoever looks."""
-    side = inputs.shape[2]
-    return torch.arange(float(side * side)).view(1, side, side).repeat(len(inputs), 1, 1)
 
 
 def noticing(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
