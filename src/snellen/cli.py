@@ -20,6 +20,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+INTERRUPTED = 130
+"""The exit code of a command that was interrupted from the keyboard."""
+
 
 @app.command()
 def run(
@@ -265,6 +268,9 @@ def main() -> None:
     except SnellenError as problem:
         Console(stderr=True, soft_wrap=True).print(f"snellen: {problem}", style="red", highlight=False, markup=False)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        # typer turns an interruption into an exit of its own, silently and with the shell's code for it.
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
         print("\nsnellen: interrupted; finished work is kept, and the same command continues", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

@@ -48,6 +48,19 @@ def undisturbed(tmp_path_factory) -> tuple[Path, Path]:
     return images, out
 
 
+def test_an_interrupted_run_says_that_nothing_is_lost(undisturbed, tmp_path):
+    images, _ = undisturbed
+    process = start(images, tmp_path / "interrupted")
+    deadline = time.monotonic() + 120
+    while not units(tmp_path / "interrupted") and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert said.decode().endswith("snellen: interrupted; finished work is kept, and the same command continues\n")
+    assert "Traceback" not in said.decode()
+
+
 @pytest.mark.parametrize("kills", [(1,), (3, 9), (6, 14, 20)])
 def test_killed_runs_continue_to_the_same_bits(undisturbed, tmp_path, kills):
     images, reference = undisturbed
