@@ -15,6 +15,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from recorded import Recorded, method, metric
 
+from snellen import runs
 from snellen.errors import SnellenError
 from snellen.registry import METRICS, Test
 from snellen.runs.progress import Silent
@@ -142,6 +143,16 @@ def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
     assert {"pass", "fail"} <= verdicts
     deletion = next(row for row in card.tests if row.test == "Deletion")
     assert [cell.verdict for cell in deletion.cells] == ["pass", "pass", "", ""]
+
+
+def test_the_model_and_the_images_are_loaded_once(tmp_path, monkeypatch):
+    loaded = []
+    for name in ("load_classifier", "digit_samples"):
+        real = getattr(runs.settings, name)
+        monkeypatch.setattr(runs.settings, name, lambda *given, _of=real, **more: loaded.append(_of) or _of(*given, **more))
+    values = {"methods": ["gradient", "random"], "metrics": ["sparsity"], "out": str(tmp_path), "workers": 0}
+    run_suite(subject(values, full=False), full=False, observer=Silent())
+    assert len(loaded) == 2
 
 
 def test_a_model_of_ones_own_brings_its_own_images_and_folder():
