@@ -8,9 +8,9 @@ import os
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +36,15 @@ PHOTOGRAPHS = "zoo:photographs"
 """The pictures that come with the demo extra."""
 
 Loaded = tuple[Classifier, Samples]
+
+
+@contextmanager
+def _checking(observer: Observer) -> Iterator[None]:
+    observer.begin("checking the images", Passes(), 1)
+    try:
+        yield
+    finally:
+        observer.end()
 
 
 @dataclass(frozen=True)
@@ -162,26 +171,23 @@ class Settings:
         masks: str | None = None,
         boxes: str | None = None,
     ) -> Samples:
-        observer.begin("checking the images", Passes(), 1)
-        try:
-            return from_folder(
-                path,
-                geometry=classifier.geometry,
-                channels=classifier.channels,
-                labels=labels,
-                masks=masks,
-                boxes=boxes,
-                classes=classifier.classes,
-                unreadable=self.unreadable,
-                progress=lambda done, total: observer.running(f"checking {what} {done} of {total}"),
-            )
-        finally:
-            observer.end()
+        return from_folder(
+            path,
+            geometry=classifier.geometry,
+            channels=classifier.channels,
+            labels=labels,
+            masks=masks,
+            boxes=boxes,
+            classes=classifier.classes,
+            unreadable=self.unreadable,
+            progress=lambda done, total: observer.running(f"checking {what} {done} of {total}"),
+        )
 
     def load(self, observer: Observer) -> Loaded:
         """The model and the images."""
         classifier = self.classifier()
-        return classifier, self.samples(classifier, observer)
+        with _checking(observer):
+            return classifier, self.samples(classifier, observer)
 
     def run(self, observer: Observer, loaded: Loaded | None = None) -> Run:
         """Does all of it, on what is `loaded` already or else is loaded now.
@@ -194,7 +200,8 @@ class Settings:
         with ExitStack() as stack:
             executor: Executor | None = stack.enter_context(dask_executor(self.dask)) if self.dask else None
             classifier, samples = loaded or self.load(observer)
-            training = self.training_samples(classifier, observer)
+            with _checking(observer):
+                training = self.training_samples(classifier, observer)
             options = Options(self.shard, self.workers, self.threads, self.compile, self.as_values())
             return evaluate(
                 classifier,
