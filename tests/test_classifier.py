@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import subprocess
 import sys
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -410,6 +412,16 @@ def test_shared_answers_go_with_their_tensors() -> None:
         case.classifier.gradient(case.inputs.clone(), case.targets, shared=True)
         case.classifier.layer_gradient(case.inputs, case.targets.clone(), "pool")
     assert not case.classifier._shared
+
+
+def test_shared_answers_go_with_a_relative_though_the_tensors_live_on() -> None:
+    case = planted(3)
+    relative = case.classifier.relative(copy.deepcopy(case.classifier.module), "twin")
+    answer = weakref.ref(relative.known_logits(case.inputs))
+    assert answer() is not None
+    del relative
+    gc.collect()
+    assert answer() is None
 
 
 @pytest.mark.parametrize("side", [8, 32, 96])

@@ -44,8 +44,9 @@ class Shared:
         with ledgers.counting() as ledger:
             value = compute()
         self._known[key] = (value, cost, ledger.seconds)
-        weakref.finalize(inputs, self._known.pop, key, None)  # an address may be used again once its tensor is gone
-        weakref.finalize(targets, self._known.pop, key, None)
+        # An address may be used again once its tensor is gone; and what a relative found goes when the relative does.
+        for one in (inputs, targets):
+            weakref.finalize(one, _forget, weakref.ref(self), key)
         return value
 
     def whatever_targets(self, start: tuple[Any, ...], inputs: Tensor) -> tuple[Any, float] | None:
@@ -60,3 +61,9 @@ class Shared:
 
 def _mark(tensor: Tensor) -> tuple[int, int]:
     return id(tensor), tensor._version
+
+
+def _forget(shared: weakref.ref[Shared], key: tuple[Any, ...]) -> None:
+    living = shared()
+    if living is not None:
+        living._known.pop(key, None)

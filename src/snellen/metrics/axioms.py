@@ -64,7 +64,7 @@ class ImplementationInvariance:
         for way in known:
             relative = rewritten(case.classifier, way, size)
             said = relative.scores([(case.inputs, case.targets)], "logit")
-            again = case.explain(case.inputs.clone(), classifier=relative, rng=rng)
+            again = case.explain(case.inputs, classifier=relative, rng=rng)
             other = (said - own).abs() > SAME * (1 + own.abs())
             columns.append(_change(case.maps, again, _norm(case.maps)).masked_fill(other, torch.nan))
         return torch.stack(columns, dim=1)
@@ -125,8 +125,8 @@ class Linearity:
         if not self._possible(case.size, case.classifier):
             return case.maps.new_full((len(case),), torch.nan)
         both, other = self._relatives(case, rng)
-        of_other = case.explain(case.inputs.clone(), classifier=other, rng=rng)
-        of_sum = case.explain(case.inputs.clone(), classifier=both, rng=rng)
+        of_other = case.explain(case.inputs, classifier=other, rng=rng)
+        of_sum = case.explain(case.inputs, classifier=both, rng=rng)
         own, rest = self.weight, 1 - self.weight
         expected = own * case.maps.double() + rest * of_other.double()
         return _change(expected, of_sum, own * _norm(case.maps) + rest * _norm(of_other))

@@ -89,7 +89,7 @@ class ModelConsistency:
         for compress in siblings.values():
             sibling = compress()
             said = sibling.answers([(case.inputs, case.targets)]).predicted
-            again = case.explain(case.inputs.clone(), classifier=sibling, rng=rng)
+            again = case.explain(case.inputs, classifier=sibling, rng=rng)
             unknown = (said != own) | constant(case.maps) | constant(again)
             columns.append(likeness(case.maps, again, self.likeness).masked_fill(unknown, torch.nan))
         return torch.stack(columns, dim=1)

@@ -291,8 +291,7 @@ def _even(count: int, wanted: int) -> list[int]:
 def _again(case: Case, stages: tuple[Stage, ...], rng: Rng) -> Iterator[Float[Tensor, "batch height width"]]:
     """The map of each stage, one model at a time."""
     for relative in randomised_in_turn(case.classifier, stages, rng=rng):
-        # A copy, because a classifier keeps what it found about a tensor for as long as the tensor lives.
-        yield case.explain(case.inputs.clone(), classifier=relative, rng=rng)
+        yield case.explain(case.inputs, classifier=relative, rng=rng)
 
 
 def _smoothed(case: Case, classifier: Classifier, samples: int, rng: Rng) -> Float[Tensor, "batch height width"]:
