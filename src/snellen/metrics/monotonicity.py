@@ -14,7 +14,7 @@ from snellen.classifier import Classifier
 from snellen.masking import MEAN, NOISE
 from snellen.metrics.kept import answered_parts
 from snellen.metrics.rounding import unmoved
-from snellen.metrics.sweep import check_steps, ranks, stops, sweep, sweep_parts
+from snellen.metrics.sweep import check_steps, ranks, stops, sweep, sweep_parts, unordered
 from snellen.registry import metric
 from snellen.similarity import correlation, rank_correlation
 from snellen.types import Case, Fill, Output, Passes, Rng
@@ -125,8 +125,7 @@ class MonotonicityCorrelation:
         still = unmoved(change.abs().amax(dim=(0, 1)), moved.abs().amax(dim=(0, 1)))
         # Means, so that chunks of unequal length compare; single precision, so that rounding makes no ranks.
         means = _chunk_means(size.flatten(1).double().sort(dim=1, descending=True).values, points).float()
-        unordered = case.maps.isnan().flatten(1).any(dim=1)
-        return rank_correlation(means, effects).masked_fill(unordered | still, torch.nan).to(case.maps.dtype)
+        return rank_correlation(means, effects).masked_fill(unordered(case.maps) | still, torch.nan).to(case.maps.dtype)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """Each chunk with each draw, and the untouched picture."""

@@ -86,7 +86,8 @@ def by_magnitude(
 ) -> Mapping[int, Pooled]:
     """The same for each magnitude from 1 to 30, whichever its sign; `rng` is the run's, with the ids of the trace's rows."""
     steps = steps_of(points, magnitudes=magnitudes, rng=rng, part=part).abs()
-    return {step: _pooled(trace, columns(points, part), steps == step) for step in range(1, STEPS + 1)}
+    known = columns(points, part)
+    return {step: _pooled(trace, known, steps == step) for step in range(1, STEPS + 1)}
 
 
 def steps_of(

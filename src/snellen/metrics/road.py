@@ -16,7 +16,7 @@ from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.sweep import ranks
+from snellen.metrics.sweep import ranks, unordered
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
 
@@ -77,8 +77,8 @@ class Road:
         found = (
             answers.probability if self.of == "probability" else (answers.predicted == targets.repeat(len(self.fractions)))
         )
-        unordered = case.maps.isnan().flatten(1).any(dim=1, keepdim=True)
-        return found.to(case.maps.dtype).view(len(self.fractions), len(case)).T.masked_fill(unordered, torch.nan)
+        broken = unordered(case.maps).unsqueeze(1)
+        return found.to(case.maps.dtype).view(len(self.fractions), len(case)).T.masked_fill(broken, torch.nan)
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The fractions."""

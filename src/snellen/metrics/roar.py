@@ -16,7 +16,7 @@ from snellen.errors import SnellenError
 from snellen.masking import MEAN
 from snellen.metrics.given import labels_of
 from snellen.metrics.kept import answered_parts
-from snellen.metrics.sweep import ranks
+from snellen.metrics.sweep import ranks, unordered
 from snellen.recipes import Training, seed_for
 from snellen.registry import label, metric, text_of
 from snellen.types import Case, Fill, Method, Passes, Recipe, Relative, Rng
@@ -158,7 +158,7 @@ class Roar:
             other = _named(case, prefix_of(fraction, self.pictures, self.fill))
             found.append(other.predictions(torch.where(removed(rank, fraction), bare, case.inputs)))
         right = torch.stack([one == labels for one in found], dim=1).float()
-        unknown = (labels < 0) | case.maps.isnan().flatten(1).any(dim=1)
+        unknown = (labels < 0) | unordered(case.maps)
         return right.masked_fill(unknown[:, None], torch.nan)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.metrics.kept import answered_parts
+from snellen.metrics.sweep import unordered
 from snellen.registry import metric
 from snellen.similarity import correlation, ranked
 from snellen.types import Case, Passes, Rng
@@ -76,7 +77,7 @@ class Stability:
             best[better] = signs[better, lowest.indices[better]]
             step[worst.isinf()] /= 4
             found.append(worst.masked_fill(worst.isinf(), torch.nan))
-        broken = case.maps.isnan().flatten(1).any(dim=1, keepdim=True)
+        broken = unordered(case.maps).unsqueeze(1)
         return torch.stack(found, dim=1).masked_fill(broken, torch.nan).to(case.maps.dtype)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
@@ -114,5 +115,5 @@ class Stability:
         maps = case.explain(moved, rng=draws)
         said = case.classifier.answers([(moved, case.targets.repeat_interleave(self.candidates))]).predicted
         alike = correlation(own.repeat_interleave(self.candidates, dim=0), ranked(maps.double().flatten(1)))
-        kept = (said == predicted.repeat_interleave(self.candidates)) & ~maps.isnan().flatten(1).any(dim=1)
+        kept = (said == predicted.repeat_interleave(self.candidates)) & ~unordered(maps)
         return alike.masked_fill(~kept, torch.nan).view(len(case), self.candidates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.answers import Answers
@@ -23,6 +23,11 @@ def ranks(maps: Float[Tensor, "batch height width"], *, rng: Rng) -> Int[Tensor,
     order = ((~rising).long() << 32 | lots.long()).argsort(dim=1, stable=True)
     places = torch.arange(bits.shape[1], dtype=torch.int32, device=bits.device).expand_as(order)
     return torch.empty_like(order, dtype=torch.int32).scatter_(1, order, places).view(maps.shape)
+
+
+def unordered(maps: Float[Tensor, "batch height width"]) -> Bool[Tensor, " batch"]:
+    """Which maps hold NaN, and so have no order."""
+    return maps.isnan().flatten(1).any(dim=1)
 
 
 def stops(steps: int, size: tuple[int, int]) -> list[int]:
@@ -77,16 +82,16 @@ def exchanged(
 
     swept = classifier.answers(blocks())
     untouched = classifier.answered(inputs, targets)
-    unordered = case.maps.isnan().flatten(1).any(dim=1, keepdim=True)
+    broken = unordered(case.maps).unsqueeze(1)
 
     def joined(found: Tensor, end: Tensor) -> Tensor:
         rows = found.view(len(changed), len(inputs)).T
         return torch.cat([rows, end[:, None]] if keeping else [end[:, None], rows], dim=1)
 
     return Answers(
-        joined(swept.logit, untouched.logit).masked_fill(unordered, torch.nan),
-        joined(swept.probability, untouched.probability).masked_fill(unordered, torch.nan),
-        joined(swept.predicted, untouched.predicted).masked_fill(unordered, -1),
+        joined(swept.logit, untouched.logit).masked_fill(broken, torch.nan),
+        joined(swept.probability, untouched.probability).masked_fill(broken, torch.nan),
+        joined(swept.predicted, untouched.predicted).masked_fill(broken, -1),
     )
 
 
