@@ -77,6 +77,12 @@ class Training(Dataset[tuple[Tensor, int]]):
         """The same labels on other pictures."""
         return replace(self, change=change)
 
+    def batches(self, rows: int) -> Iterator[tuple[slice, Float[Tensor, "rows channels height width"]]]:
+        """The inputs, so many at a time, and the places where they stand."""
+        for start in range(0, len(self), rows):
+            end = min(start + rows, len(self))
+            yield slice(start, end), torch.stack([self[place][0] for place in range(start, end)])
+
     def tensors(self) -> tuple[Float[Tensor, "images channels height width"], Int[Tensor, " images"]]:
         """All of it in memory, for recipes on small pictures."""
         inputs, labels = zip(*(self[place] for place in range(len(self))), strict=True)

@@ -28,8 +28,7 @@ class Distilled:
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """The recipe, on the class that the classifier finds most likely for each training picture."""
         said: list[int] = []
-        for start in range(0, len(training), 64):
-            inputs = torch.stack([training[place][0] for place in range(start, min(start + 64, len(training)))])
+        for _, inputs in training.batches(64):
             said += classifier.predictions(inputs).tolist()
         return recipe(training.relabelled(said), seed_for(self.name, seed), {"classes": training.outputs()})
 

@@ -92,14 +92,10 @@ def _ranked(method: Method, training: Training, pictures: int, seed: int) -> tup
     first = chosen[0][0]
     small = np.uint16 if first[0].numel() < 2**16 else np.uint32
     order = np.empty((len(chosen), *first.shape[1:]), dtype=small)
-    for start in range(0, len(chosen), BATCH):
-        places = range(start, min(start + BATCH, len(chosen)))
-        inputs = torch.stack([chosen[place][0] for place in places])
-        labels = torch.tensor([chosen.labels[place] for place in places])
-        part = rng[start : places.stop]
+    for places, inputs in chosen.batches(BATCH):
         with torch.no_grad():
-            maps = method(classifier, inputs, labels, rng=part)
-        order[start : places.stop] = ranks(maps, rng=part).numpy()
+            maps = method(classifier, inputs, torch.tensor(chosen.labels[places]), rng=rng[places])
+        order[places] = ranks(maps, rng=rng[places]).numpy()
     _RANKS[training] = question, order
     return chosen, order, rng
 
