@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -65,6 +65,7 @@ def test_a_tiny_box_in_view_marks_a_pixel_and_one_out_of_view_none() -> None:
     crop=st.sampled_from([0.5, 0.875, 1.0]),
     corners=st.tuples(*[st.floats(0, 1)] * 4),
 )
+@example(width=9, height=29, rows=7, columns=2, crop=1.0, corners=(0.0, 1.0, 0.0, 1.0))  # whose window rounded to below 0
 def test_a_box_and_its_mask_agree_within_a_pixel(
     *, width: int, height: int, rows: int, columns: int, crop: float, corners: tuple[float, float, float, float]
 ) -> None:

@@ -49,8 +49,8 @@ class Geometry:
         rows, columns = self.size
         scale = self.crop * min(width / columns, height / rows)
         wide, tall = columns * scale, rows * scale
-        left, top = (width - wide) / 2, (height - tall) / 2
-        return (left, top, left + wide, top + tall)
+        left, top = max(0.0, (width - wide) / 2), max(0.0, (height - tall) / 2)  # rounding may fall just outside
+        return (left, top, min(float(width), left + wide), min(float(height), top + tall))
 
     def picture(self, image: Image.Image, channels: int = 3) -> Float[Tensor, "channels height width"]:
         """Pixels in [0, 1] of a grey ("L"), colour ("RGB") or floating-point grey ("F", already in [0, 1]) picture."""
