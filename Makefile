@@ -14,6 +14,7 @@ test: $(VENV)/test.stamp          ## the fast tests
 
 test-slow: $(VENV)/test.stamp     ## the exhaustive tests
 	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
 
 check: $(VENV)/test.stamp         ## format, lint, types, import layers, generated docs
 	$(BIN)/ruff format --check src tests benchmarks docs

@@ -5,6 +5,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -12,6 +13,11 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 from torchvision_kernels import import_torchvision
+
+# The fast tests try the same examples every time, so that no change fails by luck; `make test-slow` searches for new ones.
+hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", max_examples=3000, deadline=None)
+hypothesis.settings.load_profile("steady")
 
 # Tests run side by side (pytest -n), and the networks are tiny: more threads would only wait for each other.
 torch.set_num_threads(1)

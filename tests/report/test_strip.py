@@ -21,7 +21,7 @@ def boxes(labels, width):
         yield (x, x + length, label.lane) if label.anchor == "start" else (x - length, x, label.lane)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(3, 97), min_size=0, max_size=5), st.integers(0, 3))
 def test_names_never_overlap_at_any_width_from_the_narrowest_on(places, wider):
     width = NARROWEST + 200 * wider
@@ -31,7 +31,7 @@ def test_names_never_overlap_at_any_width_from_the_narrowest_on(places, wider):
         assert one[2] != other[2] or one[1] <= other[0] or other[1] <= one[0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(3, 97), min_size=1, max_size=4))
 def test_names_stay_inside_the_strip(places):
     for left, right, _ in boxes(place(dict(zip(NAMES, places, strict=False))), NARROWEST):
@@ -39,7 +39,7 @@ def test_names_stay_inside_the_strip(places):
         assert right <= NARROWEST
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(40, 60), min_size=2, max_size=4))
 def test_no_line_runs_through_a_name(places):
     labels = place(dict(zip(NAMES, places, strict=False)))
