@@ -15,10 +15,13 @@ from subject import write_images
 
 HERE = Path(__file__).parent
 
+MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from snellen.cli import main; main()"
+"""What a shell starts in the background ignores Ctrl-C, and so would all that it starts; this hears it."""
+
 
 def command(images: Path, out: Path) -> list[str]:
     return [
-        sys.executable, "-c", "from snellen.cli import main; main()", "run",
+        sys.executable, "-c", MAIN, "run",
         "--model", "subject:load", "--images", str(images), "--out", str(out),
         "--size", "32", "--shard", "4", "--threads", "1",
         "--methods", "gradient,grad-cam,rise(masks=150),smoothgrad(samples=4),random,edge",
