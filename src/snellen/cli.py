@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from snellen import options
+from snellen.textbox_cli import app as textbox
 
 app = typer.Typer(
     help="The eye test for saliency maps: which explanation method can you trust on your classifier and your images?",
@@ -19,6 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+app.add_typer(textbox, name="textbox")
 
 INTERRUPTED = 130
 """The exit code of a command that was interrupted from the keyboard."""
