@@ -10,7 +10,7 @@ from snellen.textbox.things import Thing
 from snellen.textbox.trees import Choice, Kind, Node, Not, Present, Several, Test
 
 _TOKEN = re.compile(r"""\s*(?:([A-Za-z_][\w-]*)|(\d+)|(==|!=|=|[():;&|]|"[^"]*"|'[^']*'))""")
-_WORDS = {"if", "elif", "else", "and", "or", "not", "otherwise"}
+WORDS = {"if", "elif", "else", "and", "or", "not", "otherwise"}
 _ALIKE = {"&": "and", "|": "or", "otherwise": "else"}
 
 
@@ -29,7 +29,7 @@ class _Reader:
         self.at = 0
 
     def rule(self) -> Node:
-        if self._next(1) == "=" and self._next() not in _WORDS:  # `label = …`
+        if self._next(1) == "=" and self._next() not in WORDS:  # `label = …`
             self.at += 2
         node = self._node()
         if self._next() is not None:
@@ -91,7 +91,7 @@ class _Reader:
             self._want(")")
             return found
         name = self._next()
-        if name is None or name in _WORDS or not (name[0].isalpha() or name[0] == "_"):
+        if name is None or name in WORDS or not (name[0].isalpha() or name[0] == "_"):
             raise self._wrong("the name of a thing")
         self.at += 1
         if name not in self.things:
@@ -103,7 +103,7 @@ class _Reader:
 
     def _kind(self, thing: Thing) -> str:
         word = self._next()
-        if word is None or word in _WORDS or not (word[0].isalnum() or word[0] in "\"'"):
+        if word is None or word in WORDS or not (word[0].isalnum() or word[0] in "\"'"):
             raise self._wrong(f"a kind of {thing.name}")
         self.at += 1
         kind = word.strip("\"'")
