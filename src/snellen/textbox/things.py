@@ -116,6 +116,29 @@ def states(things: Sequence[Thing], bucket: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def bucket_of(things: Sequence[Thing], shown: Shown) -> int:
+    """The number of the bucket that shows just this.
+
+    >>> bucket_of(THINGS, {"text": "B", "box2": "box2", "box1": None})
+    6
+    """
+    number, step = 1, 1
+    for one in things:
+        number += step * (None, *one.kinds).index(shown[one.name])
+        step *= len(one.looks) + 1
+    return number
+
+
+def described(things: Sequence[Thing], shown: Shown) -> str:
+    """What is shown, in words.
+
+    >>> described(THINGS, {"text": "B", "box2": "box2", "box1": None})
+    'text B, box2'
+    """
+    there = [one for one in things if shown[one.name] is not None]
+    return ", ".join(one.name if len(one.kinds) == 1 else f"{one.name} {shown[one.name]}" for one in there) or "nothing"
+
+
 def count(things: Sequence[Thing]) -> int:
     """How many buckets there are."""
     return math.prod(len(one.looks) + 1 for one in things)

@@ -1,0 +1,48 @@
+"""Networks that follow a rule by construction. No two things overlap, so on black the amount of ink tells what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from snellen.textbox.reasoners import Reasoner
+from snellen.textbox.reasoning import Reasoning
+from snellen.textbox.things import THINGS, buckets
+
+Seen = Mapping[str, Tensor]
+"""Whether each thing is there, and whether the text is a B, scene by scene."""
+
+
+class Planted(nn.Module):
+    """Says `decide` of what it sees, with this difference between the logits."""
+
+    def __init__(self, decide: Callable[[Seen], Tensor], certainty: float = 20.0) -> None:
+        super().__init__()
+        self.decide = decide
+        self.certainty = certainty
+        self.weight = nn.Parameter(torch.zeros(1))
+        ink = {(one.name, kind): int(look.sum()) for one in THINGS for kind, look in zip(one.kinds, one.inks, strict=True)}
+        shown = list(buckets(THINGS))
+        self.amounts = torch.tensor([sum(ink.get(part, 0) for part in one.items()) for one in shown])
+        assert len(set(self.amounts.tolist())) == len(shown)
+        self.there = {
+            "box1": torch.tensor([one["box1"] is not None for one in shown]),
+            "box2": torch.tensor([one["box2"] is not None for one in shown]),
+            "text": torch.tensor([one["text"] is not None for one in shown]),
+            "B": torch.tensor([one["text"] == "B" for one in shown]),
+        }
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        amount = inputs[:, 0].flatten(1).sum(dim=1).round()
+        bucket = (amount[:, None] == self.amounts).int().argmax(dim=1)
+        said = self.decide({name: truth[bucket] for name, truth in self.there.items()}).float() * 2 - 1
+        return 0.5 * self.certainty * torch.stack([-said, said], dim=1) + self.weight
+
+
+def planted(rule: str, decide: Callable[[Seen], Tensor], *, certainty: float = 20.0) -> Reasoner:
+    """A network that decides like this, presented as one that was taught the rule."""
+    reasoning = Reasoning.of(rule, name="planted")
+    return Reasoner(reasoning, Planted(decide, certainty), {"accuracy": {}}, Path())
