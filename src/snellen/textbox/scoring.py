@@ -1,0 +1,123 @@
+"""Scores of maps over an exam: how much of a map lies on what the rule looks at, and how much on what it does not ask about.
+
+P is for primary, what a map should focus on; S for secondary, what it should avoid (Kim, Plumb and Talwalkar 2022). AFL, the
+attribution focus level, is the share of a map inside; MAFL is the mean of the shares of the pixels inside; IOU compares the
+most salient pixels, as many as are to be focused on, with those inside. Two readings are offered: what the paper says, and
+what its code does. `docs/decisions/0015-textbox-readings.md` tells them apart.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from snellen.errors import SnellenError, nearest
+from snellen.metrics.ordering import ordered
+from snellen.textbox.exams import Exam
+from snellen.textbox.rendering import blurred, rendered, stretched
+
+Reading = Literal["paper", "published-code"]
+READINGS: tuple[Reading, ...] = get_args(Reading)
+SCORES = ("pafl", "safl", "piou", "siou", "pmafl", "smafl")
+LOWER_IS_BETTER = frozenset({"safl", "siou", "smafl"})
+BINS = 10
+"""Of values, at whose edges the published code may cut off the most salient pixels."""
+
+
+def score(
+    exam: Exam,
+    maps: Float[Tensor, "batch height width"] | Float[np.ndarray, "batch height width"],
+    method: str,
+    *,
+    reading: Reading = "paper",
+) -> dict[str, Float[np.ndarray, " batch"]]:
+    """The six scores of one method's maps, one map per scene of the exam; NaN where a score is undefined.
+
+    Undefined are the scores of what is not there, those of a map that is zero everywhere or not finite, and, in the
+    published reading, those of a map without contrast. The oracle's maps have `oracle` for a method.
+    """
+    given = torch.as_tensor(maps).detach().cpu().double()
+    if given.shape != exam.focus.shape:
+        there, expected = (" × ".join(map(str, one)) for one in (given.shape, exam.focus.shape))
+        raise SnellenError(
+            f"the maps of {method} are {there}, but its exam has scenes of {expected}; give one map per scene"
+        )
+    if reading not in READINGS:
+        raise SnellenError(
+            f"there is no reading '{reading}'{nearest(reading, READINGS) or ';'} there are {', '.join(READINGS)}"
+        )
+    known = given.isfinite().flatten(1).all(dim=1) & given.flatten(1).any(dim=1)
+    given = torch.where(known[:, None, None], given, 0.0)
+    found = _as_in_the_paper(exam, given) if reading == "paper" else _as_in_the_code(exam, given, method)
+    return {name: torch.where(known, found[name], torch.nan).numpy() for name in SCORES}
+
+
+def oracle(exam: Exam) -> Float[Tensor, "batch height width"]:
+    """The perfect maps: one inside every rectangle that a map should focus on, nothing elsewhere."""
+    return exam.focus.float()
+
+
+def _as_in_the_paper(exam: Exam, maps: Float[Tensor, "batch height width"]) -> dict[str, Tensor]:
+    size = maps.abs()
+    shares = size / size.sum(dim=(1, 2), keepdim=True)
+    wanted = exam.focus.sum(dim=(1, 2))
+    pixels = ordered(size, exam.focus)
+    found: dict[str, Tensor] = {}
+    for initial, region in (("p", exam.focus), ("s", exam.avoid)):
+        found |= _levels(initial, shares, region)
+        found[f"{initial}iou"] = pixels.marking(region).expected(_overlap, wanted)
+    return found
+
+
+def _overlap(hits: Tensor, taken: int, total: int) -> Tensor:
+    return hits / (taken + total - hits)
+
+
+def _as_in_the_code(exam: Exam, maps: Float[Tensor, "batch height width"], method: str) -> dict[str, Tensor]:
+    pictures = rendered(maps, exam.buckets, method)
+    # Asked before the blur, whose rounding would make a contrast out of none.
+    flat = pictures.amax(dim=(1, 2)) == pictures.amin(dim=(1, 2))
+    soft = blurred(pictures)
+    light = stretched(soft)
+    shares = light / light.sum(dim=(1, 2), keepdim=True)
+    salient = _at_least(soft, exam.focus.sum(dim=(1, 2)))
+    regions = exam.scenes.regions()
+    found: dict[str, Tensor] = {}
+    for initial, listed in (("p", exam.focused), ("s", exam.avoided)):
+        found |= _levels(initial, shares, (regions & listed[:, :, None, None]).any(dim=1))
+        # Each thing is held against all salient pixels by itself, so that two can never both score 1.
+        overlaps = [_intersection_over_union(salient, regions[:, thing]) for thing in range(regions.shape[1])]
+        found[f"{initial}iou"] = torch.where(listed, torch.stack(overlaps, dim=1), torch.nan).nanmean(dim=1)
+    return {name: values.masked_fill(flat, torch.nan) for name, values in found.items()}
+
+
+def _levels(
+    initial: str, shares: Float[Tensor, "batch height width"], region: Bool[Tensor, "batch height width"]
+) -> dict[str, Tensor]:
+    inside = (shares * region).sum(dim=(1, 2))
+    pixels = region.sum(dim=(1, 2))
+    return {f"{initial}afl": torch.where(pixels > 0, inside, torch.nan), f"{initial}mafl": inside / pixels}
+
+
+def _at_least(
+    pictures: Float[Tensor, "batch height width"], wanted: Int[Tensor, " batch"]
+) -> Bool[Tensor, "batch height width"]:
+    """The pixels above the highest of the bins' lower edges that has at least so many above it."""
+    low, high = (end(pictures, dim=(1, 2)).numpy() for end in (torch.amin, torch.amax))
+    edges = torch.from_numpy(np.linspace(low, high, BINS + 1)[:BINS])[:, :, None, None]
+    found = torch.ones_like(pictures, dtype=torch.bool)
+    for edge in edges.unbind():
+        above = pictures >= edge
+        enough = above.sum(dim=(1, 2)) >= wanted
+        found = torch.where(enough[:, None, None], above, found)
+    return found
+
+
+def _intersection_over_union(
+    one: Bool[Tensor, "batch height width"], other: Bool[Tensor, "batch height width"]
+) -> Float[Tensor, " batch"]:
+    return (one & other).sum(dim=(1, 2)) / (one | other).sum(dim=(1, 2)).double()
