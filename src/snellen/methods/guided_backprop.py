@@ -25,7 +25,7 @@ from snellen.types import Output, Passes, Rng
         "adebayo2018": "its maps hardly change when the weights of upper layers are drawn at random",
         "nie2018": "it partly recovers the image, edges first, whatever the class",
     },
-    presets={"zhang2024": {}, "boggust2023": {"fold": "absolute-sum"}},
+    presets={"zhang2024": {}, "kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
 )
 @dataclass(frozen=True)
 class GuidedBackprop:

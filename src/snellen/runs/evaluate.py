@@ -51,7 +51,7 @@ def evaluate(
     samples: Any,
     *,
     methods: Sequence[Any],
-    metrics: Sequence[Any],
+    metrics: Sequence[Any] | None,
     target: str | int = "predicted",
     condition: Any = None,
     seed: int = 0,
@@ -66,6 +66,7 @@ def evaluate(
     """Explains every sample by every method, scores the maps by every metric, and keeps all of it in a run folder.
 
     Calling it again with the same folder continues: finished units are never repeated, new methods and metrics are added.
+    With `None` for the metrics the maps alone are kept.
     Without `out` the folder lives as long as the Run. A `condition` such as `rotation(degrees=45)` changes all pictures
     first. `executor` is anything that is a `concurrent.futures.Executor`. Metrics that compare with other models need a
     `recipe` (see `types.Recipe`), which trains them on the labelled pictures of `training`, or `checkpoints`, a folder of
@@ -82,7 +83,7 @@ def evaluate(
         classifier=known,
         samples=plain if chosen is None else under(plain, chosen, seed=seed),
         methods=planning.parse_methods(methods),
-        metrics=planning.parse_metrics(metrics),
+        metrics=[] if metrics is None else planning.parse_metrics(metrics),
         target=target,
         condition=chosen,
         seed=seed,

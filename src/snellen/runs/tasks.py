@@ -125,9 +125,9 @@ def missing(
                 known = unit["metrics"] | {name: one["key"] for name, one in unit.get("refused", {}).items()}
                 covered = [name for name, one in left.items() if known.get(name) == one]
                 left = {name: one for name, one in left.items() if name not in covered}
-                if covered:
+                if covered or not wanted:
                     units.append((order, shard.places.start, {"unit": key, "metrics": covered}))
-            if left:
+            if left or maps is None:
                 key = key_of([map_key, sorted(left.values())])
                 tasks.append(Task(key, map_key, method, tuple(one for one in metrics if label(one) in left), shard, maps))
                 units.append((order, shard.places.start, {"unit": key, "metrics": list(left)}))

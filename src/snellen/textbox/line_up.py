@@ -1,0 +1,112 @@
+"""Which methods stand in a field, with which settings, and which controls always do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from snellen.errors import SnellenError
+from snellen.registry import METHODS, MethodTraits, label, traits
+from snellen.types import Method
+from snellen.zoo.models import find_object
+
+CONTROLS = ("random", "edge", "fake-cam", "centre")
+"""Maps that know nothing of the classifier; they stand in every field."""
+
+PUBLISHED = (
+    "gradient@kim2022", "smoothgrad@kim2022", "deconvnet@kim2022", "guided-backprop@kim2022", "deep-taylor@kim2022",
+    "input-x-gradient@kim2022", "integrated-gradients@kim2022", "lrp-z@kim2022", "lrp-epsilon@kim2022",
+    "lrp-alpha1-beta0@kim2022", "lrp-alpha2-beta1@kim2022", "deeplift-reveal-cancel@kim2022",
+    "deeplift-rescale@kim2022", "grad-cam@kim2022", "deepshap(backgrounds=32)",
+)  # fmt: skip
+"""The methods of Kim et al. 2022, in their order and with their settings but for the number of DeepSHAP's backgrounds."""
+
+REDUCED: Mapping[str, Mapping[str, Any]] = {
+    "blur-ig": {"steps": 20},
+    "extremal-perturbation": {"areas": (0.02, 0.05, 0.1), "steps": 20},
+    "guided-ig": {"steps": 20},
+    "kernel-shap": {"samples": 100},
+    "lime": {"samples": 100},
+    "lime-lasso": {"samples": 100},
+    "meaningful-perturbation": {"steps": 30},
+    "rise": {"masks": 150},
+    "sis-removal": {"cells": 5},
+    "smoothgrad": {"samples": 10},
+    "vargrad": {"samples": 10},
+    "xrai": {"steps": 8},
+}
+"""Settings of methods that would take longer than all others together, so that a whole field takes minutes."""
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method of a field, and how its name was written: that text finds it again."""
+
+    method: Method
+    text: str
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return label(self.method)
+
+    def record(self) -> dict[str, Any]:
+        """As plain values; `changed` tells whether its settings are other than its defaults."""
+        facts = traits(self.method)
+        return {
+            "label": self.label,
+            "text": self.text,
+            "control": facts.control,
+            "changed": self.method != type(self.method)(),
+        }
+
+
+def line_up(wanted: Sequence[Any]) -> list[Line]:
+    """The methods that these texts name, `all` among them, then the controls; each once."""
+    texts = [text for one in wanted for text in (everything() if one == ALL else [one])]
+    found: dict[str, Line] = {}
+    for text in (*texts, *CONTROLS):
+        one = line(text)
+        found.setdefault(one.label, one)
+    return sorted(found.values(), key=lambda one: one.text in CONTROLS)
+
+
+def everything() -> list[str]:
+    """The published methods, and all others that are registered: in affordable settings, controls apart."""
+    published = {traits(METHODS.parse(text)).name for text in PUBLISHED}
+    others = [name for name in METHODS if name not in published and not traits(METHODS[name]).control]
+    return [*PUBLISHED, *(label(METHODS.build(name, REDUCED.get(name))) for name in others)]
+
+
+def line(given: Any) -> Line:
+    """A method from its name with or without settings, from `package.module:name`, or as it is."""
+    if not isinstance(given, str):
+        found = METHODS.parse(given)
+        return Line(found, label(found))
+    module, colon, _ = given.partition("(")[0].partition(":")
+    if not colon or not module:
+        return Line(METHODS.parse(given), given)
+    return Line(own_method(given), given)
+
+
+def own_method(spec: str) -> Method:
+    """The method that stands under `package.module:name`: an instance of a registered class, or such a class."""
+    held = find_object(spec)
+    facts = getattr(held, "traits", None)
+    if not isinstance(facts, MethodTraits):
+        raise SnellenError(
+            f"'{spec}' is not a saliency method: it must be a frozen dataclass under snellen.registry.method, or one of its "
+            f"instances, not {_kind(held)}"
+        )
+    found = held() if isinstance(held, type) else held
+    for need in ("__call__", "passes"):
+        if not callable(getattr(found, need, None)):
+            raise SnellenError(f"'{spec}' is not a saliency method: it has no {need}, which snellen.types.Method asks for")
+    return METHODS.parse(found)
+
+
+def _kind(held: Any) -> str:
+    return f"the class {held.__name__}" if isinstance(held, type) else f"a {type(held).__name__}"
