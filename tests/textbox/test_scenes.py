@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 from itertools import combinations
 from pathlib import Path
 
@@ -83,6 +85,34 @@ def test_a_scene_depends_on_seed_and_index_alone(name: str) -> None:
     assert not torch.equal(other.pixels[0], whole.pixels[0])
 
 
+@pytest.mark.parametrize(
+    ("name", "checksum"),
+    [
+        ("black", "e23ac22750a7ae2f"),
+        ("noise", "8bd17ca8f393f1b0"),
+        ("photos", "95a7718ba541b353"),
+        ("colour", "a5a155c7d50558f2"),
+    ],
+)
+def test_scenes_stay_as_they_are_for_ever(name: str, checksum: str) -> None:
+    """Exams are made anew from seed and index: scores of different versions are about the same pictures."""
+    numbers, indices = torch.arange(1, 13).repeat(4), torch.arange(4).repeat_interleave(12) * 7
+    pixels = Layout(ground=ground(name)).scenes(numbers, indices, seed=5).pixels
+    assert hashlib.sha256(pixels.contiguous().numpy().tobytes()).hexdigest()[:16] == checksum
+
+
+@pytest.mark.parametrize("name", GROUNDS)
+def test_the_batch_does_not_matter(name: str) -> None:
+    layout = Layout(side=51, ground=ground(name))  # an odd side: rows do not fill the processor's vectors
+    numbers, indices = torch.arange(60) % 12 + 1, torch.arange(60) // 7 * 10**9
+    whole = layout.scenes(numbers, indices, seed=6)
+    for size in (1, 2, 23):
+        parts = [layout.scenes(*pair, seed=6) for pair in zip(numbers.split(size), indices.split(size), strict=True)]
+        assert torch.equal(torch.cat([one.pixels for one in parts]), whole.pixels)
+        assert torch.equal(torch.cat([one.ink for one in parts]), whole.ink)
+        assert torch.equal(torch.cat([one.boxes for one in parts]), whole.boxes)
+
+
 @pytest.mark.parametrize("name", GROUNDS)
 def test_two_buckets_of_one_scene_differ_in_one_thing_only(name: str) -> None:
     layout = Layout(ground=ground(name))
@@ -140,11 +170,37 @@ def test_photographs_from_a_folder(tmp_path: Path) -> None:
     Image.fromarray(np.full((90, 70, 3), 200, dtype=np.uint8)).save(tmp_path / "a.png")
     pixels = Layout(ground=ground(str(tmp_path))).scenes([1], [0], seed=0).pixels
     assert pixels.unique().tolist() == [140]
-    broken = tmp_path / "broken"
+
+
+def test_a_folder_that_cannot_be_a_background(tmp_path: Path) -> None:
+    def drawn(folder: Path) -> Scenes:
+        return Layout(ground=ground(str(folder))).scenes([1], [0], seed=0)
+
+    with pytest.raises(SnellenError, match=rf"the background '{tmp_path}' cannot be used: .* holds no pictures"):
+        drawn(tmp_path)
+    broken, small = tmp_path / "broken", tmp_path / "small"
     broken.mkdir()
+    small.mkdir()
     (broken / "b.png").write_bytes(b"no picture")
-    with pytest.raises(SnellenError, match=r"b.png' is not a picture that can be read"):
-        Layout(ground=Photographs(str(broken))).scenes([1], [0], seed=0)
+    with pytest.raises(SnellenError, match=r"the background .*b.png' is not a picture that can be read"):
+        drawn(broken)
+    Image.fromarray(np.zeros((80, 80, 3), dtype=np.uint8)).save(broken / "a.png")
+    with pytest.raises(SnellenError, match=r"b.png' is not a picture that can be read; mend it or take it out"):
+        drawn(broken)
+    for name, side in (("enough.png", 64), ("little.png", 63)):
+        Image.fromarray(np.zeros((80, side, 3), dtype=np.uint8)).save(small / name)
+    with pytest.raises(SnellenError, match=r"little.png' has 63×80 pixels, fewer than a scene of 64×64; take it out"):
+        drawn(small)
+    (small / "little.png").unlink()
+    assert len(drawn(small)) == 1
+
+
+def test_photographs_that_are_not_installed_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        SnellenError, match=r"the background 'photos' needs chelsea, .* pip install 'snellen\[demo\]', or give"
+    ):
+        Layout(side=66, ground=Photographs()).scenes([1], [0], seed=0)  # a side that no other test has loaded
 
 
 def test_an_unknown_background() -> None:

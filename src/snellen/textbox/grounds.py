@@ -11,17 +11,21 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 from jaxtyping import Bool, UInt8, UInt64
+from PIL import Image
 from torch import Tensor
 
 from snellen.errors import SnellenError, nearest
 from snellen.geometry import Geometry
-from snellen.samples import from_folder
+from snellen.samples import Samples, from_folder
 from snellen.textbox.noise import fractions, hashed, shorts
-from snellen.zoo.photographs import photographs
+from snellen.zoo.photographs import PHOTOGRAPHS, photographs
 
 Colour = tuple[int, int, int]
 Keys = UInt64[np.ndarray, " scenes"]
 Pixels = UInt8[Tensor, "scenes 3 height width"]
+
+_AT_ONCE = 8
+"""So few grounds are drawn at once that all that they need on the way stays in the processor's cache."""
 
 
 @runtime_checkable
@@ -52,9 +56,13 @@ class Noise:
             raise SnellenError(f"noise goes up to a value from 0 to 255, not {self.most}")
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
-        drawn = shorts(keys, "noise", 3 * side * side).reshape(len(keys), 3, side, side)
-        values = (drawn.astype(np.uint32) * np.uint32(self.most + 1) >> np.uint32(16)).astype(np.uint8)
-        return _on(torch.from_numpy(values), ink, colour)
+        return _on(_once(keys, side, self._drawn), ink, colour)
+
+    def _drawn(self, keys: Keys, side: int) -> Pixels:
+        drawn = shorts(keys, "noise", 3 * side * side).astype(np.uint32)
+        drawn *= np.uint32(self.most + 1)
+        drawn >>= np.uint32(16)
+        return torch.from_numpy(drawn.astype(np.uint8).reshape(-1, 3, side, side))
 
 
 @dataclass(frozen=True)
@@ -75,13 +83,16 @@ class Texture:
     most: int = 150
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
+        return _on(_once(keys, side, self._drawn), ink, colour)
+
+    def _drawn(self, keys: Keys, side: int) -> Pixels:
         turn, length, start, *tint = (torch.from_numpy(one).float() for one in fractions(keys, "texture", 6).T)
         place = torch.arange(side, dtype=torch.float32)
         angle = torch.pi * turn[:, None, None]
         across = place[:, None] * angle.sin() + place * angle.cos()
         wave = 0.5 + 0.5 * torch.sin(2 * torch.pi * (across / (4 + 12 * length[:, None, None]) + start[:, None, None]))
         shade = torch.stack(tint, dim=1)[:, :, None, None] * wave[:, None] * self.most
-        return _on(shade.round().to(torch.uint8), ink, colour)
+        return shade.round().to(torch.uint8)
 
 
 @dataclass(frozen=True)
@@ -95,18 +106,21 @@ class Photographs:
     brightness: float = 0.7
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
-        pictures = _pictures(self.folder, side)
+        return _on(_once(keys, side, self._cut), ink, colour)
+
+    def _cut(self, keys: Keys, side: int) -> Pixels:
+        pictures = _pictures(self.folder, side, self.brightness)
         which, top, left, mirrored = hashed(keys, "photograph", 0, 4).T
-        ground = torch.empty(len(keys), 3, side, side, dtype=torch.uint8)
+        room = pictures.shape[-1] - side
+        down, across = ((one % np.uint64(room + 1)).astype(np.int64) for one in (top, left))
+        turned = (mirrored & np.uint64(1)).astype(bool)
         chosen = (which % np.uint64(len(pictures))).astype(np.int64)
-        for number in np.unique(chosen):
-            rows = np.flatnonzero(chosen == number)
-            windows = pictures[number].unfold(1, side, 1).unfold(2, side, 1)  # a view: 3, places down, places across
-            down, across = ((one[rows] % np.uint64(windows.shape[1])).astype(np.int64) for one in (top, left))
-            ground[rows] = windows[:, down, across].movedim(1, 0)
-        turned = torch.from_numpy((mirrored & np.uint64(1)).astype(bool))
-        ground[turned] = ground[turned].flip(3)
-        return _on((ground.float() * self.brightness).round().to(torch.uint8), ink, colour)
+        found = np.empty((len(keys), 3, side, side), dtype=np.uint8)
+        pieces = zip(*(one.tolist() for one in (chosen, down, across, turned)), strict=True)
+        for row, (number, y, x, turn) in enumerate(pieces):
+            piece = pictures[number, :, y : y + side, x : x + side]
+            found[row] = piece[:, :, ::-1] if turn else piece
+        return torch.from_numpy(found)
 
 
 GROUNDS: dict[str, Callable[[], Ground]] = {
@@ -128,8 +142,19 @@ def ground(name: str) -> Ground:
     raise SnellenError(f"there is no background '{name}', nor a folder of that name{hint} there are {', '.join(GROUNDS)}")
 
 
+def _once(keys: Keys, side: int, draw: Callable[[Keys, int], Pixels]) -> Pixels:
+    """One ground per key, drawn once where keys occur again: training shows each scene in all of its buckets."""
+    distinct, where = np.unique(keys, return_inverse=True)
+    found = np.empty((len(distinct), 3, side, side), dtype=np.uint8)
+    for start in range(0, len(distinct), _AT_ONCE):
+        found[start : start + _AT_ONCE] = draw(distinct[start : start + _AT_ONCE], side).numpy()
+    return torch.from_numpy(found[where])
+
+
 def _on(ground: Pixels, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
-    return torch.where(ink[:, None], _column(colour), ground)
+    """Ink upon a ground, bit by bit: five times as fast as torch.where."""
+    outside = (ink.to(torch.uint8) - 1)[:, None]  # 255 where there is no ink, 0 where there is
+    return (ground & outside) | (_column(colour) & ~outside)
 
 
 def _column(colour: Colour) -> UInt8[Tensor, "3 1 1"]:
@@ -137,8 +162,36 @@ def _column(colour: Colour) -> UInt8[Tensor, "3 1 1"]:
 
 
 @lru_cache(maxsize=8)
-def _pictures(folder: str | None, side: int) -> UInt8[Tensor, "pictures 3 _ _"]:
-    """The middles of photographs, twice as high and wide as a scene, so that a piece shows something."""
+def _pictures(folder: str | None, side: int, brightness: float) -> UInt8[np.ndarray, "pictures 3 _ _"]:
+    """The middles of photographs, darkened, twice as high and wide as a scene, so that a piece shows something."""
     geometry = Geometry(size=(2 * side, 2 * side), crop=1.0)
-    found = photographs(geometry) if folder is None else from_folder(folder, geometry=geometry)
-    return torch.stack([(255 * one.image).round().to(torch.uint8) for one in found])
+    found = _packaged(geometry) if folder is None else _own(folder, side, geometry)
+    return np.stack([((255 * one.image).round() * brightness).round().to(torch.uint8).numpy() for one in found])
+
+
+def _packaged(geometry: Geometry) -> Samples:
+    try:
+        return photographs(geometry)
+    except SnellenError as problem:
+        names = ", ".join(one.name for one in PHOTOGRAPHS)
+        raise SnellenError(f"the background 'photos' needs {names}, but {problem}, or give a folder of your own") from None
+
+
+def _own(folder: str, side: int, geometry: Geometry) -> Samples:
+    try:
+        found = from_folder(folder, geometry=geometry, unreadable="skip")
+    except SnellenError as problem:
+        raise SnellenError(f"the background '{folder}' cannot be used: {problem}") from None
+    if found.skipped:
+        reason = found.skipped[0][1]
+        raise SnellenError(f"the background '{folder}' cannot be used: {reason}; mend it or take it out of the folder")
+    for one in found.ids:
+        path = Path(folder) / one
+        with Image.open(path) as picture:
+            width, height = picture.size
+        if min(width, height) < side:
+            raise SnellenError(
+                f"the background '{path}' has {width}×{height} pixels, fewer than a scene of {side}×{side}; "
+                "take it out of the folder"
+            )
+    return found

@@ -97,7 +97,8 @@ class Layout:
                 start = ((rows * things + number) * side + top) * side + left
                 flat[(start[:, None] + (down * side + right)).ravel()] = True
                 boxes[rows, number] = np.stack([top, left, top + shape.shape[0], left + shape.shape[1]], axis=1)
-        pixels = self.ground(keys, side, torch.from_numpy(ink).any(dim=1), self.colour)
+        drawn = torch.from_numpy(ink.view(np.uint8)).amax(dim=1).view(torch.bool)  # any() takes forty times as long
+        pixels = self.ground(keys, side, drawn, self.colour)
         return Scenes(pixels, torch.from_numpy(ink), torch.from_numpy(boxes), torch.from_numpy(chosen))
 
     @cached_property
