@@ -6,15 +6,17 @@ what all the orders give on average; nothing is drawn by lot.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.metrics.given import truth_of
-from snellen.metrics.ordering import Ordered, ordered
+from snellen.metrics.ties import mean_over_orders
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
 
@@ -45,10 +47,10 @@ class LocalisationUtility:
     """
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        pixels = _ordered(case, "localisation-utility")
-        found = pixels.marked.cumsum(dim=1).gather(1, pixels.last)
-        precision = found / (pixels.last + 1)
-        return pixels.defined((precision * pixels.marked).sum(dim=1) / pixels.total).float()
+        ordered = _ordered(case, "localisation-utility")
+        found = ordered.marked.cumsum(dim=1).gather(1, ordered.last)
+        precision = found / (ordered.last + 1)
+        return ordered.defined((precision * ordered.marked).sum(dim=1) / ordered.total)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """It looks at the map and the truth alone."""
@@ -87,8 +89,7 @@ class MeanIou:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         if self.threshold is None:
-            overlap = _ordered(case, "mean-iou").expected(lambda hits, taken, total: hits / (taken + total - hits))
-            return overlap.float()
+            return _ordered(case, "mean-iou").expected(lambda hits, total: hits / (2 * total - hits))
         truth = truth_of(case, "mean-iou")
         highest = case.maps.double().amax(dim=(1, 2), keepdim=True)
         salient = case.maps >= self.threshold * highest
@@ -158,8 +159,7 @@ class RelevanceRank:
     magnitude: bool = False
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        pixels = _ordered(case, "relevance-rank", magnitude=self.magnitude)
-        return pixels.expected(lambda hits, taken, total: hits / total).float()
+        return _ordered(case, "relevance-rank", magnitude=self.magnitude).expected(lambda hits, total: hits / total)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """It looks at the map and the truth alone."""
@@ -190,17 +190,59 @@ class Plausibility:
     """
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        pixels = _ordered(case, "plausibility")
-        inside, outside = pixels.total, pixels.marked.shape[1] - pixels.total
+        ordered = _ordered(case, "plausibility")
+        inside, outside = ordered.total, ordered.marked.shape[1] - ordered.total
         # Places count from the top, so a marked pixel of middle place m outranks what lies below it.
-        places = ((pixels.first + pixels.last) / 2 + 1) * pixels.marked
+        places = ((ordered.first + ordered.last) / 2 + 1) * ordered.marked
         lost = places.sum(dim=1) - inside * (inside + 1) / 2
-        return pixels.defined(1 - lost / (inside * outside)).float()
+        return ordered.defined(1 - lost / (inside * outside))
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """It looks at the map and the truth alone."""
         return Passes()
 
 
-def _ordered(case: Case, name: str, *, magnitude: bool = False) -> Ordered:
-    return ordered(case.maps.abs() if magnitude else case.maps, truth_of(case, name))
+@dataclass(frozen=True, eq=False)
+class _Ordered:
+    """Pixels from the most to the least salient: which are marked, and where each one's group of equals begins and ends."""
+
+    marked: Float[Tensor, "batch pixels"]
+    first: Int[Tensor, "batch pixels"]
+    last: Int[Tensor, "batch pixels"]
+    total: Float[Tensor, " batch"]
+    unordered: Bool[Tensor, " batch"]
+
+    def defined(self, values: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        return values.masked_fill(self.unordered | (self.total == 0), torch.nan).float()
+
+    def expected(self, score: Callable[..., Tensor]) -> Float[Tensor, " batch"]:
+        """The mean of `score` over all orders of equal pixels, given the marked pixels among the |truth| most salient."""
+        before = torch.nn.functional.pad(self.marked.cumsum(dim=1), (1, 0))
+        found = []
+        for row, total in enumerate(self.total.long().tolist()):
+            if not total:
+                found.append(torch.nan)
+                continue
+            # The truth's last place falls into a group of equals: some of the group are taken, and of those some are marked.
+            begin, end = int(self.first[row, total - 1]), int(self.last[row, total - 1]) + 1
+            above, through = int(before[row, begin]), int(before[row, end])
+            found.append(
+                mean_over_orders(
+                    partial(score, total=total), above=above, equals=end - begin, among=through - above, taken=total - begin
+                )
+            )
+        return self.defined(torch.tensor(found, dtype=torch.float64, device=self.marked.device))
+
+
+def _ordered(case: Case, name: str, *, magnitude: bool = False) -> _Ordered:
+    truth = truth_of(case, name).flatten(1)
+    maps = (case.maps.abs() if magnitude else case.maps).flatten(1)
+    values, order = maps.sort(dim=1, descending=True)
+    change = values[:, 1:] != values[:, :-1]
+    edge = change.new_ones(len(values), 1)
+    places = torch.arange(values.shape[1], device=values.device).expand_as(values)
+    first = places.masked_fill(~torch.cat([edge, change], dim=1), 0).cummax(dim=1).values
+    ends = places.masked_fill(~torch.cat([change, edge], dim=1), values.shape[1])
+    last = ends.flip(1).cummin(dim=1).values.flip(1)
+    marked = truth.gather(1, order).double()
+    return _Ordered(marked, first, last, marked.sum(dim=1), maps.isnan().any(dim=1))

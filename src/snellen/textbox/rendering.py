@@ -52,8 +52,13 @@ def rendered(
 
 def blurred(pictures: Float[Tensor, "batch height width"], width: int = 7) -> Float[Tensor, "batch height width"]:
     """The mean over a square around each pixel; beyond the border the picture is mirrored, the border itself not twice."""
-    padded = functional.pad(pictures[:, None], (width // 2,) * 4, mode="reflect")
-    return functional.avg_pool2d(padded, width, stride=1)[:, 0]
+    soft = functional.pad(pictures[:, None], (width // 2,) * 4, mode="reflect")[:, 0]
+    for dim, side in enumerate(pictures.shape[1:], 1):
+        total = soft.narrow(dim, 0, side).clone()
+        for start in range(1, width):
+            total += soft.narrow(dim, start, side)
+        soft = total / width
+    return soft
 
 
 def stretched(pictures: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
@@ -83,6 +88,6 @@ def _clipped(
     found = maps.clone()
     for bucket in buckets.unique():
         rows = buckets == bucket
-        low, high = np.nanpercentile(maps[rows].numpy(), [1, 99])
+        low, high = np.percentile(maps[rows].numpy(), [1, 99])
         found[rows] = maps[rows].clamp(float(low), float(high))
     return found

@@ -8,6 +8,7 @@ what its code does. `docs/decisions/0015-textbox-readings.md` tells them apart.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.errors import SnellenError, nearest
-from snellen.metrics.ordering import ordered
+from snellen.metrics.ties import mean_over_orders
 from snellen.textbox.exams import Exam
 from snellen.textbox.rendering import blurred, rendered, stretched
 
@@ -26,6 +27,14 @@ SCORES = ("pafl", "safl", "piou", "siou", "pmafl", "smafl")
 LOWER_IS_BETTER = frozenset({"safl", "siou", "smafl"})
 BINS = 10
 """Of values, at whose edges the published code may cut off the most salient pixels."""
+
+
+def reading_named(text: str) -> Reading:
+    """A reading from its name as text."""
+    for one in READINGS:
+        if one == text:
+            return one
+    raise SnellenError(f"there is no reading '{text}'{nearest(text, READINGS) or '; there are ' + ' and '.join(READINGS)}")
 
 
 def score(
@@ -46,10 +55,6 @@ def score(
         raise SnellenError(
             f"the maps of {method} are {there}, but its exam has scenes of {expected}; give one map per scene"
         )
-    if reading not in READINGS:
-        raise SnellenError(
-            f"there is no reading '{reading}'{nearest(reading, READINGS) or ';'} there are {', '.join(READINGS)}"
-        )
     known = given.isfinite().flatten(1).all(dim=1) & given.flatten(1).any(dim=1)
     given = torch.where(known[:, None, None], given, 0.0)
     found = _as_in_the_paper(exam, given) if reading == "paper" else _as_in_the_code(exam, given, method)
@@ -65,16 +70,50 @@ def _as_in_the_paper(exam: Exam, maps: Float[Tensor, "batch height width"]) -> d
     size = maps.abs()
     shares = size / size.sum(dim=(1, 2), keepdim=True)
     wanted = exam.focus.sum(dim=(1, 2))
-    pixels = ordered(size, exam.focus)
+    last = _least_salient(size, wanted)
     found: dict[str, Tensor] = {}
     for initial, region in (("p", exam.focus), ("s", exam.avoid)):
         found |= _levels(initial, shares, region)
-        found[f"{initial}iou"] = pixels.marking(region).expected(_overlap, wanted)
+        found[f"{initial}iou"] = _expected_overlaps(size, last, wanted, region)
     return found
 
 
-def _overlap(hits: Tensor, taken: int, total: int) -> Tensor:
-    return hits / (taken + total - hits)
+def _least_salient(size: Float[Tensor, "batch height width"], wanted: Int[Tensor, " batch"]) -> Float[Tensor, "batch 1 1"]:
+    """The value of the last of so many most salient pixels; infinite where none is wanted."""
+    values = size.flatten(1).numpy()
+    found = np.full(len(values), np.inf)
+    for count in set(wanted.tolist()) - {0}:
+        rows = np.flatnonzero(wanted.numpy() == count)
+        place = values.shape[1] - count
+        found[rows] = np.partition(values[rows], place, axis=1)[:, place]
+    return torch.from_numpy(found)[:, None, None]
+
+
+def _expected_overlaps(
+    size: Float[Tensor, "batch height width"],
+    last: Float[Tensor, "batch 1 1"],
+    wanted: Int[Tensor, " batch"],
+    region: Bool[Tensor, "batch height width"],
+) -> Float[Tensor, " batch"]:
+    """Intersection over union of a region and the wanted number of most salient pixels, on average over orders of equals."""
+    higher, equal = size > last, size == last
+    counts = (higher, equal, higher & region, equal & region, region)
+    columns = (wanted, *(one.sum(dim=(1, 2)) for one in counts))
+    found = []
+    for count, surely, equals, above, among, total in zip(*(one.tolist() for one in columns), strict=True):
+        if not (count and total):
+            found.append(torch.nan)
+        elif count - surely == equals:  # all equals are taken, as always where no two pixels are equal
+            found.append((above + among) / (count + total - above - among))
+        else:
+            overlap = partial(_overlap, sizes=count + total)
+            found.append(mean_over_orders(overlap, above=above, equals=equals, among=among, taken=count - surely))
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def _overlap(hits: Tensor, *, sizes: int) -> Tensor:
+    """Intersection over union of two sets, from what they share and their sizes' sum."""
+    return hits / (sizes - hits)
 
 
 def _as_in_the_code(exam: Exam, maps: Float[Tensor, "batch height width"], method: str) -> dict[str, Tensor]:
@@ -87,8 +126,8 @@ def _as_in_the_code(exam: Exam, maps: Float[Tensor, "batch height width"], metho
     salient = _at_least(soft, exam.focus.sum(dim=(1, 2)))
     regions = exam.scenes.regions()
     found: dict[str, Tensor] = {}
-    for initial, listed in (("p", exam.focused), ("s", exam.avoided)):
-        found |= _levels(initial, shares, (regions & listed[:, :, None, None]).any(dim=1))
+    for initial, region, listed in (("p", exam.focus, exam.focused), ("s", exam.avoid, exam.avoided)):
+        found |= _levels(initial, shares, region)
         # Each thing is held against all salient pixels by itself, so that two can never both score 1.
         overlaps = [_intersection_over_union(salient, regions[:, thing]) for thing in range(regions.shape[1])]
         found[f"{initial}iou"] = torch.where(listed, torch.stack(overlaps, dim=1), torch.nan).nanmean(dim=1)
@@ -109,12 +148,9 @@ def _at_least(
     """The pixels above the highest of the bins' lower edges that has at least so many above it."""
     low, high = (end(pictures, dim=(1, 2)).numpy() for end in (torch.amin, torch.amax))
     edges = torch.from_numpy(np.linspace(low, high, BINS + 1)[:BINS])[:, :, None, None]
-    found = torch.ones_like(pictures, dtype=torch.bool)
-    for edge in edges.unbind():
-        above = pictures >= edge
-        enough = above.sum(dim=(1, 2)) >= wanted
-        found = torch.where(enough[:, None, None], above, found)
-    return found
+    enough = torch.stack([(pictures >= edge).sum(dim=(1, 2)) >= wanted for edge in edges.unbind()])
+    chosen = enough.sum(dim=0) - 1  # the lowest edge has all pixels above it, and higher ones ever fewer
+    return pictures >= edges.gather(0, chosen[None, :, None, None])[0]
 
 
 def _intersection_over_union(

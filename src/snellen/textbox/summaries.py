@@ -146,7 +146,7 @@ def _shares(frame: pd.DataFrame, holds: Callable[[pd.Series, pd.Series], pd.Seri
 
 def _check(frame: pd.DataFrame, score: str) -> None:
     if score not in SCORES:
-        raise SnellenError(f"there is no score '{score}'{nearest(score, SCORES) or ';'} there are {', '.join(SCORES)}")
+        raise SnellenError(f"there is no score '{score}'{nearest(score, SCORES) or '; there are ' + ', '.join(SCORES)}")
     missing = [one for one in (*_BUCKET, "sample", "method", score) if one not in frame.columns]
     if missing:
         raise SnellenError(f"a frame of scores needs the columns {', '.join(COLUMNS)}, but lacks {', '.join(missing)}")
