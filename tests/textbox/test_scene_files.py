@@ -51,7 +51,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
     assert made.pixels.shape == (1, 3, 96, 96)
     assert made.ink.sum(dim=(2, 3)).tolist() == [[4, 8, 96]]
     again = Reasoning.from_record(reasoning.record())  # what training writes is read back the same
-    assert again.rule.truths == reasoning.rule.truths
+    assert again == reasoning
     assert again.layout.scenes([12], [0], seed=0).pixels.equal(made.pixels)
 
 

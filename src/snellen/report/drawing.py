@@ -122,9 +122,9 @@ def data_uri(picture: UInt8[np.ndarray, "height width 3"], *, longest: int = 224
     return "data:image/jpeg;base64," + base64.b64encode(out.getvalue()).decode()
 
 
-# The sheet of `snellen explain` ------------------------------------------------------------------------------------------
+# Sheets: pictures with words on paper --------------------------------------------------------------------------------------
 
-_PAPER, _INK, _SOFT, _LINE = "#fdfcf9", "#1b1f24", "#5d6470", "#e4e1d8"
+PAPER, INK, SOFT, LINE = "#fdfcf9", "#1b1f24", "#5d6470", "#e4e1d8"
 _CELL, _GAP, _MARGIN = 224, 8, 32
 
 
@@ -151,27 +151,27 @@ def sheet(
     columns = max(1, min(columns, len(maps)))
     rows = max(1, -(-len(maps) // columns))
     left = _MARGIN + cell[0] + 36
-    note = _wrapped(LEGEND, small, max(320, left + columns * (pair + 28) - 28 - _MARGIN))
+    note = wrapped(LEGEND, small, max(320, left + columns * (pair + 28) - 28 - _MARGIN))
     size = (left + columns * (pair + 28) - 28 + _MARGIN, 78 + rows * step + 18 * len(note) + 26)
-    page = Image.new("RGB", size, _PAPER)
+    page = Image.new("RGB", size, PAPER)
     draw = ImageDraw.Draw(page)
-    _eye_chart(draw, _MARGIN, 22)
+    eye_chart(draw, _MARGIN, 22)
     top = 66
     page.paste(_fitted(photo, cell), (_MARGIN, top))
-    for at, line in enumerate(_wrapped(heading or "photo", name_font, cell[0])[:4]):
-        draw.text((_MARGIN, top + cell[1] + 8 + 21 * at), line, fill=_INK, font=name_font)
+    for at, line in enumerate(wrapped(heading or "photo", name_font, cell[0])[:4]):
+        draw.text((_MARGIN, top + cell[1] + 8 + 21 * at), line, fill=INK, font=name_font)
     for at, (name, values) in enumerate(maps.items()):
         x, y = left + (at % columns) * (pair + 28), top + (at // columns) * step
         two_sided = (signed or {}).get(name, bool((values < 0).any()))
         ends = limits(values, two_sided)
         page.paste(_fitted(tile(values, two_sided, ends), cell), (x, y))
-        draw.rectangle((x - 1, y - 1, x + cell[0], y + cell[1]), outline=_LINE)
+        draw.rectangle((x - 1, y - 1, x + cell[0], y + cell[1]), outline=LINE)
         page.paste(_fitted(overlay(fit_photo(photo, values), values, two_sided, ends), cell), (x + cell[0] + _GAP, y))
-        draw.text((x, y + cell[1] + 8), _clipped(titles.get(name, name), name_font, pair), fill=_INK, font=name_font)
+        draw.text((x, y + cell[1] + 8), clipped(titles.get(name, name), name_font, pair), fill=INK, font=name_font)
     bottom = top + rows * step + 2
-    draw.line((_MARGIN, bottom, size[0] - _MARGIN, bottom), fill=_LINE)
+    draw.line((_MARGIN, bottom, size[0] - _MARGIN, bottom), fill=LINE)
     for at, line in enumerate(note):
-        draw.text((_MARGIN, bottom + 10 + 18 * at), line, fill=_SOFT, font=small)
+        draw.text((_MARGIN, bottom + 10 + 18 * at), line, fill=SOFT, font=small)
     return page
 
 
@@ -189,16 +189,18 @@ def _fitted(picture: UInt8[np.ndarray, "height width 3"], size: tuple[int, int])
     return Image.fromarray(picture).resize(size, Image.Resampling.BOX if smaller else Image.Resampling.NEAREST)
 
 
-def _eye_chart(draw: ImageDraw.ImageDraw, x: int, y: int) -> None:
-    draw.text((x, y - 6), "E", fill=_INK, font=ImageFont.load_default(28), stroke_width=0.6)
+def eye_chart(draw: ImageDraw.ImageDraw, x: int, y: int) -> None:
+    """The line of letters at the head of every sheet."""
+    draw.text((x, y - 6), "E", fill=INK, font=ImageFont.load_default(28), stroke_width=0.6)
     for at, letter in enumerate("FPTOZ"):
-        draw.text((x + 40 + 24 * at, y + 9), letter, fill=_SOFT, font=ImageFont.load_default(13))
+        draw.text((x + 40 + 24 * at, y + 9), letter, fill=SOFT, font=ImageFont.load_default(13))
 
 
-_Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
-def _clipped(text: str, font: _Font, width: int) -> str:
+def clipped(text: str, font: Font, width: int) -> str:
+    """As much of a text as fits into a width."""
     if font.getlength(text) <= width:
         return text
     while text and font.getlength(text + "…") > width:
@@ -206,12 +208,13 @@ def _clipped(text: str, font: _Font, width: int) -> str:
     return text + "…"
 
 
-def _wrapped(text: str, font: _Font, width: int) -> list[str]:
+def wrapped(text: str, font: Font, width: int) -> list[str]:
+    """A text in lines that fit into a width."""
     lines: list[str] = []
     for word in text.split():
         joined = f"{lines[-1]} {word}" if lines else word
         if lines and font.getlength(joined) <= width:
             lines[-1] = joined
         else:
-            lines.append(_clipped(word, font, width))
+            lines.append(clipped(word, font, width))
     return lines

@@ -88,7 +88,7 @@ def box(name: str, height: int, width: int | None = None) -> Thing:
     return Thing(name, ("\n".join(["#" * (width or height)] * height),), (name,))
 
 
-TEXT = Thing("text", (_A, _B), ("A", "B"))
+TEXT = Thing("text", (_A.strip(), _B.strip()), ("A", "B"))
 BOX1, BOX2 = box("box1", 10), box("box2", 4)
 THINGS = (TEXT, BOX2, BOX1)
 """What the published scenes hold, in the order in which their buckets are counted: the first changes fastest."""
