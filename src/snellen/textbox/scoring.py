@@ -125,12 +125,13 @@ def _as_in_the_code(exam: Exam, maps: Float[Tensor, "batch height width"], metho
     shares = light / light.sum(dim=(1, 2), keepdim=True)
     salient = _at_least(soft, exam.focus.sum(dim=(1, 2)))
     regions = exam.scenes.regions()
+    shared = (salient[:, None] & regions).sum(dim=(2, 3))
+    # Each thing is held against all salient pixels by itself, so that two can never both score 1.
+    overlaps = shared / (salient.sum(dim=(1, 2))[:, None] + regions.sum(dim=(2, 3)) - shared).double()
     found: dict[str, Tensor] = {}
     for initial, region, listed in (("p", exam.focus, exam.focused), ("s", exam.avoid, exam.avoided)):
         found |= _levels(initial, shares, region)
-        # Each thing is held against all salient pixels by itself, so that two can never both score 1.
-        overlaps = [_intersection_over_union(salient, regions[:, thing]) for thing in range(regions.shape[1])]
-        found[f"{initial}iou"] = torch.where(listed, torch.stack(overlaps, dim=1), torch.nan).nanmean(dim=1)
+        found[f"{initial}iou"] = torch.where(listed, overlaps, torch.nan).nanmean(dim=1)
     return {name: values.masked_fill(flat, torch.nan) for name, values in found.items()}
 
 
@@ -145,15 +146,9 @@ def _levels(
 def _at_least(
     pictures: Float[Tensor, "batch height width"], wanted: Int[Tensor, " batch"]
 ) -> Bool[Tensor, "batch height width"]:
-    """The pixels above the highest of the bins' lower edges that has at least so many above it."""
+    """The pixels from the lower edge of one of ten bins upwards: the highest edge with at least so many above it."""
     low, high = (end(pictures, dim=(1, 2)).numpy() for end in (torch.amin, torch.amax))
     edges = torch.from_numpy(np.linspace(low, high, BINS + 1)[:BINS])[:, :, None, None]
-    enough = torch.stack([(pictures >= edge).sum(dim=(1, 2)) >= wanted for edge in edges.unbind()])
-    chosen = enough.sum(dim=0) - 1  # the lowest edge has all pixels above it, and higher ones ever fewer
-    return pictures >= edges.gather(0, chosen[None, :, None, None])[0]
-
-
-def _intersection_over_union(
-    one: Bool[Tensor, "batch height width"], other: Bool[Tensor, "batch height width"]
-) -> Float[Tensor, " batch"]:
-    return (one & other).sum(dim=(1, 2)) / (one | other).sum(dim=(1, 2)).double()
+    # So many lie above an edge just when the last of so many most salient pixels does.
+    chosen = (edges <= _least_salient(pictures, wanted)).sum(dim=0, keepdim=True) - 1
+    return pictures >= edges.gather(0, chosen)[0]
