@@ -42,3 +42,5 @@ def test_refusals() -> None:
         network("resnet50", classes=2, side=64, seed=0)
     with pytest.raises(SnellenError, match="70 must be a multiple of 8"):
         network("vit-tiny", classes=2, side=70, seed=0)
+    with pytest.raises(SnellenError, match="scenes of 20×20 are too small for deep-cnn; make them larger"):
+        network("deep-cnn", classes=2, side=20, seed=0)

@@ -151,7 +151,12 @@ def network(architecture: str, *, classes: int, side: int, seed: int) -> nn.Modu
         hint = nearest(architecture, list(ARCHITECTURES)) or ";"
         raise SnellenError(f"there is no architecture '{architecture}'{hint} there are {', '.join(ARCHITECTURES)}")
     with seeded(seed):
-        return ARCHITECTURES[architecture](classes, side)
+        try:
+            return ARCHITECTURES[architecture](classes, side)
+        except RuntimeError:  # nothing is left of a scene after so many strides
+            raise SnellenError(
+                f"scenes of {side}×{side} are too small for {architecture}; make them larger or choose another architecture"
+            ) from None
 
 
 def _published(classes: int, side: int, widths: Sequence[int], units: Sequence[int]) -> nn.Module:
