@@ -46,8 +46,8 @@ def test_the_table_of_a_setting() -> None:
     lines = printed(table(show(Reasoning.of_setting("complex-cr2"), images=1)))
     assert lines[0] == "bucket shows label focus avoid"
     assert lines[1] == "1 nothing undefined"
-    assert lines[6] == "6 box2, text B 1 text box2"
-    assert lines[12] == "12 box1, box2, text B 1 box1, box2 text"
+    assert lines[6] == "6 text B, box2 1 text box2"
+    assert lines[12] == "12 text B, box2, box1 1 box1, box2 text"
 
 
 def test_the_table_of_all_settings_is_the_published_one() -> None:
@@ -172,7 +172,7 @@ def test_the_command(tmp_path: Path) -> None:
         ["1", "nothing", "0", "nothing", "nothing"],
         ["2", "dot", "2", "dot", "nothing"],
         ["3", "bar", "1", "bar", "nothing"],
-        ["4", "bar,", "dot", "2", "dot", "bar"],
+        ["4", "dot,", "bar", "2", "dot", "bar"],
     ]
     with Image.open(tmp_path / "mine.png") as picture:
         assert picture.height > 400

@@ -19,7 +19,7 @@ from snellen.textbox.rules import Rule, Truth
 from snellen.textbox.scene_files import reasoning_of
 from snellen.textbox.scenes import Scenes
 from snellen.textbox.settings import RULES
-from snellen.textbox.things import buckets
+from snellen.textbox.things import buckets, described
 from snellen.textbox.training import inputs_of
 
 SHOW_SEED = 22
@@ -36,15 +36,10 @@ class Bucket:
     """
 
     number: int
-    shows: tuple[str, ...]
+    shown: str
     truth: Truth
     scenes: Scenes
     right: Bool[torch.Tensor, " scenes"] | None = None
-
-    @property
-    def shown(self) -> str:
-        """What is there, in words."""
-        return ", ".join(self.shows) or "nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +68,7 @@ def show(reasoning: Reasoning, model: Reasoner | None = None, *, images: int = 4
         right = None
         if model is not None and truth.label is not None:
             right = model.predictions(inputs_of(made)) == truth.label
-        names = tuple(name if kind == name else f"{name} {kind}" for name, kind in sorted(shown.items()) if kind is not None)
-        found.append(Bucket(number, names, truth, made, right))
+        found.append(Bucket(number, described(rule.things, shown), truth, made, right))
     return Showing(reasoning, tuple(found), None if model is None else model.reasoning.architecture)
 
 
