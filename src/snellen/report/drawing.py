@@ -122,6 +122,13 @@ def data_uri(picture: UInt8[np.ndarray, "height width 3"], *, longest: int = 224
     return "data:image/jpeg;base64," + base64.b64encode(out.getvalue()).decode()
 
 
+def png_uri(picture: UInt8[np.ndarray, "height width 3"], *, colours: int = 64) -> str:
+    """A small picture as text, pixel for pixel, in so many colours at most."""
+    out = io.BytesIO()
+    Image.fromarray(picture).quantize(colours, method=Image.Quantize.MEDIANCUT).save(out, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
+
+
 # Sheets: pictures with words on paper --------------------------------------------------------------------------------------
 
 PAPER, INK, SOFT, LINE = "#fdfcf9", "#1b1f24", "#5d6470", "#e4e1d8"

@@ -1,0 +1,381 @@
+"""The report of a run on TextBox: one HTML page that opens offline, and all scores as a table beside it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from snellen.citations import CITATIONS
+from snellen.registry import METHODS, text_of
+from snellen.report import drawing, numbers
+from snellen.report.frame import render, write_page
+from snellen.report.page import MARKS
+from snellen.textbox import specimens, summaries
+from snellen.textbox.claims import Claim, claims
+from snellen.textbox.families import FAMILIES, plain_name
+from snellen.textbox.field import ORACLE, Field
+from snellen.textbox.figures import Kind, Remade
+from snellen.textbox.lanes import score
+from snellen.textbox.reasoners import Reasoner
+from snellen.textbox.scoring import READINGS, SCORES, Reading
+from snellen.textbox.summaries import BAR
+from snellen.textbox.things import buckets, described
+from snellen.textbox.verification import LEAST, MOVED, STILL
+
+IDENTIFIED = ("integrated-gradients", "gradient", "lrp-z", "deeplift-rescale", "grad-cam", "occlusion", "edge")
+"""Methods whose maps are shown side by side in all settings, beside the oracle and the best: those of the paper first."""
+
+READING_WORDS = {
+    "paper": "as the paper says: the values of the map as they are",
+    "published-code": "as the published code does: maps are drawn as pictures, blurred over 7×7 pixels, and then scored",
+}
+SCORE_WORDS = {
+    "pafl": "share of the map on what the model uses; higher is better",
+    "safl": "share of the map on what it does not consult; lower is better",
+    "piou": "how well the brightest pixels coincide with what the model uses; higher is better",
+    "siou": "how well they coincide with what it does not consult; lower is better",
+    "pmafl": "share per pixel on what the model uses; higher is better",
+    "smafl": "share per pixel on what it does not consult; lower is better",
+}
+
+
+def write_page_of(field: Field, path: str | Path) -> Path:
+    """Writes the page of a field, and beside it, under the same name, the scores of every map as CSV."""
+    target = Path(path)
+    written = write_page(page(field, target.with_suffix(".csv").name), target)
+    frames = [field.frame(reading).assign(reading=reading) for reading in READINGS]
+    pd.concat(frames).to_csv(target.with_suffix(".csv"), index=False, float_format="%.6g")
+    return written
+
+
+def page(field: Field, table: str) -> str:
+    """The whole page as text. `table` is the file with all scores that lies beside it."""
+    return render("textbox/textbox.html", ["report/page.css", "textbox/textbox.css"], {**_facts(field), "file": table})
+
+
+def _facts(field: Field) -> dict[str, Any]:
+    frames = {reading: field.frame(reading) for reading in READINGS}
+    rules = {name: one.reasoning.rule.text for name, one in field.reasoners.items()}
+    remade = {reading: Remade(frame, field.methods, field.controls, rules) for reading, frame in frames.items()}
+    ours, names = remade["paper"], remade["paper"].names
+    beside = remade["published-code"].beside_published()
+    summary, *others = ours.all()
+    run = next(iter(field.runs.values())).record
+    return {
+        "record": run,
+        "names": names,
+        "bar": BAR,
+        "settings": [_setting(name, one) for name, one in field.reasoners.items()],
+        "counts": _counts(field, frames["paper"]),
+        "example": specimens.right_and_wrong(field, frames["paper"], names),
+        "verdict": _verdict(field, ours),
+        "claims": [_claim(one) for one in claims(frames["paper"], frames["published-code"])],
+        "refused": field.refused,
+        "proofs": _proofs(field),
+        "asked": {"least": LEAST, "moved": MOVED, "still": STILL},
+        "figures": [summary, *([beside] if beside else []), *others],
+        "families": FAMILIES,
+        "matrices": _matrices(ours),
+        "grids": _grids(field, ours),
+        "worst": specimens.worst_samples(field, frames["paper"], names),
+        "bars": {side: drawing.data_uri(drawing.scale_bar(side), longest=256, quality=92) for side in (False, True)},
+        "ceilings": _ceilings(remade["published-code"]),
+        "tables": [
+            {"reading": reading, "words": READING_WORDS[reading], "settings": _tables(field, one)}
+            for reading, one in remade.items()
+        ],
+        "score_words": SCORE_WORDS,
+        "csv": _csv(remade),
+        "methods": _methods(field, names),
+        "left_out": _left_out(field, names),
+        "costs": _costs(field, names),
+        "models": [_model(name, one) for name, one in field.reasoners.items()],
+        "fingerprints": {name: facts["fingerprint"] for name, facts in field.record["settings"].items()},
+        "passed_over": {name: one.passed_over for name, one in field.exams.items()},
+        "citation": CITATIONS["kim2022"],
+    }
+
+
+# What was done, and what came out ----------------------------------------------------------------------------------------
+
+
+def _setting(name: str, reasoner: Reasoner) -> dict[str, Any]:
+    rule = reasoner.reasoning.rule
+    return {"name": name, "rule": rule.text, "simple": rule.simple, "buckets": len(rule.defined)}
+
+
+def _counts(field: Field, frame: pd.DataFrame) -> dict[str, Any]:
+    scenes = sum(len(one) for one in field.exams.values())
+    own = [one for one in field.methods if one not in (ORACLE, *field.controls)]
+    return {
+        "methods": numbers.count(len(own), "method"),
+        "controls": list(field.controls),
+        "settings": numbers.count(len(field.settings), "setting"),
+        "models": numbers.count(len(field.settings), "small network"),
+        "scenes": numbers.count(scenes, "scene"),
+        "maps": f"{len(frame) - scenes:,}".replace(",", " "),
+        "per_bucket": field.per_bucket,
+        "seconds": numbers.span(float(field.costs["seconds"].sum())),
+    }
+
+
+def _verdict(field: Field, remade: Remade) -> list[dict[str, Any]]:
+    """Per kind of setting: how many methods pass on average, which is best and worst, and how that compares."""
+    own = [one for one in remade.order if one not in (ORACLE, *field.controls)]
+    found = []
+    for kind in remade.kinds:
+        means = {one: value for one in own if (value := remade.average("pafl", kind, one)) == value}
+        if not means:
+            continue
+        controls = {one: value for one in field.controls if (value := remade.average("pafl", kind, one)) == value}
+        best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+        beaten = max(controls.values(), default=0.0)
+        found.append({
+            "kind": kind,
+            "settings": [name for name, one in field.reasoners.items() if one.reasoning.simple == (kind == "simple")],
+            "passing": sum(value > BAR for value in means.values()),
+            "always": sum(remade.minimum("pafl", kind, one) > BAR for one in means),
+            "of": len(means),
+            "best": {"name": remade.names[best], "average": score(means[best]), "worst": _least(remade, kind, best)},
+            "last": {"name": remade.names[worst], "average": score(means[worst])},
+            "control": max(controls, key=controls.__getitem__, default=None),
+            "beaten": score(beaten),
+            "ignorant": sum(value <= beaten for value in means.values()),
+            "oracle": score(remade.average("pafl", kind, ORACLE)),
+        })  # fmt: skip
+    return found
+
+
+def _least(remade: Remade, kind: Kind, method: str) -> str:
+    return score(remade.minimum("pafl", kind, method))
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    word = {True: "pass", False: "fail", None: "not counted"}[claim.holds]
+    return {
+        "kind": word.replace(" ", "-"),
+        "mark": MARKS[word],
+        "verdict": claim.verdict,
+        "section": claim.section,
+        "sentence": claim.sentence,
+        "numbers": claim.numbers,
+        "reason": claim.reason,
+        "among": claim.among,
+    }
+
+
+def _proofs(field: Field) -> list[dict[str, Any]]:
+    """The proof of every setting in one line, and the pairs behind it."""
+    found = []
+    for name, rows in field.verification.groupby("setting", sort=False):
+        changes, stays = (rows[rows["expected"] == one] for one in ("changes", "stays"))
+        found.append({
+            "setting": name,
+            "rule": field.reasoners[str(name)].reasoning.rule.text,
+            "changes": len(changes),
+            "stays": len(stays),
+            "pairs": numbers.count(int(rows["pairs"].sum()), "pair"),
+            "share": f"{rows['share'].mean():.1%}",
+            "lowest": f"{rows['share'].min():.1%}",
+            "moved": score(changes["moved"].mean()),
+            "least": score(changes["moved"].min()),
+            "still": score(stays["moved"].mean()),
+            "most": score(stays["moved"].max()),
+            "rows": [
+                {**row, "share": f"{row['share']:.1%}", "moved": score(row["moved"])} for row in rows.to_dict("records")
+            ],
+        })  # fmt: skip
+    return found
+
+
+# Figures that are tables, and pictures ------------------------------------------------------------------------------------
+
+
+def _matrices(remade: Remade) -> dict[str, Any]:
+    """Fig. 7: method by setting, the share of buckets in which it succeeds, and whether it fails in most."""
+    wins, losses = (
+        {(row["setting"], row["method"]): row for row in one(remade.frame).to_dict("records")}
+        for one in (summaries.success, summaries.failure)
+    )
+    settings = list(dict.fromkeys(remade.frame["setting"]))
+    groups = [
+        {
+            "title": title,
+            "rows": [
+                {
+                    "name": remade.names[row.method],
+                    "cells": [_fate(wins.get((one, row.method)), losses.get((one, row.method))) for one in settings],
+                }
+                for row in rows
+            ],
+        }
+        for title, rows in remade.summary().groups
+    ]
+    return {"settings": settings, "groups": groups}
+
+
+def _fate(win: dict[Any, Any] | None, loss: dict[Any, Any] | None) -> dict[str, Any] | None:
+    """What became of a method in a setting; none where it has no bucket that counts."""
+    if win is None or loss is None or not win["buckets"]:
+        return None
+    return {
+        "won": round(win["share"] * win["buckets"]),
+        "lost": round(loss["share"] * loss["buckets"]),
+        "of": win["buckets"],
+        "shade": round(4 * win["share"]),
+        "fails": bool(loss["fails"]),
+    }
+
+
+def _grids(field: Field, remade: Remade) -> list[dict[str, Any]]:
+    """Fig. 9 and 25: the same inputs in every setting, for a few methods."""
+    samples = specimens.same_inputs(field)
+    if not samples or len(field.settings) < 2:
+        return []
+    bare = {plain_name(one): one for one in reversed(field.methods)}
+    best = next((one for one in remade.order if one not in (ORACLE, *field.controls)), ORACLE)
+    chosen = dict.fromkeys([ORACLE, *(bare[one] for one in IDENTIFIED if one in bare), best])
+    return [
+        {
+            "name": remade.names[one],
+            "oracle": one == ORACLE,
+            "best": one == best,
+            "rows": specimens.identifiability(field, one, samples, remade.names[one]),
+        }
+        for one in chosen
+    ]
+
+
+# Tables -------------------------------------------------------------------------------------------------------------------
+
+
+def _tables(field: Field, remade: Remade) -> list[dict[str, Any]]:
+    """Per setting and score: the mean of every bucket for every method, the oracle first."""
+    found = []
+    means = {of: summaries.bucket_means(remade.frame, of) for of in SCORES}
+    for setting, exam in field.exams.items():
+        things = exam.reasoning.rule.things
+        shown = dict(enumerate((described(things, one) for one in buckets(things)), 1))
+        tables = []
+        for of in SCORES:
+            wide = means[of][means[of]["setting"] == setting].pivot(index="method", columns="bucket", values="mean")
+            wide = wide.loc[:, wide.notna().any()]
+            defined = [int(bucket) for bucket in wide.columns]
+            values = dict(zip(wide.index, wide.assign(average=wide.mean(axis=1)).to_numpy().tolist(), strict=True))
+            rows = [
+                {
+                    "name": remade.names[one],
+                    "oracle": one == ORACLE,
+                    "control": one in field.controls,
+                    "cells": [score(value) for value in (values[one][-1], *values[one][:-1])],
+                }
+                for one in remade.order
+                if one in values
+            ]
+            columns = [{"bucket": bucket, "shown": shown[bucket]} for bucket in defined]
+            tables.append({"score": of, "columns": columns, "rows": rows})
+        found.append({"setting": setting, "tables": tables})
+    return found
+
+
+def _ceilings(remade: Remade) -> list[dict[str, Any]]:
+    """Buckets in which even the perfect map cannot pass in the published reading."""
+    frame = remade.frame[remade.frame["method"] == ORACLE]
+    means = summaries.bucket_means(frame, "pafl")
+    low = means[means["mean"] <= BAR]
+    return [
+        {"setting": name, "buckets": [int(one) for one in rows["bucket"]], "highest": f"{rows['mean'].max():.3f}"}
+        for name, rows in low.groupby("setting", sort=False)
+    ]
+
+
+def _csv(remade: Mapping[Reading, Remade]) -> str:
+    """The mean of every score in every bucket, in both readings, as a file that the page itself holds."""
+    keys = ["setting", "bucket", "method"]
+    parts = []
+    for reading, one in remade.items():
+        means = [summaries.bucket_means(one.frame, of).set_index(keys)["mean"].rename(of) for of in SCORES]
+        parts.append(pd.concat(means, axis=1).reset_index().assign(reading=reading))
+    text = pd.concat(parts).to_csv(index=False, float_format="%.4g", lineterminator="\n")
+    return "data:text/csv;base64," + base64.b64encode(text.encode()).decode()
+
+
+def _methods(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
+    found = []
+    for one in field.record["methods"]:
+        if one["label"] not in field.methods:
+            continue
+        bare = plain_name(one["label"])
+        facts = METHODS[bare].traits if bare in METHODS else None  # type: ignore[attr-defined]
+        found.append({
+            "name": names[one["label"]],
+            "label": one["label"],
+            "control": one["control"],
+            "changed": one["changed"],
+            "summary": facts.summary if facts else "",
+            "cite": CITATIONS.get(facts.cite, facts.cite) if facts else "",
+        })  # fmt: skip
+    return found
+
+
+def _left_out(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
+    """Methods that could not run, each with its reason and where."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for setting, some in field.left_out.items():
+        for method, reason in some.items():
+            reasons.setdefault((method, reason), []).append(setting)
+    return [
+        {
+            "method": names.get(method, method),
+            "reason": reason,
+            "settings": where,
+            "everywhere": len(where) == len(field.settings),
+        }
+        for (method, reason), where in reasons.items()
+    ]
+
+
+def _costs(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
+    table = field.costs.groupby("method", sort=False)[["images", "forward", "backward", "seconds"]].sum()
+    longest = float(table["seconds"].max()) if len(table) else 0.0
+    return [
+        {
+            "name": names[str(method)],
+            "control": method in field.controls,
+            "seconds": numbers.span(float(row["seconds"])),
+            "each": numbers.span(float(row["seconds"]) / max(1, int(row["images"]))),
+            "forward": numbers.tally(float(row["forward"]) / max(1, int(row["images"]))),
+            "backward": numbers.tally(float(row["backward"]) / max(1, int(row["images"]))),
+            "share": 100 * float(row["seconds"]) / longest if longest else 0.0,
+        }
+        for method, row in table.sort_values("seconds", ascending=False).iterrows()
+        if method in names
+    ]
+
+
+def _model(name: str, reasoner: Reasoner) -> dict[str, Any]:
+    training, accuracy = reasoner.record["training"], reasoner.accuracy
+    things = reasoner.reasoning.rule.things
+    shown = dict(enumerate((described(things, one) for one in buckets(things)), 1))
+    values = list(accuracy.values())
+    return {
+        "name": name,
+        "architecture": reasoner.reasoning.architecture,
+        "background": reasoner.reasoning.background,
+        "robust": reasoner.reasoning.robust,
+        "mean": f"{sum(values) / len(values):.1%}",
+        "lowest": f"{min(values):.1%}",
+        "images": numbers.short(training["images"]) if training["images"] else "not recorded",
+        "time": numbers.span(training["seconds"]) if training["seconds"] else "not recorded",
+        "seed": training["seed_used"],
+        "buckets": [{"bucket": one, "shown": shown[one], "accuracy": f"{value:.1%}"} for one, value in accuracy.items()],
+        "training": _listed(training),
+    }
+
+
+def _listed(facts: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {text_of(value)}" for key, value in facts.items())
