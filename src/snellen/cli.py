@@ -265,12 +265,12 @@ def _compute(settings: Any) -> None:
 def main() -> None:
     """Runs the command; a user's mistake is one sentence on standard error and exit code 2."""
     try:
-        from snellen.errors import SnellenError
+        from snellen.errors import InterruptionError, SnellenError
 
         app()
     except SnellenError as problem:
         Console(stderr=True, soft_wrap=True).print(f"snellen: {problem}", style="red", highlight=False, markup=False)
-        sys.exit(2)
+        sys.exit(INTERRUPTED if isinstance(problem, InterruptionError) else 2)
     except (KeyboardInterrupt, SystemExit) as end:
         # typer turns an interruption into an exit of its own, silently and with the shell's code for it.
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:

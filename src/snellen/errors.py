@@ -1,4 +1,4 @@
-"""The one exception that a user's own mistake raises."""
+"""The one exception that a user's own mistake raises, and the one for a user who has had enough."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from collections.abc import Iterable
 
 class SnellenError(Exception):
     """One sentence for a person: who refuses, which rule, which value, and the remedy."""
+
+
+class InterruptionError(SnellenError):
+    """Stopped from the keyboard: one sentence that says what is kept."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -46,41 +46,59 @@ def show(
     print(f"picture: {write_sheet(setting_sheet(found), out or default_path(found))}")
 
 
-@app.command("run")
-def run_textbox(
-    methods: Annotated[
-        str | None, typer.Option(help="all, or names with commas between; settings in brackets: rise(masks=500)")
+@app.command()
+def train(
+    name: Annotated[str | None, typer.Argument(metavar="[SETTING]", help="simple-fr, complex-cr2, …")] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="a rule of your own, \"if box2: box1 else: text == 'B'\", or a scene file (YAML)")
     ] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(help="one more beside those that --out holds already: a name, or mypackage.module:MyMethod"),
+    every: Annotated[bool, typer.Option("--all", help="all seven settings")] = False,
+    called: Annotated[str | None, typer.Option("--name", help="what the reasoner is called")] = None,
+    architecture: Annotated[
+        str | None, typer.Option(help="small-cnn, deep-cnn, alexnet, vgg16, resnet or vit-tiny; the published one otherwise")
     ] = None,
-    settings: Annotated[
-        str | None, typer.Option(help="shipped reasoners by name, with commas between; all seven otherwise")
+    background: Annotated[
+        str | None, typer.Option(help="black, noise, photos, colour, texture, or a folder of photographs")
     ] = None,
-    model: Annotated[list[str] | None, typer.Option(help="a folder that `snellen textbox train` wrote")] = None,
-    images: Annotated[int | None, typer.Option(help="scenes per bucket; 20 as in the paper otherwise")] = None,
-    reading: Annotated[str, typer.Option(help="how the terminal scores maps: paper or published-code")] = "paper",
-    out: Annotated[Path, typer.Option(help="the folder of the field; an existing one is continued")] = Path("runs/textbox"),
-    workers: options.Workers = None,
+    robust: Annotated[bool, typer.Option("--robust", help="train against PGD attacks, from the plain network")] = False,
+    side: Annotated[int | None, typer.Option(help="height and width of the scenes; 64 otherwise")] = None,
+    images: Annotated[int | None, typer.Option(metavar="MOST", help="at most so many images per attempt")] = None,
+    seed: options.Seed = None,
+    device: options.Device = None,
     threads: options.Threads = None,
+    out: Annotated[Path | None, typer.Option(help="the folder; runs/textbox/models/NAME otherwise")] = None,
 ) -> None:
-    """Explain scenes of known reasoning by methods, and say how much of each map lies where the model really looks."""
-    from snellen.notation import split_names
-    from snellen.runs.progress import Live
-    from snellen.textbox.field import run_field
-    from snellen.textbox.scoring import reading_named
-    from snellen.textbox.terminal import Shown
+    """Teach a network a rule from scenes made on the way, prove that it follows the rule, and keep it in a folder."""
+    import torch
 
-    chosen = reading_named(reading)
-    field = run_field(
-        [*split_names(settings or ""), *(model or [])],
-        methods=split_names(methods) if methods else None,
-        add=[one for text in method or [] for one in split_names(text)],
-        out=out,
-        per_bucket=images,
-        workers=workers,
-        threads=threads,
-        observer=Live(),
+    from snellen.textbox.blackboard import Blackboard, outcome, words
+    from snellen.textbox.teaching import asked_for, check, folders, teach
+    from snellen.textbox.training import course_for
+    from snellen.textbox.verification import verify
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    given = {"most": images, "seed": seed, "device": device}
+    asked = asked_for(
+        name,
+        rule=rule,
+        every=every,
+        called=called,
+        architecture=architecture,
+        background=background,
+        robust=robust,
+        side=side,
     )
-    Console().print(Shown(field, chosen))
+    courses = [course_for(one, **{key: value for key, value in given.items() if value is not None}) for one in asked]
+    for reasoning, course in zip(asked, courses, strict=True):
+        check(reasoning, course)
+    console, board, refused = Console(), Blackboard(), False
+    for reasoning, course, folder in zip(asked, courses, folders(asked, out), strict=True):
+        reasoner = teach(reasoning, folder, course, board)
+        proof = verify(reasoner)
+        console.print(outcome(reasoner, proof))
+        for sentence in words(reasoner, proof):
+            console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        refused |= not proof.holds
+    if refused:
+        raise typer.Exit(1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import platform
+import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from snellen.textbox.settings import RULES
 from snellen.textbox.training import Course, Step, Taught
 
 WEIGHTS, RECORD, LOG, ACCURACY = "weights.safetensors", "reasoner.json", "log.csv", "accuracy.csv"
+ACCURACY_KEY, ATTACKED_KEY = "accuracy", "accuracy_under_attack"
 VERSION = 1
 
 
@@ -45,7 +47,15 @@ class Reasoner:
     @property
     def accuracy(self) -> dict[int, float]:
         """How often it was right in each bucket on unseen scenes, when it was trained."""
-        return {int(bucket): float(value) for bucket, value in self.record["accuracy"].items()}
+        return self._shares(ACCURACY_KEY)
+
+    @property
+    def attacked(self) -> dict[int, float]:
+        """The same under attack; empty for a network that was trained plainly."""
+        return self._shares(ATTACKED_KEY)
+
+    def _shares(self, key: str) -> dict[int, float]:
+        return {int(bucket): float(value) for bucket, value in self.record.get(key, {}).items()}
 
     def classifier(self) -> Classifier:
         """The network as a classifier; it sees pixels as they are, so that black is zero."""
@@ -120,17 +130,51 @@ def read(folder: Path) -> Reasoner:
 
 
 def write(folder: Path, reasoning: Reasoning, taught: Taught, course: Course) -> Reasoner:
-    """Keeps a trained network in half precision, with its record, its log and its accuracy, and reads it back."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Keeps a trained network in half precision, with its record, its log and its accuracy, and reads it back.
+
+    A folder is there whole or not at all; one that holds an older reasoner is replaced.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as name:
+            new, old = Path(name) / "new", Path(name) / "old"
+            new.mkdir()
+            _fill(new, reasoning, taught, course)
+            if folder.exists():
+                folder.rename(old)
+            new.rename(folder)
+    except OSError as problem:
+        raise SnellenError(f"cannot write to '{folder}' ({problem.strerror}); choose another --out") from None
+    return read(folder)
+
+
+def check_free(folder: Path, reasoning: Reasoning) -> None:
+    """Refuses a folder that holds anything but an older reasoner of the same reasoning."""
+    if not folder.exists():
+        return
+    if folder.is_dir() and not any(folder.iterdir()):
+        return
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        same = record["reasoning"] == reasoning.record()
+    except (OSError, ValueError, KeyError, TypeError):
+        raise SnellenError(f"'{folder}' exists and holds something else than a reasoner; choose another --out") from None
+    if not same:
+        raise SnellenError(f"'{folder}' holds a reasoner with another rule or other scenes; choose another --out or --name")
+
+
+def _fill(folder: Path, reasoning: Reasoning, taught: Taught, course: Course) -> None:
     weights = {
         name: (value.half() if value.is_floating_point() else value).contiguous()
         for name, value in taught.module.state_dict().items()
     }
     save_file(weights, folder / WEIGHTS)
+    (folder / WEIGHTS).chmod(0o644)
+    columns = {ACCURACY_KEY: taught.accuracy} | ({} if taught.attacked is None else {ATTACKED_KEY: taught.attacked})
     record = {
         "version": VERSION,
         "reasoning": reasoning.record(),
-        "accuracy": {str(bucket): value for bucket, value in taught.accuracy.items()},
+        **{key: {str(bucket): value for bucket, value in found.items()} for key, found in columns.items()},
         "training": course.for_network(reasoning)
         | {
             "seed_used": taught.seed,
@@ -143,12 +187,13 @@ def write(folder: Path, reasoning: Reasoning, taught: Taught, course: Course) ->
     }
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     with (folder / LOG).open("w", newline="", encoding="utf-8") as file:
-        rows = csv.DictWriter(file, list(Step.__dataclass_fields__), lineterminator="\n")
+        kept = [key for key in Step.__dataclass_fields__ if any(getattr(one, key) is not None for one in taught.log)]
+        rows = csv.DictWriter(file, kept, lineterminator="\n")
         rows.writeheader()
-        rows.writerows(
-            {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in asdict(one).items()}
-            for one in taught.log
-        )
+        for one in taught.log:
+            values = {key: getattr(one, key) for key in kept}
+            rows.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in values.items()})
     with (folder / ACCURACY).open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([("bucket", "accuracy"), *sorted(taught.accuracy.items())])
-    return read(folder)
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("bucket", *columns))
+        table.writerows((bucket, *(found[bucket] for found in columns.values())) for bucket in sorted(taught.accuracy))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, nearest
 from snellen.textbox.grounds import ground
 from snellen.textbox.networks import ARCHITECTURES
 from snellen.textbox.rules import Rule
@@ -54,8 +55,8 @@ class Reasoning:
         name: str, *, architecture: str | None = None, background: str = "black", robust: bool = False
     ) -> Reasoning:
         """One of the seven published settings, perhaps under other circumstances, which its name then says."""
-        parts = [name, *(one for one in (architecture, background if background != "black" else None) if one)]
-        full = "-".join([*parts, *(["robust"] if robust else [])]).replace("/", "-")
+        scenes = None if background == "black" else Path(background).name
+        full = "-".join(one for one in (name, architecture, scenes, "robust" if robust else None) if one)
         return Reasoning.with_rule(setting(name), full, architecture=architecture, background=background, robust=robust)
 
     @staticmethod
@@ -64,7 +65,8 @@ class Reasoning:
         chosen = architecture or ("small-cnn" if rule.simple else "deep-cnn")
         found = Reasoning(name, rule, chosen, **circumstances)
         if chosen not in ARCHITECTURES:
-            raise SnellenError(f"there is no architecture '{chosen}'; there are {', '.join(ARCHITECTURES)}")
+            hint = nearest(chosen, ARCHITECTURES) or ";"
+            raise SnellenError(f"there is no architecture '{chosen}'{hint} there are {', '.join(ARCHITECTURES)}")
         _ = found.layout  # an impossible layout is refused now
         return found
 

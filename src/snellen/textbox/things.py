@@ -62,6 +62,7 @@ class Thing:
     def __post_init__(self) -> None:
         if not self.looks or len(self.looks) != len(self.kinds):
             raise SnellenError(f"'{self.name}' needs a picture for each of its kinds, and at least one")
+        object.__setattr__(self, "looks", tuple("\n".join(look.split()) for look in self.looks))  # however it was typed
         for kind, ink in zip(self.kinds, self.inks, strict=True):
             if not all(edge.any() for edge in (ink[0], ink[-1], ink[:, 0], ink[:, -1])):
                 raise SnellenError(f"the picture of '{self.name}' as {kind} has an empty margin; trim it")

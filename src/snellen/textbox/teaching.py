@@ -1,0 +1,109 @@
+"""Teaches a reasoning and keeps the reasoner: all that can be wrong is refused first, and nothing is half-written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from snellen.errors import InterruptionError, SnellenError
+from snellen.textbox.blackboard import Blackboard
+from snellen.textbox.grounds import GROUNDS
+from snellen.textbox.networks import network
+from snellen.textbox.reasoners import RECORD, Reasoner, check_free, read, shipped, shipped_folder, write
+from snellen.textbox.reasoning import Reasoning
+from snellen.textbox.scene_files import reasoning_of
+from snellen.textbox.settings import RULES
+from snellen.textbox.training import Course, course_for, train
+from snellen.textbox.verification import unprovable
+
+FOLDER = Path("runs/textbox/models")
+"""Where reasoners are kept unless another folder is named."""
+
+
+def asked_for(
+    setting: str | None,
+    *,
+    rule: str | None = None,
+    every: bool = False,
+    called: str | None = None,
+    architecture: str | None = None,
+    background: str | None = None,
+    robust: bool = False,
+    side: int | None = None,
+) -> list[Reasoning]:
+    """The reasonings to be taught: one of a setting, one of a rule of one's own, or all seven settings."""
+    if (setting is not None) + (rule is not None) + every != 1:
+        raise SnellenError("name a setting to be taught, or give a --rule of your own, or --all: one of the three")
+    if called is not None and every:
+        raise SnellenError("--name is for one reasoner, and --all trains seven; leave it out")
+    if background is not None and background not in GROUNDS and Path(background).is_dir():
+        background = str(Path(background).resolve())  # the record is read from anywhere
+    if rule is not None:
+        found = [reasoning_of(rule, name=called, architecture=architecture, background=background, robust=robust)]
+    else:
+        settings = list(RULES) if every else [str(setting)]
+        found = [
+            Reasoning.of_setting(one, architecture=architecture, background=background or "black", robust=robust)
+            for one in settings
+        ]
+        found = [replace(one, name=called or one.name) for one in found]
+    if side is not None:
+        found = [one if side == one.side else replace(one, side=side, name=called or f"{one.name}-{side}") for one in found]
+    for one in found:
+        if Path(one.name).name != one.name:
+            raise SnellenError(f"a reasoner cannot be called '{one.name}': its name is the name of a folder")
+    return found
+
+
+def teach(reasoning: Reasoning, folder: Path, course: Course, board: Blackboard) -> Reasoner:
+    """Trains a network and keeps it; a robust one starts from the plain network of the same reasoning."""
+    check(reasoning, course)
+    check_free(folder, reasoning)
+    try:
+        start = _plain(reasoning, folder, course, board) if reasoning.robust else None
+        with board.lesson(reasoning, course):
+            taught = train(reasoning, course, start=start.module if start else None, told=board.told, passed=board.passed)
+        return write(folder, reasoning, taught, course)
+    except KeyboardInterrupt:
+        raise InterruptionError(
+            f"the training of '{reasoning.name}' was interrupted, and nothing of it was written"
+        ) from None
+
+
+def check(reasoning: Reasoning, course: Course) -> None:
+    """Refuses what could not be trained, or could not be proven afterwards."""
+    gap = unprovable(reasoning.rule)
+    if gap:
+        raise SnellenError(gap)
+    try:
+        torch.zeros(1, device=course.device)
+    except (RuntimeError, AssertionError) as problem:
+        reason = (str(problem).strip().splitlines() or [""])[0]
+        raise SnellenError(f"the device '{course.device}' cannot be used here ({reason})") from None
+    network(reasoning.architecture, classes=reasoning.rule.classes, side=reasoning.side, seed=0)  # too small for it
+    reasoning.layout.scenes([1] * 64, range(64), seed=0)  # photographs that cannot be read, things that do not fit
+
+
+def _plain(reasoning: Reasoning, folder: Path, course: Course, board: Blackboard) -> Reasoner:
+    """The plain network of the same reasoning: shipped, or trained before, or trained now beside the robust one."""
+    usual = reasoning.name.removesuffix("-robust")
+    plain = replace(reasoning, robust=False, name=usual if usual != reasoning.name else f"{usual}-plain")
+    beside = folder.with_name(f"{folder.name}-plain")
+    for known in (*(shipped_folder() / name for name in shipped()), FOLDER / plain.name, beside):
+        if (known / RECORD).is_file():
+            found = read(known)
+            if replace(found.reasoning, name=plain.name) == plain:
+                board.note(f"starts from the plain network in {known}")
+                return found
+    board.note(f"'{reasoning.name}' starts from the same network trained plainly, which comes first")
+    return teach(plain, beside, course_for(plain, seed=course.seed, device=course.device), board)
+
+
+def folders(reasonings: Sequence[Reasoning], out: Path | None) -> list[Path]:
+    """Where each is kept: one in the folder that was named, several within it."""
+    if out is not None and len(reasonings) == 1:
+        return [out]
+    return [(out or FOLDER) / one.name for one in reasonings]
