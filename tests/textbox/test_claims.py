@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 
 import pandas as pd
 import pytest
+from handmade import Values, frame_of
 
 from snellen.registry import METHODS, label
 from snellen.textbox.claims import QUESTIONS, Claim, claims
-from snellen.textbox.settings import RULES, setting
 from snellen.textbox.tallies import PAPER, MissingError, Tally, counted, is_control, own_methods, paper_methods
 
-Values = Callable[[str, int, str], tuple[float, float]]
-
 WEAK = ("gradient", "smoothgrad-squared", "deconvnet", "guided-backprop")
-
-
-rule_of = lru_cache(setting)
-
-
-def frame_of(values: Values, methods: Sequence[str] = tuple(PAPER.values()), settings: Sequence[str] = tuple(RULES)):
-    """Two images per bucket, .1 above and below the mean that is asked for; NaN where the rule has nothing to score."""
-    rows = []
-    for name in settings:
-        rule = rule_of(name)
-        for bucket in rule.defined:
-            truth = rule.truths[bucket - 1]
-            shown = ((bucket - 1) % 3 > 0) + ((bucket - 1) // 3 % 2) + (bucket > 6)
-            for method in methods:
-                pafl, safl = values(name, bucket, method)
-                for at, apart in enumerate((-0.1, 0.1)):
-                    on, off = (pafl + apart if truth.focus else float("nan")), (safl if truth.avoid else float("nan"))
-                    scores = {"pafl": on, "safl": off, "piou": on, "siou": off, "pmafl": on, "smafl": off}
-                    facts = {"setting": name, "simple": rule.simple, "bucket": bucket, "visible": shown}
-                    rows.append({**facts, "sample": f"{bucket}/{at}", "method": method, **scores})
-    return pd.DataFrame(rows)
 
 
 def as_published(name: str, bucket: int, method: str) -> tuple[float, float]:
@@ -162,4 +138,4 @@ def test_numbers_say_how_many_and_which() -> None:
     assert counted(~true, pd.Series({"G": 0.1, "SG": 0.2, "IG": -0.345})) == "1 of 3, only IG −.34"
     assert counted(true | True) == "3 of 3"
     with pytest.raises(MissingError, match="2 methods"):
-        _ = Tally(pd.DataFrame(), ("G", "SG")).enough
+        _ = Tally(pd.DataFrame(), ("G", "SG"), pd.DataFrame()).enough

@@ -8,7 +8,19 @@ from dataclasses import dataclass
 import pandas as pd
 
 from snellen.textbox.summaries import BAR
-from snellen.textbox.tallies import MissingError, Tally, by_method, counted, listed, most, own_methods, paper_methods, value
+from snellen.textbox.tallies import (
+    MissingError,
+    Tally,
+    by_method,
+    counted,
+    is_control,
+    listed,
+    most,
+    own_methods,
+    paper_methods,
+    plain,
+    value,
+)
 
 FAR = 0.1
 """How much counts as far below, and as near the bar."""
@@ -138,6 +150,31 @@ def _by_setting(score: str) -> Why:
         return f"mean {score.upper()} over methods, by setting: {listed(found)}"
 
     return why
+
+
+def _simpler(tally: Tally) -> str:
+    """Where the weak four's values lie, and what SmoothGrad scores without the squares of the published settings."""
+    told = _elsewhere(WEAK, simple=True)(tally)
+    plainly = tally.beside("pafl", simple=True, named=lambda label: plain(label) == "smoothgrad")
+    return told if plainly.empty else f"{told}; gradients averaged without being squared: {listed(plainly)}"
+
+
+def controls_move(score: str) -> Why:
+    """What maps score that know nothing of the network: they move only because scenes and truths differ."""
+
+    def why(tally: Tally) -> str:
+        before, after = (tally.beside(score, simple=one, named=is_control) for one in (True, False))
+        moved = [f"{one} {value(before[one])} to {value(after[one])}" for one in before.index if one in after.index]
+        if not moved:
+            return "no control was run"
+        return f"maps that know nothing of the network go, from simple settings to complex ones, {', '.join(moved)}"
+
+    return why
+
+
+def both(*reasons: Why) -> Why:
+    """One after the other."""
+    return lambda tally: "; ".join(why(tally) for why in reasons)
 
 
 def _avoids(tally: Tally) -> tuple[bool, str]:
@@ -332,12 +369,12 @@ QUESTIONS = (
     Question(
         "4.1",
         "gradient, SmoothGrad, DeconvNet and guided backpropagation are weak in simple settings: each averages at most .5",
-        _each(WEAK, simple=True, above=False), _elsewhere(WEAK, simple=True),
+        _each(WEAK, simple=True, above=False), _simpler,
     ),
     Question(
         "4.1",
         "none of these four succeeds in all buckets of a simple setting",
-        _never_whole, _elsewhere(WEAK, simple=True),
+        _never_whole, _simpler,
     ),
     Question(
         "4.1",
@@ -387,12 +424,12 @@ QUESTIONS = (
     Question(
         "4.2",
         "PAFL falls for every method from simple settings to complex ones",
-        change("pafl"), _by_setting("pafl"), general=True,
+        change("pafl"), both(_by_setting("pafl"), controls_move("pafl")), general=True,
     ),
     Question(
         "4.2",
         "SAFL rises for most methods from simple settings to complex ones",
-        change("safl", up=True, every=False), _by_setting("safl"), general=True,
+        change("safl", up=True, every=False), both(_by_setting("safl"), controls_move("safl")), general=True,
     ),
     Question(
         "4.2",
@@ -432,7 +469,7 @@ QUESTIONS = (
     Question(
         "4.2",
         "every method has a lower PAFL in its worst bucket of complex settings than in that of simple ones",
-        change("pafl", worst=True), general=True,
+        change("pafl", worst=True), controls_move("pafl"), general=True,
     ),
     Question(
         "4.2",

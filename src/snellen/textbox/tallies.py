@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import pandas as pd
 
@@ -43,10 +44,14 @@ class MissingError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """The mean of every bucket for some methods under short names: one row per setting, bucket and method."""
+    """The mean of every bucket for some methods under short names: one row per setting, bucket and method.
+
+    `others` holds the same of all other lines under their labels: controls, the oracle, further methods.
+    """
 
     buckets: pd.DataFrame
     methods: tuple[str, ...]
+    others: pd.DataFrame
 
     @staticmethod
     def of(frame: pd.DataFrame, names: Mapping[str, str]) -> Tally:
@@ -55,13 +60,8 @@ class Tally:
         everywhere = set(settings.index[settings == frame["setting"].nunique()])
         short = {label: name for name, label in names.items() if label in everywhere}
         kept = frame[frame["method"].isin(list(short))]
-        kept = kept.assign(method=kept["method"].map(short))
-        table: pd.DataFrame | None = None
-        for score in SCORES:
-            means = summaries.bucket_means(kept, score).rename(columns={"mean": score}).drop(columns=["n", "undefined"])
-            table = means if table is None else table.merge(means)
-        assert table is not None
-        return Tally(table, tuple(short.values()))
+        others = frame[frame["method"].isin([one for one in everywhere if one not in short])]
+        return Tally(_means(kept.assign(method=kept["method"].map(short))), tuple(short.values()), _means(others))
 
     @property
     def enough(self) -> list[str]:
@@ -101,6 +101,12 @@ class Tally:
         """The standard deviation over buckets, by method."""
         return by_method(self.rows(simple=simple), score, "std", self.methods)
 
+    def beside(self, score: str, *, simple: bool, named: Callable[[str], bool]) -> pd.Series:
+        """The mean over buckets of other lines whose labels are so, by label; it may be empty."""
+        rows = self.others[self.others["simple"] == simple]
+        labels = [str(one) for one in rows["method"].unique() if named(str(one))]
+        return by_method(rows, score, "mean", labels)
+
     def contested(self, *, simple: bool | None = None, settings: Sequence[str] = ()) -> pd.DataFrame:
         """The buckets with something to focus on and something to avoid (Fig. 7): whether each succeeds, or fails."""
         for one in settings:
@@ -116,6 +122,13 @@ class Tally:
         rows = self.contested(simple=simple)
         found = rows.groupby(["setting", "method"], sort=False)[column].mean().unstack("method")
         return found.reindex(columns=self.enough)
+
+
+def _means(frame: pd.DataFrame) -> pd.DataFrame:
+    tables = [
+        summaries.bucket_means(frame, one).rename(columns={"mean": one}).drop(columns=["n", "undefined"]) for one in SCORES
+    ]
+    return reduce(pd.merge, tables)
 
 
 def by_method(rows: pd.DataFrame, score: str, how: str, methods: Sequence[str]) -> pd.Series:
