@@ -102,3 +102,43 @@ def train(
         refused |= not proof.holds
     if refused:
         raise typer.Exit(1)
+
+
+@app.command("run")
+def run_textbox(
+    methods: Annotated[
+        str | None, typer.Option(help="all, or names with commas between; settings in brackets: rise(masks=500)")
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="one more beside those that --out holds already: a name, or mypackage.module:MyMethod"),
+    ] = None,
+    settings: Annotated[
+        str | None, typer.Option(help="shipped reasoners by name, with commas between; all seven otherwise")
+    ] = None,
+    model: Annotated[list[str] | None, typer.Option(help="a folder that `snellen textbox train` wrote")] = None,
+    images: Annotated[int | None, typer.Option(help="scenes per bucket; 20 as in the paper otherwise")] = None,
+    reading: Annotated[str, typer.Option(help="how the terminal scores maps: paper or published-code")] = "paper",
+    out: Annotated[Path, typer.Option(help="the folder of the field; an existing one is continued")] = Path("runs/textbox"),
+    workers: options.Workers = None,
+    threads: options.Threads = None,
+) -> None:
+    """Explain scenes of known reasoning by methods, and say how much of each map lies where the model really looks."""
+    from snellen.notation import split_names
+    from snellen.runs.progress import Live
+    from snellen.textbox.field import run_field
+    from snellen.textbox.scoring import reading_named
+    from snellen.textbox.terminal import Shown
+
+    chosen = reading_named(reading)
+    field = run_field(
+        [*split_names(settings or ""), *(model or [])],
+        methods=split_names(methods) if methods else None,
+        add=[one for text in method or [] for one in split_names(text)],
+        out=out,
+        per_bucket=images,
+        workers=workers,
+        threads=threads,
+        observer=Live(),
+    )
+    Console().print(Shown(field, chosen))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from snellen.errors import SnellenError, nearest
 from snellen.runs import plan as planning
@@ -198,22 +200,24 @@ def run_field(
     that the folder holds already, on its settings and its number of scenes.
     """
     folder, watching = Path(out), observer or default_observer()
+    for option, value in (("images", per_bucket), ("threads", threads)):
+        if value is not None and value < 1:
+            raise SnellenError(f"{option} must be at least 1, not {value}")
     known = read_record(folder)
-    lines = _lines(methods, add, known, folder, watching)
-    if known is not None and add and not models:
-        models = [facts["model"] for facts in known["settings"].values()]
-    reasoners = _reasoners(models)
-    count = per_bucket or (known["images"] if known and add else PER_BUCKET)
+    adding = known if methods is None and add else None
+    lines = _lines(methods, add, adding, folder, watching)
+    reasoners = _reasoners(models or ([] if adding is None else [one["model"] for one in adding["settings"].values()]))
+    count = per_bucket or (PER_BUCKET if adding is None else adding["images"])
     if known is not None:
         _refuse_another(folder, known, reasoners, count)
+    _refuse_useless(add, reasoners)
     proven, refused = _proven(reasoners, folder, known, watching)
-    adding = known is not None and methods is None and bool(add)
     record: dict[str, Any] = {
         "schema": SCHEMA,
         "images": count,
         "methods": [one.record() for one in lines],
         # An interrupted addition must not make the folder forget the settings that it had not come to.
-        "settings": {name: facts for name, facts in known["settings"].items() if name in proven} if known and adding else {},
+        "settings": {} if adding is None else {name: one for name, one in adding["settings"].items() if name in proven},
         "refused": refused,
     }
     exams = {name: exam(reasoners[name], per_bucket=count) for name in proven}
@@ -223,7 +227,7 @@ def run_field(
             table.to_csv(folder / name / VERIFICATION, index=False)
             record["settings"][name] = {**identity(reasoners[name]), "left_out": left_out}
             _write(folder / RECORD, record)
-    return Field(folder, record)
+    return _without_broken(Field(folder, record), add)
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -288,8 +292,10 @@ def _reasoners(models: Sequence[str | Path]) -> dict[str, Reasoner]:
     found = [find(one) for one in models or shipped()]
     if not found:
         raise SnellenError("no trained reasoner comes with this installation; train one: `snellen textbox train`")
-    names = [one.name for one in found]
-    named = {one.folder.resolve().name if names.count(one.name) > 1 else one.name: one for one in found}
+    names = [re.sub(r"[^\w.-]+", "-", one.name) for one in found]
+    named = {
+        one.folder.resolve().name if names.count(name) > 1 else name: one for name, one in zip(names, found, strict=True)
+    }
     if len(named) < len(found):
         twice = next(name for name in names if names.count(name) > 1)
         raise SnellenError(f"two reasoners are called '{twice}'; name each once, or move one to a folder of another name")
@@ -304,6 +310,27 @@ def _refuse_another(folder: Path, known: Mapping[str, Any], reasoners: Mapping[s
         )
     for name in shared:
         check_same(folder, name, known["settings"][name], reasoners[name])
+
+
+def _refuse_useless(add: Sequence[Any], reasoners: Mapping[str, Reasoner]) -> None:
+    """A method that somebody named alone, and that can explain none of the classifiers, is refused with its reason."""
+    for one in (line(given) for given in add):
+        reasons: list[str] = []
+        for reasoner in reasoners.values():
+            classifier, side = reasoner.classifier(), reasoner.reasoning.side
+            reasons += planning.servable(classifier, [one.method], torch.zeros(1, 3, side, side))[1].values()
+        if len(reasons) == len(reasoners):
+            raise SnellenError(reasons[0])
+
+
+def _without_broken(found: Field, add: Sequence[Any]) -> Field:
+    """The field, unless a method that somebody named alone broke on all settings: that is said, and it is forgotten."""
+    broken = [name for name in (line(given).label for given in add) if name not in found.methods]
+    if not broken:
+        return found
+    methods = [one for one in found.record["methods"] if one["label"] not in broken]
+    _write(found.folder / RECORD, {**found.record, "methods": methods})
+    raise SnellenError(next(reasons[broken[0]] for reasons in found.left_out.values() if broken[0] in reasons))
 
 
 def _proven(
