@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from snellen.textbox import page as pages
-from snellen.textbox import specimens
+from snellen.textbox import scoring, specimens
 from snellen.textbox.exams import exam
 from snellen.textbox.families import FAMILIES, family
 from snellen.textbox.field import ORACLE, Field, run_field
@@ -251,3 +251,25 @@ def test_families_have_words_and_members() -> None:
     for name in ("gradient", "integrated-gradients@kim2022", "rise(masks=9)", "grad-cam++", "somebody:Else"):
         assert family(name) in FAMILIES
     assert family("somebody:Else") == "Other methods"
+
+
+def test_scores_are_kept_with_the_field_and_computed_again_where_they_are_cut_off(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = field.frame("paper")
+    field.frame("published-code")
+    kept = sorted((field.folder / "simple-fr" / "truth").iterdir())
+    assert len(kept) == 2 * len(field.methods)
+    for one in kept:
+        one.write_bytes(one.read_bytes()[:100])
+    computed = []
+    real = scoring.score
+    monkeypatch.setattr(scoring, "score", lambda *all, **some: computed.append(all[2]) or real(*all, **some))
+    pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
+    assert sorted(computed) == sorted(field.methods)
+    computed.clear()
+    pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
+    assert not computed
+    monkeypatch.setattr(scoring, "VERSION", 0)
+    pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
+    assert len(computed) == 2 * len(field.methods)

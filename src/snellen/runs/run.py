@@ -107,6 +107,10 @@ class Run:
             raise SnellenError(f"'{self.folder}' has no map of '{method}' for '{missing[0]}'")
         return np.stack([found[one] for one in samples])
 
+    def map_files(self, method: str) -> tuple[str, ...]:
+        """The files that hold the maps of a method, each named by its content: other maps have other names."""
+        return tuple(sorted({unit["maps"] for unit in self._wanted() if unit["method"] == method}))
+
     def picture(self, sample: str) -> np.ndarray | None:
         """The photograph as the classifier saw it, for the first dozen samples."""
         name = self.record["samples"]["pictures"].get(sample)

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,7 @@ from snellen.runs.executors import process_pool
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.runs.run import Run
 from snellen.runs.settings import workers_for_short_passes
+from snellen.runs.store import key_of
 from snellen.textbox import scoring
 from snellen.textbox.exams import PER_BUCKET, Exam, exam
 from snellen.textbox.line_up import ALL, Line, line, line_up
@@ -168,9 +169,14 @@ class Field:
         return (ORACLE, *self.explained(setting))
 
     def _scored(self, setting: str, method: str, reading: Reading) -> pd.DataFrame:
-        sat = self.exams[setting]
-        maps = self.maps(setting, method)
-        scores = scoring.score(sat, maps, method, reading=reading)
+        """The scores of a method's maps: as they were kept, or computed now and kept for the next time."""
+        run, sat = self._run(setting), self.exams[setting]
+        known = [scoring.VERSION, sat.reasoning.rule.text, run.record["samples"]["digest"], method, run.map_files(method)]
+        kept = self.folder / setting / "truth" / f"{key_of([reading, *known])}.parquet"
+        try:
+            return pd.read_parquet(kept)
+        except (OSError, ValueError):  # not there, or cut off: pyarrow's errors are of these kinds
+            scores = scoring.score(sat, self.maps(setting, method), method, reading=reading)
         facts = {
             "setting": setting,
             "simple": sat.reasoning.simple,
@@ -179,7 +185,13 @@ class Field:
             "sample": sat.ids,
             "method": method,
         }
-        return pd.DataFrame(facts | {name: scores[name] for name in SCORES})
+        found = pd.DataFrame(facts | {name: scores[name] for name in SCORES})
+        with suppress(OSError):  # a folder that can only be read is scored all the same
+            kept.parent.mkdir(exist_ok=True)
+            whole = kept.with_suffix(f".{os.getpid()}")
+            found.to_parquet(whole, index=False)
+            whole.replace(kept)
+        return found
 
 
 def run_field(

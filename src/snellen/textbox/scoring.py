@@ -23,6 +23,8 @@ from snellen.textbox.rendering import blurred, rendered, stretched
 
 Reading = Literal["paper", "published-code"]
 READINGS: tuple[Reading, ...] = get_args(Reading)
+VERSION = 1
+"""Raised with every change of a formula, so that scores that a field keeps are computed again."""
 SCORES = ("pafl", "safl", "piou", "siou", "pmafl", "smafl")
 LOWER_IS_BETTER = frozenset({"safl", "siou", "smafl"})
 BINS = 10
