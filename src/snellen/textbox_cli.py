@@ -119,6 +119,11 @@ def run_textbox(
     model: Annotated[list[str] | None, typer.Option(help="a folder that `snellen textbox train` wrote")] = None,
     images: Annotated[int | None, typer.Option(help="scenes per bucket; 20 as in the paper otherwise")] = None,
     reading: Annotated[str, typer.Option(help="how the terminal scores maps: paper or published-code")] = "paper",
+    study: Annotated[
+        str | None, typer.Option(help="architecture, robust, noise or photos: other networks against the shipped ones")
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="of a study with several kinds of networks, these, as in resnet")] = None,
+    models: Annotated[Path | None, typer.Option(help="where a study's networks are; runs/textbox/models otherwise")] = None,
     out: Annotated[Path, typer.Option(help="the folder of the field; an existing one is continued")] = Path("runs/textbox"),
     workers: options.Workers = None,
     threads: options.Threads = None,
@@ -131,6 +136,27 @@ def run_textbox(
     from snellen.textbox.terminal import Shown
 
     chosen = reading_named(reading)
+    if study is not None or only is not None or models is not None:
+        from snellen.textbox.studies import run_study, study_asked
+        from snellen.textbox.study_report import Verdicts, write_study
+
+        asked = study_asked(study, model=model, method=method, reading=chosen)
+        studied = run_study(
+            asked,
+            settings=split_names(settings or ""),
+            only=split_names(only or ""),
+            methods=split_names(methods) if methods else None,
+            models=models,
+            out=out / "studies",
+            cached=out,
+            per_bucket=images,
+            workers=workers,
+            threads=threads,
+            observer=Live(),
+        )
+        Console().print(Verdicts(studied.claims(), asked.title))
+        print(f"tables, figure and page: {write_study(studied, out / 'studies' / asked.name).parent}")
+        return
     field = run_field(
         [*split_names(settings or ""), *(model or [])],
         methods=split_names(methods) if methods else None,

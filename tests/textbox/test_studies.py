@@ -1,0 +1,165 @@
+"""Studies: which networks they need, and a whole one in small, with shipped networks standing in."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from handmade import frame_of
+from rich.console import Console
+
+from snellen.errors import SnellenError
+from snellen.runs.progress import Silent
+from snellen.textbox.blackboard import Blackboard
+from snellen.textbox.networks import network
+from snellen.textbox.reasoners import find, write
+from snellen.textbox.reasoning import Reasoning
+from snellen.textbox.studies import STUDIES, Studied, expected_seconds, run_study, study_asked, study_named
+from snellen.textbox.study_report import Verdicts, figure, markdown, write_study
+from snellen.textbox.tallies import PAPER
+from snellen.textbox.training import Course, Taught
+
+SETTINGS = ("simple-fr", "complex-fr")
+METHODS = ("gradient", "smoothgrad-squared(samples=2)", "input-x-gradient", "lrp-z", "grad-cam")
+
+
+def stand_in(folder: Path, setting: str, **circumstance: object) -> None:
+    """The plain network, kept as if it had been taught under other circumstances."""
+    plain = find(setting)
+    reasoning = Reasoning.of_setting(setting, **circumstance)  # type: ignore[arg-type]
+    write(folder / reasoning.name, reasoning, Taught(plain.module, 0, plain.accuracy), Course())
+
+
+def small(study: str, folder: Path, **given: object) -> Studied:
+    values = {
+        "settings": SETTINGS, "methods": METHODS, "models": folder / "models", "out": folder / "out",
+        "cached": folder / "none", "per_bucket": 2, "workers": 1, "threads": 1, "observer": Silent(),
+        "board": Blackboard(Console(file=io.StringIO())),
+    }  # fmt: skip
+    return run_study(study_named(study), **{**values, **given})  # type: ignore[arg-type]
+
+
+def test_each_study_names_the_networks_that_it_needs() -> None:
+    names = {study: [one.name for found in it.needed(SETTINGS).values() for one in found] for study, it in STUDIES.items()}
+    assert names["architecture"] == [
+        f"{setting}-{one}" for one in ("alexnet", "vgg16", "resnet", "vit-tiny") for setting in SETTINGS
+    ]
+    assert names["robust"] == ["simple-fr-robust", "complex-fr-robust"]
+    assert names["noise"] == ["simple-fr-noise", "complex-fr-noise"]
+    assert names["photos"] == ["simple-fr-photos", "complex-fr-photos"]
+    robust = STUDIES["robust"].needed(["complex-cr1"])["robust"][0]
+    assert robust.robust
+    assert robust.architecture == "deep-cnn"
+
+
+@pytest.fixture(scope="module")
+def robust(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Studied]:
+    folder = tmp_path_factory.mktemp("study")
+    stand_in(folder / "models", "simple-fr", robust=True)
+    return folder, small("robust", folder, settings=["simple-fr"])
+
+
+def test_the_same_network_under_another_name_scores_the_same(robust: tuple[Path, Studied]) -> None:
+    _, studied = robust
+    own = studied.frames["robust"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(own, studied.plain.reset_index(drop=True))
+    assert {"oracle", "random", *METHODS} <= set(own["method"])
+    better, *others = studied.claims()
+    assert better.holds is False
+    assert {one.numbers for one in others if "falls" in one.sentence} == {"no complex setting was run"}
+
+
+def test_a_study_is_written_as_tables_claims_page_and_figure(robust: tuple[Path, Studied]) -> None:
+    folder, studied = robust
+    page = write_study(studied, folder / "written").read_text(encoding="utf-8")
+    table = pd.read_csv(folder / "written" / "table.csv")
+    assert set(table["circumstance"]) == {"plain", "robust"}
+    row = table[(table["circumstance"] == "robust") & (table["method"] == "lrp-z")].iloc[0]
+    frame = studied.frames["robust"]
+    expected = frame[frame["method"] == "lrp-z"].groupby("bucket")["pafl"].mean().mean()
+    assert row["pafl_average"] == pytest.approx(expected, abs=1e-4)
+    text = f"{expected:.2f}".removeprefix("0")
+    assert f"| LRP-Z `lrp-z` | {text} → {text} |" in page
+    assert "`simple-fr-robust`" in page
+    assert "| *oracle* | 1.00 → 1.00 | 1.00 → 1.00 |" in page
+    assert len(pd.read_csv(folder / "written" / "claims.csv")) == len(studied.claims())
+    out = io.StringIO()
+    Console(file=out, width=100).print(Verdicts(studied.claims(), "robust"))
+    assert "DOES NOT HOLD" in out.getvalue()
+
+
+def test_the_figure_shows_simple_and_complex_here_and_plain_and_leaves_gaps() -> None:
+    def values(name: str, bucket: int, method: str) -> tuple[float, float]:
+        return (0.8 if name == "simple-fr" else 0.3), 0.1
+
+    plain = frame_of(values, [*PAPER.values(), "random", "oracle"], SETTINGS)
+    without = plain[plain["method"] != "deep-taylor"]
+    studied = Studied(
+        STUDIES["noise"], 2, plain, {"noise": without}, {"noise": ()}, left_out={"noise": {"deep-taylor": "no"}}
+    )
+    drawn = figure(studied)
+    assert drawn.count("<circle") == 2 * 2 * 14, "simple and complex, average and worst"
+    assert drawn.count("<polyline") == 2 * 2 * (1 + 2), "the solid lines are broken where a method is missing"
+    assert "- `deep-taylor` is not among the methods on noise: no." in markdown(studied)
+
+
+def test_a_field_that_is_there_already_is_used_for_the_plain_networks(robust: tuple[Path, Studied], tmp_path: Path) -> None:
+    folder, studied = robust
+    again = small("robust", folder, settings=["simple-fr"], cached=folder / "out" / "fields" / "plain", out=tmp_path / "out")
+    assert not (tmp_path / "out" / "fields" / "plain").exists()
+    pd.testing.assert_frame_equal(again.plain, studied.plain)
+
+
+def test_a_network_that_does_not_follow_its_rule_takes_no_part(tmp_path: Path) -> None:
+    stand_in(tmp_path / "models", "simple-fr", background="noise")  # taught on black, it breaks down on noise
+    with pytest.raises(SnellenError, match=r"the study 'noise' has no network to look at: .*simple-fr-noise"):
+        small("noise", tmp_path, settings=["simple-fr"])
+
+
+def test_what_cannot_be_trained_is_said_with_the_time_that_it_may_take(tmp_path: Path) -> None:
+    said = io.StringIO()
+    with pytest.raises(SnellenError, match="was not learnt by resnet in 1 attempts"):
+        small(
+            "architecture", tmp_path, settings=["simple-fr"], only=["resnet"],
+            course={"most": 256, "attempts": 1, "watch": 256, "batch": 64},
+            board=Blackboard(Console(file=said, width=200)),
+        )  # fmt: skip
+    assert "1 of 1 networks must be trained first, which may take" in said.getvalue()
+    assert "simple-fr-resnet takes no part" in said.getvalue()
+
+
+def test_robust_training_is_expected_to_take_longer() -> None:
+    plain, robust = (
+        expected_seconds(Reasoning.of_setting("simple-fr", robust=one), {"most": 10_000}) for one in (False, True)
+    )
+    assert 0 < 2 * plain < robust
+
+
+def test_names_that_do_not_exist_are_refused_first(tmp_path: Path) -> None:
+    with pytest.raises(SnellenError, match="there is no study 'nois'; did you mean 'noise'"):
+        study_named("nois")
+    with pytest.raises(SnellenError, match="there is no setting 'simple-fx'"):
+        small("noise", tmp_path, settings=["simple-fx"])
+    with pytest.raises(SnellenError, match="the study 'architecture' knows no 'vgg'"):
+        small("architecture", tmp_path, only=["vgg"])
+
+
+def test_options_that_mean_nothing_for_a_study_are_refused() -> None:
+    assert study_asked("noise") is STUDIES["noise"]
+    with pytest.raises(SnellenError, match="--study takes no --model"):
+        study_asked("noise", model=["somewhere"])
+    with pytest.raises(SnellenError, match="--study takes no --reading"):
+        study_asked("noise", reading="published-code")
+    with pytest.raises(SnellenError, match="belong to a --study; there are architecture, robust, noise, photos"):
+        study_asked(None)
+
+
+def test_a_folder_with_another_reasoning_is_refused(tmp_path: Path) -> None:
+    reasoning = Reasoning.of_setting("simple-fr", background="noise")
+    other = Reasoning.of_setting("simple-nr", background="noise")
+    module = network(other.architecture, classes=2, side=64, seed=0)
+    write(tmp_path / "models" / reasoning.name, other, Taught(module, 0, {}), Course())
+    with pytest.raises(SnellenError, match="holds another reasoning than simple-fr-noise"):
+        small("noise", tmp_path, settings=["simple-fr"])
