@@ -269,7 +269,8 @@ def expected_seconds(reasoning: Reasoning, given: Mapping[str, Any] | None = Non
             logits = module(inputs)
         functional.cross_entropy(logits.float(), torch.zeros(rows, dtype=torch.long)).backward()
         pace.append((time.perf_counter() - started) / rows)
-    needed = min([course.most, *(_images(name) for name in shipped() if RULES[name] == reasoning.rule.text)])
+    told = [_images(name) for name in shipped() if RULES[name] == reasoning.rule.text]
+    needed = min([course.most, *(images for images in told if images)])
     return float(pace[-1] * needed * (1 + course.attack.iterations if reasoning.robust else 1))
 
 

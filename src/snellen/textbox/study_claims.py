@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 
-from snellen.textbox.claims import Claim, Question, answer, change, controls_move
+from snellen.textbox.claims import Ask, Claim, Question, answer, both, change, controls_move
 from snellen.textbox.summaries import BAR
 from snellen.textbox.tallies import FEWEST, MissingError, Tally, by_method, counted, listed, value
 
@@ -19,7 +19,7 @@ PLACES = {False: "on average", True: "in the worst bucket"}
 
 def architecture_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
     """Section 4.3 and B.6: the fall from simple to complex settings is no matter of one architecture."""
-    return [claim for name, tally in others.items() for claim in _falls("4.3, B.6", name, tally)]
+    return [claim for name, tally in others.items() for claim in _falls("4.3, B.6", name, plain, tally)]
 
 
 def robust_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
@@ -33,32 +33,32 @@ def robust_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
         )
         for score in ("pafl", "piou")
     ]
-    return found + _falls(section, "robust networks", tally)
+    return found + _falls(section, "robust networks", plain, tally)
 
 
 def noise_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
     """Appendix B.8: noise behind the things lowers the worst buckets, and complex settings stay worse than simple ones."""
     (tally,) = others.values()
-    found = _falls("B.8", "on noise", tally, scores=("pafl",))
+    found = _falls("B.8", "on noise", plain, tally, scores=("pafl",))
     rises = Question(
         "B.8", "on noise, SAFL rises for most methods from simple settings to complex ones",
         change("safl", up=True, every=False), controls_move("safl"),
     )  # fmt: skip
-    return [*found, answer(rises, tally), *_lower("B.8", "noise", plain, tally, (True,))]
+    return [*found, answer(rises, tally), *_lower("B.8", "noise lowers", plain, tally, (True,))]
 
 
 def photographs_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
     """Section 4.4 and B.9: photographs behind the things lower everything, and more than noise does."""
     tally, noise = others["photos"], others.get("noise")
     section = "4.4, B.9"
-    found = _falls(section, "on photographs", tally, scores=("pafl",))
-    found += _lower(section, "photographs", plain, tally, (False, True))
+    found = _falls(section, "on photographs", plain, tally, scores=("pafl",))
+    found += _lower(section, "photographs lower", plain, tally, (False, True))
     found += [
         _decided(
             section,
             f"on photographs no method has a PAFL above .5 {PLACES[worst]} in simple settings",
             partial(_below_bar, tally, worst),
-            partial(controls_move("pafl"), tally),
+            partial(_where, plain, tally, True),
         )
         for worst in (True, False)
     ]
@@ -76,7 +76,7 @@ def photographs_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]
 Claims = Callable[[Tally, Mapping[str, Tally]], list[Claim]]
 
 
-def _falls(section: str, who: str, tally: Tally, scores: Sequence[str] = ("pafl", "piou")) -> list[Claim]:
+def _falls(section: str, who: str, plain: Tally, tally: Tally, scores: Sequence[str] = ("pafl", "piou")) -> list[Claim]:
     """From simple settings to complex ones, on average and in the worst bucket."""
     return [
         answer(
@@ -84,7 +84,7 @@ def _falls(section: str, who: str, tally: Tally, scores: Sequence[str] = ("pafl"
                 section,
                 f"{who}: {score.upper()} {PLACES[worst]} falls for every method from simple settings to complex ones",
                 change(score, worst=worst),
-                controls_move(score),
+                both(partial(_plainly, change(score, worst=worst), plain), controls_move(score)),
             ),
             tally,
         )
@@ -92,12 +92,23 @@ def _falls(section: str, who: str, tally: Tally, scores: Sequence[str] = ("pafl"
     ]
 
 
+def _plainly(ask: Ask, plain: Tally, tally: Tally) -> str:
+    """What the plain networks do in the same settings and by the same methods: a claim may fail with the settings chosen."""
+    names = shared(plain, tally)
+    rows = plain.buckets[
+        plain.buckets["setting"].isin(tally.buckets["setting"].unique()) & plain.buckets["method"].isin(names)
+    ]
+    found = answer(Question("", "", ask), Tally(rows, tuple(names), plain.others))
+    word = "does not hold either" if found.holds is False else found.verdict
+    return f"of the plain networks on black, in the same settings, it {word} ({found.numbers})"
+
+
 def _lower(section: str, ground: str, plain: Tally, tally: Tally, places: Sequence[bool]) -> list[Claim]:
     """Than on black."""
     return [
         _decided(
             section,
-            f"{ground} lower the PAFL {PLACES[worst]} for every method in {KINDS[simple]} settings",
+            f"{ground} the PAFL {PLACES[worst]} for every method in {KINDS[simple]} settings",
             partial(_lowered, plain, tally, worst, simple),
             partial(_where, plain, tally, simple),
         )
