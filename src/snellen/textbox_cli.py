@@ -132,7 +132,6 @@ def run_textbox(
     from snellen.notation import split_names
     from snellen.runs.progress import Live
     from snellen.textbox.field import run_field
-    from snellen.textbox.page import write_page_of
     from snellen.textbox.scoring import reading_named
     from snellen.textbox.terminal import Shown
 
@@ -169,4 +168,30 @@ def run_textbox(
         observer=Live(),
     )
     Console().print(Shown(field, chosen))
-    print(f"report: {write_page_of(field, out / 'report.html')}")
+
+
+@app.command()
+def audit(
+    settings: Annotated[
+        str | None,
+        typer.Option(help="names of settings, or folders that training wrote, with commas between; all otherwise"),
+    ] = None,
+    images: Annotated[int, typer.Option(help="of every setting, at least; spread evenly over its buckets")] = 20,
+    methods: Annotated[str | None, typer.Option(help="names with commas between; controls and oracle always join")] = None,
+    metrics: Annotated[str | None, typer.Option(help="names with commas between; all otherwise")] = None,
+    out: Annotated[Path, typer.Option(help="the folder for runs, page and table")] = Path("runs/textbox-audit"),
+    markdown: Annotated[Path | None, typer.Option(help="a Markdown file to write the tables to as well")] = None,
+) -> None:
+    """Put metrics on trial: which of them prefer maps that are right, in simple and in complex settings."""
+    from snellen.notation import split_names
+    from snellen.runs.progress import Live
+    from snellen.textbox.audit import audit as held
+    from snellen.textbox.audit_page import write_audit
+    from snellen.textbox.audit_words import Shown, write_markdown
+
+    named = (None if one is None else split_names(one) for one in (settings, methods, metrics))
+    found = held(*named, images=images, out=out, observer=Live())
+    Console().print(Shown(found))
+    print(f"audit: {write_audit(found, out / 'audit.html')}, {found.write_csv(out / 'audit.csv')}")
+    if markdown is not None:
+        print(f"written: {write_markdown(found, markdown)}")

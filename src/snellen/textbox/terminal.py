@@ -101,7 +101,8 @@ class Shown:
         found: dict[tuple[str, str], list[str]] = {}
         for setting, reasons in self._field.left_out.items():
             for method, reason in reasons.items():
-                found.setdefault((method, reason), []).append(setting)
+                # The same reason on another setting names another classifier, and is no other reason.
+                found.setdefault((method, reason.replace(f"'{setting}'", "the classifier")), []).append(setting)
         return found
 
 

@@ -1,0 +1,197 @@
+"""The audit: verdicts by the rule on tables made by hand, and a small one for real."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from snellen.errors import SnellenError
+from snellen.runs.progress import Silent
+from snellen.textbox.audit import Audit, audit, judged, verdict_of
+from snellen.textbox.audit_page import page
+from snellen.textbox.audit_words import Shown, markdown
+from snellen.textbox.trials import Trial, Tried, chosen_metrics
+
+IMAGES = 80
+
+
+def trial(**scores: tuple[np.ndarray, bool]) -> Trial:
+    """Seven maps of each of eighty images, three of them right; the scores of some metrics, and which way each is better."""
+    truth = made_truth()
+    metrics = tuple(Tried(name, "minimality", up, False, "on trial") for name, (_, up) in scores.items())
+    return Trial(
+        setting=("one", "two") * (IMAGES // 2),
+        simple=(True, False) * (IMAGES // 2),
+        bucket=np.arange(IMAGES) // 2 % 4,
+        samples=tuple(f"{place}" for place in range(IMAGES)),
+        methods=("good", "fair", "poor", "random", "edge", "decoy", "oracle"),
+        kinds=("method", "method", "method", "control", "control", "control", "oracle"),
+        truth=truth,
+        metrics=metrics,
+        scores={name: values for name, (values, _) in scores.items()},
+        refused={},
+    )
+
+
+def made_truth() -> np.ndarray:
+    jitter = np.random.default_rng(1).random((IMAGES, 7)) * 0.05
+    return np.array([0.8, 0.6, 0.3, 0.05, 0.2, 0.1, 1.0]) - jitter * np.array([1, 1, 1, 1, 1, 1, 0])
+
+
+@pytest.fixture(scope="module")
+def table():
+    truth = made_truth()
+    noise = np.random.default_rng(2).random(truth.shape)
+    refusing = truth.copy()
+    refusing[:, 5:] = math.nan
+    spread = truth.copy()
+    spread[:, 5] = spread[:, 6]  # the decoy has the oracle's values
+    return judged(
+        trial(
+            truth=(truth, True),
+            turned=(-truth, True),
+            down=(-truth, False),
+            guess=(noise, True),
+            still=(np.zeros_like(truth), True),
+            refusing=(refusing, True),
+            spread=(spread, True),
+            nothing=(np.full_like(truth, math.nan), True),
+        )
+    ).set_index(["metric", "group"])
+
+
+def test_the_truth_is_seen_and_its_opposite_misleads(table) -> None:
+    for group in ("simple", "complex", "one", "two"):
+        for measure in ("tau", "auc", "clear", "own", "decoy"):
+            assert table.loc[("truth", group), measure] == 1
+            assert table.loc[("truth", group), f"{measure}_low"] == 1
+            assert table.loc[("down", group), measure] == 1  # lower is better, and is asked so
+            assert table.loc[("turned", group), measure] == (-1 if measure == "tau" else 0)
+        for name, word in (("truth", "sees"), ("down", "sees"), ("turned", "misleads"), ("refusing", "sees")):
+            assert table.loc[(name, group), "verdict"] == (word if group in ("simple", "complex") else "")
+
+
+def test_who_cannot_tell_the_oracle_from_its_decoy_goes_by_shape(table) -> None:
+    row = table.loc[("spread", "complex")]
+    assert row["auc_low"] > 0.6
+    assert (row["decoy"], row["decoy_high"], row["verdict"], row["own_verdict"]) == (0.5, 0.5, "shape", "shape")
+    assert (row["fooled"], row["fooled_by"]) == (1, "decoy")
+    assert math.isnan(table.loc[("refusing", "complex"), "decoy"])
+
+
+def test_guessing_is_not_seeing(table) -> None:
+    for group in ("simple", "complex"):
+        row = table.loc[("guess", group)]
+        assert row["auc_low"] <= 0.5 <= row["auc_high"]
+        assert row["p"] > 0.05
+        assert row["tau"] == pytest.approx(0, abs=0.15)
+        still = table.loc[("still", group)]
+        assert (still["tau"], still["auc"], still["auc_low"], still["auc_high"]) == (0, 0.5, 0.5, 0.5)
+        assert still["verdict"] == "blind"
+
+
+def test_where_oracle_and_controls_are_ranked(table) -> None:
+    assert table.loc[("truth", "simple"), ["oracle_top", "oracle_above", "fooled", "fooled_by"]].tolist() == [1, 1, 0, ""]
+    assert table.loc[("turned", "simple"), ["oracle_top", "oracle_above", "fooled", "fooled_by"]].tolist() == [
+        0, 0, 1, "random",
+    ]  # fmt: skip
+    # Where all is equal, nothing is above the oracle, but it is above nothing; and controls share the first place.
+    assert table.loc[("still", "simple"), ["oracle_top", "oracle_above", "fooled"]].tolist() == [1, 0, 1]
+    assert table.loc[("refusing", "simple"), "oracle_n"] == 0
+    assert math.isnan(table.loc[("refusing", "simple"), "oracle_top"])
+    assert table.loc[("refusing", "simple"), ["auc", "undefined", "scores"]].tolist() == [1, 80, 280]
+
+
+def test_undefined_scores_are_counted_and_give_no_verdict(table) -> None:
+    row = table.loc[("nothing", "complex")]
+    assert math.isnan(row["auc"])
+    assert (row["auc_n"], row["undefined"], row["verdict"]) == (0, 280, "too few")
+
+
+@pytest.mark.parametrize(
+    ("auc", "low", "high", "n", "p", "decoy", "verdict"),
+    [
+        (0.8, 0.7, 0.9, 40, 0.001, 0.6, "sees"),
+        (0.8, 0.7, 0.9, 40, 0.001, math.nan, "sees"),
+        (0.8, 0.7, 0.9, 40, 0.001, 0.5, "shape"),
+        (0.8, 0.7, 0.9, 29, 0.001, 0.6, "too few"),
+        (0.7, 0.58, 0.8, 40, 0.01, 0.6, "faint"),
+        (0.7, 0.61, 0.8, 40, 0.06, 0.6, "unclear"),
+        (0.5, 0.45, 0.55, 40, 0.9, 0.4, "blind"),
+        (0.5, 0.35, 0.55, 40, 0.9, 0.4, "unclear"),
+        (0.3, 0.2, 0.4, 40, 0.01, 0.4, "misleads"),
+    ],
+)
+def test_the_rule(auc, low, high, n, p, decoy, verdict) -> None:
+    assert verdict_of(auc, low, high, n, p, decoy=decoy) == verdict
+
+
+def test_metrics_that_cannot_be_tried_are_named() -> None:
+    metrics, left_out = chosen_metrics(None)
+    labels = [one.traits.name for one in metrics]
+    assert "deletion" in labels
+    assert "relevance-mass" in labels
+    assert "plausibility" not in labels  # looks at the truth, and is no reference
+    assert set(left_out) == {
+        "checkpoint-sensitivity", "data-randomisation", "model-contrast", "repeatability", "reproducibility", "roar",
+    }  # fmt: skip
+    with pytest.raises(SnellenError, match="'roar' cannot be tried"):
+        chosen_metrics(["deletion", "roar"])
+
+
+def test_impossible_wishes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SnellenError, match="at least one image per setting, not 0"):
+        audit(["simple-fr"], out=tmp_path, images=0, observer=Silent())
+    with pytest.raises(SnellenError, match="there is no setting 'simple-rf'"):
+        audit(["simple-rf"], out=tmp_path, observer=Silent())
+    with pytest.raises(SnellenError, match="named twice"):
+        audit(["simple-fr", "simple-fr"], out=tmp_path, observer=Silent())
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory, monkeypatch_module) -> Audit:
+    out = tmp_path_factory.mktemp("audit")
+    wanted = (["simple-fr"], ["gradient", "input-x-gradient"], ["deletion", "sparsity", "random-logit"])
+    first = audit(*wanted, out=out, images=6, observer=Silent())
+    assert audit(*wanted, out=out, images=6, observer=Silent()).table.equals(first.table)
+    return first
+
+
+@pytest.fixture(scope="module")
+def monkeypatch_module():
+    """One process: for six images, starting others would take longer than the work."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("snellen.textbox.trials.workers_for_short_passes", lambda: 0)
+        yield
+
+
+def test_a_small_audit_for_real(real: Audit) -> None:
+    assert real.trial.methods == ("gradient", "input-x-gradient", "random", "edge", "fake-cam", "centre", "decoy", "oracle")
+    assert real.trial.kinds == ("method",) * 2 + ("control",) * 5 + ("oracle",)
+    assert len(real.trial) == 6
+    assert (real.trial.truth[:, -1] == 1).all()
+    for name in ("pafl", "relevance-mass"):  # the same number by two ways, of which one is a metric of the run
+        cell = real.cell(name, "simple")
+        assert (cell["tau"], cell["auc"], cell["oracle_top"], cell["fooled"]) == (1, 1, 1, 0)
+    assert real.cell("random-logit", "simple")["oracle_n"] == 0  # the truth is not about other classes
+    assert real.cell("deletion", "simple")["auc"] > 0.6
+    assert real.cell("deletion", "simple")["decoy"] == 1
+    assert real.cell("sparsity", "simple")["decoy"] == 0.5  # the same values elsewhere
+    assert real.cell("deletion", "simple")["verdict"] == "too few"
+
+
+def test_pages_of_a_small_audit(real: Audit, tmp_path: Path) -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(Shown(real))
+    told = console.export_text()
+    for text in (page(real), markdown(real), told):
+        for metric in ("deletion", "sparsity", "random-logit", "relevance-mass", "a coin"):
+            assert metric in text
+    assert "complex" not in markdown(real).partition("## The maps")[2].partition("## Settings")[0]
+    written = real.write_csv(tmp_path / "deep" / "audit.csv").read_text().splitlines()
+    assert len(written) == 1 + 2 * len(real.trial.metrics)
