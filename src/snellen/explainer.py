@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.registry import label
 from snellen.types import Case, Method, Passes, Rng
 
 
@@ -65,4 +66,8 @@ def case_of(
     if maps is None:
         with torch.no_grad():
             maps = method(classifier, inputs, targets, rng=rng)
+        wanted = (len(inputs), *inputs.shape[2:])
+        if tuple(maps.shape) != wanted:
+            given, needed = ("×".join(map(str, one)) for one in (maps.shape, wanted))
+            raise ValueError(f"{label(method)} gave maps of {given}, not one number per pixel of each image, {needed}")
     return Case(classifier, inputs, targets, maps, explain, truth, dict(siblings or {}), labels)

@@ -132,6 +132,7 @@ def run_textbox(
     from snellen.notation import split_names
     from snellen.runs.progress import Live
     from snellen.textbox.field import run_field
+    from snellen.textbox.page import write_page_of
     from snellen.textbox.scoring import reading_named
     from snellen.textbox.terminal import Shown
 
@@ -168,6 +169,7 @@ def run_textbox(
         observer=Live(),
     )
     Console().print(Shown(field, chosen))
+    print(f"report: {write_page_of(field, out / 'report.html')}")
 
 
 @app.command()

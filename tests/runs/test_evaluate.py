@@ -50,6 +50,38 @@ def test_six_lines_give_a_table(subject):
     assert run.table().notna().all(axis=None)
 
 
+def test_maps_alone_are_kept_and_metrics_that_come_later_find_them(subject, tmp_path):
+    classifier, samples = subject
+    ids = list(samples.ids)
+    run = evaluate(classifier, samples, methods=["gradient", "random"], metrics=None, out=tmp_path)
+    assert run.complete
+    assert run.metrics == []
+    maps = run.maps("gradient", ids)
+    written = {one: one.stat().st_mtime_ns for one in tmp_path.glob("units/*.json")}
+    assert len(written) == 2
+    evaluate(classifier, samples, methods=["gradient", "random"], metrics=None, out=tmp_path)
+    assert {one: one.stat().st_mtime_ns for one in tmp_path.glob("units/*.json")} == written
+    scored = evaluate(classifier, samples, methods=["gradient"], metrics=["complexity"], out=tmp_path)
+    assert scored.costs()["forward"].tolist() == [0]
+    np.testing.assert_array_equal(scored.maps("gradient", ids), maps)
+    again = evaluate(classifier, samples, methods=["gradient", "random"], metrics=None, out=tmp_path)
+    assert again.costs()["images"].tolist() == [5, 5]
+    with pytest.raises(SnellenError, match="no metric was named"):
+        evaluate(classifier, samples, methods=["gradient"], metrics=[], out=tmp_path)
+
+
+def test_a_map_of_another_shape_is_an_error_and_not_kept(subject, tmp_path):
+    classifier, samples = subject
+
+    class Lopsided(type(METHODS.build("gradient"))):
+        def __call__(self, classifier, inputs, targets, *, rng):
+            return inputs.sum(dim=1)[:, 1:]
+
+    with pytest.raises(SnellenError, match="not one number per pixel of each image"):
+        evaluate(classifier, samples, methods=[Lopsided()], metrics=["complexity"], out=tmp_path)
+    assert not list(tmp_path.glob("maps/*"))
+
+
 def test_an_unwrapped_module_is_taken_too(subject):
     _, samples = subject
     run = snellen.evaluate(Net(), samples, methods=["gradient"], metrics=["sparseness"])

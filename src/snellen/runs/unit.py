@@ -162,9 +162,6 @@ class Unit:
                 siblings={name: classifier.adopt(one.open()) for name, one in self.siblings.items()},
             )
         cost: dict[str, Any] = {"seconds": time.perf_counter() - started, **paid.record()}
-        if tuple(case.maps.shape) != (len(case), *case.size):
-            given, wanted = ("×".join(map(str, one)) for one in (case.maps.shape, (len(case), *case.size)))
-            raise ValueError(f"{label(self.method)} gave maps of {given}, not one number per pixel of each image, {wanted}")
         if not bool(case.maps.isfinite().all()):
             raise ArithmeticError(f"{label(self.method)} gave a map with NaN or infinite values")
         result = Result(case.maps.numpy(), cost)

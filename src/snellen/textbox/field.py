@@ -406,7 +406,8 @@ def _explain(
     observer.note(
         f"{folder.name}: {len(able)} methods on {len(sat)} scenes in {duration(time.perf_counter() - started)}{broken}"
     )
-    return left_out
+    # On another setting the same reason would name another classifier.
+    return {name: reason.replace(f"'{classifier.name}'", "the classifier") for name, reason in left_out.items()}
 
 
 class Titled:

@@ -101,8 +101,7 @@ class Shown:
         found: dict[tuple[str, str], list[str]] = {}
         for setting, reasons in self._field.left_out.items():
             for method, reason in reasons.items():
-                # The same reason on another setting names another classifier, and is no other reason.
-                found.setdefault((method, reason.replace(f"'{setting}'", "the classifier")), []).append(setting)
+                found.setdefault((method, reason), []).append(setting)
         return found
 
 
