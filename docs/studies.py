@@ -1,6 +1,7 @@
-"""Writes docs/textbox-studies.md from measured studies: `python docs/studies.py runs/textbox/studies`.
+"""Writes docs/textbox-studies.md from measured studies: `python docs/studies.py runs/textbox/studies [runs/textbox]`.
 
-Each study is the folder that `snellen textbox run --study NAME` wrote; nothing here is typed by hand.
+Each study is the folder that `snellen textbox run --study NAME` wrote; the second folder is the field that `snellen textbox
+run` wrote, of which the claims of sections 4.1 and 4.2 are asked. Nothing here is typed by hand.
 """
 
 from __future__ import annotations
@@ -8,8 +9,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from snellen.report.numbers import count
+from snellen.textbox.claims import claims
+from snellen.textbox.field import Field
 from snellen.textbox.studies import STUDIES
-from snellen.textbox.study_report import FIGURE, PAGE
+from snellen.textbox.study_report import FIGURE, PAGE, claims_lines
+from snellen.textbox.tallies import own_methods
 
 PLACE = Path(__file__).parent
 TARGET = PLACE / "textbox-studies.md"
@@ -30,9 +35,9 @@ the network.
 """
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, field: Path | None) -> None:
     """Puts the pages of all studies in the folder one after the other, and their figures beside."""
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION, *([] if field is None else [plain(Field.read(field))])]
     for name in STUDIES:
         page = folder / name / PAGE
         if not page.is_file():
@@ -48,5 +53,24 @@ def main(folder: Path) -> None:
     print(f"wrote {TARGET}")
 
 
+def plain(field: Field) -> str:
+    """What the paper concludes about the plain networks on black."""
+    found = claims(field.frame(), field.frame("published-code"))
+    lines = [
+        "## The plain networks (sections 4.1 and 4.2)",
+        "",
+        "    snellen textbox run",
+        "",
+        f"{count(field.per_bucket, 'scene')} of every bucket of {', '.join(field.settings)}; the paper's methods.",
+        "",
+        *claims_lines([one for one in found if one.among == "paper"]),
+    ]
+    every = [one for one in found if one.among == "all"]
+    if every:
+        lines += [f"The same of all {len(own_methods(field.methods))} methods that were run:", "", *claims_lines(every)]
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/textbox/studies"))
+    given = [Path(one) for one in sys.argv[1:]] or [Path("runs/textbox/studies")]
+    main(given[0], given[1] if len(given) > 1 else None)

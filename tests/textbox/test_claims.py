@@ -137,5 +137,7 @@ def test_numbers_say_how_many_and_which() -> None:
     assert counted(true) == "2 of 3, not IG"
     assert counted(~true, pd.Series({"G": 0.1, "SG": 0.2, "IG": -0.345})) == "1 of 3, only IG −.34"
     assert counted(true | True) == "3 of 3"
+    many = pd.Series({str(at): at < 12 for at in range(22)})
+    assert counted(many) == "12 of 22, not 12, 13, 14, 15, 16, 17, 18, 19 and 2 more"
     with pytest.raises(MissingError, match="2 methods"):
         _ = Tally(pd.DataFrame(), ("G", "SG"), pd.DataFrame()).enough

@@ -69,7 +69,13 @@ def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
 
 def markdown(studied: Studied) -> str:
     """What was asked, of which networks, what was found, and the numbers."""
-    lines = [f"## {studied.study.title}", "", *_claims(studied), f"![averages and worst buckets]({FIGURE})", ""]
+    lines = [
+        f"## {studied.study.title}",
+        "",
+        *claims_lines(studied.claims()),
+        f"![averages and worst buckets]({FIGURE})",
+        "",
+    ]
     lines += [
         f"Solid: these networks; dotted: the plain ones on black. {count(studied.per_bucket, 'scene')} of every bucket, the "
         "paper's methods with its settings, read as the paper says.",
@@ -82,10 +88,11 @@ def markdown(studied: Studied) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _claims(studied: Studied) -> Iterator[str]:
+def claims_lines(claims: Sequence[Claim]) -> Iterator[str]:
+    """Claims as a table of Markdown, line by line."""
     yield "| section | claim | here | numbers |"
     yield "| --- | --- | --- | --- |"
-    for one in studied.claims():
+    for one in claims:
         why = f"<br>Looked for a reason: {one.reason}." if one.reason else ""
         yield f"| {one.section} | {_upper(one.sentence)} | {MARKS[one.verdict][0]} {one.verdict} | {one.numbers}{why} |"
     yield ""

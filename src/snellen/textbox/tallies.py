@@ -38,6 +38,10 @@ FEWEST = 4
 """Of fewer methods than this, nothing is said about most or all of them."""
 
 
+MOST = 8
+"""No more methods than this are named one by one in a sentence."""
+
+
 class MissingError(Exception):
     """What was run does not decide the claim."""
 
@@ -194,7 +198,9 @@ def counted(true: pd.Series, found: pd.Series | None = None) -> str:
     if not yes or not no:
         return text
     named, word = (no, "not") if len(no) <= len(yes) else (yes, "only")
-    return f"{text}, {word} {', '.join(named) if found is None else listed(found, named)}"
+    shown, more = named[:MOST], len(named) - MOST
+    told = ", ".join(shown) if found is None else listed(found, shown)
+    return f"{text}, {word} {told}{f' and {more} more' if more > 0 else ''}"
 
 
 def most(true: pd.Series) -> bool:
