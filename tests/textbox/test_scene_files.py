@@ -82,9 +82,11 @@ def test_a_file_is_told_from_a_rule(tmp_path: Path) -> None:
     assert not any(is_scene_file(rule) for rule in RULES.values())
 
 
-def test_a_folder_of_photographs_beside_the_file(tmp_path: Path) -> None:
+def test_a_folder_of_photographs_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine").mkdir()
-    assert read_scenes(written(tmp_path, "rule: box1\nbackground: mine\n")).background == str(tmp_path / "mine")
+    written(tmp_path, "rule: box1\nbackground: mine\n")
+    monkeypatch.chdir(tmp_path.parent)
+    assert read_scenes(Path(tmp_path.name) / "harder.yaml").background == str(tmp_path.resolve() / "mine")
 
 
 @pytest.mark.parametrize(

@@ -212,10 +212,12 @@ def _colour(value: Any) -> tuple[int, int, int]:
 def _background(value: Any, folder: Path) -> str:
     if not isinstance(value, str):
         raise SnellenError(f"'background' must be one of {', '.join(GROUNDS)}, or a folder, not {_shown(value)}")
-    beside = folder / value
-    chosen = str(beside) if value not in GROUNDS and beside.is_dir() else value
-    ground(chosen)
-    return chosen
+    if value not in GROUNDS:
+        for place in (folder / value, Path(value)):
+            if place.is_dir():
+                return str(place.resolve())  # what training records is read from anywhere
+    ground(value)
+    return value
 
 
 def _whole(value: Any) -> bool:
