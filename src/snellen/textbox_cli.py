@@ -48,12 +48,12 @@ def show(
 
 @app.command()
 def train(
-    name: Annotated[str | None, typer.Argument(metavar="[SETTING]", help="simple-fr, complex-cr2, …")] = None,
+    setting: Annotated[str | None, typer.Argument(help="simple-fr, complex-cr2, …")] = None,
     rule: Annotated[
         str | None, typer.Option(help="a rule of your own, \"if box2: box1 else: text == 'B'\", or a scene file (YAML)")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="all seven settings")] = False,
-    called: Annotated[str | None, typer.Option("--name", help="what the reasoner is called")] = None,
+    name: Annotated[str | None, typer.Option(help="what the reasoner is called")] = None,
     architecture: Annotated[
         str | None, typer.Option(help="small-cnn, deep-cnn, alexnet, vgg16, resnet or vit-tiny; the published one otherwise")
     ] = None,
@@ -69,38 +69,25 @@ def train(
     out: Annotated[Path | None, typer.Option(help="the folder; runs/textbox/models/NAME otherwise")] = None,
 ) -> None:
     """Teach a network a rule from scenes made on the way, prove that it follows the rule, and keep it in a folder."""
-    import torch
-
     from snellen.textbox.blackboard import Blackboard, outcome, words
-    from snellen.textbox.teaching import asked_for, check, folders, teach
-    from snellen.textbox.training import course_for
-    from snellen.textbox.verification import verify
+    from snellen.textbox.teaching import asked_for, teach_all
 
-    if threads is not None:
-        torch.set_num_threads(threads)
-    given = {"most": images, "seed": seed, "device": device}
     asked = asked_for(
-        name,
+        setting,
         rule=rule,
         every=every,
-        called=called,
+        called=name,
         architecture=architecture,
         background=background,
         robust=robust,
         side=side,
     )
-    courses = [course_for(one, **{key: value for key, value in given.items() if value is not None}) for one in asked]
-    for reasoning, course in zip(asked, courses, strict=True):
-        check(reasoning, course)
-    console, board, refused = Console(), Blackboard(), False
-    for reasoning, course, folder in zip(asked, courses, folders(asked, out), strict=True):
-        reasoner = teach(reasoning, folder, course, board)
-        proof = verify(reasoner)
-        console.print(outcome(reasoner, proof))
-        for sentence in words(reasoner, proof):
-            console.print(sentence, highlight=False, markup=False, soft_wrap=True)
-        refused |= not proof.holds
-    if refused:
+    holds = []
+    for reasoner, proof in teach_all(asked, out, Blackboard(), images=images, seed=seed, device=device, threads=threads):
+        Console().print(outcome(reasoner, proof))
+        print("\n".join(words(reasoner, proof)))
+        holds.append(proof.holds)
+    if not all(holds):
         raise typer.Exit(1)
 
 

@@ -15,7 +15,7 @@ from snellen.textbox.blackboard import Blackboard, outcome, words
 from snellen.textbox.reasoners import find
 from snellen.textbox.reasoning import Reasoning
 from snellen.textbox.settings import RULES
-from snellen.textbox.teaching import FOLDER, asked_for, check, folders, teach
+from snellen.textbox.teaching import FOLDER, asked_for, check, folders, teach, teach_all
 from snellen.textbox.training import Course, Step
 from snellen.textbox.verification import verify
 
@@ -140,6 +140,17 @@ def test_an_interruption_leaves_nothing_behind(board: Blackboard, tmp_path: Path
     with pytest.raises(InterruptionError, match="the training of 'tiny' was interrupted, and nothing of it was written"):
         teach(TINY, tmp_path / "tiny", QUICK, board)
     assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_trained_before_everything_could_be(board: Blackboard, tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "thesis.txt").write_text("years of work")
+    asked = [replace(TINY, name="first"), replace(TINY, name="second")]
+    with pytest.raises(SnellenError, match="holds something else"):
+        next(teach_all(asked, tmp_path, board))
+    assert said(board) == ""
+    with pytest.raises(SnellenError, match="from 0 to 999999999, not -3"):
+        next(teach_all(asked, tmp_path / "new", board, seed=-3))
 
 
 def test_a_restart_is_a_line(board: Blackboard, tmp_path: Path) -> None:

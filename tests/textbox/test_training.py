@@ -138,6 +138,7 @@ def test_an_attack_stays_near_and_does_harm(taught: Taught) -> None:
     assert (taught.module(found).argmax(dim=1) == labels).double().mean() <= 0.5
     weak = Attack().weakened(0.1)
     assert (weak(taught.module, inputs, labels) - inputs).abs().max() <= 0.03 + 1e-6
+    assert weak.iterations == 1
     assert Attack().weakened(2.0) == Attack()
 
 

@@ -53,6 +53,14 @@ def test_what_the_rule_leaves_open_is_left_out_and_said() -> None:
     assert "text" not in set(found.table().query("change == 'removed'").thing)
 
 
+def test_what_is_looked_at_though_it_changes_nothing_alone_is_said() -> None:
+    found = verify(planted(CR1, cr1), pairs=5)
+    # Box2 decides who decides; with an A and no box1 both ways lead to 0, and with a B and box1 both lead to 1.
+    assert {(5, "box2"), (12, "box2")} <= set(found.unproven)
+    assert set(found.unproven) == {(4, "box2"), (5, "box2"), (10, "box2"), (12, "box2")}  # 4, 10: open without box2
+    assert verify(planted("box1", lambda seen: seen["box1"]), pairs=5).unproven == ()
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_in_every_published_setting_pairs_can_prove_whatever_is_looked_at(name: str) -> None:
     rule = setting(name)

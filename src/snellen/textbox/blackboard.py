@@ -124,9 +124,11 @@ def words(reasoner: Reasoner, verification: Verification) -> list[str]:
         + (f"; under attack {sum(attacked) / len(attacked):.3f}, {min(attacked):.3f}" if attacked else "")
     ]
     left_out = len(verification.left_out)
+    gaps = len(verification.unproven)
     found.append(
         f"follows its rule in {verification.mean:.1%} of pairs of scenes that differ in one thing"
         + (f"; of {left_out} changes the rule says nothing" if left_out else "")
+        + (f"; {gaps} times it looks at what changes nothing alone, which no pair can prove" if gaps else "")
         if verification.holds
         else f"cannot serve as ground truth: {verification.problem}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from snellen.textbox.reasoning import Reasoning
 from snellen.textbox.scene_files import reasoning_of
 from snellen.textbox.settings import RULES
 from snellen.textbox.training import Course, course_for, train
-from snellen.textbox.verification import unprovable
+from snellen.textbox.verification import Verification, unprovable, verify
 
 FOLDER = Path("runs/textbox/models")
 """Where reasoners are kept unless another folder is named."""
@@ -100,6 +100,32 @@ def _plain(reasoning: Reasoning, folder: Path, course: Course, board: Blackboard
                 return found
     board.note(f"'{reasoning.name}' starts from the same network trained plainly, which comes first")
     return teach(plain, beside, course_for(plain, seed=course.seed, device=course.device), board)
+
+
+def teach_all(
+    reasonings: Sequence[Reasoning],
+    out: Path | None,
+    board: Blackboard,
+    *,
+    images: int | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+) -> Iterator[tuple[Reasoner, Verification]]:
+    """Each reasoner as soon as it is there, with its proof; nothing is trained before all of it could be."""
+    given = {"most": images, "seed": seed, "device": device}
+    chosen = {key: value for key, value in given.items() if value is not None}
+    lessons = [
+        (one, folder, course_for(one, **chosen)) for one, folder in zip(reasonings, folders(reasonings, out), strict=True)
+    ]
+    for reasoning, folder, course in lessons:
+        check(reasoning, course)
+        check_free(folder, reasoning)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    for reasoning, folder, course in lessons:
+        reasoner = teach(reasoning, folder, course, board)
+        yield reasoner, verify(reasoner)
 
 
 def folders(reasonings: Sequence[Reasoning], out: Path | None) -> list[Path]:

@@ -66,8 +66,12 @@ class Attack:
         return found.detach()
 
     def weakened(self, share: float) -> Attack:
-        """The same attack within a share of the distance."""
-        return self if share >= 1 else replace(self, epsilon=share * self.epsilon, step=share * self.step)
+        """The same attack within a share of the distance, which takes a share of the iterations."""
+        return (
+            self
+            if share >= 1
+            else replace(self, epsilon=share * self.epsilon, iterations=max(1, math.ceil(share * self.iterations)))
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Course:
     half: bool = True
     seed: int = 0
     device: str = "cpu"
-    ramp: int = 20_000
+    ramp: int = 12_000
     attack: Attack = Attack()
 
     def __post_init__(self) -> None:
@@ -115,7 +119,7 @@ class Course:
 COURSES: Mapping[str, Course] = {}
 """What an architecture needs other than the usual course."""
 
-ROBUST: Mapping[str, Any] = {"rate": 5e-4, "warm": 2_000, "most": 120_000, "watch": 2_560, "attempts": 2}
+ROBUST: Mapping[str, Any] = {"batch": 128, "rate": 5e-4, "warm": 2_000, "most": 120_000, "watch": 2_560, "attempts": 2}
 """What robust training needs otherwise: an image costs eleven times as much, and the weights are good to begin with."""
 
 

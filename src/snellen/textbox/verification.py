@@ -117,6 +117,16 @@ class Verification:
         """The share of pairs that go as the rule says, each change counted the same."""
         return sum(one.share for one in self.findings) / len(self.findings)
 
+    @property
+    def unproven(self) -> tuple[tuple[int, str], ...]:
+        """Places (bucket, thing) which the rule looks at though no change of the thing alone changes the label there.
+
+        What the rule looks at on its way is the truth all the same, but that the network does so here is not proven.
+        """
+        known = [*(one.change for one in self.findings), *self.left_out]
+        moved = {(one.bucket, one.thing) for one in known if one.expected == "changes"}
+        return tuple(sorted({(one.bucket, one.thing) for one in known if one.role == "focus"} - moved))
+
     def table(self) -> pd.DataFrame:
         """One row per change."""
         rows = [asdict(one.change) | {"share": one.share, "moved": one.moved, "pairs": one.pairs} for one in self.findings]
