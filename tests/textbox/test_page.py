@@ -273,3 +273,11 @@ def test_scores_are_kept_with_the_field_and_computed_again_where_they_are_cut_of
     monkeypatch.setattr(scoring, "VERSION", 0)
     pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
     assert len(computed) == 2 * len(field.methods)
+
+
+def test_maps_without_a_score_are_counted(field: Field, remade: Remade) -> None:
+    frame = field.frame()
+    assert not pages._empty(field, frame, remade.names)
+    defined = frame["pafl"].notna() & (frame["method"] == "grad-cam")
+    frame.loc[frame.index[defined][:3], ["pafl", "safl"]] = math.nan
+    assert pages._empty(field, frame, remade.names) == [{"name": "grad-cam", "maps": 3, "of": int(defined.sum())}]

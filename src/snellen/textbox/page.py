@@ -73,6 +73,7 @@ def _facts(field: Field) -> dict[str, Any]:
         "counts": _counts(field, frames["paper"]),
         "example": specimens.right_and_wrong(field, frames["paper"], names),
         "verdict": _verdict(field, ours),
+        "empty": _empty(field, frames["paper"], names),
         "claims": [_claim(one) for one in claims(frames["paper"], frames["published-code"])],
         "refused": field.refused,
         "proofs": _proofs(field),
@@ -117,7 +118,7 @@ def _counts(field: Field, frame: pd.DataFrame) -> dict[str, Any]:
         "settings": numbers.count(len(field.settings), "setting"),
         "models": numbers.count(len(field.settings), "small network"),
         "scenes": numbers.count(scenes, "scene"),
-        "maps": f"{len(frame) - scenes:,}".replace(",", " "),
+        "maps": f"{len(frame) - scenes:,}".replace(",", "\u202f"),
         "per_bucket": field.per_bucket,
         "seconds": numbers.span(float(field.costs["seconds"].sum())),
     }
@@ -154,6 +155,18 @@ def _least(remade: Remade, kind: Kind, method: str) -> str:
     return score(remade.minimum("pafl", kind, method))
 
 
+def _empty(field: Field, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
+    """Methods with maps that have no score although there is something to look at, and how many."""
+    scenes = ["setting", "sample"]
+    wanted = frame.loc[(frame["method"] == ORACLE) & frame["pafl"].notna(), scenes]
+    missing = frame.merge(wanted, on=scenes).groupby("method", sort=False)["pafl"].agg(lambda one: int(one.isna().sum()))
+    return [
+        {"name": names[one], "maps": int(missing[one]), "of": len(wanted)}
+        for one in field.methods
+        if one in missing.index and missing[one]
+    ]
+
+
 def _claim(claim: Claim) -> dict[str, Any]:
     word = {True: "pass", False: "fail", None: "not counted"}[claim.holds]
     return {
@@ -178,7 +191,7 @@ def _proofs(field: Field) -> list[dict[str, Any]]:
             "rule": field.reasoners[str(name)].reasoning.rule.text,
             "changes": len(changes),
             "stays": len(stays),
-            "pairs": numbers.count(int(rows["pairs"].sum()), "pair"),
+            "pairs": f"{int(rows['pairs'].sum()):,}".replace(",", "\u202f"),
             "share": f"{rows['share'].mean():.1%}",
             "lowest": f"{rows['share'].min():.1%}",
             "moved": score(changes["moved"].mean()),
@@ -316,10 +329,17 @@ def _methods(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
             "label": one["label"],
             "control": one["control"],
             "changed": one["changed"],
+            "preset": _preset(one["label"], facts.presets) if facts else "",
             "summary": facts.summary if facts else "",
             "cite": CITATIONS.get(facts.cite, facts.cite) if facts else "",
         })  # fmt: skip
     return found
+
+
+def _preset(label: str, presets: Mapping[str, Mapping[str, Any] | str]) -> str:
+    """The settings that a label names by a preset alone."""
+    held = presets.get(label.partition("(")[0].partition("@")[2], {})
+    return "" if isinstance(held, str) else ", ".join(f"{key}={text_of(value)}" for key, value in held.items())
 
 
 def _left_out(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
