@@ -28,23 +28,25 @@ three thousand passes per image, more than all other methods of a field together
 
 REDUCED: Mapping[str, Mapping[str, Any]] = {
     "blur-ig": {"steps": 20},
-    "extremal-perturbation": {"areas": (0.05,), "steps": 25},  # one area, of about the size of what rules look at
+    "extremal-perturbation": {"areas": (0.05,), "steps": 40},  # the smallest of its areas: 0.35 against 0.12 with all four
+    "gradient-shap": {"samples": 10},
     "guided-ig": {"steps": 20},
-    "kernel-shap": {"samples": 100},
-    "lime": {"samples": 100},
+    "kernel-shap": {"samples": 100},  # 0.83 against 0.91
+    "lime": {"samples": 200},  # 0.89 against 0.99
     "lime-lasso": {"samples": 100},
-    "meaningful-perturbation": {"steps": 25},
+    "meaningful-perturbation": {"steps": 40},  # 0.23 against 0.32
     "occlusion": {"overlap": 1},
     "rise": {"masks": 100},
     "sis": {"per_step": 200},
-    "sis-removal": {"cells": 4},
+    "sis-removal": {"cells": 4},  # 0.30 against 0.60
     "smoothgrad": {"samples": 10},
     "vargrad": {"samples": 10},
-    "xrai": {"steps": 4},
+    "xrai": {"steps": 4},  # 0.52 against 0.60
 }
-"""Settings other than the defaults, for methods of many passes: with these, all methods together take about a thousand
-passes forward and 330 backward per image, with their defaults 7,600 and 1,140. Integrated gradients and SmoothGrad
-keep their published 64."""
+"""Settings other than the defaults, for methods of many passes: with these, all methods together take about 1,100 passes
+forward and 340 backward per image, with their defaults 7,600 and 1,140. Integrated gradients and SmoothGrad keep their
+published 64. Where the defaults gave another PAFL by more than .05, on six scenes of simple-fr, both are noted: such lines
+say what the method does at this price, and naming it with its defaults says more."""
 
 ALL = "all"
 
