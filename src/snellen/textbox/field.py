@@ -32,7 +32,7 @@ from snellen.textbox.exams import PER_BUCKET, Exam, exam
 from snellen.textbox.line_up import ALL, Line, line, line_up
 from snellen.textbox.reasoners import Reasoner, find, shipped, shipped_folder
 from snellen.textbox.scoring import SCORES, Reading
-from snellen.textbox.verification import verify
+from snellen.textbox.verification import PAIRS, verify
 from snellen.types import Passes
 
 RECORD = "field.json"
@@ -351,20 +351,22 @@ def _proven(
     """The proofs of those that follow their rule, and of the others a sentence; all refused is an error."""
     proven: dict[str, pd.DataFrame] = {}
     refused: dict[str, str] = {}
-    observer.begin("verifying", Passes(), len(reasoners))
+    scenes = {name: Passes(forward=PAIRS * len(one.reasoning.rule.defined)) for name, one in reasoners.items()}
+    observer.begin("verifying", sum(scenes.values(), Passes()), len(reasoners))
     try:
         for name, reasoner in reasoners.items():
             observer.running(f"verifying {name}")
             kept = folder / name / VERIFICATION
             if known is not None and name in known["settings"] and kept.exists():
                 proven[name] = pd.read_csv(kept, keep_default_na=False)  # of the very same weights, which was checked
+                observer.finished(Passes())
                 continue
             found = verify(reasoner)
             if found.problem is None:
                 proven[name] = found.table().assign(setting=name)
             else:
                 refused[name] = found.problem
-            observer.finished(Passes())
+            observer.finished(scenes[name])
     finally:
         observer.end()
     if not proven:
