@@ -84,7 +84,11 @@ class Blackboard:
         step = self._last
         if step is None:
             return speed
-        attacked = "" if step.attacked_mean is None else f", attacked {step.attacked_mean:.3f} / {step.attacked_worst:.3f}"
+        attacked = (
+            ""
+            if step.attacked_mean is None
+            else f", attacked {step.attacked_mean:.3f} / {step.attacked_worst:.3f} (strength {step.strength:.2f})"
+        )
         again = f", attempt {step.attempt}" if step.attempt > 1 else ""
         return f"{speed}, right {step.mean:.3f} / worst bucket {step.worst:.3f}{attacked}, loss {step.loss:.3f}{again}"
 

@@ -36,6 +36,10 @@ ENOUGH = {True: 0.98, False: 0.95}
 LEAST = 0.90
 """No bucket may be told right less often than this."""
 
+WITHSTANDS = 0.90
+"""The share of a batch, every label counted the same, from which on the attack of robust training grows, so that it does
+not outrun a network that learns slowly."""
+
 LEARNT = (0.985, 0.93)
 """Mean and worst bucket among watched scenes from which on the rate falls; falling, it adds the last per cent."""
 
@@ -78,7 +82,7 @@ class Attack:
 class Course:
     """How to train: `most` images per attempt; the rate falls over `settle` of what was needed to learn.
 
-    The attack of robust training grows to its strength over `ramp` images.
+    The attack of robust training grows to its strength over `ramp` images, but only while the network withstands it.
     """
 
     batch: int = 256
@@ -133,7 +137,7 @@ def course_for(reasoning: Reasoning, **given: Any) -> Course:
 class Step:
     """How far training has come: what was seen, what the rate is, and how often scenes of the buckets are told right.
 
-    In robust training also how often under attack.
+    In robust training also how often under the full attack, and to what share of that the one in training has grown.
     """
 
     attempt: int
@@ -145,6 +149,7 @@ class Step:
     worst: float
     attacked_mean: float | None = None
     attacked_worst: float | None = None
+    strength: float | None = None
 
 
 @dataclass(eq=False)
@@ -266,7 +271,7 @@ def _attempt(
     optimiser = torch.optim.AdamW(module.parameters(), course.rate, weight_decay=1e-4)
     labels, weights = _labels(reasoning).to(device), _weights(reasoning).to(device)
     half = course.uses_half(reasoning)
-    seen, next_look, learnt_at = 0, 0, 0
+    seen, next_look, learnt_at, strength = 0, 0, 0, 0.0
     for made in _batches(reasoning, course.batch, seed):
         rate = course.rate * min(1.0, (seen + 1) / course.warm) * _settling(seen, learnt_at, course)
         for group in optimiser.param_groups:
@@ -276,7 +281,7 @@ def _attempt(
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
             if reasoning.robust:
                 module.eval()
-                inputs = course.attack.weakened((seen + 1) / course.ramp)(module, inputs, right)
+                inputs = course.attack.weakened(strength)(module, inputs, right)
                 module.train()
             logits = module(inputs)
         loss = (functional.cross_entropy(logits.float(), right, reduction="none") * weights[buckets]).mean()
@@ -284,6 +289,8 @@ def _attempt(
         loss.backward()
         nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimiser.step()
+        if reasoning.robust and float(((logits.argmax(dim=1) == right) * weights[buckets]).mean()) >= WITHSTANDS:
+            strength = min(1.0, strength + len(buckets) / course.ramp)
         seen += len(buckets)
         passed(len(buckets))
         settled = bool(learnt_at) and _settling(seen, learnt_at, course) <= 0
@@ -291,7 +298,8 @@ def _attempt(
             continue
         next_look = seen + course.watch if learnt_at else min(seen + course.watch, max(course.most, seen + 1))
         found = _look(reasoning, module, course)
-        step = Step(attempt, seen, time.perf_counter() - began, loss.item(), rate, *found)
+        grown = strength if reasoning.robust else None
+        step = Step(attempt, seen, time.perf_counter() - began, loss.item(), rate, *found, grown)
         told(step)
         if settled:
             module.eval().to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
