@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-slow check docs format conformance bench bench-methods bench-metrics bench-commands planted-weights digits-weights constraints clean
+.PHONY: demo test test-slow check docs format conformance bench bench-methods bench-metrics bench-commands bench-textbox planted-weights digits-weights textbox-models constraints clean
 
 demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
 	$(BIN)/snellen run demo.yaml
@@ -52,11 +52,18 @@ bench-metrics: $(VENV)/test.stamp ## every metric and a battery of them: the sam
 bench-commands: $(VENV)/test.stamp ## how long suite, conform and reproduce take; about an hour
 	$(BIN)/python benchmarks/commands.py
 
+bench-textbox: $(VENV)/test.stamp  ## scenes per second, and a field of all methods on all reasoners; about half an hour
+	$(BIN)/python benchmarks/textbox_scenes.py
+	$(BIN)/python benchmarks/textbox.py
+
 planted-weights: $(VENV)/test.stamp  ## train the two networks of tests/planted_networks.py again
 	PYTHONPATH=tests $(BIN)/python tests/train_planted.py
 
 digits-weights: $(VENV)/test.stamp   ## train the classifier of the digit scenes again
 	$(BIN)/python -m snellen.zoo.digit_weights
+
+textbox-models: $(VENV)/test.stamp   ## train the seven reasoners of TextBox again
+	$(BIN)/snellen textbox train --all --threads 1 --out src/snellen/textbox/models
 
 constraints:                      ## pin what a fresh resolution gives
 	rm -rf $(VENV)/resolve && $(PYTHON) -m venv $(VENV)/resolve

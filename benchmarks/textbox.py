@@ -1,6 +1,6 @@
 """How long a field of TextBox takes from a user's shell: all methods on all shipped reasoners, then one more method.
 
-    python benchmarks/textbox.py [--images 20] [--settings simple-fr,...] [--markdown FILE]
+    python benchmarks/textbox.py [--images 20] [--settings simple-fr,...] [--keep FOLDER] [--markdown FILE]
 
 Each command is a process of its own: loading, verification, scoring and the report included. The aims are 20 minutes for the
 field and one minute for the new method, on two cores. Run alone: the clock is the wall's.
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
@@ -54,9 +55,11 @@ def costs(field: Field) -> list[str]:
     return [*head, "| --- | ---: | ---: | ---: | ---: | ---: |", *rows]
 
 
-def report(images: int, settings: str | None, command: str) -> list[str]:
+def report(images: int, settings: str | None, keep: Path | None, command: str) -> list[str]:
     """Markdown lines that also read well in a terminal."""
-    with tempfile.TemporaryDirectory() as folder:
+    if keep is not None and keep.exists():
+        sys.exit(f"{keep} exists; what is kept there would not be computed again")
+    with nullcontext(str(keep)) if keep else tempfile.TemporaryDirectory() as folder:
         here = ["--out", folder]
         chosen = ["--settings", settings] if settings else []
         field_seconds = timed("--methods", "all", "--images", str(images), *chosen, *here)
@@ -87,9 +90,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=20, help="scenes per bucket")
     parser.add_argument("--settings", help="some of the shipped reasoners, with commas between")
+    parser.add_argument("--keep", type=Path, help="a folder for the field, which is thrown away otherwise")
     parser.add_argument("--markdown", type=Path, help="a file to write the tables to")
     given = parser.parse_args()
-    lines = report(given.images, given.settings, " ".join(["python", "benchmarks/textbox.py", *sys.argv[1:]]))
+    lines = report(given.images, given.settings, given.keep, " ".join(["python", "benchmarks/textbox.py", *sys.argv[1:]]))
     print("\n".join(lines))
     if given.markdown:
         given.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
