@@ -107,6 +107,18 @@ def test_where_oracle_and_controls_are_ranked(table) -> None:
     assert table.loc[("refusing", "simple"), ["auc", "undefined", "scores"]].tolist() == [1, 80, 280]
 
 
+def test_believed_is_who_sees_among_methods_alone_too() -> None:
+    truth = made_truth()
+    helped = truth.copy()
+    helped[:, :3] = 0.5  # methods are all the same to it, controls are below and the oracle is above
+    made = trial(truth=(truth, True), helped=(helped, True), turned=(-truth, True))
+    found = Audit(made, judged(made), {}, 0.0)
+    assert found.cell("helped", "simple")["verdict"] == "sees"
+    assert found.cell("helped", "simple")["own_verdict"] == "blind"
+    assert found.believed("simple") == (["truth"], ["helped"])
+    assert [one.label for one in found.order] == ["truth", "helped", "turned"]
+
+
 def test_undefined_scores_are_counted_and_give_no_verdict(table) -> None:
     row = table.loc[("nothing", "complex")]
     assert math.isnan(row["auc"])

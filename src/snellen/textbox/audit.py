@@ -88,6 +88,17 @@ class Audit:
         found = self.table[(self.table["metric"] == metric) & (self.table["group"] == group)]
         return {str(key): value for key, value in found.iloc[0].items()}
 
+    def believed(self, group: str) -> tuple[list[str], list[str]]:
+        """The metrics that see the truth in a group among methods alone too, and those that see it otherwise.
+
+        The latter tell a method from nonsense or from perfection, but are not shown to tell one method from another.
+        """
+        seeing = [
+            one.label for one in self.order if one.role == "on trial" and self.cell(one.label, group)["verdict"] == "sees"
+        ]
+        alone = [label for label in seeing if self.cell(label, group)["own_verdict"] == "sees"]
+        return alone, [label for label in seeing if label not in alone]
+
     def field(self) -> pd.DataFrame:
         """The mean truth of each method's maps in simple and in complex settings, and how often they succeed."""
         rows = []

@@ -104,10 +104,17 @@ def summary(found: Audit) -> list[str]:
     for group in found.groups:
         words = [found.cell(one.label, group)["verdict"] for one in tried]
         counts = ", ".join(f"{word} {words.count(word)}" for word in WORDS if word in words)
-        seeing = [one.label for one, word in zip(tried, words, strict=True) if word == "sees"]
         images = found.cell(tried[0].label, group)["images"] if tried else 0
         lines.append(f"{group.capitalize()} settings ({images} images): {counts}.")
-        lines.append(f"To be believed in {group} settings: {', '.join(seeing) or 'none'}.")
+        alone, helped = found.believed(group)
+        lines.append(
+            f"To be believed in {group} settings, for they see among methods alone too: {', '.join(alone) or 'none'}."
+        )
+        if helped:
+            lines.append(
+                f"Told from controls and oracle in {group} settings, but not shown to see among methods alone: "
+                f"{', '.join(helped)}."
+            )
     return lines
 
 
