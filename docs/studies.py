@@ -45,10 +45,7 @@ def main(folder: Path, field: Path | None) -> None:
             continue
         figure = f"textbox-{name}.svg"
         (PLACE / figure).write_text((folder / name / FIGURE).read_text(encoding="utf-8"), encoding="utf-8")
-        command = f"snellen textbox run --study {name}"
-        text = page.read_text(encoding="utf-8").replace(f"]({FIGURE})", f"]({figure})")
-        heading, _, rest = text.partition("\n")
-        parts.append(f"{heading}\n\n    {command}\n{rest}")
+        parts.append(page.read_text(encoding="utf-8").replace(f"]({FIGURE})", f"]({figure})"))
     TARGET.write_text("\n".join(parts), encoding="utf-8")
     print(f"wrote {TARGET}")
 

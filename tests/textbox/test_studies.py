@@ -83,6 +83,7 @@ def test_a_study_is_written_as_tables_claims_page_and_figure(robust: tuple[Path,
     text = f"{expected:.2f}".removeprefix("0")
     assert f"| LRP-Z `lrp-z` | {text} → {text} |" in page
     assert "`simple-fr-robust`" in page
+    assert "    snellen textbox run --study robust --settings simple-fr --images 2\n" in page
     assert "| *oracle* | 1.00 → 1.00 | 1.00 → 1.00 |" in page
     assert len(pd.read_csv(folder / "written" / "claims.csv")) == len(studied.claims())
     out = io.StringIO()

@@ -17,6 +17,8 @@ from snellen.errors import SnellenError
 from snellen.report.numbers import count
 from snellen.textbox import summaries
 from snellen.textbox.claims import Claim
+from snellen.textbox.exams import PER_BUCKET
+from snellen.textbox.settings import RULES
 from snellen.textbox.studies import PLAIN, Studied
 from snellen.textbox.summaries import BAR
 from snellen.textbox.tallies import ORACLE, is_control, paper_methods, value
@@ -72,13 +74,15 @@ def markdown(studied: Studied) -> str:
     lines = [
         f"## {studied.study.title}",
         "",
+        f"    {command(studied)}",
+        "",
         *claims_lines(studied.claims()),
         f"![averages and worst buckets]({FIGURE})",
         "",
     ]
     lines += [
         f"Solid: these networks; dotted: the plain ones on black. {count(studied.per_bucket, 'scene')} of every bucket, the "
-        "paper's methods with its settings, read as the paper says.",
+        "paper's methods (DeepSHAP with fewer backgrounds), read as the paper says.",
         "",
         *_networks(studied),
     ]
@@ -86,6 +90,17 @@ def markdown(studied: Studied) -> str:
         for score in studied.study.scores:
             lines += _scores(studied, name, score)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def command(studied: Studied) -> str:
+    """What runs this study again."""
+    names = [one.name for one in studied.study.circumstances]
+    some = [name for name in names if name in studied.frames]
+    settings = [one for one in RULES if any(one in studied.settings_of(name) for name in some)]
+    text = f"snellen textbox run --study {studied.study.name}"
+    text += f" --only {','.join(some)}" if len(some) < len(names) else ""
+    text += f" --settings {','.join(settings)}" if len(settings) < len(RULES) else ""
+    return text + (f" --images {studied.per_bucket}" if studied.per_bucket != PER_BUCKET else "")
 
 
 def claims_lines(claims: Sequence[Claim]) -> Iterator[str]:
