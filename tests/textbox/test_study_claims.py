@@ -80,7 +80,9 @@ def test_photographs_are_compared_with_black_and_with_noise() -> None:
     found = photographs_claims(plain, {"photos": photos, "noise": noise})
     assert asked(found, "above .5 in the worst bucket").holds
     assert asked(found, "in simple settings photographs take more").holds
-    assert asked(found, "in complex settings photographs take more").holds is False
+    more = asked(found, "in complex settings photographs take more")
+    assert more.holds is False
+    assert more.reason.startswith("edges, which know the scene alone, score .50 on black, .10 on noise, .20 on photographs")
     alone = photographs_claims(plain, {"photos": photos})
     assert asked(alone, "in simple settings photographs take more").holds is None
     high = asked(photographs_claims(plain, {"photos": noise}), "above .5 on average")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -87,14 +87,16 @@ def answer(question: Question, tally: Tally, *, published: Tally | None = None, 
         holds, numbers = question.ask(tally)
     except MissingError as missing:
         return Claim(question.section, question.sentence, None, str(missing), among=among)
-    reasons = []
-    if not holds and question.why is not None:
-        reasons.append(question.why(tally))
-    if not holds and published is not None:
-        there = answer(question, published)
-        word = "holds" if there.holds else "does not hold either" if there.holds is False else "cannot be told"
-        reasons.append(f"scored as the published code does, it {word} ({there.numbers})")
-    return Claim(question.section, question.sentence, holds, numbers, "; ".join(reasons), among)
+    reason = question.why(tally) if not holds and question.why is not None else ""
+    claim = Claim(question.section, question.sentence, holds, numbers, reason, among)
+    return claim if holds or published is None else read_otherwise(claim, answer(question, published))
+
+
+def read_otherwise(claim: Claim, published: Claim) -> Claim:
+    """A claim that does not hold, and whether it does where maps are scored as the published code does."""
+    word = "does not hold either" if published.holds is False else published.verdict
+    told = f"scored as the published code does, it {word} ({published.numbers})"
+    return replace(claim, reason="; ".join(filter(None, (claim.reason, told))))
 
 
 def _answers(

@@ -15,7 +15,7 @@ from torch.nn import functional
 from snellen.errors import SnellenError, nearest
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.textbox.blackboard import Blackboard
-from snellen.textbox.claims import Claim
+from snellen.textbox.claims import Claim, read_otherwise
 from snellen.textbox.exams import PER_BUCKET
 from snellen.textbox.field import RECORD as FIELD
 from snellen.textbox.field import Field, run_field
@@ -23,6 +23,7 @@ from snellen.textbox.line_up import PUBLISHED, line_up
 from snellen.textbox.networks import network
 from snellen.textbox.reasoners import RECORD, Reasoner, find, read, shipped
 from snellen.textbox.reasoning import Reasoning
+from snellen.textbox.scoring import Reading
 from snellen.textbox.settings import RULES, setting
 from snellen.textbox.study_claims import Claims, architecture_claims, noise_claims, photographs_claims, robust_claims
 from snellen.textbox.tallies import ORACLE, Tally, paper_methods
@@ -103,7 +104,8 @@ STUDIES = {
 class Studied:
     """What a study found. `frames` hold the scores under each circumstance, with the plain settings' names.
 
-    `missing` says of networks that take no part why, and `left_out` of methods why they could not explain some.
+    `missing` says of networks that take no part why, and `left_out` of methods why they could not explain some. `published`
+    is the same, scored as the published code does.
     """
 
     study: Study
@@ -113,12 +115,18 @@ class Studied:
     reasoners: Mapping[str, tuple[Reasoner, ...]]
     missing: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    published: Studied | None = None
 
     def claims(self) -> list[Claim]:
-        """The paper's, with the numbers that decide them."""
-        others = {name: Tally.of(frame, paper_methods(frame["method"].unique())) for name, frame in self.frames.items()}
+        """The paper's, with the numbers that decide them; those that do not hold are read as the published code does too."""
+        names = {name: paper_methods(frame["method"].unique()) for name, frame in self.frames.items()}
+        others = {name: Tally.of(frame, names[name]) for name, frame in self.frames.items()}
         plain = self.plain_of(next(iter(self.frames)))
-        return self.study.claims(Tally.of(plain, paper_methods(plain["method"].unique())), others)
+        found = self.study.claims(Tally.of(plain, paper_methods(plain["method"].unique())), others)
+        if self.published is None:
+            return found
+        there = self.published.claims()
+        return [one if one.holds is not False else read_otherwise(one, two) for one, two in zip(found, there, strict=True)]
 
     def plain_of(self, circumstance: str) -> pd.DataFrame:
         """The plain networks' scores in the settings in which this circumstance has some."""
@@ -200,22 +208,33 @@ def run_study(
     plain = _held(Path(cached), held, labels, scenes) or explained(Path(out) / FIELDS / PLAIN, held)
     for found in fields.values():
         missing |= found.refused
-    frames = {
-        name: _limited(_frame(one, chosen, (*circumstances, *study.beside)), held, labels) for name, one in fields.items()
-    }
-    main = {name for one in circumstances if one.name in frames for name in frames[one.name]["setting"]}
-    for one in study.beside:  # to be compared with, so in the same settings
-        if one.name in frames and set(frames[one.name]["setting"]) != main:
-            del frames[one.name]
-    return Studied(
-        study,
-        scenes,
-        _limited(plain.frame(), held, labels),
-        frames,
-        {name: tuple(fields[name].reasoners.values()) for name in frames},
-        missing,
-        {name: {label: why for left in fields[name].left_out.values() for label, why in left.items()} for name in frames},
-    )
+    kept = _kept(fields, circumstances, study.beside)
+
+    def read_as(reading: Reading, published: Studied | None) -> Studied:
+        frames = {
+            name: _limited(_frame(fields[name], reading, chosen, (*circumstances, *study.beside)), held, labels)
+            for name in kept
+        }
+        reasoners = {name: tuple(fields[name].reasoners.values()) for name in kept}
+        left_out = {
+            name: {label: why for left in fields[name].left_out.values() for label, why in left.items()} for name in kept
+        }
+        return Studied(
+            study, scenes, _limited(plain.frame(reading), held, labels), frames, reasoners, missing, left_out, published
+        )
+
+    return read_as("paper", read_as("published-code", None))
+
+
+def _kept(fields: Mapping[str, Field], circumstances: Sequence[Circumstance], beside: Sequence[Circumstance]) -> list[str]:
+    """The circumstances with scores; what stands beside must have them in the same settings, to be compared with."""
+
+    def rules(name: str) -> set[str]:
+        return {one.reasoning.rule.text for one in fields[name].reasoners.values()}
+
+    main = [one.name for one in circumstances if one.name in fields]
+    known = set().union(*map(rules, main))
+    return main + [one.name for one in beside if one.name in fields and rules(one.name) == known]
 
 
 def _only(study: Study, names: Sequence[str]) -> tuple[Circumstance, ...]:
@@ -287,10 +306,10 @@ def _held(folder: Path, settings: Sequence[str], labels: Sequence[str], per_buck
     return found if same and all(set(labels) <= set(found.explained(name)) for name in settings) else None
 
 
-def _frame(found: Field, settings: Sequence[str], circumstances: Sequence[Circumstance]) -> pd.DataFrame:
+def _frame(found: Field, reading: Reading, settings: Sequence[str], circumstances: Sequence[Circumstance]) -> pd.DataFrame:
     """The scores of a circumstance under the names of the plain settings."""
     names = {one.reasoning(name).name: name for one in circumstances for name in settings}
-    frame = found.frame()
+    frame = found.frame(reading)
     return frame.assign(setting=frame["setting"].map(names))
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 
+import pandas as pd
+
 from snellen.textbox.claims import Ask, Claim, Question, answer, both, change, controls_move
 from snellen.textbox.summaries import BAR
 from snellen.textbox.tallies import FEWEST, MissingError, Tally, by_method, counted, listed, value
@@ -67,6 +69,7 @@ def photographs_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]
             section,
             f"in {KINDS[simple]} settings photographs take more from the average PAFL than noise, as a mean over methods",
             partial(_takes_more, plain, tally, noise, simple),
+            partial(_clutter, plain, tally, noise, simple),
         )
         for simple in (True, False)
     ]
@@ -159,6 +162,21 @@ def _takes_more(plain: Tally, photographs: Tally, noise: Tally | None, simple: b
     black, seen, noisy = (one.average("pafl", simple=simple)[names].mean() for one in (plain, photographs, noise))
     told = f"{value(black)} on black, {value(noisy)} on noise, {value(seen)} on photographs, over {len(names)} methods"
     return bool(seen < noisy), told
+
+
+def _clutter(plain: Tally, photographs: Tally, noise: Tally | None, simple: bool) -> str:
+    """What maps of the scenes alone score on each ground: the less, the more there is to see beside the things."""
+    told = []
+    for ground, one in (("black", plain), ("noise", noise), ("photographs", photographs)):
+        found = (
+            pd.Series(dtype=float) if one is None else one.beside("pafl", simple=simple, named=lambda label: label == "edge")
+        )
+        told += [f"{value(float(found['edge']))} on {ground}"] if len(found) else []
+    return (
+        f"edges, which know the scene alone, score {', '.join(told)}; the lower, the more else there is to see"
+        if told
+        else ""
+    )
 
 
 def _enough(names: list[str]) -> list[str]:
