@@ -203,6 +203,16 @@ def test_interrupted_work_is_kept_and_the_same_call_continues(made, tmp_path):
     assert found.frame().equals(made.frame())
 
 
+def test_an_interrupted_addition_leaves_the_field_as_it_was(made, cached):
+    asked = {"methods": ["deconvnet", "guided-backprop", *QUICK], "out": cached, "per_bucket": 1, "workers": 0, "threads": 1}
+    with pytest.raises(KeyboardInterrupt):
+        run_field(["simple-fr"], **asked, observer=Interrupting(1))
+    left = Field.read(cached)
+    assert left.methods == made.methods
+    assert left.frame().equals(made.frame())
+    assert run_field(["simple-fr"], **asked).methods[1:3] == ("deconvnet", "guided-backprop")
+
+
 def test_a_folder_of_another_exam_or_of_other_weights_says_so(cached, taught):
     with pytest.raises(SnellenError, match="holds a field of 1 images per bucket, not 2; choose another --out"):
         run_field(["simple-fr"], methods=["gradient"], out=cached, per_bucket=2)
@@ -251,6 +261,9 @@ def test_the_terminal_shows_the_oracle_first_the_best_next_and_the_controls_last
         (["--method", "snellen.metrics.deletion:Deletion"], "is not a saliency method"),
         (["--method", "attention-rollout", "--settings", "simple-fr"], "attention-rollout follows attention"),
         (["--images", "0"], "images must be at least 1, not 0"),
+        (["--study", "noise", "--images", "0"], "images must be at least 1, not 0"),
+        (["--study", "noise", "--threads", "0"], "threads must be at least 1, not 0"),
+        (["--workers", "-1"], "workers must be at least 0, not -1"),
         (["--reading", "papr"], "there is no reading 'papr'; did you mean 'paper'?"),
     ],
 )

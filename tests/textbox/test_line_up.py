@@ -14,6 +14,7 @@ from snellen.types import Passes
 
 OWN = """
     from dataclasses import dataclass
+    from snellen.methods.smoothgrad import SmoothGrad
     from snellen.registry import method, metric
     from snellen.types import Passes
 
@@ -35,6 +36,7 @@ OWN = """
             return inputs.sum(dim=1)
 
     fourth = Own(power=4)
+    smooth = SmoothGrad(of=Own(), samples=2)
 
     class Plain:
         pass
@@ -100,14 +102,19 @@ def test_one_s_own_method_is_found_as_a_class_or_as_an_instance(own):
 
 def test_a_change_of_its_file_is_another_version_and_nothing_else_is(own, tmp_path):
     before = traits(own_method(f"{own}:Own")).version
-    assert traits(own_method(f"{own}:fourth")).version == before
+    assert traits(own_method(f"{own}:fourth")).version == traits(own_method(f"{own}:smooth")).version == before
+    assert (
+        traits(METHODS.build("smoothgrad")).version
+        == traits(own_method("snellen.methods.smoothgrad:SmoothGrad")).version
+        == 1
+    )
     import importlib
     import sys
 
     path = tmp_path / f"{own}.py"
     path.write_text(path.read_text().replace("** self.power", "** (2 * self.power)"))
     importlib.reload(sys.modules[own])
-    assert traits(own_method(f"{own}:Own")).version != before
+    assert traits(own_method(f"{own}:Own")).version == traits(own_method(f"{own}:smooth")).version != before
 
 
 @pytest.mark.parametrize(

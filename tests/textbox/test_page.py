@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from snellen.report import numbers
 from snellen.textbox import page as pages
 from snellen.textbox import scoring, specimens
 from snellen.textbox.exams import exam
@@ -281,3 +282,13 @@ def test_maps_without_a_score_are_counted(field: Field, remade: Remade) -> None:
     defined = frame["pafl"].notna() & (frame["method"] == "grad-cam")
     frame.loc[frame.index[defined][:3], ["pafl", "safl"]] = math.nan
     assert pages._empty(field, frame, remade.names) == [{"name": "grad-cam", "maps": 3, "of": int(defined.sum())}]
+
+
+def test_the_lede_counts_maps_of_methods_and_shared_work_once(
+    field: Field, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenes = sum(map(len, field.exams.values()))
+    assert f"{len(METHODS)} methods drew {len(METHODS) * scenes} maps" in " ".join(text.split())
+    for run in field.runs.values():
+        monkeypatch.setitem(run.record["totals"], "seconds", 3600.0)
+    assert pages._counts(field, field.frame())["seconds"] == numbers.span(2 * 3600.0)

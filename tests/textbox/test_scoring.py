@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 
+import cv2
+import matplotlib
 import numpy as np
 import pytest
 import torch
@@ -52,6 +54,9 @@ def test_a_perfect_map_is_perfect_in_the_paper_and_is_not_in_its_code() -> None:
     assert code["pafl"] == pytest.approx([box2, box1, (100 * box1 + 16 * box2) / 116])
     assert code["pafl"] == pytest.approx([0.327, 0.687, 0.64], abs=0.005)
     assert code["piou"][2] < 0.5  # two things can never both fill the salient pixels
+    inner = torch.zeros(3, 64, 64)
+    inner[:, 13:17, 13:17] = 1  # so far from the edge of box1 that nothing is blurred over it: more than the perfect map has
+    assert score(exam, inner, "oracle", reading="published-code")["pafl"][1:] == pytest.approx([1, 1])
 
 
 def test_equal_pixels_share_the_score_of_all_their_orders() -> None:
@@ -106,7 +111,7 @@ def test_colours_are_those_of_seismic() -> None:
     values = torch.tensor([0, 0.25, -0.25, 0.5, -0.5, 1, -1], dtype=torch.float64)
     found = rendered(values[None, None], torch.tensor([1]), "lrp-epsilon").flatten().tolist()
     assert found == pytest.approx([0, 0.33, 0.33, 0.67, 0.67, 0.83, 0.90], abs=0.012)
-    colours = pytest.importorskip("matplotlib").colormaps["seismic"](np.arange(256))[:, :3]
+    colours = matplotlib.colormaps["seismic"](np.arange(256))[:, :3]
     ramp = torch.linspace(-1, 1, 4001, dtype=torch.float64)
     expected = 1 - colours.mean(axis=1)[((ramp.numpy() + 1) / 2 * 255).astype(int)]
     assert rendered(ramp[None, None], torch.tensor([1]), "lrp-z")[0, 0].numpy() == pytest.approx(expected, abs=1e-12)
@@ -156,9 +161,8 @@ def test_the_loops_agree(reading: Reading, method: str) -> None:
 
 
 def test_the_blur_is_that_of_opencv() -> None:
-    blur = pytest.importorskip("cv2").blur
     picture = np.random.default_rng(3).random((20, 20))
-    assert np.array(soft(picture.tolist())) == pytest.approx(blur(picture, (7, 7)))
+    assert np.array(soft(picture.tolist())) == pytest.approx(cv2.blur(picture, (7, 7)))
 
 
 def test_mistakes_get_a_sentence() -> None:

@@ -10,7 +10,7 @@ import pytest
 from handmade import frame_of
 from rich.console import Console
 
-from snellen.errors import SnellenError
+from snellen.errors import InterruptionError, SnellenError
 from snellen.runs.progress import Silent
 from snellen.textbox.blackboard import Blackboard
 from snellen.textbox.networks import network
@@ -130,6 +130,15 @@ def test_what_cannot_be_trained_is_said_with_the_time_that_it_may_take(tmp_path:
         )  # fmt: skip
     assert "1 of 1 networks must be trained first, which may take" in said.getvalue()
     assert "simple-fr-resnet takes no part" in said.getvalue()
+
+
+def test_whoever_interrupts_a_lesson_has_interrupted_the_study(tmp_path: Path) -> None:
+    class Interrupting(Blackboard):
+        def passed(self, images: int) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptionError, match="the training of 'simple-fr-noise' was interrupted"):
+        small("noise", tmp_path, board=Interrupting(Console(file=io.StringIO())))
 
 
 def test_robust_training_is_expected_to_take_longer() -> None:

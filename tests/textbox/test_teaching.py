@@ -70,9 +70,11 @@ def test_folders_for_one_and_for_several() -> None:
         ({"setting": None, "rule": "box3"}, "speaks of 'box3', but the scenes hold text, box2 and box1"),
         ({"setting": None, "rule": "box1 and not box1"}, "contradicts itself|gives every picture the label"),
         ({"setting": None, "rule": "box1", "called": "../up"}, "cannot be called"),
+        ({"setting": None, "rule": "box1", "called": ".."}, "cannot be called"),
+        ({"setting": "simple-fr", "side": 5000}, "a whole number of pixels up to 512, not 5000"),
     ],
 )
-def test_mistakes_are_refused_before_training(asked: dict[str, str], sentence: str) -> None:
+def test_mistakes_are_refused_before_training(asked: dict[str, str | int], sentence: str) -> None:
     with pytest.raises(SnellenError, match=sentence) as told:
         asked_for(**asked)  # type: ignore[arg-type]
     assert "\n" not in str(told.value)
@@ -92,6 +94,15 @@ def test_what_cannot_be_trained_or_proven_is_refused_first(reasoning: Reasoning,
     with pytest.raises(SnellenError, match=sentence) as told:
         check(reasoning, course)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [({"threads": 0}, "threads must be at least 1, not 0"), ({"images": 0}, "training needs at least one image, not 0")],
+)
+def test_numbers_that_are_none_are_refused(board: Blackboard, tmp_path: Path, given: dict[str, int], sentence: str) -> None:
+    with pytest.raises(SnellenError, match=sentence):
+        next(teach_all([TINY], tmp_path / "tiny", board, **given))  # type: ignore[arg-type]
 
 
 def test_a_broken_photograph_is_named(tmp_path: Path) -> None:

@@ -162,3 +162,9 @@ def test_the_same_scenes_give_the_same_table() -> None:
 def test_the_shipped_networks_follow_their_rules(name: str) -> None:
     found = verify(find(name), pairs=60)
     assert found.holds, found.problem
+
+
+def test_a_network_whose_output_is_no_number_is_refused_though_it_seems_to_be_right() -> None:
+    broken = verify(planted("0 if box1 else 1", lambda seen: torch.where(seen["box1"], torch.nan, 1.0)), pairs=5)
+    assert (broken.table().share == 1).all()  # the first of two that are no numbers is taken for the larger
+    assert "the probability moves by nan" in str(broken.problem)

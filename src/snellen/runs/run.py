@@ -107,6 +107,14 @@ class Run:
             raise SnellenError(f"'{self.folder}' has no map of '{method}' for '{missing[0]}'")
         return np.stack([found[one] for one in samples])
 
+    @property
+    def explained(self) -> list[str]:
+        """Labels of the methods with a map of every sample."""
+        held: dict[str, set[str]] = {}
+        for unit in self._wanted():
+            held.setdefault(unit["method"], set()).update(unit["samples"])
+        return [one for one in self.methods if len(held.get(one, ())) == len(self._ids())]
+
     def map_files(self, method: str) -> tuple[str, ...]:
         """The files that hold the maps of a method, each named by its content: other maps have other names."""
         return tuple(sorted({unit["maps"] for unit in self._wanted() if unit["method"] == method}))

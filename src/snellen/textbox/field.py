@@ -92,9 +92,8 @@ class Field:
     @cached_property
     def methods(self) -> tuple[str, ...]:
         """Labels of all lines: the oracle, the methods, and the controls; each stands in at least one setting."""
-        explained = [label for name in self.settings for label in self.explained(name)]
-        order = [one["label"] for one in self.record["methods"]]
-        return (ORACLE, *sorted(set(explained), key=order.index))
+        explained = {label for name in self.settings for label in self.explained(name)}
+        return (ORACLE, *(label for label in self._labels if label in explained))
 
     @cached_property
     def controls(self) -> tuple[str, ...]:
@@ -121,10 +120,8 @@ class Field:
         return dict(self.record["refused"])
 
     def explained(self, setting: str) -> tuple[str, ...]:
-        """The methods with a map of every scene of the setting."""
-        run = self._run(setting)
-        broken = {one["method"] for one in run.record.get("errors") or []}
-        return tuple(one for one in run.methods if one not in broken)
+        """The methods with a map of every scene of the setting; of those that joined in an interrupted run, none."""
+        return tuple(one for one in self._run(setting).explained if one in self._labels)
 
     def maps(self, setting: str, method: str, samples: Sequence[str] | None = None) -> np.ndarray:
         """The maps of a method, as (samples, height, width); of all scenes of the exam unless some are named."""
@@ -164,6 +161,10 @@ class Field:
             hint = nearest(setting, self.settings) or ";"
             raise SnellenError(f"'{self.folder}' has no setting '{setting}'{hint} it has {', '.join(self.settings)}")
         return self.runs[setting]
+
+    @property
+    def _labels(self) -> list[str]:
+        return [one["label"] for one in self.record["methods"]]
 
     def _lines(self, setting: str) -> tuple[str, ...]:
         return (ORACLE, *self.explained(setting))
@@ -212,9 +213,9 @@ def run_field(
     that the folder holds already, on its settings and its number of scenes.
     """
     folder, watching = Path(out), observer or default_observer()
-    for option, value in (("images", per_bucket), ("threads", threads)):
-        if value is not None and value < 1:
-            raise SnellenError(f"{option} must be at least 1, not {value}")
+    check_counts(images=per_bucket, threads=threads)
+    if workers is not None and workers < 0:
+        raise SnellenError(f"workers must be at least 0, not {workers}")
     known = read_record(folder)
     adding = known if methods is None and add else None
     lines = _lines(methods, add, adding, folder, watching)
@@ -240,6 +241,13 @@ def run_field(
             record["settings"][name] = {**identity(reasoners[name]), "left_out": left_out}
             _write(folder / RECORD, record)
     return _without_broken(Field(folder, record), add)
+
+
+def check_counts(**given: int | None) -> None:
+    """Refuses numbers of which at least one is needed."""
+    for option, value in given.items():
+        if value is not None and value < 1:
+            raise SnellenError(f"{option} must be at least 1, not {value}")
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:

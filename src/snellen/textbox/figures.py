@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -302,11 +302,10 @@ class Remade:
 
     def _panel(self, of: str, kind: Kind, *, threshold: bool = True) -> Panel:
         controls = [value for one in self.controls if _defined(value := self.average(of, kind, one))]
-        best: Callable[[Sequence[float]], float] = max if of[0] == "p" else min
         return Panel(
             f"{of.upper()}, {kind}",
             threshold=BAR if threshold else None,
-            ignorance=best(controls) if controls and of[0] == "p" else None,
+            ignorance=max(controls) if controls and of[0] == "p" else None,
             oracle=self.average(of, kind, ORACLE) if of[0] == "p" else None,
         )
 

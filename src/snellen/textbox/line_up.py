@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from snellen.errors import SnellenError
@@ -115,20 +117,30 @@ def own_method(spec: str) -> Method:
     for need in ("__call__", "passes"):
         if not callable(getattr(found, need, None)):
             raise SnellenError(f"'{spec}' is not a saliency method: it has no {need}, which snellen.types.Method asks for")
-    _version_by_source(type(found))
-    return METHODS.parse(found)
+    return _version_by_source(METHODS.parse(found))
 
 
-def _version_by_source(plugin: Any) -> None:
-    """Makes a change of the file that defines a method a new version of it, so that its older maps do not count.
+def _version_by_source(found: Method) -> Method:
+    """The method, with a version that changes with the file that defines it, so that its older maps do not count then.
 
-    Whoever writes a method runs it many times, and does not think of the version each time.
+    Whoever writes a method runs it many times, and does not think of the version each time. The same holds for what it
+    wraps, as in `SmoothGrad(of=Own())`; Snellen's own files do not count, for their versions are raised by hand.
     """
-    try:
-        source = inspect.getsource(sys.modules[plugin.__module__])
-    except (OSError, TypeError, KeyError):
-        return
-    plugin.traits = replace(plugin.traits, version=int(hashlib.sha256(source.encode()).hexdigest()[:8], 16))
+    sources = []
+    for module in sorted({one.__module__ for one in _kinds(found) if one.__module__.partition(".")[0] != "snellen"}):
+        with suppress(OSError, TypeError, KeyError):
+            sources.append(inspect.getsource(sys.modules[module]))
+    if sources:
+        found = copy.copy(found)  # the same class may stand elsewhere in the field, where its older maps are as good as ever
+        version = int(hashlib.sha256("".join(sources).encode()).hexdigest()[:8], 16)
+        object.__setattr__(found, "traits", replace(traits(found), version=version))
+    return found
+
+
+def _kinds(plugin: Any) -> list[type]:
+    """The class of a plug-in, and those of the plug-ins among its settings."""
+    held = [getattr(plugin, one.name) for one in fields(plugin)]
+    return [type(plugin), *(kind for one in held if hasattr(one, "traits") for kind in _kinds(one))]
 
 
 def _kind(held: Any) -> str:

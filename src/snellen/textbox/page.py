@@ -112,15 +112,16 @@ def _setting(name: str, reasoner: Reasoner) -> dict[str, Any]:
 def _counts(field: Field, frame: pd.DataFrame) -> dict[str, Any]:
     scenes = sum(len(one) for one in field.exams.values())
     own = [one for one in field.methods if one not in (ORACLE, *field.controls)]
+    done = [run.record.get("totals", {}) for run in field.runs.values()]  # work that methods share is counted once here
     return {
         "methods": numbers.count(len(own), "method"),
         "controls": list(field.controls),
         "settings": numbers.count(len(field.settings), "setting"),
         "models": numbers.count(len(field.settings), "small network"),
         "scenes": numbers.count(scenes, "scene"),
-        "maps": f"{len(frame) - scenes:,}".replace(",", "\u202f"),
+        "maps": f"{frame['method'].isin(own).sum():,}".replace(",", "\u202f"),
         "per_bucket": field.per_bucket,
-        "seconds": numbers.span(float(field.costs["seconds"].sum())),
+        "seconds": numbers.span(sum(one.get("seconds", 0.0) for one in done)),
     }
 
 

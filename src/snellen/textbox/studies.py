@@ -12,13 +12,13 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from snellen.errors import SnellenError, nearest
+from snellen.errors import InterruptionError, SnellenError, nearest
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.textbox.blackboard import Blackboard
 from snellen.textbox.claims import Claim, read_otherwise
 from snellen.textbox.exams import PER_BUCKET
 from snellen.textbox.field import RECORD as FIELD
-from snellen.textbox.field import Field, run_field
+from snellen.textbox.field import Field, check_counts, run_field
 from snellen.textbox.line_up import PUBLISHED, line_up
 from snellen.textbox.networks import network
 from snellen.textbox.reasoners import RECORD, Reasoner, find, read, shipped
@@ -179,6 +179,7 @@ def run_study(
     chosen = tuple(settings) or tuple(RULES)
     for name in chosen:
         setting(name)  # an unknown one is refused before anything is trained
+    check_counts(images=per_bucket, threads=threads)
     circumstances = _only(study, only)
     lines = list(PUBLISHED if methods is None else methods)
     labels = [one.label for one in line_up(lines)]
@@ -268,6 +269,8 @@ def _taught(
     for one in absent:
         try:
             teach(one, folder / one.name, course_for(one, **given), board)
+        except InterruptionError:
+            raise
         except SnellenError as problem:
             board.note(f"{one.name} takes no part: {problem}")
             failed[one.name] = str(problem)

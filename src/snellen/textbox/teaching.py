@@ -14,7 +14,7 @@ from snellen.textbox.grounds import GROUNDS
 from snellen.textbox.networks import network
 from snellen.textbox.reasoners import RECORD, Reasoner, check_free, read, shipped, shipped_folder, write
 from snellen.textbox.reasoning import Reasoning
-from snellen.textbox.scene_files import reasoning_of
+from snellen.textbox.scene_files import MOST_SIDE, reasoning_of
 from snellen.textbox.settings import RULES
 from snellen.textbox.training import Course, course_for, train
 from snellen.textbox.verification import Verification, unprovable, verify
@@ -51,9 +51,11 @@ def asked_for(
         ]
         found = [replace(one, name=called or one.name) for one in found]
     if side is not None:
+        if not 1 <= side <= MOST_SIDE:
+            raise SnellenError(f"the side of a scene is a whole number of pixels up to {MOST_SIDE}, not {side}")
         found = [one if side == one.side else replace(one, side=side, name=called or f"{one.name}-{side}") for one in found]
     for one in found:
-        if Path(one.name).name != one.name:
+        if Path(one.name).name != one.name or one.name == "..":
             raise SnellenError(f"a reasoner cannot be called '{one.name}': its name is the name of a folder")
     return found
 
@@ -113,6 +115,8 @@ def teach_all(
     threads: int | None = None,
 ) -> Iterator[tuple[Reasoner, Verification]]:
     """Each reasoner as soon as it is there, with its proof; nothing is trained before all of it could be."""
+    if threads is not None and threads < 1:
+        raise SnellenError(f"threads must be at least 1, not {threads}")
     given = {"most": images, "seed": seed, "device": device}
     chosen = {key: value for key, value in given.items() if value is not None}
     lessons = [

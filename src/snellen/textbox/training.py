@@ -101,9 +101,9 @@ class Course:
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 10**9:
             raise SnellenError(f"the seed of training is a number from 0 to 999999999, not {self.seed}")
-        for name in ("batch", "most", "attempts"):
+        for name, words in (("batch", "image per batch"), ("most", "image"), ("attempts", "attempt")):
             if getattr(self, name) < 1:
-                raise SnellenError(f"training needs at least one of '{name}', not {getattr(self, name)}")
+                raise SnellenError(f"training needs at least one {words}, not {getattr(self, name)}")
 
     def for_network(self, reasoning: Reasoning) -> dict[str, Any]:
         """As plain values, for the record."""

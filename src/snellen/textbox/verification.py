@@ -7,6 +7,7 @@ nothing, and the pair is left out. A network that does not follow its rule is no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -72,7 +73,9 @@ class Finding:
 
     @property
     def shortfall(self) -> float:
-        """By how much it misses what is asked; 0 or less where it does not."""
+        """By how much it misses what is asked; 0 or less where it does not, infinite where the output is no number."""
+        if math.isnan(self.moved):
+            return math.inf
         output = MOVED - self.moved if self.change.expected == "changes" else self.moved - STILL
         return max(LEAST - self.share, output)
 
