@@ -118,7 +118,7 @@ def run_textbox(
     """Explain scenes of known reasoning by methods, and say how much of each map lies where the model really looks."""
     from snellen.notation import split_names
     from snellen.runs.progress import Live
-    from snellen.textbox.field import run_field
+    from snellen.textbox.explaining import run_field
     from snellen.textbox.page import write_page_of
     from snellen.textbox.scoring import reading_named
     from snellen.textbox.terminal import Shown

@@ -17,7 +17,8 @@ from snellen import cli
 from snellen.errors import SnellenError
 from snellen.registry import METHODS
 from snellen.runs.progress import Silent
-from snellen.textbox.field import Field, run_field
+from snellen.textbox.explaining import run_field
+from snellen.textbox.field import Field
 from snellen.textbox.reasoners import shipped_folder
 from snellen.textbox.scoring import SCORES, oracle, score
 from snellen.textbox.terminal import Shown, lines_of

@@ -17,8 +17,9 @@ from snellen.report import numbers
 from snellen.textbox import page as pages
 from snellen.textbox import scoring, specimens
 from snellen.textbox.exams import exam
+from snellen.textbox.explaining import run_field
 from snellen.textbox.families import FAMILIES, family
-from snellen.textbox.field import ORACLE, Field, run_field
+from snellen.textbox.field import ORACLE, Field
 from snellen.textbox.figures import Remade, published
 from snellen.textbox.lanes import Lane, Mark, Panel, draw, score
 from snellen.textbox.reasoners import find

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,32 +13,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from snellen.errors import SnellenError, nearest
-from snellen.runs import plan as planning
-from snellen.runs.evaluate import Options, UnfinishedError, evaluate
-from snellen.runs.executors import process_pool
-from snellen.runs.progress import Observer, default_observer, duration
 from snellen.runs.run import Run
-from snellen.runs.settings import workers_for_short_passes
 from snellen.runs.store import key_of
 from snellen.textbox import scoring
-from snellen.textbox.exams import PER_BUCKET, Exam, exam
-from snellen.textbox.line_up import ALL, Line, line, line_up
-from snellen.textbox.reasoners import Reasoner, find, shipped, shipped_folder
+from snellen.textbox.exams import Exam, exam
+from snellen.textbox.reasoners import Reasoner, find, shipped_folder
 from snellen.textbox.scoring import SCORES, Reading
-from snellen.textbox.verification import PAIRS, verify
-from snellen.types import Passes
 
 RECORD = "field.json"
 VERIFICATION = "verification.csv"
 SCHEMA = 1
 ORACLE = "oracle"
 """The map that knows the truth: a line of every table, computed from the exam alone."""
-
-SHARD = 60
-"""Scenes per unit of work: few enough that two processes end at about the same time, enough to fill a pass."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,61 +179,6 @@ class Field:
         return found
 
 
-def run_field(
-    models: Sequence[str | Path] = (),
-    *,
-    methods: Sequence[Any] | None = None,
-    add: Sequence[Any] = (),
-    out: str | Path = "runs/textbox",
-    per_bucket: int | None = None,
-    workers: int | None = None,
-    threads: int | None = None,
-    observer: Observer | None = None,
-) -> Field:
-    """Verifies reasoners, explains their exams by methods, and keeps the maps; what the folder holds is not computed again.
-
-    `models` are names of shipped reasoners or folders that training wrote: all shipped ones unless some are named. `methods`
-    are all that can explain them unless some are named; the controls are always among them. With `add`, methods join those
-    that the folder holds already, on its settings and its number of scenes.
-    """
-    folder, watching = Path(out), observer or default_observer()
-    check_counts(images=per_bucket, threads=threads)
-    if workers is not None and workers < 0:
-        raise SnellenError(f"workers must be at least 0, not {workers}")
-    known = read_record(folder)
-    adding = known if methods is None and add else None
-    lines = _lines(methods, add, adding, folder, watching)
-    reasoners = _reasoners(models or ([] if adding is None else [one["model"] for one in adding["settings"].values()]))
-    count = per_bucket or (PER_BUCKET if adding is None else adding["images"])
-    if known is not None:
-        _refuse_another(folder, known, reasoners, count)
-    _refuse_useless(add, reasoners)
-    proven, refused = _proven(reasoners, folder, known, watching)
-    record: dict[str, Any] = {
-        "schema": SCHEMA,
-        "images": count,
-        "methods": [one.record() for one in lines],
-        # An interrupted addition must not make the folder forget the settings that it had not come to.
-        "settings": {} if adding is None else {name: one for name, one in adding["settings"].items() if name in proven},
-        "refused": refused,
-    }
-    exams = {name: exam(reasoners[name], per_bucket=count) for name in proven}
-    with _pool(workers) as pool:
-        for name, table in proven.items():
-            left_out = _explain(folder / name, reasoners[name], exams[name], lines, pool, threads, watching)
-            table.to_csv(folder / name / VERIFICATION, index=False)
-            record["settings"][name] = {**identity(reasoners[name]), "left_out": left_out}
-            _write(folder / RECORD, record)
-    return _without_broken(Field(folder, record), add)
-
-
-def check_counts(**given: int | None) -> None:
-    """Refuses numbers of which at least one is needed."""
-    for option, value in given.items():
-        if value is not None and value < 1:
-            raise SnellenError(f"{option} must be at least 1, not {value}")
-
-
 def read_record(folder: Path) -> dict[str, Any] | None:
     """What a folder says about the field in it; None where there is none."""
     path = folder / RECORD
@@ -283,190 +212,3 @@ def check_same(folder: Path, name: str, facts: Mapping[str, Any], reasoner: Reas
             raise SnellenError(
                 f"'{folder / name}' was made with {what} of '{name}' ({facts[key]}, now {now[key]}); choose another --out"
             )
-
-
-def _lines(
-    methods: Sequence[Any] | None, add: Sequence[Any], known: Mapping[str, Any] | None, folder: Path, observer: Observer
-) -> list[Line]:
-    """The methods that were asked for; where some are only to be added, those of the folder stay."""
-    if methods is not None or not add:
-        return line_up([*(methods or [ALL]), *add])
-    if known is None:
-        observer.note(
-            f"there is no field in '{folder}' yet, so that only the controls stand beside the new method; "
-            "`snellen textbox run --methods all` makes one"
-        )
-        return line_up(add)
-    new, kept = line_up(add), []
-    for one in known["methods"]:
-        try:
-            kept.append(line(one["text"]))
-        except SnellenError as problem:
-            if one["label"] not in [other.label for other in new]:
-                observer.note(f"{one['label']} of '{folder}' is left out: {problem}")
-    return line_up([*(one.text for one in kept), *(one.text for one in new)])
-
-
-def _reasoners(models: Sequence[str | Path]) -> dict[str, Reasoner]:
-    """By the name of its setting; where several have the same, by the name of its folder."""
-    found = [find(one) for one in models or shipped()]
-    if not found:
-        raise SnellenError("no trained reasoner comes with this installation; train one: `snellen textbox train`")
-    names = [re.sub(r"[^\w.-]+", "-", one.name) for one in found]
-    named = {
-        one.folder.resolve().name if names.count(name) > 1 else name: one for name, one in zip(names, found, strict=True)
-    }
-    if len(named) < len(found):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SnellenError(f"two reasoners are called '{twice}'; name each once, or move one to a folder of another name")
-    return named
-
-
-def _refuse_another(folder: Path, known: Mapping[str, Any], reasoners: Mapping[str, Reasoner], count: int) -> None:
-    shared = [name for name in reasoners if name in known["settings"]]
-    if shared and known["images"] != count:
-        raise SnellenError(
-            f"'{folder}' holds a field of {known['images']} images per bucket, not {count}; choose another --out"
-        )
-    for name in shared:
-        check_same(folder, name, known["settings"][name], reasoners[name])
-
-
-def _refuse_useless(add: Sequence[Any], reasoners: Mapping[str, Reasoner]) -> None:
-    """A method that somebody named alone, and that can explain none of the classifiers, is refused with its reason."""
-    for one in (line(given) for given in add):
-        reasons: list[str] = []
-        for reasoner in reasoners.values():
-            classifier, side = reasoner.classifier(), reasoner.reasoning.side
-            reasons += planning.servable(classifier, [one.method], torch.zeros(1, 3, side, side))[1].values()
-        if len(reasons) == len(reasoners):
-            raise SnellenError(reasons[0])
-
-
-def _without_broken(found: Field, add: Sequence[Any]) -> Field:
-    """The field, unless a method that somebody named alone broke on all settings: that is said, and it is forgotten."""
-    broken = [name for name in (line(given).label for given in add) if name not in found.methods]
-    if not broken:
-        return found
-    methods = [one for one in found.record["methods"] if one["label"] not in broken]
-    _write(found.folder / RECORD, {**found.record, "methods": methods})
-    raise SnellenError(next(reasons[broken[0]] for reasons in found.left_out.values() if broken[0] in reasons))
-
-
-def _proven(
-    reasoners: Mapping[str, Reasoner], folder: Path, known: Mapping[str, Any] | None, observer: Observer
-) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
-    """The proofs of those that follow their rule, and of the others a sentence; all refused is an error."""
-    proven: dict[str, pd.DataFrame] = {}
-    refused: dict[str, str] = {}
-    scenes = {name: Passes(forward=PAIRS * len(one.reasoning.rule.defined)) for name, one in reasoners.items()}
-    observer.begin("verifying", sum(scenes.values(), Passes()), len(reasoners))
-    try:
-        for name, reasoner in reasoners.items():
-            observer.running(f"verifying {name}")
-            kept = folder / name / VERIFICATION
-            if known is not None and name in known["settings"] and kept.exists():
-                proven[name] = pd.read_csv(kept, keep_default_na=False)  # of the very same weights, which was checked
-                observer.finished(Passes())
-                continue
-            found = verify(reasoner)
-            if found.problem is None:
-                proven[name] = found.table().assign(setting=name)
-            else:
-                refused[name] = found.problem
-            observer.finished(scenes[name])
-    finally:
-        observer.end()
-    if not proven:
-        raise SnellenError(next(iter(refused.values())))
-    for name, problem in refused.items():
-        observer.note(f"{name} is left out, for it is no ground truth: {problem}")
-    return proven, refused
-
-
-def _explain(
-    folder: Path,
-    reasoner: Reasoner,
-    sat: Exam,
-    lines: Sequence[Line],
-    pool: Executor | None,
-    threads: int | None,
-    observer: Observer,
-) -> dict[str, str]:
-    """Explains one exam, in one line of words; by method why some do not."""
-    started = time.perf_counter()
-    classifier = reasoner.classifier()
-    inputs = classifier.to_inputs(sat.samples()[0].image[None])
-    able, left_out = planning.servable(classifier, [one.method for one in lines], inputs)
-    watching = Titled(observer, folder.name)
-    broken = ""
-    try:
-        evaluate(
-            classifier,
-            sat.samples(),
-            methods=able,
-            metrics=None,
-            out=folder,
-            options=Options(shard=SHARD, threads=threads, compile=False),
-            executor=pool,
-            observer=watching,
-        )
-    except UnfinishedError as problem:
-        broken = f"; {problem}"
-    observer.note(
-        f"{folder.name}: {len(able)} methods on {len(sat)} scenes in {duration(time.perf_counter() - started)}{broken}"
-    )
-    # On another setting the same reason would name another classifier.
-    return {name: reason.replace(f"'{classifier.name}'", "the classifier") for name, reason in left_out.items()}
-
-
-class Titled:
-    """Passes on what happens with the name of the setting before it, and keeps a run's own sentences to itself."""
-
-    def __init__(self, inner: Observer, title: str) -> None:
-        self._inner, self._title = inner, title
-
-    def note(self, text: str) -> None:
-        """Ignored: one line per setting is enough."""
-
-    def begin(self, stage: str, passes: Passes, units: int) -> None:
-        """A stage of this setting."""
-        self._inner.begin(f"{self._title}: {stage}", passes, units)
-
-    def running(self, what: str) -> None:
-        """What is worked on in this setting."""
-        self._inner.running(f"{self._title}: {what}")
-
-    def passed(self, passes: Passes) -> None:
-        """As it is."""
-        self._inner.passed(passes)
-
-    def finished(self, passes: Passes) -> None:
-        """As it is."""
-        self._inner.finished(passes)
-
-    def end(self) -> None:
-        """As it is."""
-        self._inner.end()
-
-
-@contextmanager
-def _pool(workers: int | None) -> Iterator[Executor | None]:
-    """One pool for all settings, because processes take seconds to start; none where one process is to do it all."""
-    count = workers_for_short_passes() if workers is None else workers
-    if count <= 1:
-        yield None
-        return
-    pool = process_pool(count)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _write(path: Path, record: Mapping[str, Any]) -> None:
-    """Replaces the file in one step, so that it is never half written."""
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(record, file, indent=1)
-    os.replace(name, path)

@@ -17,8 +17,9 @@ from snellen.runs.progress import Observer, default_observer, duration
 from snellen.textbox.blackboard import Blackboard
 from snellen.textbox.claims import Claim, read_otherwise
 from snellen.textbox.exams import PER_BUCKET
+from snellen.textbox.explaining import check_counts, run_field
 from snellen.textbox.field import RECORD as FIELD
-from snellen.textbox.field import Field, check_counts, run_field
+from snellen.textbox.field import Field
 from snellen.textbox.line_up import PUBLISHED, line_up
 from snellen.textbox.networks import network
 from snellen.textbox.reasoners import RECORD, Reasoner, find, read, shipped
