@@ -178,7 +178,7 @@ def audit(
     from snellen.textbox.audit_page import write_audit
     from snellen.textbox.audit_words import Shown, write_markdown
 
-    named = (None if one is None else split_names(one) for one in (settings, methods, metrics))
+    named = (split_names(one) if one else None for one in (settings, methods, metrics))
     found = held(*named, images=images, out=out, observer=Live())
     Console().print(Shown(found))
     print(f"audit: {write_audit(found, out / 'audit.html')}, {found.write_csv(out / 'audit.csv')}")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from snellen.errors import SnellenError
+from snellen.registry import MethodTraits
 from snellen.runs.progress import Silent
 from snellen.textbox.audit import Audit, audit, judged, verdict_of
 from snellen.textbox.audit_page import page
 from snellen.textbox.audit_words import Shown, markdown
+from snellen.textbox.oracle import Oracle
 from snellen.textbox.trials import Trial, Tried, chosen_metrics
 
 IMAGES = 80
@@ -34,7 +38,6 @@ def trial(**scores: tuple[np.ndarray, bool]) -> Trial:
         truth=truth,
         metrics=metrics,
         scores={name: values for name, (values, _) in scores.items()},
-        refused={},
     )
 
 
@@ -154,6 +157,10 @@ def test_metrics_that_cannot_be_tried_are_named() -> None:
     }  # fmt: skip
     with pytest.raises(SnellenError, match="'roar' cannot be tried"):
         chosen_metrics(["deletion", "roar"])
+    with pytest.raises(
+        SnellenError, match="an audit is of metrics that do not look at the truth, but all that are named do"
+    ):
+        chosen_metrics(["relevance-mass"])
 
 
 def test_impossible_wishes_are_refused(tmp_path: Path) -> None:
@@ -180,6 +187,24 @@ def monkeypatch_module():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("snellen.textbox.trials.workers_for_short_passes", lambda: 0)
         yield
+
+
+@dataclass(frozen=True)
+class Breaking(Oracle):
+    """A method that falls over."""
+
+    traits: ClassVar[MethodTraits] = replace(Oracle.traits, name="breaking")
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        raise ValueError("it fell over")
+
+
+def test_a_method_that_breaks_has_no_maps_and_the_others_are_tried_all_the_same(monkeypatch_module, tmp_path: Path) -> None:
+    found = audit(["simple-fr"], ["gradient", Breaking()], ["sparsity"], out=tmp_path, images=1, observer=Silent())
+    field = found.field().set_index("method")["simple"]
+    assert math.isnan(field["breaking"])
+    assert field["gradient"] > 0
+    assert found.cell("sparsity", "simple")["undefined"] == len(found.trial)
 
 
 def test_a_small_audit_for_real(real: Audit) -> None:

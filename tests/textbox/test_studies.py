@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,12 +14,14 @@ from handmade import frame_of
 from rich.console import Console
 
 from snellen.errors import InterruptionError, SnellenError
+from snellen.methods.gradient import Gradient
 from snellen.runs.progress import Silent
 from snellen.textbox.blackboard import Blackboard
+from snellen.textbox.line_up import line_up
 from snellen.textbox.networks import network
 from snellen.textbox.reasoners import find, write
 from snellen.textbox.reasoning import Reasoning
-from snellen.textbox.studies import STUDIES, Studied, expected_seconds, run_study, study_asked, study_named
+from snellen.textbox.studies import STUDIES, Studied, _held, expected_seconds, run_study, study_asked, study_named
 from snellen.textbox.study_report import Verdicts, figure, markdown, write_study
 from snellen.textbox.tallies import PAPER
 from snellen.textbox.training import Course, Taught
@@ -42,14 +47,16 @@ def small(study: str, folder: Path, **given: object) -> Studied:
 
 
 def test_each_study_names_the_networks_that_it_needs() -> None:
-    names = {study: [one.name for found in it.needed(SETTINGS).values() for one in found] for study, it in STUDIES.items()}
+    names = {
+        study: [one.reasoning(name).name for one in it.circumstances for name in SETTINGS] for study, it in STUDIES.items()
+    }
     assert names["architecture"] == [
         f"{setting}-{one}" for one in ("alexnet", "vgg16", "resnet", "vit-tiny") for setting in SETTINGS
     ]
     assert names["robust"] == ["simple-fr-robust", "complex-fr-robust"]
     assert names["noise"] == ["simple-fr-noise", "complex-fr-noise"]
     assert names["photos"] == ["simple-fr-photos", "complex-fr-photos"]
-    robust = STUDIES["robust"].needed(["complex-cr1"])["robust"][0]
+    robust = STUDIES["robust"].circumstances[0].reasoning("complex-cr1")
     assert robust.robust
     assert robust.architecture == "deep-cnn"
 
@@ -114,6 +121,43 @@ def test_a_field_that_is_there_already_is_used_for_the_plain_networks(robust: tu
     pd.testing.assert_frame_equal(again.plain, studied.plain)
 
 
+def test_a_field_of_other_networks_under_the_same_names_is_not_used(robust: tuple[Path, Studied], tmp_path: Path) -> None:
+    """Somebody's own network of a setting is no plain one, nor are maps of another version of a method."""
+    folder, _ = robust
+    lines, plain = line_up(METHODS), folder / "out" / "fields" / "plain"
+    assert _held(plain, ["simple-fr"], lines, 2) is not None
+    assert _held(plain, ["simple-fr", "simple-nr"], lines, 2) is None
+    assert _held(plain, ["simple-fr"], lines, 3) is None
+    for place, fact in enumerate(({"model": "/somewhere/simple-fr"}, {"fingerprint": "other"})):
+        copy = Path(shutil.copytree(plain, tmp_path / str(place)))
+        record = json.loads((copy / "field.json").read_text())
+        record["settings"]["simple-fr"] |= fact
+        (copy / "field.json").write_text(json.dumps(record))
+        assert _held(copy, ["simple-fr"], lines, 2) is None
+    newer = replace(Gradient.traits, version=Gradient.traits.version + 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Gradient, "traits", newer)
+        assert _held(plain, ["simple-fr"], lines, 2) is None
+
+
+def test_each_circumstance_is_compared_with_the_plain_networks_in_its_own_settings() -> None:
+    def values(name: str, bucket: int, method: str) -> tuple[float, float]:
+        return {"simple-fr": 0.5, "complex-fr": 0.5, "complex-cr1": 0.2}[name], 0.1
+
+    plain = frame_of(values, settings=(*SETTINGS, "complex-cr1"))
+    frames = {"alexnet": plain[plain["setting"] != "complex-cr1"], "resnet": plain}
+    found = Studied(STUDIES["architecture"], 2, plain, frames, {"alexnet": (), "resnet": ()}).claims()
+    held = {one.sentence.partition(":")[0]: one for one in found if "PAFL in the worst" in one.sentence}
+    assert "it does not hold either (0 of 15; mean over methods .50 to .50)" in held["alexnet"].reason
+    assert held["resnet"].holds
+    rising = frame_of(
+        lambda name, bucket, method: (0.1 if name == "simple-fr" else 0.5, 0.1), settings=(*SETTINGS, "complex-cr1")
+    )
+    found = Studied(STUDIES["architecture"], 2, plain, {**frames, "resnet": rising}, {"alexnet": (), "resnet": ()}).claims()
+    (one,) = [claim for claim in found if claim.sentence.startswith("resnet: PAFL in the worst")]
+    assert "in the same settings, it holds (15 of 15; mean over methods .50 to .20)" in one.reason
+
+
 def test_a_network_that_does_not_follow_its_rule_takes_no_part(tmp_path: Path) -> None:
     stand_in(tmp_path / "models", "simple-fr", background="noise")  # taught on black, it breaks down on noise
     with pytest.raises(SnellenError, match=r"the study 'noise' has no network to look at: .*simple-fr-noise"):
@@ -155,6 +199,9 @@ def test_names_that_do_not_exist_are_refused_first(tmp_path: Path) -> None:
         small("noise", tmp_path, settings=["simple-fx"])
     with pytest.raises(SnellenError, match="the study 'architecture' knows no 'vgg'"):
         small("architecture", tmp_path, only=["vgg"])
+    with pytest.raises(SnellenError, match="images must be at least 1, not 0"):
+        small("noise", tmp_path, per_bucket=0)
+    assert not list(tmp_path.iterdir()), "nothing was trained"
 
 
 def test_options_that_mean_nothing_for_a_study_are_refused() -> None:

@@ -13,16 +13,14 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Bool, Float, Int
 
+from snellen.textbox.summaries import BAR
+from snellen.verdicts.statistics import RESAMPLES
+
 Table = Float[np.ndarray, "images methods"]
 Images = Float[np.ndarray, " images"]
 
-SUCCESS = 0.5
-"""A map succeeds when more than this share of it lies where it should (Kim et al. 2022)."""
-
 DIFFERENCE = 0.1
 """Two maps differ clearly when their truths are farther apart than this."""
-
-RESAMPLES = 10_000
 
 
 def rounded(scores: Table, *, bounded: bool) -> Table:
@@ -62,7 +60,7 @@ def auc_of_success(truth: Table, quality: Table) -> Images:
     success. NaN where the image has no such pair. Guessing gives .5. Truths .9, .2, .4 and qualities 2, 2, 1: a tie and a
     right pair, so .75.
     """
-    return _right(truth, quality, (truth[:, _one(truth)] > SUCCESS) != (truth[:, _other(truth)] > SUCCESS))
+    return _right(truth, quality, (truth[:, _one(truth)] > BAR) != (truth[:, _other(truth)] > BAR))
 
 
 def auc_of_difference(truth: Table, quality: Table, difference: float = DIFFERENCE) -> Images:

@@ -14,9 +14,10 @@ from jaxtyping import Float
 from snellen.errors import SnellenError
 from snellen.runs.progress import Observer, default_observer
 from snellen.textbox import agreement
-from snellen.textbox.agreement import SUCCESS, Interval, interval_of_mean
+from snellen.textbox.agreement import Interval, interval_of_mean
 from snellen.textbox.oracle import DECOY
 from snellen.textbox.reasoners import shipped
+from snellen.textbox.summaries import BAR
 from snellen.textbox.trials import IMAGES, Trial, Tried, chosen_metrics, hold
 from snellen.verdicts import MINIMUM_IMAGES
 
@@ -30,7 +31,8 @@ Verdict = Literal["sees", "faint", "shape", "blind", "misleads", "unclear", "too
 WORDS: Mapping[Verdict, str] = {
     "sees": f"prefers the right map more often than guessing would, and the whole interval lies above {SEES}",
     "faint": f"prefers the right map more often than guessing would, but the interval reaches below {SEES}",
-    "shape": "prefers the right map more often than guessing would, but not the oracle's to the same map in another place",
+    "shape": "prefers the right map more often than guessing would, but is not shown to prefer the oracle's to the same map "
+    "in another place",
     "blind": f"not told from guessing, and the whole interval lies between {1 - SEES:.1f} and {SEES}",
     "misleads": "prefers the wrong map more often than guessing would",
     "unclear": "not told from guessing, nor shown to guess: the interval is too wide",
@@ -110,7 +112,7 @@ class Audit:
                 known = values[~np.isnan(values)]
                 row |= {
                     group: known.mean() if len(known) else np.nan,
-                    f"{group}_success": (known > SUCCESS).mean() if len(known) else np.nan,
+                    f"{group}_success": (known > BAR).mean() if len(known) else np.nan,
                     f"{group}_n": len(known),
                 }
             rows.append(row)
@@ -134,7 +136,7 @@ def audit(
 ) -> Audit:
     """Puts metrics on trial on the shipped settings or on these, which may be folders of trained reasoners."""
     chosen, left_out = chosen_metrics(metrics)
-    wanted = list(shipped() if settings is None else settings)
+    wanted = list(settings or shipped())
     if not wanted:
         raise SnellenError("no setting was named, and no reasoner comes with this installation; train one first")
     trial, runs = hold(
@@ -251,7 +253,7 @@ def _places(
     rated = np.isfinite(best)
     top = known[asked, oracle] >= best[asked]
     above = known[asked, oracle] > known[np.ix_(asked, controls)].max(axis=1)
-    winning = (known[:, controls] == best[:, None]) & ~(truth[:, controls] > SUCCESS) & rated[:, None]
+    winning = (known[:, controls] == best[:, None]) & ~(truth[:, controls] > BAR) & rated[:, None]
     often = winning.sum(axis=0)
     return {
         "oracle_n": int(asked.sum()),

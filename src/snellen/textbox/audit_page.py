@@ -14,9 +14,10 @@ from snellen.report import numbers
 from snellen.report.frame import render, write_page
 from snellen.report.page import CATEGORIES
 from snellen.report.strip import Scale
-from snellen.textbox.agreement import DIFFERENCE, SUCCESS
+from snellen.textbox.agreement import DIFFERENCE
 from snellen.textbox.audit import SEES, Audit
 from snellen.textbox.audit_words import LIMITS, MARKS, legend, percent, plain, signed, summary, with_ends
+from snellen.textbox.summaries import BAR
 from snellen.textbox.trials import SETTINGS, Tried
 
 KINDS = {
@@ -70,7 +71,7 @@ def _facts(found: Audit) -> dict[str, Any]:
         "left_out": found.left_out,
         "limits": LIMITS,
         "sees": SEES,
-        "success": SUCCESS,
+        "success": BAR,
         "difference": DIFFERENCE,
         "time": numbers.span(found.seconds),
     }  # fmt: skip

@@ -13,9 +13,11 @@ from rich.text import Text
 
 from snellen.errors import SnellenError
 from snellen.report import numbers
-from snellen.textbox.agreement import DIFFERENCE, SUCCESS
+from snellen.textbox.agreement import DIFFERENCE
 from snellen.textbox.audit import WORDS, Audit, Verdict
 from snellen.textbox.settings import RULES
+from snellen.textbox.summaries import BAR
+from snellen.textbox.tallies import value as share
 from snellen.textbox.trials import SETTINGS
 
 MARKS: Mapping[Verdict, str] = {
@@ -99,13 +101,13 @@ def summary(found: Audit) -> list[str]:
     """What was tried, and which metrics can be believed, in sentences."""
     tried = [one for one in found.order if one.role == "on trial"]
     lines = [
-        f"{len(tried)} metrics that do not look at the truth, on {len(found.trial.methods)} maps of each of "
+        f"{numbers.count(len(tried), 'metric')} without a look at the truth, on {len(found.trial.methods)} maps of each of "
         f"{numbers.count(len(found.trial), 'image')} from {numbers.count(len(found.settings), 'setting')}."
     ]
     for group in found.groups:
         words = [found.cell(one.label, group)["verdict"] for one in tried]
         counts = ", ".join(f"{word} {words.count(word)}" for word in WORDS if word in words)
-        images = found.cell(tried[0].label, group)["images"] if tried else 0
+        images = found.cell(tried[0].label, group)["images"]
         lines.append(f"{group.capitalize()} settings ({images} images): {counts}.")
         alone, helped = found.believed(group)
         lines.append(
@@ -130,10 +132,7 @@ def plain(value: float) -> str:
     >>> plain(0.714), plain(1.0), plain(float("nan"))
     ('.71', '1.00', '–')
     """
-    if math.isnan(value):
-        return "–"
-    text = f"{value:.2f}"
-    return text[1:] if text.startswith("0") else text
+    return "–" if math.isnan(value) else share(value)
 
 
 def signed(value: float) -> str:
@@ -185,7 +184,7 @@ def _head(found: Audit) -> Iterator[str]:
     yield ""
     yield from (f"- {one}" for one in summary(found))
     yield ""
-    yield f"- **AUC**: of two maps of the same image, one that succeeds (PAFL above {SUCCESS}) and one that does not, how"
+    yield f"- **AUC**: of two maps of the same image, one that succeeds (PAFL above {BAR}) and one that does not, how"
     yield "  often the metric prefers the first; a tie is half, guessing is .50. The mean over images that have such a pair."
     yield f"- **clear**: the same over all pairs of maps whose PAFL differs by more than {DIFFERENCE}."
     yield "- **methods alone**: as AUC, without controls and oracle."

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 
+from snellen.textbox.families import plain_name
 from snellen.textbox.summaries import BAR
 from snellen.textbox.tallies import (
     MissingError,
@@ -18,7 +20,6 @@ from snellen.textbox.tallies import (
     most,
     own_methods,
     paper_methods,
-    plain,
     value,
 )
 
@@ -87,9 +88,17 @@ def answer(question: Question, tally: Tally, *, published: Tally | None = None, 
         holds, numbers = question.ask(tally)
     except MissingError as missing:
         return Claim(question.section, question.sentence, None, str(missing), among=among)
-    reason = question.why(tally) if not holds and question.why is not None else ""
+    reason = "" if holds or question.why is None else looked_for(partial(question.why, tally))
     claim = Claim(question.section, question.sentence, holds, numbers, reason, among)
     return claim if holds or published is None else read_otherwise(claim, answer(question, published))
+
+
+def looked_for(why: Callable[[], str]) -> str:
+    """A reason, or nothing where what was run does not tell."""
+    try:
+        return why()
+    except MissingError:
+        return ""
 
 
 def read_otherwise(claim: Claim, published: Claim) -> Claim:
@@ -157,7 +166,7 @@ def _by_setting(score: str) -> Why:
 def _simpler(tally: Tally) -> str:
     """Where the weak four's values lie, and what SmoothGrad scores without the squares of the published settings."""
     told = _elsewhere(WEAK, simple=True)(tally)
-    plainly = tally.beside("pafl", simple=True, named=lambda label: plain(label) == "smoothgrad")
+    plainly = tally.beside("pafl", simple=True, named=lambda label: plain_name(label) == "smoothgrad")
     return told if plainly.empty else f"{told}; gradients averaged without being squared: {listed(plainly)}"
 
 
@@ -275,8 +284,9 @@ def _distracted(tally: Tally) -> tuple[bool, str]:
 
 
 def _never_whole(tally: Tally) -> tuple[bool, str]:
-    shares = tally.shares("success", simple=True)[tally.some(*WEAK)]
-    return bool((shares < 1).to_numpy().all()), f"shares of buckets: {listed(shares.mean())}"
+    weak = tally.some(*WEAK)
+    told = f"shares of buckets: {listed(tally.shares('success', simple=True)[weak].mean())}"
+    return not tally.whole(simple=True)[weak].to_numpy().any(), told
 
 
 def _succeeds(name: str, *settings: str) -> Ask:
@@ -303,16 +313,9 @@ def _missed(name: str, *settings: str) -> Why:
     return why
 
 
-def _everywhere(tally: Tally, *, simple: bool) -> list[str]:
-    """The methods that succeed in all contested buckets of at least two settings."""
-    shares = tally.shares("success", simple=simple)
-    if len(shares) < 2:
-        raise MissingError(f"at least two {'simple' if simple else 'complex'} settings are needed")
-    return [str(one) for one in shares if bool((shares[one] == 1).all())]
-
-
 def _only_rescale(tally: Tally) -> tuple[bool, str]:
-    others = [one for one in _everywhere(tally, simple=True) if one != "DL-R"]
+    whole = tally.whole(simple=True, settings=SIMPLE).all()
+    others = [str(one) for one in whole.index[whole] if one != "DL-R"]
     return not others, f"of {len(tally.methods)} methods: {', '.join(others) or 'none'}"
 
 
@@ -327,14 +330,17 @@ def _middle(tally: Tally) -> tuple[bool, str]:
 
 
 def _single_success(tally: Tally) -> tuple[bool, str]:
-    shares = tally.shares("success", simple=False)
-    pairs = [(str(one), str(setting)) for one in shares for setting in shares.index[shares[one] == 1]]
+    whole = tally.whole(simple=False)
+    pairs = [(str(one), str(setting)) for one in whole for setting in whole.index[whole[one]]]
     others = [f"{one} on {setting}" for one, setting in pairs if (one, setting) != ("LRP-E", "complex-fr")]
-    return not others, f"of {shares.size} pairs of a method and a setting: {', '.join(others) or 'none'}"
+    return not others, f"of {whole.size} pairs of a method and a setting: {', '.join(others) or 'none'}"
 
 
 def _none_everywhere(tally: Tally) -> tuple[bool, str]:
-    found = _everywhere(tally, simple=False)
+    whole = tally.whole(simple=False)
+    if len(whole) < 2:
+        raise MissingError("at least two complex settings are needed")
+    found = [str(one) for one in whole if bool(whole[one].all())]
     shares = tally.shares("success", simple=False).mean()
     return not found, f"{', '.join(found) or 'none'}; the most is {value(shares.max())} of the buckets, by {shares.idxmax()}"
 

@@ -13,21 +13,22 @@ import torch
 from torch.nn import functional
 
 from snellen.errors import InterruptionError, SnellenError, nearest
+from snellen.registry import traits
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.textbox.blackboard import Blackboard
 from snellen.textbox.claims import Claim, read_otherwise
 from snellen.textbox.exams import PER_BUCKET
 from snellen.textbox.explaining import check_counts, run_field
+from snellen.textbox.field import ORACLE, Field, identity
 from snellen.textbox.field import RECORD as FIELD
-from snellen.textbox.field import Field
-from snellen.textbox.line_up import PUBLISHED, line_up
+from snellen.textbox.line_up import PUBLISHED, Line, line_up
 from snellen.textbox.networks import network
 from snellen.textbox.reasoners import RECORD, Reasoner, find, read, shipped
 from snellen.textbox.reasoning import Reasoning
 from snellen.textbox.scoring import Reading
 from snellen.textbox.settings import RULES, setting
 from snellen.textbox.study_claims import Claims, architecture_claims, noise_claims, photographs_claims, robust_claims
-from snellen.textbox.tallies import ORACLE, Tally, paper_methods
+from snellen.textbox.tallies import Tally, paper_methods
 from snellen.textbox.teaching import FOLDER, teach
 from snellen.textbox.training import course_for, inputs_of
 
@@ -63,10 +64,6 @@ class Study:
     claims: Claims
     scores: tuple[str, ...] = ("pafl",)
     beside: tuple[Circumstance, ...] = ()
-
-    def needed(self, settings: Sequence[str]) -> dict[str, list[Reasoning]]:
-        """The networks of each circumstance that must be there."""
-        return {one.name: [one.reasoning(name) for name in settings] for one in self.circumstances}
 
 
 _NOISE = Circumstance("noise", background="noise")
@@ -122,7 +119,8 @@ class Studied:
         """The paper's, with the numbers that decide them; those that do not hold are read as the published code does too."""
         names = {name: paper_methods(frame["method"].unique()) for name, frame in self.frames.items()}
         others = {name: Tally.of(frame, names[name]) for name, frame in self.frames.items()}
-        plain = self.plain_of(next(iter(self.frames)))
+        settings = {name for circumstance in self.frames for name in self.settings_of(circumstance)}
+        plain = self.plain[self.plain["setting"].isin(settings)]
         found = self.study.claims(Tally.of(plain, paper_methods(plain["method"].unique())), others)
         if self.published is None:
             return found
@@ -183,7 +181,8 @@ def run_study(
     check_counts(images=per_bucket, threads=threads)
     circumstances = _only(study, only)
     lines = list(PUBLISHED if methods is None else methods)
-    labels = [one.label for one in line_up(lines)]
+    wanted = line_up(lines)
+    labels = [one.label for one in wanted]
     watching, chalk, folder = observer or default_observer(), board or Blackboard(), Path(models or FOLDER)
     scenes = PER_BUCKET if per_bucket is None else per_bucket
     missing = _taught(circumstances, chosen, folder, course or {}, chalk)
@@ -207,7 +206,7 @@ def run_study(
     held = [name for name in chosen if name in shipped()]
     if not held:
         raise SnellenError(f"no plain network of {', '.join(chosen)} comes with this installation to compare with")
-    plain = _held(Path(cached), held, labels, scenes) or explained(Path(out) / FIELDS / PLAIN, held)
+    plain = _held(Path(cached), held, wanted, scenes) or explained(Path(out) / FIELDS / PLAIN, held)
     for found in fields.values():
         missing |= found.refused
     kept = _kept(fields, circumstances, study.beside)
@@ -301,13 +300,21 @@ def _images(name: str) -> int:
     return int(find(name).record["training"]["images"])
 
 
-def _held(folder: Path, settings: Sequence[str], labels: Sequence[str], per_bucket: int) -> Field | None:
-    """The field in a folder, if it holds all of this."""
+def _held(folder: Path, settings: Sequence[str], lines: Sequence[Line], per_bucket: int) -> Field | None:
+    """The field in a folder, if it holds all of this: of the shipped networks, and by these versions of the methods."""
     if not (folder / FIELD).exists():
         return None
     found = Field.read(folder)
-    same = found.per_bucket == per_bucket and set(settings) <= set(found.settings)
-    return found if same and all(set(labels) <= set(found.explained(name)) for name in settings) else None
+    if found.per_bucket != per_bucket or any(found.record["settings"].get(name) is None for name in settings):
+        return None
+    wanted = {(one.label, traits(one.method).version) for one in lines}
+    for name in settings:
+        facts, explained = found.record["settings"][name], found.explained(name)
+        there = {(one["label"], one["version"]) for one in found.runs[name].record["spec"]["methods"]}
+        known = {one for one in there if one[0] in explained}
+        if not (identity(find(name)).items() <= facts.items() and wanted <= known):
+            return None
+    return found
 
 
 def _frame(found: Field, reading: Reading, settings: Sequence[str], circumstances: Sequence[Circumstance]) -> pd.DataFrame:

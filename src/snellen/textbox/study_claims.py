@@ -11,7 +11,7 @@ from itertools import product
 
 import pandas as pd
 
-from snellen.textbox.claims import Ask, Claim, Question, answer, both, change, controls_move
+from snellen.textbox.claims import Ask, Claim, Question, answer, both, change, controls_move, looked_for
 from snellen.textbox.summaries import BAR
 from snellen.textbox.tallies import FEWEST, MissingError, Tally, by_method, counted, listed, value
 
@@ -126,7 +126,7 @@ def _decided(
         holds, numbers = ask()
     except MissingError as missing:
         return Claim(section, sentence, None, str(missing))
-    return Claim(section, sentence, holds, numbers, "" if holds or why is None else why())
+    return Claim(section, sentence, holds, numbers, "" if holds or why is None else looked_for(why))
 
 
 def shared(*tallies: Tally) -> list[str]:
@@ -150,9 +150,8 @@ def _lowered(plain: Tally, tally: Tally, worst: bool, simple: bool) -> tuple[boo
 
 def _below_bar(tally: Tally, worst: bool) -> tuple[bool, str]:
     found = (tally.worst if worst else tally.average)("pafl", simple=True)[tally.enough]
-    return bool(
-        (found <= BAR).all()
-    ), f"{counted(found <= BAR, found)}; the highest is {found.idxmax()} {value(found.max())}"
+    told = f"{counted(found <= BAR, found)}; the highest is {found.idxmax()} {value(found.max())}"
+    return bool((found <= BAR).all()), told
 
 
 def _takes_more(plain: Tally, photographs: Tally, noise: Tally | None, simple: bool) -> tuple[bool, str]:
@@ -194,4 +193,5 @@ def _where(plain: Tally, tally: Tally, simple: bool) -> str:
         on, off = (by_method(rows, score, "mean", names) for score in ("pafl", "safl"))
         rest.append((1 - on - off).clip(lower=0))
     lost = rest[1] - rest[0]
-    return f"the share of a map that lies on neither grows by {value(lost.mean())} on average ({listed(lost)})"
+    told = f"{value(lost.mean())} on average ({listed(lost)})"
+    return f"the share of a map that lies neither where it should nor on what is to be avoided grows by {told}"

@@ -18,10 +18,11 @@ from snellen.report.numbers import count
 from snellen.textbox import summaries
 from snellen.textbox.claims import Claim
 from snellen.textbox.exams import PER_BUCKET
+from snellen.textbox.field import ORACLE
 from snellen.textbox.settings import RULES
 from snellen.textbox.studies import PLAIN, Studied
 from snellen.textbox.summaries import BAR
-from snellen.textbox.tallies import ORACLE, is_control, paper_methods, value
+from snellen.textbox.tallies import is_control, paper_methods, value
 
 TABLE, CLAIMS, PAGE, FIGURE = "table.csv", "claims.csv", "study.md", "figure.svg"
 MARKS = {"holds": ("●", "green"), "does not hold": ("■", "red"), "cannot be told": ("◆", "yellow")}

@@ -11,6 +11,8 @@ import pandas as pd
 
 from snellen.registry import METHODS, traits
 from snellen.textbox import summaries
+from snellen.textbox.families import plain_name
+from snellen.textbox.field import ORACLE
 from snellen.textbox.scoring import SCORES
 
 PAPER = {
@@ -32,11 +34,8 @@ PAPER = {
 }
 """The fifteen methods of Kim et al. (2022) by the short names of its figures, in their order."""
 
-ORACLE = "oracle"
-
 FEWEST = 4
 """Of fewer methods than this, nothing is said about most or all of them."""
-
 
 MOST = 8
 """No more methods than this are named one by one in a sentence."""
@@ -102,8 +101,8 @@ class Tally:
         return by_method(self.rows(simple=simple), score, "min", self.methods)
 
     def spread(self, score: str, *, simple: bool) -> pd.Series:
-        """The standard deviation over buckets, by method."""
-        return by_method(self.rows(simple=simple), score, "std", self.methods)
+        """The standard deviation over buckets, by method: the published one, as in `summaries.averages`."""
+        return by_method(self.rows(simple=simple), score, lambda one: one.std(ddof=0), self.methods)
 
     def beside(self, score: str, *, simple: bool, named: Callable[[str], bool]) -> pd.Series:
         """The mean over buckets of other lines whose labels are so, by label; it may be empty."""
@@ -112,19 +111,35 @@ class Tally:
         return by_method(rows, score, "mean", labels)
 
     def contested(self, *, simple: bool | None = None, settings: Sequence[str] = ()) -> pd.DataFrame:
-        """The buckets with something to focus on and something to avoid (Fig. 7): whether each succeeds, or fails."""
+        """The buckets with something to focus on and something to avoid (Fig. 7): whether each succeeds, or fails.
+
+        A method without a mean in one of them, for its maps there are zero, does neither; it is not `defined` there.
+        """
         for one in settings:
             self.rows(setting=one)
-        found = self.rows(simple=simple).dropna(subset=["pafl", "safl"])
+        found = self.rows(simple=simple)
         found = found[found["setting"].isin(list(settings))] if settings else found
+        known = [one.dropna(subset=["pafl", "safl"]) for one in (found, self.others)]
+        both = {pair for one in known for pair in zip(one["setting"], one["bucket"], strict=True)}
+        found = found[[pair in both for pair in zip(found["setting"], found["bucket"], strict=True)]]
         if found.empty:
             raise MissingError("no bucket has both something to focus on and something to avoid")
-        return found.assign(success=found["pafl"] > summaries.BAR, failure=found["safl"] > found["pafl"])
+        return found.assign(
+            success=found["pafl"] > summaries.BAR,
+            failure=found["safl"] > found["pafl"],
+            defined=found[["pafl", "safl"]].notna().all(axis=1),
+        )
 
     def shares(self, column: str, *, simple: bool) -> pd.DataFrame:
-        """The share of contested buckets that are a `success`, or a `failure`: settings by methods."""
+        """The share of contested buckets that are a `success`, or a `failure`, of those defined: settings by methods."""
         rows = self.contested(simple=simple)
-        found = rows.groupby(["setting", "method"], sort=False)[column].mean().unstack("method")
+        found = rows[rows["defined"]].groupby(["setting", "method"], sort=False)[column].mean().unstack("method")
+        return found.reindex(columns=self.enough)
+
+    def whole(self, *, simple: bool, settings: Sequence[str] = ()) -> pd.DataFrame:
+        """Whether a method succeeds in all contested buckets of a setting, undefined ones included: settings by methods."""
+        rows = self.contested(simple=simple, settings=settings)
+        found = rows.groupby(["setting", "method"], sort=False)["success"].all().unstack("method")
         return found.reindex(columns=self.enough)
 
 
@@ -135,7 +150,7 @@ def _means(frame: pd.DataFrame) -> pd.DataFrame:
     return reduce(pd.merge, tables)
 
 
-def by_method(rows: pd.DataFrame, score: str, how: str, methods: Sequence[str]) -> pd.Series:
+def by_method(rows: pd.DataFrame, score: str, how: str | Callable[[pd.Series], float], methods: Sequence[str]) -> pd.Series:
     """One number of some buckets for each method; a method without any bucket has none."""
     found: pd.Series = rows.groupby("method", sort=False)[score].agg(how).reindex(list(methods))
     return found
@@ -146,7 +161,7 @@ def paper_methods(labels: Iterable[str]) -> dict[str, str]:
     known = list(labels)
     found = {}
     for name, wanted in PAPER.items():
-        alike = [one for one in known if plain(one) == wanted]
+        alike = [one for one in known if plain_name(one) == wanted]
         if alike:
             found[name] = min(alike, key=lambda one: (not one.endswith("@kim2022"), len(one)))
     return found
@@ -159,16 +174,8 @@ def own_methods(labels: Iterable[str]) -> dict[str, str]:
 
 def is_control(label: str) -> bool:
     """Whether it knows nothing of the classifier: random, edge, centre and the like."""
-    return plain(label) in METHODS and traits(METHODS[plain(label)]).control
-
-
-def plain(label: str) -> str:
-    """The name of a method without its settings.
-
-    >>> plain("lrp-epsilon@kim2022"), plain("rise(masks=150)")
-    ('lrp-epsilon', 'rise')
-    """
-    return label.partition("(")[0].partition("@")[0]
+    name = plain_name(label)
+    return name in METHODS and traits(METHODS[name]).control
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------------

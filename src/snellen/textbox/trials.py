@@ -96,7 +96,6 @@ class Trial:
     truth: Float[np.ndarray, "images methods"]
     metrics: tuple[Tried, ...]
     scores: Mapping[str, Float[np.ndarray, "images methods"]]
-    refused: Mapping[str, str]
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -137,6 +136,8 @@ def chosen_metrics(names: Sequence[Any] | None) -> tuple[list[Metric], dict[str,
             left_out[label(one)] = lacking[0]
         elif "truth" not in traits(one).needs or names is not None or label(one) in REFERENCES:
             found.append(one)
+    if all("truth" in traits(one).needs for one in found):
+        raise SnellenError("an audit is of metrics that do not look at the truth, but all that are named do; name others")
     known = {label(one) for one in found}
     return [*found, *(METRICS.build(name) for name in REFERENCES if name not in known)], left_out
 
@@ -248,7 +249,10 @@ def _gathered(reasoner: Reasoner, sat: Exam, places: Sequence[int], run: Run) ->
         for one in run.record["spec"]["methods"]
     )
     truth = np.full((len(ids), len(labels)), np.nan)
+    broken = {one["method"] for one in run.record.get("errors") or [] if "metric" not in one}
     for column, method in enumerate(labels):
+        if method in broken:
+            continue
         maps = np.zeros((len(sat), *sat.focus.shape[1:]), dtype=np.float32)
         maps[list(places)] = run.maps(method, ids)
         truth[:, column] = score(sat, maps, names[column], reading="paper")["pafl"][list(places)]
@@ -270,7 +274,6 @@ def _gathered(reasoner: Reasoner, sat: Exam, places: Sequence[int], run: Run) ->
     scores["pafl"] = truth.copy()
     scores["a coin"] = Rng(0, ids, path=reasoner.name).uniform("coin", (len(labels),)).double().numpy()
     metrics += [Tried("pafl", "", True, True, "is the truth"), Tried("a coin", "", True, True, "guesses")]
-    refused = {f"{metric} on {method.partition('(')[0]}": reason for (method, metric), reason in run.problems().items()}
     return Trial(
         setting=(reasoner.name,) * len(ids),
         simple=(reasoner.reasoning.simple,) * len(ids),
@@ -281,7 +284,6 @@ def _gathered(reasoner: Reasoner, sat: Exam, places: Sequence[int], run: Run) ->
         truth=np.round(truth, 6),
         metrics=tuple(metrics),
         scores=scores,
-        refused=refused,
     )
 
 
@@ -306,5 +308,4 @@ def _joined(parts: Sequence[Trial]) -> Trial:
         scores={
             one.label: np.concatenate([spread(part, part.scores[one.label]) for part in parts]) for one in parts[0].metrics
         },
-        refused={key: reason for part in parts for key, reason in part.refused.items()},
     )
