@@ -101,10 +101,6 @@ def test_success_is_counted_where_there_is_something_to_avoid() -> None:
     blank = row_of(found, setting="complex", method="bad")  # where the other method has a score, this one has none
     assert np.isnan(blank["share"])
     assert (blank["buckets"], blank["undefined"]) == (0, 1)
-    wide = summaries.matrix(found)
-    assert wide.index.tolist() == ["simple", "complex"]
-    assert wide.columns.tolist() == ["good", "bad"]
-    assert wide.loc["simple"].tolist() == [0.5, 0.0]
 
 
 def test_failure_needs_more_than_half_of_the_buckets() -> None:
@@ -129,40 +125,8 @@ def test_simple_and_complex_settings_side_by_side() -> None:
     assert len(found) == 4
 
 
-def test_intervals_are_of_images_within_buckets() -> None:
-    generator = np.random.default_rng(0)
-    rows = [
-        ("simple", True, bucket, 1, f"{bucket}/{image:02d}", method, *[level + noise * generator.normal()] * 6)
-        for bucket, level in ((1, 0.0), (2, 1.0))
-        for method, noise in (("steady", 0.0), ("noisy", 0.1))
-        for image in range(20)
-    ]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    found = summaries.intervals(frame)
-    steady = row_of(found, method="steady")  # that buckets differ is no chance
-    assert (steady["mean"], steady["low"], steady["high"]) == (0.5, 0.5, 0.5)
-    noisy = row_of(found, method="noisy")
-    per_bucket = frame[frame["method"] == "noisy"].groupby("bucket")["pafl"].var()
-    student = 2.0244 * np.sqrt((per_bucket / 20).sum()) / 2  # 38 degrees of freedom
-    assert noisy["mean"] - noisy["low"] == pytest.approx(student, rel=0.06)
-    assert noisy["high"] - noisy["mean"] == pytest.approx(student, rel=0.06)
-    shuffled = summaries.intervals(frame.sample(frac=1, random_state=1))
-    apart = summaries.intervals(frame, "pafl", ("setting", "method")).drop(columns="setting")
-    for other in (shuffled, apart):
-        pd.testing.assert_frame_equal(found.set_index("method"), other.set_index("method"), check_like=True)
-
-
-def test_no_interval_where_a_bucket_has_one_image() -> None:
-    found = row_of(summaries.intervals(scored(), "pafl", ("simple", "method")), simple=False, method="good")
-    assert found["mean"] == pytest.approx(0.4)
-    assert np.isnan(found["low"])
-    assert np.isnan(found["high"])
-
-
 def test_mistakes_get_a_sentence() -> None:
     with pytest.raises(SnellenError, match="no score 'pafi'; did you mean 'pafl'"):
         summaries.averages(scored(), "pafi")
     with pytest.raises(SnellenError, match="but lacks bucket"):
         summaries.averages(scored().drop(columns="bucket"))
-    with pytest.raises(SnellenError, match="must name 'method'"):
-        summaries.intervals(scored(), "pafl", ("setting",))

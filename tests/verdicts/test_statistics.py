@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from snellen.verdicts import MINIMUM_IMAGES, certainty, compare, fooled, judge, summarise
-from snellen.verdicts.statistics import _student, interval_of_mean, interval_of_mean_of_means
+from snellen.verdicts.statistics import _student, interval_of_mean
 
 
 def method(label, control=False):
@@ -226,22 +226,3 @@ def test_an_axiom_is_kept_within_its_tolerance_whatever_controls_do(gaps, wanted
     assert verdicts.loc[0, "verdict"] == wanted
     few = scores[scores["sample"] < "s020"]
     assert judge(summarise(few, methods, [by]), compare(few, methods, [by])).loc[0, "verdict"] == "not counted"
-
-
-def test_the_mean_of_means_counts_groups_and_not_images():
-    wide, narrow = np.array([[1.0, 1.0, 4.0], [3.0, 1.0, np.nan]]), np.array([[8.0, 1.0, np.nan]] * 6)
-    mean, low, high = interval_of_mean_of_means([wide, narrow])
-    assert mean.tolist() == [5.0, 1.0, 4.0]  # the last is undefined in the second group, which does not count for it
-    assert (low[1], high[1]) == (1.0, 1.0)
-    assert low[0] < 5 < high[0]
-    assert math.isnan(low[2])
-    assert math.isnan(high[2])
-    assert [one.size for one in interval_of_mean_of_means([])] == [0, 0, 0]
-
-
-def test_the_interval_of_a_mean_of_means_covers_about_as_often_as_it_promises():
-    generator = np.random.default_rng(5)
-    shapes = ((0.1, 4), (1.0, 9), (0.3, 6), (0.5, 5))  # spread and number of images
-    groups = [spread * generator.normal(size=(n, 1000)) + at for at, (spread, n) in enumerate(shapes)]
-    _, low, high = interval_of_mean_of_means(groups, resamples=1000)
-    assert 0.92 < float(((low <= 1.5) & (high >= 1.5)).mean()) < 0.975

@@ -6,15 +6,13 @@ buckets, so that each kind of scene counts once. Scores that are undefined are l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from snellen.errors import SnellenError, nearest
 from snellen.textbox.scoring import LOWER_IS_BETTER, SCORES
-from snellen.verdicts.statistics import RESAMPLES, interval_of_mean_of_means
 
 COLUMNS = ("setting", "simple", "bucket", "visible", "sample", "method", *SCORES)
 BAR = 0.5
@@ -89,45 +87,12 @@ def failure(frame: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def matrix(table: pd.DataFrame, value: str = "share") -> pd.DataFrame:
-    """A table with setting and method as a matrix: settings down, methods across, both in order of appearance."""
-    wide = table.pivot(index="setting", columns="method", values=value)
-    return wide.reindex(index=table["setting"].unique(), columns=table["method"].unique())
-
-
 def simple_and_complex(frame: pd.DataFrame, score: str = "pafl") -> pd.DataFrame:
     """Average, and worst bucket as `minimum`, over all buckets of the simple and of the complex settings (Fig. 2)."""
     keys = ("simple", "method")
     lowest = worst(frame, score, keys).rename(columns={"mean": "minimum"})
     found = averages(frame, score, keys).rename(columns={"mean": "average"})
     return found.merge(lowest, on=list(keys), how="left")
-
-
-def intervals(
-    frame: pd.DataFrame,
-    score: str = "pafl",
-    by: Sequence[str] = ("method",),
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Averages with the ends of a 95 % interval, by drawing images again within their buckets.
-
-    The buckets are all that there are, so only the images are left to chance. The same draws serve all methods.
-    """
-    if "method" not in by:
-        raise SnellenError(f"intervals are of methods, so 'by' must name 'method', not only {', '.join(by)}")
-    table = averages(frame, score, by)
-    apart = [one for one in by if one != "method"]
-    found = []
-    parts: Iterable[tuple[Any, pd.DataFrame]] = frame.groupby(apart, sort=False) if apart else [((), frame)]
-    for key, part in parts:
-        wide = part.pivot(index=[*_BUCKET, "sample"], columns="method", values=score).sort_index()
-        groups = [one.to_numpy(dtype=np.float64) for _, one in wide.groupby(level=_BUCKET, sort=True)]
-        _, low, high = interval_of_mean_of_means(groups, resamples=resamples, seed=seed)
-        ends = pd.DataFrame({"method": wide.columns, "low": low, "high": high})
-        found.append(ends.assign(**dict(zip(apart, key, strict=True))))
-    return table.merge(pd.concat(found), on=list(by), how="left")
 
 
 def _shares(frame: pd.DataFrame, holds: Callable[[pd.Series, pd.Series], pd.Series]) -> pd.DataFrame:

@@ -252,39 +252,6 @@ def interval_of_mean(
     return mean, low, high, n
 
 
-def interval_of_mean_of_means(
-    groups: Sequence[Float[np.ndarray, "_ columns"]], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:
-    """Mean, low end and high end per column of the mean over groups of their means, images being drawn within groups.
-
-    A group in which a column has no defined value does not count for it. Where one has a single value nobody knows how far
-    another would lie from it, so that there is no interval (NaN). As in `interval_of_mean` the bootstrap is widened to what
-    Student's interval would be: each group's draws by √(n / (n − 1)), the tails by the freedom left in all groups together.
-    """
-    columns = groups[0].shape[1] if groups else 0
-    total, wander = np.zeros(columns), np.zeros((resamples, columns))
-    counted, freedom, lone = np.zeros(columns), np.zeros(columns), np.zeros(columns, dtype=bool)
-    generator = np.random.default_rng(seed)
-    for values in groups:
-        defined = ~np.isnan(values)
-        n = defined.sum(axis=0)
-        some = n > 0
-        mean = np.where(defined, values, 0.0).sum(axis=0) / np.maximum(n, 1)
-        drawn = _means_of_resamples(np.where(defined, values - mean, 0.0), defined.astype(np.float64), resamples, generator)
-        wander += np.where(some, drawn * np.sqrt(n / np.maximum(n - 1, 1)), 0.0)
-        total += mean
-        counted += some
-        freedom += np.maximum(n - 1, 0)
-        lone |= n == 1
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean, wander = total / counted, wander / counted
-    low, high = np.full(columns, np.nan), np.full(columns, np.nan)
-    for at in np.flatnonzero((counted > 0) & ~lone):
-        tail = NormalDist().cdf(-_student(0.5 + level / 2, int(freedom[at])))
-        low[at], high[at] = mean[at] + np.nanquantile(wander[:, at], [tail, 1 - tail])
-    return mean, low, high
-
-
 def _means_of_resamples(
     centred: Float[np.ndarray, "images columns"],
     defined: Float[np.ndarray, "images columns"],
