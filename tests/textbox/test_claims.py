@@ -10,7 +10,8 @@ from handmade import Values, frame_of
 
 from snellen.registry import METHODS, label
 from snellen.textbox import summaries
-from snellen.textbox.claims import QUESTIONS, Claim, claims
+from snellen.textbox.claims import QUESTIONS, claims
+from snellen.textbox.questions import Claim
 from snellen.textbox.tallies import PAPER, MissingError, Tally, counted, is_control, own_methods, paper_methods
 
 WEAK = ("gradient", "smoothgrad-squared", "deconvnet", "guided-backprop")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from handmade import Values, frame_of
 
-from snellen.textbox.claims import Claim
+from snellen.textbox.questions import Claim
 from snellen.textbox.study_claims import architecture_claims, noise_claims, photographs_claims, robust_claims
 from snellen.textbox.tallies import PAPER, Tally, paper_methods
 

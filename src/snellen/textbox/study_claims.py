@@ -11,7 +11,7 @@ from itertools import product
 
 import pandas as pd
 
-from snellen.textbox.claims import Ask, Claim, Question, answer, both, change, controls_move, looked_for
+from snellen.textbox.questions import Ask, Claim, Question, answer, both, change, controls_move, looked_for
 from snellen.textbox.summaries import BAR
 from snellen.textbox.tallies import FEWEST, MissingError, Tally, by_method, counted, listed, value
 

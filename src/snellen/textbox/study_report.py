@@ -16,9 +16,9 @@ from rich.text import Text
 from snellen.errors import SnellenError
 from snellen.report.numbers import count
 from snellen.textbox import summaries
-from snellen.textbox.claims import Claim
 from snellen.textbox.exams import PER_BUCKET
 from snellen.textbox.field import ORACLE
+from snellen.textbox.questions import Claim
 from snellen.textbox.settings import RULES
 from snellen.textbox.studies import PLAIN, Studied
 from snellen.textbox.summaries import BAR
