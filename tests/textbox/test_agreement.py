@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from snellen.textbox.agreement import auc_of_difference, auc_of_success, holm, interval_of_mean, rounded, tau
+from snellen.textbox.agreement import auc_of_difference, auc_of_success, interval_over_images, rounded, tau
 
 NAN = math.nan
 
@@ -63,7 +63,7 @@ def test_the_truth_agrees_with_itself_and_guessing_does_not() -> None:
     truth = generator.random((400, 8))
     assert (tau(truth, truth) == 1).all()
     assert np.nanmin(auc_of_success(truth, truth)) == 1
-    found = interval_of_mean(auc_of_success(truth, generator.random(truth.shape))[:, None], np.zeros(400, dtype=int))
+    found = interval_over_images(auc_of_success(truth, generator.random(truth.shape))[:, None], np.zeros(400, dtype=int))
     assert found.low[0] < 0.5 < found.high[0]
     assert found.high[0] - found.low[0] < 0.1
 
@@ -82,25 +82,20 @@ def test_intervals_cover_what_they_promise() -> None:
     level = np.linspace(0.2, 0.8, 12)
     draws = 400
     values = generator.beta(4 * level[strata][:, None], 4 * (1 - level[strata])[:, None], size=(36, draws))
-    found = interval_of_mean(values, strata, resamples=1000)
+    found = interval_over_images(values, strata, resamples=1000)
     covered = ((found.low <= 0.5) & (found.high >= 0.5)).mean()
     assert 0.92 <= covered <= 0.98  # ±.022 is two standard errors of 400 draws
     # Whether buckets differ does not widen the interval: they are not drawn.
-    shifted = interval_of_mean(values - level[strata][:, None], strata, resamples=1000)
+    shifted = interval_over_images(values - level[strata][:, None], strata, resamples=1000)
     assert (shifted.high - shifted.low) == pytest.approx(found.high - found.low)
     assert ((found.chance(0.5) < 0.05).mean()) == pytest.approx(1 - covered, abs=0.03)
 
 
 def test_intervals_of_few_and_of_equal_values() -> None:
-    found = interval_of_mean(rows([1, 2, NAN, 0.25], [1, NAN, NAN, 0.5], [1, NAN, NAN, 0.75]), np.array([1, 2, 3]))
+    found = interval_over_images(rows([1, 2, NAN, 0.25], [1, NAN, NAN, 0.5], [1, NAN, NAN, 0.75]), np.array([1, 2, 3]))
     assert found.mean == pytest.approx([1, 2, NAN, 0.5], nan_ok=True)
     assert found.n.tolist() == [3, 1, 0, 3]
     assert (found.low[0], found.high[0]) == (1, 1)
     assert np.isnan(found.low[1:3]).all()
     assert 0.25 <= found.low[3] < 0.5 < found.high[3] <= 0.75  # each alone in its bucket: drawn together
     assert found.chance(0.5)[[0, 3]] == pytest.approx([0, 1])
-
-
-def test_holm_by_hand() -> None:
-    assert holm(np.array([0.01, 0.04, 0.03])) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm(np.array([0.01, NAN, 0.9])) == pytest.approx([0.02, NAN, 0.9], nan_ok=True)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from snellen.verdicts import MINIMUM_IMAGES, certainty, compare, fooled, judge, summarise
-from snellen.verdicts.statistics import _student, interval_of_mean
+from snellen.verdicts.statistics import _student, holm, interval_of_mean
 
 
 def method(label, control=False):
@@ -226,3 +226,8 @@ def test_an_axiom_is_kept_within_its_tolerance_whatever_controls_do(gaps, wanted
     assert verdicts.loc[0, "verdict"] == wanted
     few = scores[scores["sample"] < "s020"]
     assert judge(summarise(few, methods, [by]), compare(few, methods, [by])).loc[0, "verdict"] == "not counted"
+
+
+def test_holm_by_hand():
+    assert holm(np.array([0.01, 0.04, 0.03])) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm(np.array([0.01, math.nan, 0.9])) == pytest.approx([0.02, math.nan, 0.9], nan_ok=True)

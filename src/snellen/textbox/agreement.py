@@ -87,7 +87,7 @@ class Interval:
         return np.asarray(2 * scipy.stats.t.sf(ratio, self.freedom))
 
 
-def interval_of_mean(
+def interval_over_images(
     values: Float[np.ndarray, "images columns"],
     strata: Int[np.ndarray, " images"],
     *,
@@ -123,20 +123,6 @@ def interval_of_mean(
             low[column], high[column] = mean[column] + np.nanquantile(drawn[:, column], [tail, 1 - tail])
             error[column] = np.nanstd(drawn[:, column])
     return Interval(mean, low, high, error, freedom, n)
-
-
-def holm(chances: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
-    """P values corrected for their number (Holm 1979): below .05 all of them hold together, but in one case of twenty.
-
-    .01, .04 and .03 become .03, .06 and .06. A p value that is not defined counts for nothing.
-    """
-    found = np.full(len(chances), np.nan)
-    order = [at for at in np.argsort(chances, kind="stable") if not np.isnan(chances[at])]
-    highest = 0.0
-    for rank, at in enumerate(order):
-        highest = max(highest, min(1.0, float(chances[at]) * (len(order) - rank)))
-        found[at] = highest
-    return found
 
 
 def _one(table: Table) -> Int[np.ndarray, " pairs"]:

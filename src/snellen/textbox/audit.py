@@ -14,12 +14,13 @@ from jaxtyping import Float
 from snellen.errors import SnellenError
 from snellen.runs.progress import Observer, default_observer
 from snellen.textbox import agreement
-from snellen.textbox.agreement import Interval, interval_of_mean
+from snellen.textbox.agreement import Interval, interval_over_images
 from snellen.textbox.oracle import DECOY
 from snellen.textbox.reasoners import shipped
 from snellen.textbox.summaries import BAR
 from snellen.textbox.trials import IMAGES, Trial, Tried, chosen_metrics, hold
 from snellen.verdicts import MINIMUM_IMAGES
+from snellen.verdicts.statistics import holm
 
 SEES = 0.6
 """A metric sees the truth when all of the interval of its AUC lies above this: right at least three times in five."""
@@ -160,7 +161,7 @@ def judged(trial: Trial) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     for p, verdict, measure in (("p", "verdict", "auc"), ("own_p", "own_verdict", "own")):
         tried = (table["role"] == "on trial") & table["group"].isin(GROUPS) & (table[f"{measure}_n"] >= MINIMUM_IMAGES)
-        table.loc[tried, p] = agreement.holm(table.loc[tried, p].to_numpy(dtype=np.float64))
+        table.loc[tried, p] = holm(table.loc[tried, p].to_numpy(dtype=np.float64))
         table[verdict] = [
             verdict_of(
                 row[measure],
@@ -208,7 +209,7 @@ def _group(trial: Trial, name: str, images: list[int]) -> list[dict[str, Any]]:
             agreement.auc_of_success(truth[:, own], quality[:, own]),
             agreement.auc_of_success(truth[:, twins], quality[:, twins]),
         ]
-    found = interval_of_mean(np.stack(columns, axis=1), trial.strata[images])
+    found = interval_over_images(np.stack(columns, axis=1), trial.strata[images])
     chances = found.chance(0.5)
     rows = []
     for place, metric in enumerate(trial.metrics):

@@ -252,6 +252,20 @@ def interval_of_mean(
     return mean, low, high, n
 
 
+def holm(chances: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
+    """P values corrected for their number (Holm 1979): below .05 all of them hold together, but in one case of twenty.
+
+    .01, .04 and .03 become .03, .06 and .06. A p value that is not defined counts for nothing.
+    """
+    found = np.full(len(chances), np.nan)
+    order = [at for at in np.argsort(chances, kind="stable") if not np.isnan(chances[at])]
+    highest = 0.0
+    for rank, at in enumerate(order):
+        highest = max(highest, min(1.0, float(chances[at]) * (len(order) - rank)))
+        found[at] = highest
+    return found
+
+
 def _means_of_resamples(
     centred: Float[np.ndarray, "images columns"],
     defined: Float[np.ndarray, "images columns"],
