@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -13,6 +11,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from snellen.errors import SnellenError
+from snellen.writing import write_whole
 
 
 def render(template: str, styles: Sequence[str], facts: Mapping[str, Any]) -> str:
@@ -45,19 +44,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def write_page(text: str, path: str | Path) -> Path:
-    """Writes under a temporary name and renames, so that a reader never meets half a page."""
+    """Writes the page whole, so that a reader never meets half of it."""
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".html")
+        write_whole(target, text.encode())
     except OSError as problem:
-        raise SnellenError(f"cannot write the report to '{target}': {problem.strerror}; choose another place") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except OSError as problem:
-        Path(name).unlink(missing_ok=True)
         raise SnellenError(f"cannot write the report to '{target}': {problem.strerror}; choose another place") from None
     return target

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from safetensors.numpy import load_file, save
 from torch import Tensor
 
 from snellen.errors import SnellenError
+from snellen.writing import PREFIX, replacing, write_whole
 
 SCHEMA = 1
 
@@ -113,9 +112,13 @@ class Store:
 
     def merge(self, files: list[tuple[str, list[str]]]) -> None:
         """Writes all scores as one table, in the order given, one unit in memory at a time."""
-        with self._replacing(self.folder / "scores.parquet") as path, pq.ParquetWriter(path, SCORE_COLUMNS) as writer:
+        with (
+            self._excused(),
+            replacing(self.folder / "scores.parquet") as path,
+            pq.ParquetWriter(path, SCORE_COLUMNS) as table,
+        ):
             for one in files:
-                writer.write_table(self.scores([one], SCORE_COLUMNS.names))
+                table.write_table(self.scores([one], SCORE_COLUMNS.names))
 
     # Reading --------------------------------------------------------------------------------------------------------
 
@@ -183,23 +186,14 @@ class Store:
         return name
 
     def _write(self, path: Path, content: bytes) -> None:
-        with self._replacing(path) as temporary, open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        with self._excused():
+            write_whole(path, content)
 
     @contextmanager
-    def _replacing(self, path: Path) -> Iterator[Path]:
-        """A temporary name beside `path` that takes its place when the body ends well."""
+    def _excused(self) -> Iterator[None]:
+        """Says in a sentence what the disk refuses."""
         try:
-            handle, name = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
-            os.close(handle)
-            temporary = Path(name)
-            try:
-                yield temporary
-                os.replace(temporary, path)
-            finally:
-                temporary.unlink(missing_ok=True)
+            yield
         except OSError as problem:
             raise SnellenError(
                 f"cannot write to '{self.folder}' ({problem.strerror}); "
@@ -208,5 +202,5 @@ class Store:
 
     def _sweep(self) -> None:
         """Removes what a killed writer left behind; nothing refers to it."""
-        for leftover in self.folder.rglob(".writing-*"):
+        for leftover in self.folder.rglob(f"{PREFIX}*"):
             leftover.unlink(missing_ok=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -28,6 +26,7 @@ from snellen.textbox.line_up import ALL, Line, line, line_up
 from snellen.textbox.reasoners import Reasoner, find, shipped
 from snellen.textbox.verification import PAIRS, verify
 from snellen.types import Passes
+from snellen.writing import write_whole
 
 SHARD = 60
 """Scenes per unit of work: few enough that two processes end at about the same time, enough to fill a pass."""
@@ -268,8 +267,4 @@ def _pool(workers: int | None) -> Iterator[Executor | None]:
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:
-    """Replaces the file in one step, so that it is never half written."""
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(record, file, indent=1)
-    os.replace(name, path)
+    write_whole(path, json.dumps(record, indent=1).encode())

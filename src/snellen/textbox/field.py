@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from snellen.textbox import scoring
 from snellen.textbox.exams import Exam, exam
 from snellen.textbox.reasoners import Reasoner, find, shipped_folder
 from snellen.textbox.scoring import SCORES, Reading
+from snellen.writing import replacing
 
 RECORD = "field.json"
 VERIFICATION = "verification.csv"
@@ -173,9 +173,8 @@ class Field:
         found = pd.DataFrame(facts | {name: scores[name] for name in SCORES})
         with suppress(OSError):  # a folder that can only be read is scored all the same
             kept.parent.mkdir(exist_ok=True)
-            whole = kept.with_suffix(f".{os.getpid()}")
-            found.to_parquet(whole, index=False)
-            whole.replace(kept)
+            with replacing(kept) as whole:
+                found.to_parquet(whole, index=False)
         return found
 
 
