@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from rich.console import Console
@@ -62,6 +64,43 @@ class Silent:
 
     def end(self) -> None:
         """Ignored."""
+
+
+@dataclass(frozen=True)
+class Relay:
+    """Tells another observer what happens, with a title before it, and of the sentences only those that are wanted."""
+
+    observer: Observer
+    title: str = ""
+    wanted: Callable[[str], bool] = lambda text: True
+
+    def note(self, text: str) -> None:
+        """Passed on as it is, if it is wanted."""
+        if self.wanted(text):
+            self.observer.note(text)
+
+    def begin(self, stage: str, passes: Passes, units: int) -> None:
+        """Passed on with the title."""
+        self.observer.begin(self._titled(stage), passes, units)
+
+    def running(self, what: str) -> None:
+        """Passed on with the title."""
+        self.observer.running(self._titled(what))
+
+    def passed(self, passes: Passes) -> None:
+        """Passed on."""
+        self.observer.passed(passes)
+
+    def finished(self, passes: Passes) -> None:
+        """Passed on."""
+        self.observer.finished(passes)
+
+    def end(self) -> None:
+        """Passed on."""
+        self.observer.end()
+
+    def _titled(self, text: str) -> str:
+        return f"{self.title}: {text}" if self.title else text
 
 
 BACKWARD_WEIGHT = 2.0

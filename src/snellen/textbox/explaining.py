@@ -18,7 +18,7 @@ from snellen.errors import SnellenError
 from snellen.runs import plan as planning
 from snellen.runs.evaluate import Options, UnfinishedError, evaluate
 from snellen.runs.executors import process_pool
-from snellen.runs.progress import Observer, default_observer, duration
+from snellen.runs.progress import Observer, Relay, default_observer, duration
 from snellen.runs.settings import workers_for_short_passes
 from snellen.textbox.exams import PER_BUCKET, Exam, exam
 from snellen.textbox.field import RECORD, SCHEMA, VERIFICATION, Field, check_same, identity, read_record
@@ -200,7 +200,7 @@ def _explain(
     classifier = reasoner.classifier()
     inputs = classifier.to_inputs(sat.samples()[0].image[None])
     able, left_out = planning.servable(classifier, [one.method for one in lines], inputs)
-    watching = Titled(observer, folder.name)
+    watching = Relay(observer, folder.name, wanted=lambda text: False)  # one sentence per setting is enough
     broken = ""
     try:
         evaluate(
@@ -220,36 +220,6 @@ def _explain(
     )
     # On another setting the same reason would name another classifier.
     return {name: reason.replace(f"'{classifier.name}'", "the classifier") for name, reason in left_out.items()}
-
-
-class Titled:
-    """Passes on what happens with the name of the setting before it, and keeps a run's own sentences to itself."""
-
-    def __init__(self, inner: Observer, title: str) -> None:
-        self._inner, self._title = inner, title
-
-    def note(self, text: str) -> None:
-        """Ignored: one line per setting is enough."""
-
-    def begin(self, stage: str, passes: Passes, units: int) -> None:
-        """A stage of this setting."""
-        self._inner.begin(f"{self._title}: {stage}", passes, units)
-
-    def running(self, what: str) -> None:
-        """What is worked on in this setting."""
-        self._inner.running(f"{self._title}: {what}")
-
-    def passed(self, passes: Passes) -> None:
-        """As it is."""
-        self._inner.passed(passes)
-
-    def finished(self, passes: Passes) -> None:
-        """As it is."""
-        self._inner.finished(passes)
-
-    def end(self) -> None:
-        """As it is."""
-        self._inner.end()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from snellen.errors import SnellenError
 from snellen.registry import METRICS, label, traits
 from snellen.runs import plan as planning
 from snellen.runs.evaluate import Options, UnfinishedError, evaluate
-from snellen.runs.progress import Observer
+from snellen.runs.progress import Observer, Relay
 from snellen.runs.run import Run
 from snellen.runs.settings import workers_for_short_passes
 from snellen.textbox import agreement
@@ -27,7 +27,7 @@ from snellen.textbox.oracle import NAME as ORACLE
 from snellen.textbox.reasoners import Reasoner, find
 from snellen.textbox.scoring import score
 from snellen.textbox.verification import refuse_unverified
-from snellen.types import Method, Metric, Passes, Rng
+from snellen.types import Method, Metric, Rng
 
 IMAGES = 20
 """Of every setting, at least; spread evenly over the buckets that have something to focus on."""
@@ -173,33 +173,6 @@ def hold(
     return _joined(parts), runs
 
 
-@dataclass(frozen=True)
-class _Sparing:
-    """Another observer that is spared the sentences which hold these words: what the oracle refuses is no news."""
-
-    observer: Observer
-    words: tuple[str, ...]
-
-    def note(self, text: str) -> None:
-        if not any(one in text for one in self.words):
-            self.observer.note(text)
-
-    def begin(self, stage: str, passes: Passes, units: int) -> None:
-        self.observer.begin(stage, passes, units)
-
-    def running(self, what: str) -> None:
-        self.observer.running(what)
-
-    def passed(self, passes: Passes) -> None:
-        self.observer.passed(passes)
-
-    def finished(self, passes: Passes) -> None:
-        self.observer.finished(passes)
-
-    def end(self) -> None:
-        self.observer.end()
-
-
 def _setting(
     reasoner: Reasoner,
     spec: str,
@@ -222,6 +195,7 @@ def _setting(
     for name, reason in gone.items():
         observer.note(f"{name} is left out: {reason}")
     known = Oracle(spec, per_bucket, EXAM_SEED), Decoy(spec, per_bucket, EXAM_SEED)
+    no_news = [f"cannot be scored on {label(one)}" for one in known]  # the oracle refuses what it does not know
     try:
         run = evaluate(
             classifier,
@@ -231,7 +205,7 @@ def _setting(
             target="label",
             out=folder,
             options=Options(workers=workers_for_short_passes(), compile=False),
-            observer=_Sparing(observer, tuple(f"cannot be scored on {label(one)}" for one in known)),
+            observer=Relay(observer, wanted=lambda text: not any(one in text for one in no_news)),
         )
     except UnfinishedError as problem:
         observer.note(str(problem))
