@@ -19,9 +19,10 @@ from snellen.textbox import scoring, specimens
 from snellen.textbox.exams import exam
 from snellen.textbox.explaining import run_field
 from snellen.textbox.families import FAMILIES, family
-from snellen.textbox.field import ORACLE, Field
+from snellen.textbox.field import Field
 from snellen.textbox.figures import Remade, published
 from snellen.textbox.lanes import Lane, Mark, Panel, draw, score
+from snellen.textbox.oracle import ORACLE
 from snellen.textbox.reasoners import find
 from snellen.textbox.scoring import SCORES, oracle
 from snellen.textbox.scoring import score as scores_of

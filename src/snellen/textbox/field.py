@@ -18,6 +18,7 @@ from snellen.runs.run import Run
 from snellen.runs.store import key_of
 from snellen.textbox import scoring
 from snellen.textbox.exams import Exam, exam
+from snellen.textbox.oracle import ORACLE
 from snellen.textbox.reasoners import Reasoner, find, shipped_folder
 from snellen.textbox.scoring import SCORES, Reading
 from snellen.writing import replacing
@@ -25,8 +26,6 @@ from snellen.writing import replacing
 RECORD = "field.json"
 VERIFICATION = "verification.csv"
 SCHEMA = 1
-ORACLE = "oracle"
-"""The map that knows the truth: a line of every table, computed from the exam alone."""
 
 
 @dataclass(frozen=True, eq=False)

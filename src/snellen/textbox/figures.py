@@ -14,8 +14,8 @@ import pandas as pd
 
 from snellen.textbox import summaries
 from snellen.textbox.families import FAMILIES, family, plain_name, short_names
-from snellen.textbox.field import ORACLE
 from snellen.textbox.lanes import Figure, Lane, Mark, Panel, Row, Shape, Table, grouped, score, table
+from snellen.textbox.oracle import ORACLE
 from snellen.textbox.summaries import BAR
 
 Kind = Literal["simple", "complex"]

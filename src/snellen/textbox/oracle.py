@@ -21,7 +21,9 @@ from snellen.textbox.exams import EXAM_SEED, PER_BUCKET, exam
 from snellen.textbox.reasoners import find
 from snellen.types import Passes, Rng
 
-NAME = "oracle"
+ORACLE = "oracle"
+"""The map that knows the truth: in tables, a line that is computed from the exam alone."""
+
 DECOY = "decoy"
 
 RECOGNISED = 0.5
@@ -44,7 +46,7 @@ class Oracle:
     seed: int = EXAM_SEED
 
     traits: ClassVar[MethodTraits] = MethodTraits(
-        name=NAME,
+        name=ORACLE,
         cite="kim2022",
         summary="The perfect map: even over what the rule looks at in the scene, and nothing elsewhere.",
         signed=False,

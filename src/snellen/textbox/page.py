@@ -17,9 +17,10 @@ from snellen.report.page import MARKS
 from snellen.textbox import specimens, summaries
 from snellen.textbox.claims import claims
 from snellen.textbox.families import FAMILIES, plain_name
-from snellen.textbox.field import ORACLE, Field
+from snellen.textbox.field import Field
 from snellen.textbox.figures import Kind, Remade
 from snellen.textbox.lanes import score
+from snellen.textbox.oracle import ORACLE
 from snellen.textbox.questions import Claim
 from snellen.textbox.reasoners import Reasoner
 from snellen.textbox.scoring import READINGS, SCORES, Reading

@@ -17,8 +17,9 @@ from snellen.registry import METHODS
 from snellen.report import drawing
 from snellen.textbox.exams import Exam
 from snellen.textbox.families import plain_name
-from snellen.textbox.field import ORACLE, Field
+from snellen.textbox.field import Field
 from snellen.textbox.lanes import score
+from snellen.textbox.oracle import ORACLE
 from snellen.textbox.things import states
 
 CLEAR = 0.8

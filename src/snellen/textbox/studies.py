@@ -18,10 +18,11 @@ from snellen.runs.progress import Observer, default_observer, duration
 from snellen.textbox.blackboard import Blackboard
 from snellen.textbox.exams import PER_BUCKET
 from snellen.textbox.explaining import check_counts, run_field
-from snellen.textbox.field import ORACLE, Field, identity
 from snellen.textbox.field import RECORD as FIELD
+from snellen.textbox.field import Field, identity
 from snellen.textbox.line_up import PUBLISHED, Line, line_up
 from snellen.textbox.networks import network
+from snellen.textbox.oracle import ORACLE
 from snellen.textbox.questions import Claim, read_otherwise
 from snellen.textbox.reasoners import RECORD, Reasoner, find, read, shipped
 from snellen.textbox.reasoning import Reasoning

@@ -17,7 +17,7 @@ from snellen.errors import SnellenError
 from snellen.report.numbers import count
 from snellen.textbox import summaries
 from snellen.textbox.exams import PER_BUCKET
-from snellen.textbox.field import ORACLE
+from snellen.textbox.oracle import ORACLE
 from snellen.textbox.questions import Claim
 from snellen.textbox.settings import RULES
 from snellen.textbox.studies import PLAIN, Studied

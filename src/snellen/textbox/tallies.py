@@ -12,7 +12,7 @@ import pandas as pd
 from snellen.registry import METHODS, traits
 from snellen.textbox import summaries
 from snellen.textbox.families import plain_name
-from snellen.textbox.field import ORACLE
+from snellen.textbox.oracle import ORACLE
 from snellen.textbox.scoring import SCORES
 
 PAPER = {

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.textbox import summaries
-from snellen.textbox.field import ORACLE, Field
+from snellen.textbox.field import Field
+from snellen.textbox.oracle import ORACLE
 from snellen.textbox.scoring import Reading
 
 _KINDS = {True: "simple", False: "complex"}

@@ -22,8 +22,7 @@ from snellen.runs.settings import workers_for_short_passes
 from snellen.textbox import agreement
 from snellen.textbox.exams import EXAM_SEED, Exam, exam
 from snellen.textbox.line_up import line_up
-from snellen.textbox.oracle import DECOY, Decoy, Oracle
-from snellen.textbox.oracle import NAME as ORACLE
+from snellen.textbox.oracle import DECOY, ORACLE, Decoy, Oracle
 from snellen.textbox.reasoners import Reasoner, find
 from snellen.textbox.scoring import score
 from snellen.textbox.verification import refuse_unverified
