@@ -6,7 +6,8 @@ buckets, so that each kind of scene counts once. Scores that are undefined are l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,28 @@ def bucket_means(frame: pd.DataFrame, score: str = "pafl") -> pd.DataFrame:
     found = groups.agg(mean="mean", n="count", images="size").reset_index()
     found["undefined"] = found.pop("images") - found["n"]
     return found
+
+
+def means_of(frame: pd.DataFrame, scores: Sequence[str] = SCORES) -> pd.DataFrame:
+    """One row per setting, bucket and method: the mean of each of these scores over its images."""
+    tables = [bucket_means(frame, one).rename(columns={"mean": one}).drop(columns=["n", "undefined"]) for one in scores]
+    return reduce(pd.merge, tables)
+
+
+def with_fates(means: pd.DataFrame) -> pd.DataFrame:
+    """Means of buckets, PAFL and SAFL among them, with what became of each method there (Fig. 7).
+
+    A bucket is `contested` that has something to focus on and something to avoid: some method has both means there. A method
+    that has both itself is `defined`. `success`: PAFL above one half; `failure`: SAFL above PAFL; one that has no means, for
+    its maps are zero, does neither.
+    """
+    defined = means["pafl"].notna() & means["safl"].notna()
+    return means.assign(
+        defined=defined,
+        contested=defined.groupby([means["setting"], means["bucket"]]).transform("any"),
+        success=means["pafl"] > BAR,
+        failure=means["safl"] > means["pafl"],
+    )
 
 
 def averages(frame: pd.DataFrame, score: str = "pafl", by: Sequence[str] = ("method",)) -> pd.DataFrame:
@@ -74,7 +97,7 @@ def success(frame: pd.DataFrame) -> pd.DataFrame:
     Only buckets with something to focus on and something to avoid count. `undefined` are those of them in which this method
     has no mean, though another has.
     """
-    return _shares(frame, lambda pafl, safl: pafl > BAR)
+    return _shares(frame, "success")
 
 
 def failure(frame: pd.DataFrame) -> pd.DataFrame:
@@ -82,7 +105,7 @@ def failure(frame: pd.DataFrame) -> pd.DataFrame:
 
     `fails` where that is more than half of them. Buckets count as for `success`.
     """
-    found = _shares(frame, lambda pafl, safl: safl > pafl)
+    found = _shares(frame, "failure")
     found["fails"] = (found["share"] > 0.5).astype("boolean").mask(found["share"].isna())
     return found
 
@@ -95,14 +118,10 @@ def simple_and_complex(frame: pd.DataFrame, score: str = "pafl") -> pd.DataFrame
     return found.merge(lowest, on=list(keys), how="left")
 
 
-def _shares(frame: pd.DataFrame, holds: Callable[[pd.Series, pd.Series], pd.Series]) -> pd.DataFrame:
-    keys = [*_BUCKET, "method"]
-    means = bucket_means(frame, "pafl").merge(bucket_means(frame, "safl"), on=keys, suffixes=("", "_safl"))
-    defined = means["mean"].notna() & means["mean_safl"].notna()
-    counts = defined.groupby([means["setting"], means["bucket"]]).transform("any")
-    means = means.assign(
-        holds=holds(means["mean"], means["mean_safl"]) & defined, defined=defined, missing=counts & ~defined
-    )
+def _shares(frame: pd.DataFrame, fate: str) -> pd.DataFrame:
+    means = with_fates(means_of(frame, ("pafl", "safl")))
+    defined = means["defined"]
+    means = means.assign(holds=means[fate] & defined, missing=means["contested"] & ~defined)
     groups = means.groupby(["setting", "simple", "method"], sort=False)
     found = groups.agg(held=("holds", "sum"), buckets=("defined", "sum"), undefined=("missing", "sum")).reset_index()
     found["share"] = found.pop("held") / found["buckets"].where(found["buckets"] > 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import pandas as pd
 
@@ -13,7 +12,6 @@ from snellen.registry import METHODS, traits
 from snellen.textbox import summaries
 from snellen.textbox.families import plain_name
 from snellen.textbox.oracle import ORACLE
-from snellen.textbox.scoring import SCORES
 
 PAPER = {
     "G": "gradient",
@@ -47,7 +45,7 @@ class MissingError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """The mean of every bucket for some methods under short names: one row per setting, bucket and method.
+    """The mean of every bucket for some methods under short names, and their fates: a row per setting, bucket and method.
 
     `others` holds the same of all other lines under their labels: controls, the oracle, further methods.
     """
@@ -62,9 +60,10 @@ class Tally:
         settings = frame.groupby("method")["setting"].nunique()
         everywhere = set(settings.index[settings == frame["setting"].nunique()])
         short = {label: name for name, label in names.items() if label in everywhere}
-        kept = frame[frame["method"].isin(list(short))]
-        others = frame[frame["method"].isin([one for one in everywhere if one not in short])]
-        return Tally(_means(kept.assign(method=kept["method"].map(short))), tuple(short.values()), _means(others))
+        means = summaries.with_fates(summaries.means_of(frame[frame["method"].isin(everywhere)]))
+        asked = means["method"].isin(list(short))
+        kept = means[asked]
+        return Tally(kept.assign(method=kept["method"].map(short)), tuple(short.values()), means[~asked])
 
     @property
     def enough(self) -> list[str]:
@@ -111,24 +110,15 @@ class Tally:
         return by_method(rows, score, "mean", labels)
 
     def contested(self, *, simple: bool | None = None, settings: Sequence[str] = ()) -> pd.DataFrame:
-        """The buckets with something to focus on and something to avoid (Fig. 7): whether each succeeds, or fails.
-
-        A method without a mean in one of them, for its maps there are zero, does neither; it is not `defined` there.
-        """
+        """The buckets with something to focus on and something to avoid, and the fates there: see `summaries.with_fates`."""
         for one in settings:
             self.rows(setting=one)
         found = self.rows(simple=simple)
         found = found[found["setting"].isin(list(settings))] if settings else found
-        known = [one.dropna(subset=["pafl", "safl"]) for one in (found, self.others)]
-        both = {pair for one in known for pair in zip(one["setting"], one["bucket"], strict=True)}
-        found = found[[pair in both for pair in zip(found["setting"], found["bucket"], strict=True)]]
+        found = found[found["contested"]]
         if found.empty:
             raise MissingError("no bucket has both something to focus on and something to avoid")
-        return found.assign(
-            success=found["pafl"] > summaries.BAR,
-            failure=found["safl"] > found["pafl"],
-            defined=found[["pafl", "safl"]].notna().all(axis=1),
-        )
+        return found
 
     def shares(self, column: str, *, simple: bool) -> pd.DataFrame:
         """The share of contested buckets that are a `success`, or a `failure`, of those defined: settings by methods."""
@@ -141,13 +131,6 @@ class Tally:
         rows = self.contested(simple=simple, settings=settings)
         found = rows.groupby(["setting", "method"], sort=False)["success"].all().unstack("method")
         return found.reindex(columns=self.enough)
-
-
-def _means(frame: pd.DataFrame) -> pd.DataFrame:
-    tables = [
-        summaries.bucket_means(frame, one).rename(columns={"mean": one}).drop(columns=["n", "undefined"]) for one in SCORES
-    ]
-    return reduce(pd.merge, tables)
 
 
 def by_method(rows: pd.DataFrame, score: str, how: str | Callable[[pd.Series], float], methods: Sequence[str]) -> pd.Series:
