@@ -1,5 +1,10 @@
 """Statistics: scores per image become means, intervals, comparisons with controls, and verdicts where n allows them."""
 
-from snellen.verdicts.statistics import MINIMUM_IMAGES, Certainty, certainty, compare, fooled, judge, summarise
+from snellen.verdicts.rule import Against, Judgement, Verdict, compare, judge
+from snellen.verdicts.statistics import MINIMUM_IMAGES, Certainty, certainty, fooled, summarise
+from snellen.verdicts.trust import Trust, trust
 
-__all__ = ["MINIMUM_IMAGES", "Certainty", "certainty", "compare", "fooled", "judge", "summarise"]
+__all__ = [
+    "MINIMUM_IMAGES", "Against", "Certainty", "Judgement", "Trust", "Verdict", "certainty", "compare", "fooled", "judge",
+    "summarise", "trust",
+]  # fmt: skip

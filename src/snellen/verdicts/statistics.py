@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,6 @@ Scores of saliency metrics are skewed, and the interval of a mean then covers le
 (the tests draw them) a nominal 95 % covers about 83 % with 7 images and about 89 % with 30. With 30 images only paired
 differences of more than half a standard deviation are likely to show, which is the least that deserves the word verdict.
 """
-
-Verdict = Literal["pass", "fail", "inconclusive", "not counted"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def summarise(
     width; fewer than two defined scores give none (NaN).
     """
     methods, metrics = [one["label"] for one in spec_methods], [one["label"] for one in spec_metrics]
-    table = _wide(scores, methods, metrics)
+    table = wide(scores, methods, metrics)
     values = table.to_numpy(dtype=np.float64)
     mean, low, high, n = interval_of_mean(values, seed=seed)
     images = values.shape[0]
@@ -98,7 +96,7 @@ def summarise(
                 "control": bool(of["control"]),
                 "higher_is_better": bool(by["higher_is_better"]),
                 "tolerance": math.nan if by.get("tolerance") is None else float(by["tolerance"]),
-                "best": _best(by),
+                "best": best_value(by),
             }
         )
     return pd.DataFrame(rows, columns=list(_SUMMARY))
@@ -108,39 +106,9 @@ _SUMMARY = (
     "method", "metric", "mean", "low", "high", "n", "undefined", "missing", "reason", "control", "higher_is_better",
     "tolerance", "best",
 )  # fmt: skip
-_COMPARISON = ("method", "metric", "control", "mean", "low", "high", "n")
 
 
-def compare(
-    scores: pd.DataFrame,
-    spec_methods: Sequence[Mapping[str, Any]],
-    spec_metrics: Sequence[Mapping[str, Any]],
-    *,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """How much better than each control a method is on the same image: mean paired difference and its 95 % interval.
-
-    Positive is better than the control, whichever way the metric points. Only images on which both are defined count.
-    """
-    methods = [one["label"] for one in spec_methods if not one["control"]]
-    controls = [one["label"] for one in spec_methods if one["control"]]
-    table = _wide(scores, [*methods, *controls], [one["label"] for one in spec_metrics])
-    keys, differences = [], []
-    for metric in spec_metrics:
-        sign = 1.0 if metric["higher_is_better"] else -1.0
-        for method in methods:
-            for control in controls:
-                keys.append((method, metric["label"], control))
-                own = table[(method, metric["label"])].to_numpy(dtype=np.float64)
-                differences.append(sign * (own - table[(control, metric["label"])].to_numpy(dtype=np.float64)))
-    if not keys:
-        return pd.DataFrame(columns=list(_COMPARISON))
-    mean, low, high, n = interval_of_mean(np.stack(differences, axis=1), seed=seed)
-    rows = [(*key, mean[at], low[at], high[at], int(n[at])) for at, key in enumerate(keys)]
-    return pd.DataFrame(rows, columns=list(_COMPARISON))
-
-
-def _best(metric: Mapping[str, Any]) -> float:
+def best_value(metric: Mapping[str, Any]) -> float:
     """The best value that a metric can take; an open end is written as null."""
     low, high = metric.get("bounds") or (None, None)
     end = high if metric["higher_is_better"] else low
@@ -168,60 +136,6 @@ def fooled(summary: pd.DataFrame) -> dict[str, list[str]]:
     return found
 
 
-def judge(summary: pd.DataFrame, comparison: pd.DataFrame) -> pd.DataFrame:
-    """One verdict per method and metric, with its reason: whether the method beats every map that knows nothing.
-
-    *Pass*: better than every control, each paired interval clear of zero. *Fail*: some control is clearly better.
-    *Inconclusive*: neither. *Not counted*: too few images, no control, or a metric that is fooled here.
-
-    A metric with a tolerance is an axiom, which a method keeps or breaks whatever controls do. *Pass*: the whole interval of
-    the mean is within the tolerance of the best value. *Fail*: all of it is beyond. *Inconclusive*: neither.
-    """
-    deceived = fooled(summary)
-    rows = []
-    for row in summary[~summary["control"].astype(bool)].itertuples():
-        pairs = comparison[(comparison["method"] == row.method) & (comparison["metric"] == row.metric)]
-        pairs = pairs[pairs["n"] > 0]
-        verdict: Verdict
-        if _is_axiom(row):
-            verdict, reason = _kept(row)
-        elif pairs.empty:
-            verdict, reason = (
-                "not counted",
-                "nothing to compare with" if row.n else ("undefined" if row.undefined else "not run"),
-            )
-        elif int(pairs["n"].min()) < MINIMUM_IMAGES:
-            verdict, reason = "not counted", "too few images for a verdict"
-        elif row.metric in deceived:
-            verdict, reason = "not counted", f"fooled by {', '.join(deceived[str(row.metric)])}"
-        elif bool((pairs["low"] > 0).all()):
-            verdict, reason = "pass", "better than every control"
-        elif bool((pairs["high"] < 0).any()):
-            verdict, reason = "fail", f"worse than {', '.join(pairs.loc[pairs['high'] < 0, 'control'])}"
-        else:
-            verdict, reason = "inconclusive", f"not clear of {', '.join(pairs.loc[pairs['low'] <= 0, 'control'])}"
-        rows.append((row.method, row.metric, verdict, reason))
-    return pd.DataFrame(rows, columns=["method", "metric", "verdict", "reason"])
-
-
-def _is_axiom(row: Any) -> bool:
-    return not math.isnan(row.tolerance)
-
-
-def _kept(row: Any) -> tuple[Verdict, str]:
-    """Whether a method keeps an axiom."""
-    if not row.n:
-        return "not counted", "undefined" if row.undefined else "not run"
-    if row.n < MINIMUM_IMAGES:
-        return "not counted", "too few images for a verdict"
-    near, far = sorted((abs(row.low - row.best), abs(row.high - row.best)))
-    if far <= row.tolerance:
-        return "pass", f"within {row.tolerance:g} of {row.best:g}"
-    if near > row.tolerance:
-        return "fail", f"farther than {row.tolerance:g} from {row.best:g}"
-    return "inconclusive", f"not clear of {row.tolerance:g} from {row.best:g}"
-
-
 def interval_of_mean(
     values: Float[np.ndarray, "images columns"], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[
@@ -242,7 +156,7 @@ def interval_of_mean(
         return mean, low, high, n
     # Differences from the mean are averaged, so that equal scores give exactly no width.
     centred = np.where(defined, values - np.nan_to_num(mean), 0.0)
-    drawn = _means_of_resamples(centred, defined.astype(np.float64), resamples, np.random.default_rng(seed))
+    drawn = means_of_resamples(centred, defined.astype(np.float64), resamples, np.random.default_rng(seed))
     for count in np.unique(n[n >= 2]):
         tail = _tail(int(count), level)
         at = np.flatnonzero(n == count)
@@ -266,7 +180,7 @@ def holm(chances: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
     return found
 
 
-def _means_of_resamples(
+def means_of_resamples(
     centred: Float[np.ndarray, "images columns"],
     defined: Float[np.ndarray, "images columns"],
     resamples: int,
@@ -288,10 +202,10 @@ def _means_of_resamples(
 
 def _tail(n: int, level: float) -> float:
     """The tail on each side that makes a percentile interval of n normal values as wide as Student's (Hesterberg 2015)."""
-    return NormalDist().cdf(-math.sqrt(n / (n - 1)) * _student(0.5 + level / 2, n - 1))
+    return NormalDist().cdf(-math.sqrt(n / (n - 1)) * student(0.5 + level / 2, n - 1))
 
 
-def _student(share: float, freedom: int) -> float:
+def student(share: float, freedom: int) -> float:
     """The quantile of Student's t, by integrating its density over the angle θ with t = √freedom · tan θ."""
     if freedom > 2000:
         return NormalDist().inv_cdf(share)
@@ -301,7 +215,7 @@ def _student(share: float, freedom: int) -> float:
     return math.sqrt(freedom) * math.tan(float(np.interp(2 * share - 1, below / below[-1], angles)))
 
 
-def _wide(scores: pd.DataFrame, methods: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+def wide(scores: pd.DataFrame, methods: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
     """Samples as rows, (method, metric) as columns in the order of the spec; NaN also where a score is missing."""
     columns = pd.MultiIndex.from_product([list(methods), list(metrics)], names=["method", "metric"])
     if scores.empty:

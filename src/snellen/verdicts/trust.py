@@ -1,0 +1,196 @@
+"""The metrics on trial: how far each can be believed here, and how much its verdicts weigh.
+
+The weight of a metric is the product of three shares:
+
+- *fooled*: 1, or, when a control is among its top two, the share of pairs in which a method still beats the best control;
+- *reliable*: how alike two halves of the images order the methods (split-half, Spearman–Brown), never below 0;
+- *truth*: 1, or less when the metric is known from TextBox not to follow the truth (see `TRUTH`).
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.stats
+from jaxtyping import Float
+
+from snellen.verdicts.rule import beaten
+from snellen.verdicts.statistics import fooled, summarise, wide
+
+TRUTH: Mapping[str, float] = {"misleads": 0.5, "blind": 0.75, "shape": 0.75}
+"""What a metric's verdicts are worth by how it followed the known truth of complex TextBox settings; 1 for all others.
+
+Half and not nothing, for a test may ask something else of a map than whether it is right."""
+
+RELIABLE = 2 / 3
+"""Below this split-half reliability a metric is marked; for Krippendorff's α it is his own bound for tentative conclusions."""
+
+SPLITS = 200
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a metric from TextBox: how often it prefers the right map to the wrong one, and in a word."""
+
+    metric: str
+    auc: float
+    low: float
+    high: float
+    n: int
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far one metric can be believed on this data."""
+
+    metric: str
+    fooled_by: tuple[str, ...]
+    beaten: float
+    split_half: float
+    alpha: float
+    known: Known | None
+    axiom: bool = False
+
+    @property
+    def weight(self) -> float:
+        """What a verdict by this metric counts, between 0 and 1."""
+        if self.axiom:
+            return 1.0
+        standing = 1 - self.beaten if self.fooled_by else 1.0
+        reliable = 1.0 if math.isnan(self.split_half) else max(0.0, self.split_half)
+        return standing * reliable * (TRUTH.get(self.known.verdict, 1.0) if self.known else 1.0)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What speaks against it, a phrase each with its number."""
+        if self.axiom:
+            return ()
+        found = []
+        if self.fooled_by:
+            are = "is" if len(self.fooled_by) == 1 else "are"
+            found.append(
+                f"fooled: {', '.join(self.fooled_by)} {are} in its top two; the best control does as well as a method in "
+                f"{self.beaten:.0%} of pairs"
+            )
+        if self.split_half < RELIABLE:
+            found.append(f"unreliable: two halves of the images order the methods alike only to {self.split_half:.2f}")
+        if self.alpha < RELIABLE:
+            found.append(f"one image says little: Krippendorff's α over images is {self.alpha:.2f}")
+        if self.known and self.known.verdict in TRUTH:
+            words = {
+                "misleads": "prefers the wrong map",
+                "blind": "does not see the right map",
+                "shape": "goes by the shape of a map, not its place",
+            }[self.known.verdict]
+            found.append(
+                f"{words} where the truth is known: on TextBox the right one wins in {self.known.auc:.0%} of pairs "
+                f"[{self.known.low:.0%}, {self.known.high:.0%}]"
+            )
+        return tuple(found)
+
+
+def trust(
+    scores: pd.DataFrame,
+    spec_methods: Sequence[Mapping[str, Any]],
+    spec_metrics: Sequence[Mapping[str, Any]],
+    *,
+    seed: int = 0,
+) -> dict[str, Trust]:
+    """By metric, how far it can be believed on this data."""
+    deceived = fooled(summarise(scores, spec_methods, spec_metrics, seed=seed))
+    methods = [one["label"] for one in spec_methods if not one["control"]]
+    found = {}
+    for metric in spec_metrics:
+        label = metric["label"]
+        table = wide(scores, methods, [label]).to_numpy(dtype=np.float64)
+        found[label] = Trust(
+            label,
+            tuple(deceived.get(label, ())),
+            beaten(scores, spec_methods, metric),
+            split_half(table, seed=seed),
+            krippendorff(_ranks(table)),
+            known_truth().get(str(metric.get("name", label))),
+            axiom=metric.get("tolerance") is not None,
+        )
+    return found
+
+
+def split_half(values: Float[np.ndarray, "images methods"], *, splits: int = SPLITS, seed: int = 0) -> float:
+    """How alike two random halves of the images order the methods, carried over to all images by Spearman–Brown's formula.
+
+    The mean Spearman correlation r of the methods' means over both halves gives 2r / (1 + r). NaN with fewer than three
+    methods or six images that define any.
+    """
+    known = values[:, ~np.isnan(values).all(axis=0)]
+    images = np.flatnonzero(~np.isnan(known).all(axis=1)) if known.size else np.array([], dtype=int)
+    if known.shape[1] < 3 or len(images) < 6:
+        return math.nan
+    generator = np.random.default_rng(seed)
+    found = []
+    for _ in range(splits):
+        order = generator.permutation(images)
+        halves = [_means(known[part]) for part in (order[: len(order) // 2], order[len(order) // 2 :])]
+        both = ~np.isnan(halves[0]) & ~np.isnan(halves[1])
+        found.append(_spearman(halves[0][both], halves[1][both]))
+    r = float(np.nanmean(found)) if not np.isnan(found).all() else math.nan
+    return 2 * r / (1 + r) if r > -1 else -1.0
+
+
+def krippendorff(values: Float[np.ndarray, "raters units"]) -> float:
+    """Krippendorff's α for numbers: 1 is full agreement of the raters about the units, 0 is chance; NaN where nothing varies.
+
+    α = 1 − Dₒ / Dₑ, the mean squared difference of values of one unit over that of all values.
+
+    >>> krippendorff(np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]))
+    1.0
+    """
+    known = ~np.isnan(values)
+    several = known.sum(axis=0) >= 2
+    values, known = values[:, several], known[:, several]
+    total = int(known.sum())
+    if total < 2:
+        return math.nan
+    count = known.sum(axis=0)
+    filled = np.where(known, values, 0.0)
+    within = 2 * (count * (filled**2).sum(axis=0) - filled.sum(axis=0) ** 2) / (count - 1)
+    observed = float(within.sum()) / total
+    expected = 2 * (total * float((filled**2).sum()) - float(filled.sum()) ** 2) / (total * (total - 1))
+    return math.nan if expected <= 1e-12 else 1 - observed / expected
+
+
+@cache
+def known_truth() -> dict[str, Known]:
+    """By metric, what `snellen textbox audit` found in complex settings; written by its option `--truth`."""
+    text = resources.files("snellen.verdicts").joinpath("known_truth.csv").read_text(encoding="utf-8")
+    return {
+        row["metric"]: Known(
+            row["metric"], float(row["auc"]), float(row["low"]), float(row["high"]), int(row["n"]), row["verdict"]
+        )
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def _ranks(values: Float[np.ndarray, "images methods"]) -> Float[np.ndarray, "images methods"]:
+    return np.asarray(scipy.stats.rankdata(values, axis=1, nan_policy="omit"), dtype=np.float64)
+
+
+def _means(values: Float[np.ndarray, "images methods"]) -> Float[np.ndarray, " methods"]:
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0))
+
+
+def _spearman(one: Float[np.ndarray, " methods"], other: Float[np.ndarray, " methods"]) -> float:
+    if len(one) < 3 or np.ptp(one) == 0 or np.ptp(other) == 0:
+        return math.nan
+    first, second = scipy.stats.rankdata(one), scipy.stats.rankdata(other)
+    return float(np.corrcoef(first, second)[0, 1])
