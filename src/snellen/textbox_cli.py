@@ -170,6 +170,7 @@ def audit(
     metrics: Annotated[str | None, typer.Option(help="names with commas between; all otherwise")] = None,
     out: Annotated[Path, typer.Option(help="the folder for runs, page and table")] = Path("runs/textbox-audit"),
     markdown: Annotated[Path | None, typer.Option(help="a Markdown file to write the tables to as well")] = None,
+    truth: Annotated[Path | None, typer.Option(help="a CSV file to write what cards need to know of metrics to")] = None,
 ) -> None:
     """Put metrics on trial: which of them prefer maps that are right, in simple and in complex settings."""
     from snellen.notation import split_names
@@ -184,3 +185,5 @@ def audit(
     print(f"audit: {write_audit(found, out / 'audit.html')}, {found.write_csv(out / 'audit.csv')}")
     if markdown is not None:
         print(f"written: {write_markdown(found, markdown)}")
+    if truth is not None:
+        print(f"written: {found.write_truth(truth)}")

@@ -15,7 +15,7 @@ from snellen.report import curves, drawing, numbers, strip
 from snellen.report.frame import render, write_page
 from snellen.report.photographs import hero, photographs_of
 from snellen.report.readable import Readable
-from snellen.verdicts import MINIMUM_IMAGES, certainty, compare, fooled, judge, summarise
+from snellen.verdicts import MINIMUM_IMAGES, Against, Judgement, certainty, fooled, judge, summarise
 
 CATEGORIES: dict[str, dict[str, tuple[str, str]]] = {
     "methodology": {
@@ -56,10 +56,10 @@ def _facts(run: Readable) -> dict[str, Any]:
     record, spec = run.record, run.record["spec"]
     scores, samples = run.scores(), run.samples()
     summary = summarise(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
-    pairs = compare(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+    judged = judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
     controls = [one["label"] for one in spec["methods"] if one["control"]]
     sure = certainty(len(samples))
-    blocks = _blocks(spec, summary, pairs, sure.enough, run.problems())
+    blocks = _blocks(spec, summary, judged, sure.enough, run.problems())
     categories = [
         {"name": name, "attributes": [
             {"name": title, "question": question, "blocks": [block for block in blocks if block["attribute"] == key]}
@@ -114,12 +114,12 @@ def target_words(target: str) -> str:
 def _blocks(
     spec: Mapping[str, Any],
     summary: pd.DataFrame,
-    pairs: pd.DataFrame,
+    judged: Sequence[Judgement],
     enough: bool,
     problems: Mapping[tuple[str, str], str],
 ) -> list[dict[str, Any]]:
     deceived = fooled(summary)
-    verdicts = judge(summary, pairs).set_index(["method", "metric"])
+    verdicts = {(one.method, one.metric): one for one in judged}
     blocks: list[dict[str, Any]] = []
     for metric in spec["metrics"]:
         label, higher = metric["label"], bool(metric["higher_is_better"])
@@ -127,7 +127,7 @@ def _blocks(
         controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
         numbers_shown = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
         scale = strip.scale_of([float(value) for value in numbers_shown], _bounds(metric))
-        own = pairs[pairs["metric"] == label]
+        own = [one for one in judged if one.metric == label]
         block: dict[str, Any] = {
             **metric,
             "id": f"metric-{len(blocks)}",
@@ -138,13 +138,10 @@ def _blocks(
             "gone": _gone(rows),
             "rows": [],
             "footer": None,
-            "pairs": _pairs(own, list(controls), verdicts if enough else None),
+            "pairs": _pairs(own, list(controls), enough),
             "nothing": scale is None,
             "refused": _refused(label, problems),
-            "judged": enough
-            and (bool(controls) or metric.get("tolerance") is not None)
-            and label not in deceived
-            and not rows["control"].all(),
+            "judged": enough and (bool(controls) or metric.get("tolerance") is not None) and not rows["control"].all(),
         }
         if scale is not None:
             ends = (numbers.short(scale.low), numbers.short(scale.high))
@@ -164,9 +161,13 @@ def _bounds(metric: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _strip_row(
-    row: Any, scale: strip.Scale, controls: Mapping[str, float], verdicts: pd.DataFrame | None, judged: bool
+    row: Any,
+    scale: strip.Scale,
+    controls: Mapping[str, float],
+    verdicts: Mapping[tuple[str, str], Judgement] | None,
+    judged: bool,
 ) -> dict[str, Any]:
-    verdict = str(verdicts.loc[(row.method, row.metric), "verdict"]) if verdicts is not None else None
+    verdict = verdicts[(row.method, row.metric)].verdict if verdicts is not None else None
     missing = f"{row.n} of {row.n + row.undefined} defined" if row.undefined and row.n else ""
     if missing and judged and row.n < MINIMUM_IMAGES:
         missing += ", too few"
@@ -209,24 +210,29 @@ def _refused(metric: str, problems: Mapping[tuple[str, str], str]) -> list[str]:
     ]
 
 
-def _pairs(pairs: pd.DataFrame, controls: Sequence[str], verdicts: pd.DataFrame | None) -> list[dict[str, Any]]:
+def _pairs(judged: Sequence[Judgement], controls: Sequence[str], enough: bool) -> list[dict[str, Any]]:
     """Rows of the paired comparison: one per method, one cell per control, and the verdict that follows."""
     found: list[dict[str, Any]] = []
-    for method, rows in pairs.groupby("method", sort=False):
-        cells = []
-        for control in controls:
-            row = rows[rows["control"] == control].iloc[0]
-            n = int(row["n"])
-            cells.append({
-                "mean": numbers.gain(float(row["mean"])) if n else "no pair",
-                "interval": numbers.interval(float(row["low"]), float(row["high"]), n, signs=True) if n else "",
-                "n": n,
-            })  # fmt: skip
-        found.append({"name": method, "cells": cells, "verdict": None})
-        if verdicts is not None:
-            verdict, reason = map(str, verdicts.loc[(method, rows["metric"].iloc[0])])
-            found[-1] |= {"verdict": verdict, "reason": reason, "mark": MARKS[verdict], "kind": verdict.replace(" ", "-")}
+    for one in judged if controls else ():
+        against = {pair.control: pair for pair in one.against}
+        cells = [_pair(against.get(control)) for control in controls]
+        found.append({"name": one.method, "cells": cells, "verdict": None})
+        if enough:
+            found[-1] |= {
+                "verdict": one.verdict,
+                "reason": one.reason,
+                "advice": one.advice,
+                "mark": MARKS[one.verdict],
+                "kind": one.verdict.replace(" ", "-"),
+            }
     return found
+
+
+def _pair(pair: Against | None) -> dict[str, Any]:
+    if pair is None:
+        return {"mean": "no pair", "interval": "", "n": 0}
+    span = numbers.interval(pair.low, pair.high, pair.n, signs=True)
+    return {"mean": numbers.gain(pair.mean), "interval": span, "n": pair.n}
 
 
 # The table ---------------------------------------------------------------------------------------------------------------

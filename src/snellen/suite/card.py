@@ -12,7 +12,7 @@ import pandas as pd
 
 from snellen.report.readable import Readable
 from snellen.suite.questions import PEOPLE, TESTS, answers
-from snellen.verdicts import compare, judge, summarise
+from snellen.verdicts import Judgement, judge, summarise
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Card:
         spec = run.record["spec"]
         scores = run.scores()
         summary = summarise(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
-        verdicts = judge(summary, compare(scores, spec["methods"], spec["metrics"], seed=spec["seed"]))
-        cells = _cells(run, summary, verdicts, left_out)
+        judged = judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+        cells = _cells(run, summary, judged, left_out)
         by_test = {one["test"]: one for one in reversed(spec["metrics"]) if one.get("test")}
         known = answers()
         rows = []
@@ -133,17 +133,17 @@ def _row(metric: Mapping[str, Any], test: str | None, cells: Sequence[Cell]) -> 
 
 
 def _cells(
-    run: Readable, summary: pd.DataFrame, verdicts: pd.DataFrame, left_out: Mapping[str, str]
+    run: Readable, summary: pd.DataFrame, verdicts: Sequence[Judgement], left_out: Mapping[str, str]
 ) -> dict[str, list[Cell]]:
     """By metric, one cell per method in the order of the run, then those that were left out."""
     problems = run.problems()
-    judged = {(str(one["method"]), str(one["metric"])): one for one in verdicts.to_dict("records")}
+    judged = {(one.method, one.metric): one for one in verdicts}
     cells: dict[str, list[Cell]] = {}
     for row in summary.to_dict("records"):
         at = str(row["method"]), str(row["metric"])
         control, n, undefined = bool(row["control"]), int(row["n"]), int(row["undefined"])
-        verdict = "" if control else str(judged[at]["verdict"])
-        reason = "a control, which knows nothing about the model" if control else str(judged[at]["reason"])
+        verdict = "" if control else judged[at].verdict
+        reason = "a control, which knows nothing about the model" if control else judged[at].reason
         if not n and undefined:
             reason = f"undefined on every image: {row['reason']}"
         elif not n:

@@ -125,6 +125,18 @@ class Audit:
         self.table.to_csv(path, index=False, lineterminator="\n")
         return path
 
+    def write_truth(self, path: Path) -> Path:
+        """What other rooms need to know of each metric: how well it follows the truth in complex settings."""
+        rows = self.table[(self.table["group"] == "complex") & (self.table["role"] == "on trial")]
+        names = rows["metric"].str.partition("(")[0]
+        ends = {key: rows[column].map("{:.4f}".format) for key, column in _TRUTH.items()}
+        known = pd.DataFrame({"metric": names, **ends, "n": rows["auc_n"], "verdict": rows["verdict"]})
+        known.to_csv(path, index=False, lineterminator="\n")
+        return path
+
+
+_TRUTH = {"auc": "auc", "low": "auc_low", "high": "auc_high"}
+
 
 def audit(
     settings: Sequence[str] | None = None,

@@ -31,7 +31,7 @@ TRUTH: Mapping[str, float] = {"misleads": 0.5, "blind": 0.75, "shape": 0.75}
 Half and not nothing, for a test may ask something else of a map than whether it is right."""
 
 RELIABLE = 2 / 3
-"""Below this split-half reliability a metric is marked; for Krippendorff's α it is his own bound for tentative conclusions."""
+"""Below this split-half reliability a metric is marked; for Krippendorff's α it is his bound for tentative conclusions."""
 
 SPLITS = 200
 
@@ -146,7 +146,7 @@ def split_half(values: Float[np.ndarray, "images methods"], *, splits: int = SPL
 
 
 def krippendorff(values: Float[np.ndarray, "raters units"]) -> float:
-    """Krippendorff's α for numbers: 1 is full agreement of the raters about the units, 0 is chance; NaN where nothing varies.
+    """Krippendorff's α for numbers: 1 is full agreement of raters about the units, 0 is chance; NaN where nothing varies.
 
     α = 1 − Dₒ / Dₑ, the mean squared difference of values of one unit over that of all values.
 

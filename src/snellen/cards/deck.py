@@ -1,0 +1,124 @@
+"""The cards of all methods of a run, and the metrics that spoke for or against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from snellen.cards.grades import grades
+from snellen.cards.literature import literature_of
+from snellen.cards.prose import prose_of
+from snellen.cards.schema import Card, Directness, Evidence, Finding, Prose, Source
+from snellen.errors import SnellenError, nearest
+from snellen.registry import METHODS, Attribute
+from snellen.report.readable import Readable
+from snellen.verdicts import Trust, judge, trust
+
+Findings = Mapping[str, Mapping[Attribute, Finding]]
+"""By label of a method, what was measured of its methodology."""
+
+
+@dataclass(frozen=True)
+class Deck:
+    """One card per method of a run, controls included, in the order of the run."""
+
+    run: Readable
+    cards: tuple[Card, ...]
+    trust: Mapping[str, Trust]
+
+    @staticmethod
+    def of(run: Readable, findings: Findings | None = None) -> Deck:
+        """The cards of a run; `findings` is what `methodology` measured, if it did."""
+        spec = run.record["spec"]
+        if not any(one["control"] for one in spec["methods"]):
+            raise SnellenError(
+                f"'{run.folder}' has no controls, so nothing can be judged; add random,edge,fake-cam,centre to its --methods"
+            )
+        scores = run.scores()
+        believed = trust(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+        metrics = {one["label"]: one for one in spec["metrics"]}
+        source = source_of(run)
+        measured: dict[str, list[Evidence]] = {}
+        for one in judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"]):
+            metric = metrics[one.metric]
+            measured.setdefault(one.method, []).append(
+                Evidence(
+                    metric["attribute"],
+                    metric.get("test") or one.metric,
+                    one.metric,
+                    one.verdict,
+                    one.reason,
+                    source,
+                    one.rule,
+                    one.mean,
+                    one.low,
+                    one.high,
+                    one.n,
+                    one.undefined,
+                    bool(metric["higher_is_better"]),
+                    one.against,
+                    one.advice,
+                    believed[one.metric],
+                    metric["summary"],
+                )
+            )
+        cards = [
+            card(one["name"], one["label"], measured.get(one["label"], ()), (findings or {}).get(one["label"], {}), source)
+            for one in spec["methods"]
+        ]
+        return Deck(run, tuple(cards), believed)
+
+    @property
+    def methods(self) -> tuple[Card, ...]:
+        """The cards of methods that are no controls."""
+        return tuple(one for one in self.cards if not one.control)
+
+    def find(self, name: str) -> Card:
+        """The card of a method by its label or, where only one setting of it was run, by its name."""
+        exact = [one for one in self.cards if one.method == name]
+        named = exact or [one for one in self.cards if one.name == name]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            several = ", ".join(one.method for one in named)
+            raise SnellenError(f"'{self.run.folder}' has '{name}' with several settings; name one: {several}")
+        labels = [one.method for one in self.cards]
+        raise SnellenError(
+            f"'{self.run.folder}' has no method '{name}'{nearest(name, labels)} (it has: {', '.join(labels)})"
+        )
+
+
+def card(
+    name: str,
+    label: str,
+    measured: Sequence[Evidence] = (),
+    findings: Mapping[Attribute, Finding] | None = None,
+    source: Source | None = None,
+) -> Card:
+    """The card of one method: prose, what papers found, and what was measured, if anything was."""
+    facts, prose = METHODS[name].traits, prose_of(name)  # type: ignore[attr-defined]
+    evidence = (*measured, *literature_of(name))
+    known = {**(findings or {}), "semantic-directness": _directness(prose)}
+    needs = tuple(sorted(facts.needs))
+    return Card(label, name, facts.control, prose, facts.claims, needs, evidence, known, grades(evidence, known), source)
+
+
+_READING: Mapping[Directness, tuple[float, str]] = {
+    "plain": (1.0, "Anyone can say what a bright place means; judged, not measured."),
+    "trained": (0.5, "Reading it takes to know what a gradient, a layer or a mask is; judged, not measured."),
+    "expert": (0.0, "Reading it takes to know the method's own rules; judged, not measured."),
+}
+
+
+def _directness(prose: Prose) -> Finding:
+    share, sentence = _READING[prose.directness]
+    return Finding("semantic-directness", prose.directness, sentence, share)
+
+
+def source_of(run: Readable) -> Source:
+    """A run as a source of evidence."""
+    record, spec = run.record, run.record["spec"]
+    classifier, samples = record["classifier"], record["samples"]
+    identity = f"{run.folder.name} {str(classifier['fingerprint'])[:8]}/{str(samples['digest'])[:8]}"
+    images = f"{samples['count']} images: {samples['source']}"
+    return Source("run", identity, str(classifier["name"]), images, f"target {spec['target']}, seed {spec['seed']}")

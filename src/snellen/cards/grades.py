@@ -1,0 +1,56 @@
+"""An attribute in one number, by one formula.
+
+For the five attributes that tests measure, each verdict has a value v (pass 1, inconclusive ½, fail 0) and its metric's
+weight w (see `verdicts.trust`). The grade is
+
+    (½ + Σ w·v) / (1 + Σ w):
+
+a weighted mean that begins with one undecided test of weight 1, so that a single test by a doubtful metric moves it little
+and many good ones move it far. Verdicts that are not counted have no weight, and neither has the literature, which is about
+other models. Where no test counts there is no grade. The five attributes of methodology are graded by what was measured of
+them (see `methodology`); semantic directness by the word that its prose gives it: a judgement, not a measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from snellen.cards.schema import METHODOLOGY, TESTED, Evidence, Finding, Grade
+from snellen.registry import Attribute
+
+VALUES = {"pass": 1.0, "inconclusive": 0.5, "fail": 0.0}
+
+GOOD, POOR = 2 / 3, 1 / 3
+"""From the first on a grade is good, up to the second it is poor, in between it is mixed."""
+
+
+def grade(attribute: Attribute, evidence: Sequence[Evidence]) -> Grade:
+    """The grade of a tested attribute."""
+    counted = [one for one in evidence if one.attribute == attribute and one.weight > 0]
+    total = sum(one.weight for one in counted)
+    if not counted:
+        measured = [one for one in evidence if one.attribute == attribute and one.source.kind == "run"]
+        return Grade(attribute, math.nan, "not known", measured[0].reason if measured else "nothing was measured", 0.0)
+    share = (0.5 + sum(one.weight * VALUES[one.verdict] for one in counted)) / (1 + total)
+    tally = {name: sum(one.verdict == name for one in counted) for name in VALUES}
+    words = ", ".join(f"{count} {name}" for name, count in tally.items() if count)
+    return Grade(attribute, share, word(share), f"{words}; weight {total:.1f}", total)
+
+
+def grades(evidence: Sequence[Evidence], findings: Mapping[Attribute, Finding]) -> dict[Attribute, Grade]:
+    """The grades of all ten attributes."""
+    found: dict[Attribute, Grade] = {}
+    for attribute in METHODOLOGY:
+        finding = findings.get(attribute)
+        share = finding.share if finding else math.nan
+        reason = finding.sentence if finding else "nothing was measured"
+        found[attribute] = Grade(attribute, share, word(share), reason, 0.0 if math.isnan(share) else 1.0)
+    return found | {attribute: grade(attribute, evidence) for attribute in TESTED}
+
+
+def word(share: float) -> str:
+    """A grade in a word."""
+    if math.isnan(share):
+        return "not known"
+    return "good" if share >= GOOD else "poor" if share <= POOR else "mixed"

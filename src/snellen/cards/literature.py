@@ -1,0 +1,47 @@
+"""What papers found: the 86 verdicts of the six public cards (Boggust et al. 2023), as evidence."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from importlib import resources
+from typing import cast
+
+from snellen.cards.schema import Evidence, Source
+from snellen.registry import Attribute
+from snellen.verdicts import Verdict
+
+NAMES = {
+    "Vanilla Gradients": "gradient",
+    "Integrated Gradients": "integrated-gradients",
+    "Grad-CAM": "grad-cam",
+    "SmoothGrad": "smoothgrad",
+    "XRAI": "xrai",
+    "LIME": "lime",
+}
+"""The cards' names of methods, and ours."""
+
+
+@cache
+def literature() -> tuple[tuple[str, Evidence], ...]:
+    """(registered name, evidence) of every verdict."""
+    text = resources.files("snellen.cards").joinpath("literature.csv").read_text(encoding="utf-8")
+    return tuple(
+        (
+            NAMES[row["method"]],
+            Evidence(
+                cast(Attribute, row["attribute"].replace("_", "-")),
+                row["test"],
+                None,
+                cast(Verdict, row["verdict"]),
+                row["note"],
+                Source("literature", row["source_paper"], "", row["models_datasets"]),
+            ),
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def literature_of(name: str) -> tuple[Evidence, ...]:
+    """The literature's evidence on a registered method."""
+    return tuple(one for method, one in literature() if method == name)

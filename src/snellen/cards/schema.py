@@ -1,0 +1,145 @@
+"""What a card holds: prose written by people, and evidence that says where it comes from. The two are never mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from snellen.registry import Attribute
+from snellen.verdicts import Against, Trust, Verdict
+
+ATTRIBUTES: tuple[Attribute, ...] = get_args(Attribute)
+"""The ten, in the card's order."""
+
+METHODOLOGY: tuple[Attribute, ...] = ATTRIBUTES[:5]
+TESTED: tuple[Attribute, ...] = ATTRIBUTES[5:]
+
+Directness = Literal["plain", "trained", "expert"]
+"""What it takes to say what a bright pixel means: nothing; knowing what a gradient or a layer is; the method's own rules."""
+
+
+@dataclass(frozen=True)
+class Prose:
+    """What people wrote of a method: the front matter and the sections of its file."""
+
+    method: str
+    title: str
+    developers: tuple[str, ...]
+    references: tuple[str, ...]
+    implementations: Mapping[str, str]
+    aliases: tuple[str, ...]
+    directness: Directness
+    summary: str
+    methodology: str
+    sections: Mapping[Attribute, str]
+    """The five attributes of methodology, each in a paragraph or two."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where evidence comes from: a run on a user's model, or a paper."""
+
+    kind: Literal["run", "literature"]
+    name: str
+    """A run's identity, or a citation."""
+    model: str
+    data: str
+    settings: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One test of one method. Numbers are NaN, and `n` is 0, where a source gives none, as the literature mostly does."""
+
+    attribute: Attribute
+    test: str
+    metric: str | None
+    verdict: Verdict
+    reason: str
+    source: Source
+    rule: str = ""
+    mean: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+    n: int = 0
+    undefined: int = 0
+    higher_is_better: bool | None = None
+    against: tuple[Against, ...] = ()
+    advice: str = ""
+    trust: Trust | None = None
+    summary: str = ""
+    """What the metric's number means, in one sentence."""
+
+    @property
+    def weight(self) -> float:
+        """What it counts in the attribute's grade; literature counts nothing there, for it is about other models."""
+        if self.source.kind == "literature" or self.verdict == "not counted":
+            return 0.0
+        return self.trust.weight if self.trust else 1.0
+
+    @property
+    def arrow(self) -> str:
+        """Which way is better."""
+        return "" if self.higher_is_better is None else "↑" if self.higher_is_better else "↓"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One attribute of methodology, measured: a word, a sentence with the numbers, and a share between 0 and 1 or NaN."""
+
+    attribute: Attribute
+    word: str
+    sentence: str
+    share: float
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Grade:
+    """An attribute in one number between 0 and 1 (NaN: nothing known), a word, and what it was made of (see `grades`)."""
+
+    attribute: Attribute
+    share: float
+    word: str
+    reason: str
+    weight: float
+
+
+@dataclass(frozen=True)
+class Card:
+    """One method on one model and one set of images; without a run, only what is known of it everywhere."""
+
+    method: str
+    """The label, settings included: `rise(masks=500)`."""
+    name: str
+    """The registered name."""
+    control: bool
+    prose: Prose
+    claims: str
+    needs: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    findings: Mapping[Attribute, Finding]
+    grades: Mapping[Attribute, Grade]
+    source: Source | None
+
+    def measured(self, attribute: Attribute) -> tuple[Evidence, ...]:
+        """Evidence from the run."""
+        return tuple(one for one in self.evidence if one.attribute == attribute and one.source.kind == "run")
+
+    def literature(self, attribute: Attribute) -> tuple[Evidence, ...]:
+        """Evidence from papers."""
+        return tuple(one for one in self.evidence if one.attribute == attribute and one.source.kind == "literature")
+
+    @property
+    def disagreements(self) -> tuple[tuple[Evidence, Evidence], ...]:
+        """Pairs (measured, literature) of the same test, one a pass and the other a fail."""
+        written = [one for one in self.evidence if one.source.kind == "literature"]
+        return tuple(
+            (one, other)
+            for one in self.evidence
+            if one.source.kind == "run"
+            for other in written
+            if one.test == other.test and {one.verdict, other.verdict} == {"pass", "fail"}
+        )
