@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from snellen.report import numbers
+from snellen.textbox import appendix, scoring, specimens
 from snellen.textbox import page as pages
-from snellen.textbox import scoring, specimens
 from snellen.textbox.exams import exam
 from snellen.textbox.explaining import run_field
 from snellen.textbox.families import FAMILIES, family
@@ -184,10 +184,10 @@ def test_buckets_that_fail_by_construction_are_named() -> None:
         Remade(pd.DataFrame(facts | scores_of(sat, oracle(sat), ORACLE, reading=one)), (ORACLE,), (), {})
         for one in ("published-code", "paper")
     )
-    (found,) = pages._ceilings(coded)
+    (found,) = appendix.ceilings(coded)
     assert found["buckets"] == [4, 5, 6]
     assert found["highest"] == "0.327"
-    assert not pages._ceilings(plain)
+    assert not appendix.ceilings(plain)
 
 
 def test_the_worst_map_of_a_method_is_its_lowest(field: Field, remade: Remade) -> None:

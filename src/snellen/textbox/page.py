@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from snellen.citations import CITATIONS
-from snellen.registry import METHODS, text_of
 from snellen.report import drawing, numbers
 from snellen.report.frame import render, write_page
 from snellen.report.page import MARKS
-from snellen.textbox import specimens, summaries
+from snellen.textbox import appendix, specimens, summaries
 from snellen.textbox.claims import claims
 from snellen.textbox.families import FAMILIES, plain_name
 from snellen.textbox.field import Field
@@ -23,9 +20,8 @@ from snellen.textbox.lanes import score
 from snellen.textbox.oracle import ORACLE
 from snellen.textbox.questions import Claim
 from snellen.textbox.reasoners import Reasoner
-from snellen.textbox.scoring import READINGS, SCORES, Reading
+from snellen.textbox.scoring import READINGS
 from snellen.textbox.summaries import BAR
-from snellen.textbox.things import buckets, described
 from snellen.textbox.verification import LEAST, MOVED, STILL
 
 IDENTIFIED = ("integrated-gradients", "gradient", "lrp-z", "deeplift-rescale", "grad-cam", "occlusion", "edge")
@@ -86,17 +82,17 @@ def _facts(field: Field) -> dict[str, Any]:
         "grids": _grids(field, ours),
         "worst": specimens.worst_samples(field, frames["paper"], names),
         "bars": {side: drawing.data_uri(drawing.scale_bar(side), longest=256, quality=92) for side in (False, True)},
-        "ceilings": _ceilings(remade["published-code"]),
+        "ceilings": appendix.ceilings(remade["published-code"]),
         "tables": [
-            {"reading": reading, "words": READING_WORDS[reading], "settings": _tables(field, one)}
+            {"reading": reading, "words": READING_WORDS[reading], "settings": appendix.tables(field, one)}
             for reading, one in remade.items()
         ],
         "score_words": SCORE_WORDS,
-        "csv": _csv(remade),
-        "methods": _methods(field, names),
-        "left_out": _left_out(field, names),
-        "costs": _costs(field, names),
-        "models": [_model(name, one) for name, one in field.reasoners.items()],
+        "csv": appendix.as_csv(remade),
+        "methods": appendix.methods(field, names),
+        "left_out": appendix.left_out(field, names),
+        "costs": appendix.costs(field, names),
+        "models": [appendix.model(name, one) for name, one in field.reasoners.items()],
         "fingerprints": {name: facts["fingerprint"] for name, facts in field.record["settings"].items()},
         "passed_over": {name: one.passed_over for name, one in field.exams.items()},
         "citation": CITATIONS["kim2022"],
@@ -264,141 +260,3 @@ def _grids(field: Field, remade: Remade) -> list[dict[str, Any]]:
         }
         for one in chosen
     ]
-
-
-# Tables -------------------------------------------------------------------------------------------------------------------
-
-
-def _tables(field: Field, remade: Remade) -> list[dict[str, Any]]:
-    """Per setting and score: the mean of every bucket for every method, the oracle first."""
-    found = []
-    means = {of: summaries.bucket_means(remade.frame, of) for of in SCORES}
-    for setting, exam in field.exams.items():
-        things = exam.reasoning.rule.things
-        shown = dict(enumerate((described(things, one) for one in buckets(things)), 1))
-        tables = []
-        for of in SCORES:
-            wide = means[of][means[of]["setting"] == setting].pivot(index="method", columns="bucket", values="mean")
-            wide = wide.loc[:, wide.notna().any()]
-            defined = [int(bucket) for bucket in wide.columns]
-            values = dict(zip(wide.index, wide.assign(average=wide.mean(axis=1)).to_numpy().tolist(), strict=True))
-            rows = [
-                {
-                    "name": remade.names[one],
-                    "oracle": one == ORACLE,
-                    "control": one in field.controls,
-                    "cells": [score(value) for value in (values[one][-1], *values[one][:-1])],
-                }
-                for one in remade.order
-                if one in values
-            ]
-            columns = [{"bucket": bucket, "shown": shown[bucket]} for bucket in defined]
-            tables.append({"score": of, "columns": columns, "rows": rows})
-        found.append({"setting": setting, "tables": tables})
-    return found
-
-
-def _ceilings(remade: Remade) -> list[dict[str, Any]]:
-    """Buckets in which even the perfect map cannot pass in the published reading."""
-    frame = remade.frame[remade.frame["method"] == ORACLE]
-    means = summaries.bucket_means(frame, "pafl")
-    low = means[means["mean"] <= BAR]
-    return [
-        {"setting": name, "buckets": [int(one) for one in rows["bucket"]], "highest": f"{rows['mean'].max():.3f}"}
-        for name, rows in low.groupby("setting", sort=False)
-    ]
-
-
-def _csv(remade: Mapping[Reading, Remade]) -> str:
-    """The mean of every score in every bucket, in both readings, as a file that the page itself holds."""
-    keys = ["setting", "bucket", "method"]
-    parts = []
-    for reading, one in remade.items():
-        means = [summaries.bucket_means(one.frame, of).set_index(keys)["mean"].rename(of) for of in SCORES]
-        parts.append(pd.concat(means, axis=1).reset_index().assign(reading=reading))
-    text = pd.concat(parts).to_csv(index=False, float_format="%.4g", lineterminator="\n")
-    return "data:text/csv;base64," + base64.b64encode(text.encode()).decode()
-
-
-def _methods(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
-    found = []
-    for one in field.record["methods"]:
-        if one["label"] not in field.methods:
-            continue
-        bare = plain_name(one["label"])
-        facts = METHODS[bare].traits if bare in METHODS else None  # type: ignore[attr-defined]
-        found.append({
-            "name": names[one["label"]],
-            "label": one["label"],
-            "control": one["control"],
-            "changed": one["changed"],
-            "preset": _preset(one["label"], facts.presets) if facts else "",
-            "summary": facts.summary if facts else "",
-            "cite": CITATIONS.get(facts.cite, facts.cite) if facts else "",
-        })  # fmt: skip
-    return found
-
-
-def _preset(label: str, presets: Mapping[str, Mapping[str, Any] | str]) -> str:
-    """The settings that a label names by a preset alone."""
-    held = presets.get(label.partition("(")[0].partition("@")[2], {})
-    return "" if isinstance(held, str) else ", ".join(f"{key}={text_of(value)}" for key, value in held.items())
-
-
-def _left_out(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
-    """Methods that could not run, each with its reason and where."""
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for setting, some in field.left_out.items():
-        for method, reason in some.items():
-            reasons.setdefault((method, reason), []).append(setting)
-    return [
-        {
-            "method": names.get(method, method),
-            "reason": reason,
-            "settings": where,
-            "everywhere": len(where) == len(field.settings),
-        }
-        for (method, reason), where in reasons.items()
-    ]
-
-
-def _costs(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
-    table = field.costs.groupby("method", sort=False)[["images", "forward", "backward", "seconds"]].sum()
-    longest = float(table["seconds"].max()) if len(table) else 0.0
-    return [
-        {
-            "name": names[str(method)],
-            "control": method in field.controls,
-            "seconds": numbers.span(float(row["seconds"])),
-            "each": numbers.span(float(row["seconds"]) / max(1, int(row["images"]))),
-            "forward": numbers.tally(float(row["forward"]) / max(1, int(row["images"]))),
-            "backward": numbers.tally(float(row["backward"]) / max(1, int(row["images"]))),
-            "share": 100 * float(row["seconds"]) / longest if longest else 0.0,
-        }
-        for method, row in table.sort_values("seconds", ascending=False).iterrows()
-        if method in names
-    ]
-
-
-def _model(name: str, reasoner: Reasoner) -> dict[str, Any]:
-    training, accuracy = reasoner.record["training"], reasoner.accuracy
-    things = reasoner.reasoning.rule.things
-    shown = dict(enumerate((described(things, one) for one in buckets(things)), 1))
-    values = list(accuracy.values())
-    return {
-        "name": name,
-        "architecture": reasoner.reasoning.architecture,
-        "background": reasoner.reasoning.background,
-        "robust": reasoner.reasoning.robust,
-        "mean": f"{sum(values) / len(values):.1%}",
-        "lowest": f"{min(values):.1%}",
-        "images": numbers.short(training["images"]) if training["images"] else "not recorded",
-        "time": numbers.span(training["seconds"]) if training["seconds"] else "not recorded",
-        "seed": training["seed_used"],
-        "buckets": [{"bucket": one, "shown": shown[one], "accuracy": f"{value:.1%}"} for one, value in accuracy.items()],
-        "training": _listed(training),
-    }
-
-
-def _listed(facts: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {text_of(value)}" for key, value in facts.items())
