@@ -102,10 +102,6 @@ def _preset(label: str, presets: Mapping[str, Mapping[str, Any] | str]) -> str:
 
 def left_out(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
     """Methods that could not run, each with its reason and where."""
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for setting, some in field.left_out.items():
-        for method, reason in some.items():
-            reasons.setdefault((method, reason), []).append(setting)
     return [
         {
             "method": names.get(method, method),
@@ -113,7 +109,7 @@ def left_out(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
             "settings": where,
             "everywhere": len(where) == len(field.settings),
         }
-        for (method, reason), where in reasons.items()
+        for (method, reason), where in field.reasons.items()
     ]
 
 

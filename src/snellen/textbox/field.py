@@ -98,6 +98,15 @@ class Field:
         return {name: {**facts["left_out"], **broken[name]} for name, facts in self.record["settings"].items()}
 
     @property
+    def reasons(self) -> dict[tuple[str, str], list[str]]:
+        """The settings in which a method is left out, by method and reason: what `left_out` says, each sentence once."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for setting, some in self.left_out.items():
+            for method, reason in some.items():
+                found.setdefault((method, reason), []).append(setting)
+        return found
+
+    @property
     def refused(self) -> dict[str, str]:
         """Models that were asked for but do not follow their rule, and are no ground truth: a sentence for each."""
         return dict(self.record["refused"])

@@ -91,19 +91,12 @@ class Shown:
         ):
             if chosen:
                 lines.append(Text(f"· {words}: {', '.join(chosen)}"))
-        for (method, reason), settings in self._left_out().items():
+        for (method, reason), settings in field.reasons.items():
             where = "" if len(settings) == len(field.settings) else f" on {', '.join(settings)}"
             lines.append(Text(f"○ {method}: not run{where}: {reason}", style="dim"))
         for name, reason in field.refused.items():
             lines.append(Text(f"○ {name}: refused as ground truth: {reason}", style="yellow"))
         return lines
-
-    def _left_out(self) -> dict[tuple[str, str], list[str]]:
-        found: dict[tuple[str, str], list[str]] = {}
-        for setting, reasons in self._field.left_out.items():
-            for method, reason in reasons.items():
-                found.setdefault((method, reason), []).append(setting)
-        return found
 
 
 def _value(value: float) -> str:
