@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -98,15 +98,7 @@ def subject(
         raise SnellenError(
             f"the model '{model}' was taught '{own.rule.text}', not '{asked.rule.text}'; leave one of them out"
         )
-    return Reasoning.with_rule(
-        own.rule,
-        own.name,
-        architecture=own.architecture,
-        background=background or own.background,
-        robust=own.robust,
-        side=own.side,
-        colour=own.colour,
-    ), found
+    return replace(own, background=background or own.background), found
 
 
 def show_settings(*, background: str | None = None) -> tuple[Showing, ...]:
