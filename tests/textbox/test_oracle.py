@@ -44,7 +44,7 @@ def test_it_scores_all_that_there_is(reasoner, sat, inputs) -> None:
 
 
 def test_its_decoy_has_the_same_values_elsewhere(reasoner, sat, inputs) -> None:
-    decoy = Decoy(SETTING, per_bucket=2)
+    decoy = Decoy(ORACLE)
     maps = decoy(reasoner.classifier(), inputs, sat.labels, rng=Rng(0, sat.ids))
     assert torch.equal(maps.flatten(1).sort().values, sat.focus.float().flatten(1).sort().values)
     assert score(sat, maps, "decoy", reading="paper")["pafl"].max() == 0

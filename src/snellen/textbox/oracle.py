@@ -94,9 +94,7 @@ class Decoy:
     A metric that does not prefer the oracle to its decoy goes by how the values of a map are spread, not by where they are.
     """
 
-    reasoner: str = "simple-fr"
-    per_bucket: int = PER_BUCKET
-    seed: int = EXAM_SEED
+    of: Oracle = Oracle()
 
     traits: ClassVar[MethodTraits] = replace(
         Oracle.traits,
@@ -106,8 +104,8 @@ class Decoy:
     )
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """None."""
-        return Passes()
+        """Those of the oracle."""
+        return self.of.passes(size, classifier)
 
     def __call__(
         self,
@@ -117,7 +115,7 @@ class Decoy:
         *,
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
-        maps = Oracle(self.reasoner, self.per_bucket, self.seed)(classifier, inputs, targets, rng=rng)
+        maps = self.of(classifier, inputs, targets, rng=rng)
         return maps.roll((maps.shape[1] // 2, maps.shape[2] // 2), dims=(1, 2))
 
 

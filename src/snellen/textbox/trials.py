@@ -193,7 +193,8 @@ def _setting(
     able, gone = planning.servable(classifier, methods, classifier.to_inputs(samples[0].image[None]))
     for name, reason in gone.items():
         observer.note(f"{name} is left out: {reason}")
-    known = Oracle(spec, per_bucket, EXAM_SEED), Decoy(spec, per_bucket, EXAM_SEED)
+    oracle = Oracle(spec, per_bucket, EXAM_SEED)
+    known = oracle, Decoy(oracle)
     no_news = [f"cannot be scored on {label(one)}" for one in known]  # the oracle refuses what it does not know
     try:
         run = evaluate(
