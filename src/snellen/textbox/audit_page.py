@@ -16,9 +16,9 @@ from snellen.report.page import CATEGORIES
 from snellen.report.strip import Scale
 from snellen.textbox.agreement import DIFFERENCE
 from snellen.textbox.audit import SEES, Audit
-from snellen.textbox.audit_words import LIMITS, MARKS, legend, percent, plain, signed, summary, with_ends
+from snellen.textbox.audit_words import LIMITS, MARKS, changed, legend, percent, plain, signed, summary, with_ends
 from snellen.textbox.summaries import BAR
-from snellen.textbox.trials import SETTINGS, Tried
+from snellen.textbox.trials import Tried
 
 KINDS = {
     "sees": "pass",
@@ -67,7 +67,7 @@ def _facts(found: Audit) -> dict[str, Any]:
             }
             for row in found.field().to_dict("records")
         ],
-        "changed": _changed(found),
+        "changed": changed(found),
         "left_out": found.left_out,
         "limits": LIMITS,
         "sees": SEES,
@@ -174,14 +174,3 @@ def _setting(found: Audit, metric: Tried, name: str) -> dict[str, Any]:
     low, high = cell["auc_low"], cell["auc_high"]
     tint = "above" if low > 0.5 else "below" if high < 0.5 else ""
     return {"auc": _ends(cell, "auc"), "tint": tint}
-
-
-def _changed(found: Audit) -> list[tuple[str, str]]:
-    """The settings other than the defaults that were used, each with its reason."""
-    found_labels = [one.label for one in found.trial.metrics]
-    return [
-        (label, SETTINGS[name][1])
-        for label in found_labels
-        for name in [label.partition("(")[0]]
-        if label != name and name in SETTINGS
-    ]

@@ -126,6 +126,12 @@ def legend() -> list[tuple[str, str, str]]:
     return [(MARKS[word], word, meaning) for word, meaning in WORDS.items()]
 
 
+def changed(found: Audit) -> list[tuple[str, str]]:
+    """The metrics with other settings than their defaults, each with the reason."""
+    names = {one.label: one.label.partition("(")[0] for one in found.trial.metrics}
+    return [(label, SETTINGS[name][1]) for label, name in names.items() if label != name and name in SETTINGS]
+
+
 def plain(value: float) -> str:
     """A share or an AUC with two digits.
 
@@ -261,11 +267,7 @@ def _field(found: Audit) -> Iterator[str]:
 def _notes(found: Audit) -> Iterator[str]:
     yield "## Settings, and what is not here"
     yield ""
-    tried = {one.label.partition("(")[0] for one in found.trial.metrics if "(" in one.label}
-    for name, (settings, reason) in SETTINGS.items():
-        if name in tried:
-            shown = ", ".join(f"{key}={str(value).lower()}" for key, value in settings.items())
-            yield f"- `{name}({shown})`: {reason}."
+    yield from (f"- `{name}`: {reason}." for name, reason in changed(found))
     yield from (f"- `{name}` is left out: it {reason}." for name, reason in found.left_out.items())
     yield from (f"- {one}" for one in LIMITS)
 
