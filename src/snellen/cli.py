@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from snellen import options
+from snellen.cards_cli import app as cards
 from snellen.textbox_cli import app as textbox
 
 app = typer.Typer(
@@ -233,6 +234,9 @@ def conform(
         print(f"written: {out}")
     if found.missed:
         raise typer.Exit(1)
+
+
+app.registered_commands += cards.registered_commands
 
 
 def _given(arguments: Mapping[str, Any], *, but: Collection[str]) -> dict[str, Any]:

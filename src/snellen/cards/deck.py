@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from snellen.cards.grades import grades
 from snellen.cards.literature import literature_of
@@ -12,6 +13,7 @@ from snellen.cards.schema import Card, Directness, Evidence, Finding, Prose, Sou
 from snellen.errors import SnellenError, nearest
 from snellen.registry import METHODS, Attribute
 from snellen.report.readable import Readable
+from snellen.runs import Run
 from snellen.verdicts import Trust, judge, trust
 
 Findings = Mapping[str, Mapping[Attribute, Finding]]
@@ -122,3 +124,10 @@ def source_of(run: Readable) -> Source:
     identity = f"{run.folder.name} {str(classifier['fingerprint'])[:8]}/{str(samples['digest'])[:8]}"
     images = f"{samples['count']} images: {samples['source']}"
     return Source("run", identity, str(classifier["name"]), images, f"target {spec['target']}, seed {spec['seed']}")
+
+
+def deck_of_runs(folders: Sequence[Path]) -> Deck:
+    """The cards of run folders that belong together."""
+    if not folders:
+        raise SnellenError("cards of your own model need --run RUN, a folder that `snellen run` or `snellen suite` wrote")
+    return Deck.of(Run(folders[0]))
