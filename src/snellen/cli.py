@@ -162,11 +162,11 @@ def suite(
     from snellen.suite.page import write_suite
     from snellen.suite.terminal import Shown
 
-    card = run_suite(subject(given, full=full), full=full, observer=Live())
-    Console().print(Shown(card))
-    folder = Path(card.run.folder)
-    print(f"report: {write_report(card.run, folder / 'report.html')}")
-    print(f"suite: {write_suite(card, folder / 'suite.html')}, {card.write_csv(folder / 'suite.csv')}")
+    grid = run_suite(subject(given, full=full), full=full, observer=Live())
+    Console().print(Shown(grid))
+    folder = Path(grid.run.folder)
+    print(f"report: {write_report(grid.run, folder / 'report.html')}")
+    print(f"suite: {write_suite(grid, folder / 'suite.html')}, {grid.write_csv(folder / 'suite.csv')}")
 
 
 @app.command("reproduce")

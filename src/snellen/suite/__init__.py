@@ -2,4 +2,4 @@
 
 from snellen.suite.battery import run_suite as run_suite
 from snellen.suite.battery import subject as subject
-from snellen.suite.card import Card as Card
+from snellen.suite.grid import Grid as Grid

@@ -15,7 +15,7 @@ from snellen.runs import plan as planning
 from snellen.runs.progress import Observer
 from snellen.runs.settings import Settings, workers_for_short_passes
 from snellen.samples import Samples
-from snellen.suite.card import Card
+from snellen.suite.grid import Grid
 from snellen.suite.questions import TESTS, answers
 from snellen.types import Method, Metric
 from snellen.zoo import EMBEDDED
@@ -66,7 +66,7 @@ def subject(given: Mapping[str, Any], *, full: bool) -> Settings:
     return Settings.of(values)
 
 
-def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Card:
+def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Grid:
     """Runs every test that this classifier and these images allow, and says of every other why not.
 
     Methods and metrics that the settings name are taken as they are; otherwise the eleven methods of the card, four
@@ -77,7 +77,7 @@ def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Card:
     methods, left_out = _able(classifier, samples, settings, full)
     metrics, unmet = _askable(classifier, samples, methods, settings, full)
     chosen = replace(settings, methods=tuple(map(label, methods)), metrics=tuple(map(label, metrics)))
-    return Card.of(chosen.run_what_works(observer, loaded), unmet=unmet, left_out=left_out)
+    return Grid.of(chosen.run_what_works(observer, loaded), unmet=unmet, left_out=left_out)
 
 
 def _able(classifier: Classifier, samples: Samples, settings: Settings, full: bool) -> tuple[list[Method], dict[str, str]]:

@@ -10,24 +10,24 @@ from typing import Any
 from snellen.report import numbers
 from snellen.report.frame import render, write_page
 from snellen.report.page import CATEGORIES, MARKS, target_words
-from snellen.suite.card import Card, Cell, Row
+from snellen.suite.grid import Cell, Grid, Row
 from snellen.verdicts import MINIMUM_IMAGES, certainty
 
 
-def write_suite(card: Card, path: Path) -> Path:
+def write_suite(grid: Grid, path: Path) -> Path:
     """Writes the page whole or not at all."""
-    return write_page(page(card), path)
+    return write_page(page(grid), path)
 
 
-def page(card: Card) -> str:
+def page(grid: Grid) -> str:
     """The whole page as text."""
-    return render("suite/suite.html", ["report/page.css", "suite/suite.css"], _facts(card))
+    return render("suite/suite.html", ["report/page.css", "suite/suite.css"], _facts(grid))
 
 
-def _facts(card: Card) -> dict[str, Any]:
-    record = card.run.record
-    images = len(card.run.samples())
-    run = [row for row in card.tests if row.cells]
+def _facts(grid: Grid) -> dict[str, Any]:
+    record = grid.run.record
+    images = len(grid.run.samples())
+    run = [row for row in grid.tests if row.cells]
     own = [cell for row in run for cell in row.cells if not cell.control]
     return {
         "record": record,
@@ -35,19 +35,19 @@ def _facts(card: Card) -> dict[str, Any]:
         "images": numbers.count(images, "image"),
         "sure": certainty(images),
         "minimum": MINIMUM_IMAGES,
-        "methods": card.methods,
-        "controls": card.controls,
-        "left_out": card.left_out,
+        "methods": grid.methods,
+        "controls": grid.controls,
+        "left_out": grid.left_out,
         "ran": len(run),
-        "tests": len(card.tests),
-        "others": len(card.others),
+        "tests": len(grid.tests),
+        "others": len(grid.others),
         "tally": [(MARKS[name], name, sum(one.verdict == name for one in own)) for name in MARKS],
         "totals": record.get("totals"),
         "span": numbers.span,
         "number": numbers.tally,
         "tables": [
-            {"title": "The card's tests", "groups": _groups(card.tests)},
-            *([{"title": "Beside the card", "groups": _groups(card.others)}] if card.others else []),
+            {"title": "The card's tests", "groups": _groups(grid.tests)},
+            *([{"title": "Beside the card", "groups": _groups(grid.others)}] if grid.others else []),
         ],
     }
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from snellen.report import numbers
 from snellen.report.page import CATEGORIES, MARKS
 from snellen.report.terminal import split_evenly
-from snellen.suite.card import Card, Cell, Row
+from snellen.suite.grid import Cell, Grid, Row
 from snellen.verdicts import certainty
 
 _STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
@@ -20,15 +20,15 @@ _NAMES = 30
 
 
 class Shown:
-    """What rich prints for a card: `Console().print(Shown(card))`; as many tables as the width asks for."""
+    """What rich prints for a grid: `Console().print(Shown(grid))`; as many tables as the width asks for."""
 
-    def __init__(self, card: Card) -> None:
-        self._card = card
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Splits the methods evenly over the tables that the width allows."""
-        names = (*self._card.methods, *self._card.controls)
-        widths = {name: _width(name, self._card.rows) for name in names}
+        names = (*self._grid.methods, *self._grid.controls)
+        widths = {name: _width(name, self._grid.rows) for name in names}
         for at, chosen in enumerate(split_evenly(names, widths.__getitem__, options.max_width - _NAMES - 1)):
             yield Text("")
             yield from self._table(chosen, widths, options.max_width, first=at == 0)
@@ -38,7 +38,7 @@ class Shown:
     def _table(self, names: Sequence[str], widths: Mapping[str, int], room: int, *, first: bool) -> Iterator[Text]:
         yield from self._headings(names, widths)
         titles = {key: title for part in CATEGORIES.values() for key, (title, _) in part.items()}
-        for rows, suffix in ((self._card.tests, ""), (self._card.others, ", beside the card")):
+        for rows, suffix in ((self._grid.tests, ""), (self._grid.others, ", beside the card")):
             for key, title in titles.items():
                 chosen = [row for row in rows if row.attribute == key and (row.cells or first)]
                 if chosen:
@@ -53,7 +53,7 @@ class Shown:
             line = Text(" " * _NAMES)
             for name in names:
                 lines = [""] * (deepest - len(parts[name])) + parts[name]
-                line.append(lines[at].rjust(widths[name] + 1), style="dim" if name in self._card.controls else "bold")
+                line.append(lines[at].rjust(widths[name] + 1), style="dim" if name in self._grid.controls else "bold")
             yield line
 
     def _words(self) -> list[Text]:
@@ -64,16 +64,16 @@ class Shown:
             )
         ]  # fmt: skip
         # Headings leave settings out, and a verdict is one on the settings too.
-        labels = [*self._card.methods, *self._card.controls, *(row.metric or "" for row in self._card.rows)]
+        labels = [*self._grid.methods, *self._grid.controls, *(row.metric or "" for row in self._grid.rows)]
         if chosen := [one for one in labels if "(" in one or "@" in one]:
             lines.append(Text(f"with other settings than the defaults, from the left and from the top: {', '.join(chosen)}"))
-        for method, reason in self._card.left_out.items():
+        for method, reason in self._grid.left_out.items():
             lines.append(Text(f"{method}: not run: {reason}"))
-        for row in self._card.rows:
+        for row in self._grid.rows:
             for reason, cells in _reasons(row).items():
-                whom = "" if len(cells) == len(self._card.methods) else f" on {', '.join(one.method for one in cells)}"
+                whom = "" if len(cells) == len(self._grid.methods) else f" on {', '.join(one.method for one in cells)}"
                 lines.append(Text(f"○ {row.title}{whom}: {reason}", style="dim"))
-        images = len(self._card.run.samples())
+        images = len(self._grid.run.samples())
         lines.append(Text(f"{certainty(images).words}.", style="bold"))
         return lines
 

@@ -19,7 +19,7 @@ from snellen import runs
 from snellen.errors import SnellenError
 from snellen.registry import METRICS, Test
 from snellen.runs.progress import Silent
-from snellen.suite import Card, run_suite, subject
+from snellen.suite import Grid, run_suite, subject
 from snellen.suite.page import page
 from snellen.suite.questions import PEOPLE, TESTS, answers
 from snellen.suite.terminal import Shown
@@ -52,14 +52,14 @@ def recorded() -> Recorded:
 
 
 @pytest.fixture(scope="module")
-def card() -> Card:
+def grid() -> Grid:
     unmet = {answers()["Insertion"]: "needs a recipe"}
-    return Card.of(recorded(), unmet=unmet, left_out={"guided-backprop": "it has no ReLU"})
+    return Grid.of(recorded(), unmet=unmet, left_out={"guided-backprop": "it has no ReLU"})
 
 
-def printed(card: Card, width: int) -> str:
+def printed(grid: Grid, width: int) -> str:
     out = io.StringIO()
-    Console(file=out, width=width).print(Shown(card))
+    Console(file=out, width=width).print(Shown(grid))
     return out.getvalue()
 
 
@@ -76,28 +76,28 @@ def test_no_two_metrics_answer_one_test():
     assert len(named) == len(set(named))
 
 
-def test_every_test_has_its_row_in_order_with_verdicts_or_a_reason(card):
-    assert [row.test for row in card.tests] == list(get_args(Test))
-    assert [row.metric for row in card.others] == ["average-gain"]
-    rows = {row.test: row for row in card.tests}
+def test_every_test_has_its_row_in_order_with_verdicts_or_a_reason(grid):
+    assert [row.test for row in grid.tests] == list(get_args(Test))
+    assert [row.metric for row in grid.others] == ["average-gain"]
+    rows = {row.test: row for row in grid.tests}
     assert [cell.verdict for cell in rows["Deletion"].cells] == ["pass", "fail", "pass", "", ""]
     assert rows["Deletion"].cells[3].reason == "not run: it has no ReLU"
     assert [cell.verdict for cell in rows["Completeness"].cells] == ["pass", "", "fail", "", ""]
     assert rows["Completeness"].cells[1].reason == "not run: rise has no baseline"
     assert rows["Insertion"].reason == "not run: needs a recipe"
     assert rows["Visual Sharpening"].reason == "not run: needs people"
-    assert all(row.cells or row.reason for row in card.rows)
+    assert all(row.cells or row.reason for row in grid.rows)
 
 
-def test_empty_names_what_has_no_verdict(card):
-    assert ("Deletion", "grad-cam") not in card.empty
-    assert ("Completeness", "rise(masks=50)") in card.empty
-    assert ("Visual Sharpening", "grad-cam") in card.empty
+def test_empty_names_what_has_no_verdict(grid):
+    assert ("Deletion", "grad-cam") not in grid.empty
+    assert ("Completeness", "rise(masks=50)") in grid.empty
+    assert ("Visual Sharpening", "grad-cam") in grid.empty
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_the_terminal_shows_glyph_and_mean_within_the_width(card, width):
-    text = printed(card, width)
+def test_the_terminal_shows_glyph_and_mean_within_the_width(grid, width):
+    text = printed(grid, width)
     assert max(map(len, text.splitlines())) <= width
     assert "●0.13" in text
     assert "■0.90" in text
@@ -107,16 +107,16 @@ def test_the_terminal_shows_glyph_and_mean_within_the_width(card, width):
     assert "with other settings than the defaults, from the left and from the top: rise(masks=50)" in " ".join(text.split())
 
 
-def test_the_page_says_verdict_number_and_reason(card):
-    text = page(card)
+def test_the_page_says_verdict_number_and_reason(grid):
+    text = page(grid)
     assert text.count('<tr><th scope="row">') == 34
     for part in ("●</i>pass", "■</i>fail", "0.13", "not run: rise has no baseline", "it has no ReLU", "needs people"):
         assert part in text
     assert "http" not in text.split("</style>")[1]
 
 
-def test_the_csv_has_one_line_per_test_and_method(card, tmp_path):
-    table = pd.read_csv(card.write_csv(tmp_path / "suite.csv"))
+def test_the_csv_has_one_line_per_test_and_method(grid, tmp_path):
+    table = pd.read_csv(grid.write_csv(tmp_path / "suite.csv"))
     assert len(table) == 3 * 5 + 31
     assert set(table["test"].dropna()) == set(get_args(Test))
     assert table["reason"].notna().all()
@@ -130,8 +130,8 @@ METHODS = "gradient,grad-cam,random,fake-cam"
 def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
     settings = subject({"methods": METHODS.split(","), "out": str(tmp_path), "workers": 0}, full=False)
     assert (settings.model, settings.images) == ("digits", "zoo:digits")
-    card = run_suite(settings, full=False, observer=Silent())
-    for row in card.tests:
+    grid = run_suite(settings, full=False, observer=Silent())
+    for row in grid.tests:
         needs = METRICS[row.metric].traits.needs if row.metric in METRICS else set()
         if row.test not in answers():
             assert row.reason  # a metric is still missing
@@ -139,9 +139,9 @@ def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
             assert row.reason.startswith("not run: needs")
         else:
             assert not row.reason, row
-    verdicts = {cell.verdict for row in card.tests for cell in row.cells if not cell.control}
+    verdicts = {cell.verdict for row in grid.tests for cell in row.cells if not cell.control}
     assert {"pass", "fail"} <= verdicts
-    deletion = next(row for row in card.tests if row.test == "Deletion")
+    deletion = next(row for row in grid.tests if row.test == "Deletion")
     assert [cell.verdict for cell in deletion.cells] == ["pass", "pass", "", ""]
 
 
@@ -167,9 +167,9 @@ def test_a_method_that_cannot_explain_the_model_keeps_its_column(tmp_path):
 
     write_images(tmp_path / "images", count=2, side=16)
     values = {"model": "subject:logits_of", "size": 16, "images": str(tmp_path / "images"), "out": str(tmp_path / "out")}
-    card = run_suite(subject(values | {"metrics": ["deletion(steps=4)"]}, full=False), full=False, observer=Silent())
-    assert "black-box" in card.left_out["gradient"]
-    deletion = next(row for row in card.tests if row.test == "Deletion")
+    grid = run_suite(subject(values | {"metrics": ["deletion(steps=4)"]}, full=False), full=False, observer=Silent())
+    assert "black-box" in grid.left_out["gradient"]
+    deletion = next(row for row in grid.tests if row.test == "Deletion")
     assert {cell.method for cell in deletion.cells if cell.n == 2} >= {"lime(samples=60)", "random"}
     assert next(cell for cell in deletion.cells if cell.method == "gradient").reason.startswith("not run: gradient needs")
     with pytest.raises(SnellenError, match="gradient needs gradients"):

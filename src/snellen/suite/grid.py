@@ -54,7 +54,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Card:
+class Grid:
     """All 33 tests in the card's order, then further metrics that were run beside them."""
 
     run: Readable
@@ -64,7 +64,7 @@ class Card:
     left_out: Mapping[str, str]
 
     @staticmethod
-    def of(run: Readable, *, unmet: Mapping[str, str], left_out: Mapping[str, str]) -> Card:
+    def of(run: Readable, *, unmet: Mapping[str, str], left_out: Mapping[str, str]) -> Grid:
         """`unmet` says by metric name why it was not run, `left_out` by method label why it could not explain the model."""
         spec = run.record["spec"]
         scores = run.scores()
@@ -87,7 +87,7 @@ class Card:
         rows += [_row(one, None, cells[one["label"]]) for one in spec["metrics"] if one["label"] not in answering]
         methods = [one["label"] for one in spec["methods"] if not one["control"]]
         controls = tuple(one["label"] for one in spec["methods"] if one["control"])
-        return Card(run, tuple(rows), (*methods, *left_out), controls, dict(left_out))
+        return Grid(run, tuple(rows), (*methods, *left_out), controls, dict(left_out))
 
     @property
     def tests(self) -> tuple[Row, ...]:
