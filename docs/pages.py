@@ -18,12 +18,16 @@ def paragraphs(plugin: type) -> list[str]:
 
 
 def settings(plugin: Any) -> list[str]:
-    """The table of fields with their defaults."""
+    """The table of fields with their defaults and, where the plug-in says so, the values that are worth trying besides."""
     fields = dataclasses.fields(plugin)
     if not fields:
         return []
+    ranges = getattr(plugin.traits, "ranges", None)
     rows = [f"| `{one.name}` | `{text_of(getattr(plugin(), one.name))}` |" for one in fields]
-    return ["| setting | default |", "| --- | --- |", *rows, ""]
+    if ranges is None:
+        return ["| setting | default |", "| --- | --- |", *rows, ""]
+    rows = [f"{row} {_tried(ranges.get(one.name))} |" for row, one in zip(rows, fields, strict=True)]
+    return ["| setting | default | worth trying |", "| --- | --- | --- |", *rows, ""]
 
 
 def presets(facts: Any) -> list[str]:
@@ -48,6 +52,12 @@ def failures(facts: Any) -> list[str]:
 def holds(path: Path, text: str) -> bool:
     """Whether the file says just this."""
     return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+def _tried(values: Any) -> str:
+    if values is None or isinstance(values, str):
+        return values or ""
+    return ", ".join(f"`{one if isinstance(one, str) else text_of(one)}`" for one in values)
 
 
 def _chosen(values: Any) -> str:

@@ -16,7 +16,7 @@ from snellen.metrics.deletion import Deletion
 from snellen.metrics.insertion import Insertion
 from snellen.metrics.sensitivity import MaxSensitivity
 from snellen.notation import split_names
-from snellen.registry import FILLS, METHODS, METRICS, Registry, UnknownNameError, label, metric, spec, traits
+from snellen.registry import FILLS, METHODS, METRICS, Registry, UnknownNameError, label, method, metric, spec, traits
 from snellen.types import Fill, Method, Metric, Passes
 
 # What the decorator refuses ------------------------------------------------------------------------------------------
@@ -336,3 +336,17 @@ def test_an_unknown_preset_is_refused_by_name() -> None:
         "method 'rise' has no preset 'petsiuk2019'; did you mean 'petsiuk2018'? "
         "(it has: petsiuk2018, petsiuk2018-evaluation, zhang2024, boggust2023)"
     )
+
+
+@pytest.mark.parametrize(
+    ("ranges", "sentence"),
+    [
+        ({"siez": (2, 3)}, "method 'fifth' gives a range for 'siez', which is no setting of it; did you mean 'size'?"),
+        ({"size": ()}, "method 'fifth': the range of 'size' must be a tuple of values, not ()"),
+    ],
+)
+def test_a_range_must_be_of_a_setting_and_hold_values(ranges: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SnellenError) as refusal:
+        method("fifth", cite="nobody2000", ranges=ranges)(Plain)
+    assert str(refusal.value) == sentence
+    assert "fifth" not in METHODS

@@ -14,124 +14,46 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
+from snellen.claims import (
+    LAYERS,
+    Attribute,
+    ConditionTraits,
+    FillTraits,
+    MethodTraits,
+    MetricTraits,
+    Need,
+    Range,
+    Test,
+)
 from snellen.errors import SnellenError, nearest
 from snellen.notation import read_plugin, write_value
 from snellen.types import Condition, Fill, Method, Metric
 
-T = TypeVar("T")
-
-Need = Literal[
-    "gradients", "layer", "relu", "training-data", "truth", "labels", "explain", "recipe", "checkpoints"
-]  # fmt: skip
-"""What a plug-in cannot do without. `recipe`: relatives of the classifier have to be trained. `checkpoints`: saved ones."""
-
-Test = Literal[
-    "Completeness", "Deletion", "Faithfulness", "Infidelity", "Input Consistency", "Input Invariance", "Insertion",
-    "Perturbation Testing (LeRF)", "Perturbation Testing (MoRF)", "Region Perturbation", "ROAR", "Robustness",
-    "Sensitivity", "Stability", "Sufficiency",
-    "Data Randomization", "Model Contrast Score",
-    "Cascading Model Parameter Randomization", "Implementation Invariance", "Independent Model Parameter Randomization",
-    "Linearity", "Model Consistency", "Model Weight Randomization", "Repeatability", "Reproducibility",
-    "Minimality", "Sparsity", "Visual Sharpening",
-    "Localization Utility", "Luminosity Calibration", "Mean IoU", "Plausibility", "The Pointing Game",
-]  # fmt: skip
-"""The 33 tests of the saliency card (Boggust et al. 2023, Fig. A1), in its order and under its names."""
-
-Attribute = Literal[
-    "determinism",
-    "hyperparameter-dependence",
-    "model-agnosticism",
-    "computational-efficiency",
-    "semantic-directness",
-    "input-sensitivity",
-    "label-sensitivity",
-    "model-sensitivity",
-    "minimality",
-    "perceptual-correspondence",
+__all__ = [
+    "CONDITIONS",
+    "FILLS",
+    "METHODS",
+    "METRICS",
+    "Attribute",
+    "ConditionTraits",
+    "FillTraits",
+    "MethodTraits",
+    "MetricTraits",
+    "Need",
+    "Registry",
+    "Test",
+    "UnknownNameError",
+    "condition",
+    "fill",
+    "label",
+    "method",
+    "metric",
+    "spec",
+    "text_of",
+    "traits",
 ]
-"""The ten attributes of the saliency card (Boggust et al. 2023)."""
 
-
-@dataclasses.dataclass(frozen=True)
-class MethodTraits:
-    """What a method claims of itself with its default settings; the contract suite proves each claim."""
-
-    name: str
-    cite: str
-    summary: str
-    signed: bool
-    complete: bool
-    class_specific: bool
-    deterministic: bool
-    control: bool
-    needs: frozenset[Need]
-    implementation_invariant: bool
-    at_most: bool
-    caveats: Mapping[str, str]
-    presets: Mapping[str, Mapping[str, Any] | str]
-    version: int
-
-    @property
-    def claims(self) -> str:
-        """The claims that hold, in words."""
-        words = {
-            "deterministic": self.deterministic,
-            "complete": self.complete,
-            "class-specific": self.class_specific,
-            "implementation-invariant": self.implementation_invariant,
-            "signed": self.signed,
-        }
-        return ", ".join(name for name, holds in words.items() if holds) or "none"
-
-
-@dataclasses.dataclass(frozen=True)
-class MetricTraits:
-    """What a metric claims of itself.
-
-    `undefined` says in words when a score is NaN. `test` is the test of the saliency card that it answers, by default with
-    its default settings. `formula` is the number as a line of mathematics. `reading` says which of several published
-    readings the default is, and which setting gives the other. `caveats` are known failures by the key of the work that
-    showed them. `tolerance` makes it an axiom: a method that is no farther than this from the best value keeps it, whatever
-    controls do. `welcomes` is what it makes use of where there is some, and does without where there is none.
-    """
-
-    name: str
-    cite: str
-    summary: str
-    attribute: Attribute
-    higher_is_better: bool
-    bounds: tuple[float, float]
-    rank_only: bool
-    needs: frozenset[Need]
-    undefined: str
-    version: int
-    test: Test | None
-    formula: str
-    reading: str
-    caveats: Mapping[str, str]
-    presets: Mapping[str, Mapping[str, Any] | str]
-    tolerance: float | None
-    welcomes: frozenset[Need]
-
-
-@dataclasses.dataclass(frozen=True)
-class FillTraits:
-    """What stands in for removed pixels, and in which space that is meant."""
-
-    name: str
-    summary: str
-    space: Literal["pixels", "inputs"]
-
-
-@dataclasses.dataclass(frozen=True)
-class ConditionTraits:
-    """What a condition does to a picture, who used it, and whether it needs a second picture for each."""
-
-    name: str
-    cite: str
-    summary: str
-    partner: bool
-    version: int
+T = TypeVar("T")
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
@@ -247,19 +169,23 @@ def method(
     at_most: bool = False,
     caveats: Mapping[str, str] | None = None,
     presets: Mapping[str, Mapping[str, Any] | str] | None = None,
+    ranges: Mapping[str, Range] | None = None,
     version: int = 1,
 ) -> Callable[[type[T]], type[T]]:
     """Registers a frozen dataclass as a saliency method (see `MethodTraits`).
 
     `caveats` holds known failures by the key of the work that showed them. `presets` holds settings by the key of the work
     that used them, with a word after a hyphen where one work used several: `rise@petsiuk2018`. A text in place of settings
-    names what that work really ran under this name.
+    names what that work really ran under this name. `ranges` holds by setting the values that are worth trying besides the
+    default, as one would write them in settings, or `LAYERS`: earlier layers of whatever classifier is explained.
     """
 
     def register(plugin: type[T]) -> type[T]:
+        _check_ranges(name, plugin, ranges or {})
         plugin.traits = MethodTraits(  # type: ignore[attr-defined]
             name, _cited(name, cite), _summary(name, plugin), signed, complete, class_specific, deterministic, control,
-            frozenset(needs), implementation_invariant, at_most, dict(caveats or {}), dict(presets or {}), version,
+            frozenset(needs), implementation_invariant, at_most, dict(caveats or {}), dict(presets or {}),
+            dict(ranges or {}), version,
         )  # fmt: skip
         METHODS.add(name, plugin)  # type: ignore[arg-type]
         return plugin
@@ -412,6 +338,15 @@ def _cited(name: str, cite: str) -> str:
     if not cite:
         raise SnellenError(f"'{name}' must cite the work that defines it")
     return cite
+
+
+def _check_ranges(name: str, plugin: type, ranges: Mapping[str, Range]) -> None:
+    fields = [one.name for one in dataclasses.fields(plugin)] if dataclasses.is_dataclass(plugin) else []
+    for key, values in ranges.items():
+        if key not in fields:
+            raise SnellenError(f"method '{name}' gives a range for '{key}', which is no setting of it{nearest(key, fields)}")
+        if values != LAYERS and (not isinstance(values, tuple) or not values):
+            raise SnellenError(f"method '{name}': the range of '{key}' must be a tuple of values, not {values!r}")
 
 
 def _summary(name: str, plugin: type) -> str:

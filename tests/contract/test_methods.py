@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import json
+import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from planted import AREA_SHARE, MEAN, SIDE, STD, Kind, network, planted
 from planted_networks import ResNet, ViT, rewrites
 from snellen import registry
 from snellen.citations import CITATIONS
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, method
@@ -236,6 +238,28 @@ def test_presets_build_and_name_their_source(built: Method) -> None:
         chosen = METHODS.build(f"{facts.name}@{preset}")
         assert METHODS.parse(registry.label(chosen)) == chosen
         assert METHODS.parse(json.loads(json.dumps(registry.spec(chosen)))) == chosen
+
+
+def choices(hint: Any) -> tuple[Any, ...]:
+    """All values of a setting that has few."""
+    return (False, True) if hint is bool else typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
+
+
+def test_every_setting_has_a_range_worth_trying(built: Method) -> None:
+    facts, fields = registry.traits(type(built)), dataclasses.fields(built)
+    assert set(facts.ranges) == {one.name for one in fields}
+    hints = typing.get_type_hints(type(built))
+    for one in fields:
+        values = facts.ranges[one.name]
+        if one.name == "layer":
+            assert values == LAYERS
+            continue
+        default, plain = getattr(type(built)(), one.name), METHODS.build(facts.name)
+        variants = [METHODS.build(facts.name, {one.name: value}) for value in values]
+        assert plain not in variants
+        assert len({registry.label(variant) for variant in variants}) == len(values)
+        assert min(2, len(choices(hints[one.name])) - 1 if choices(hints[one.name]) else 2) <= len(values) <= 4
+        assert all(getattr(variant, one.name) != default for variant in variants)
 
 
 def test_caveats_are_sentences_with_a_source(built: Method) -> None:

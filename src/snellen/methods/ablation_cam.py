@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.methods.coarse import blank, drawn_out, layer_of, prepare_layer
 from snellen.registry import method
@@ -22,6 +23,7 @@ from snellen.types import Passes, Rng
     caveats={
         "desai2020": "features are taken away one at a time, so two that stand in for each other both seem unimportant"
     },
+    ranges={"layer": LAYERS},
 )
 @dataclass(frozen=True)
 class AblationCam:

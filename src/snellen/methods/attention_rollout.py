@@ -28,6 +28,7 @@ Folded = Float[Tensor, "batch tokens tokens"]
         "jain2019": "attention weights need not say what an output depends on",
     },
     presets={"abnar2020": {}},
+    ranges={"heads": ("max", "min")},
 )
 @dataclass(frozen=True)
 class AttentionRollout:

@@ -25,6 +25,12 @@ NUDGE = 0.01
     implementation_invariant=True,
     needs={"gradients"},
     presets={"xu2020": {}, "cose2023": {"of": "probability", "fold": "absolute-sum"}},
+    ranges={
+        "steps": (20, 50, 200),
+        "max_sigma": (10.0, 25.0, 100.0),
+        "of": ("probability",),
+        "fold": ("absolute-sum", "absolute-max", "norm"),
+    },
 )
 @dataclass(frozen=True)
 class BlurIG:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.methods.coarse import drawn_out, layer_of, prepare_layer, shared_pass
@@ -24,6 +25,7 @@ _REMEDY = "it is defined for a mean over all places and one linear layer; use gr
     signed=True,
     needs={"gradients", "layer"},
     caveats={"zhou2016": "it is defined only for a head of one global mean and one linear layer"},
+    ranges={"layer": LAYERS},
 )
 @dataclass(frozen=True)
 class Cam:

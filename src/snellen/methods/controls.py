@@ -76,7 +76,13 @@ class Constant:
         return torch.ones_like(inputs[:, 0])
 
 
-@method("centre", cite="judd2009", class_specific=False, control=True)
+@method(
+    "centre",
+    cite="judd2009",
+    class_specific=False,
+    control=True,
+    ranges={"sigma": (0.125, 0.5)},
+)
 @dataclass(frozen=True)
 class Centre:
     """A Gaussian hill in the middle, `sigma` sides wide: what the photographer aimed at, whatever it is."""

@@ -28,6 +28,7 @@ from snellen.types import Output, Passes, Rng
         "mahendran2016": "it shows what excites the network at all rather than the class that was asked for",
     },
     presets={"kim2022": {}},
+    ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
 @dataclass(frozen=True)
 class Deconvnet:

@@ -24,6 +24,7 @@ from snellen.types import Passes, Rng
         "sixt2020": "its maps hardly change when the weights of upper layers are drawn at random, or for another class",
     },
     presets={"kim2022": {}},
+    ranges={"fold": ("absolute-sum", "absolute-max", "norm")},
 )
 @dataclass(frozen=True)
 class DeepTaylor:

@@ -27,6 +27,7 @@ Maps = Float[Tensor, "batch height width"]
     needs={"gradients", "layer"},
     caveats={"sundararajan2017": "two networks that compute the same function can get different maps"},
     presets={"kim2022": {"baseline": "black"}},
+    ranges={"baseline": ("black", "blur", "gaussian")},
 )
 @dataclass(frozen=True)
 class DeepLiftRescale:
@@ -55,6 +56,7 @@ class DeepLiftRescale:
     needs={"gradients", "layer"},
     caveats={"sundararajan2017": "two networks that compute the same function can get different maps"},
     presets={"kim2022": {"baseline": "black"}, "shrikumar2017-genomics": {"maps": "rescale"}},
+    ranges={"baseline": ("black", "blur", "gaussian"), "maps": ("rescale",)},
 )
 @dataclass(frozen=True)
 class DeepLiftRevealCancel:

@@ -25,6 +25,7 @@ Images = Float[Tensor, "batch channels height width"]
     signed=True,
     needs={"gradients", "layer", "training-data"},
     presets={"kim2022": {"backgrounds": 1000}},
+    ranges={"backgrounds": (4, 8, 64)},
     version=2,
 )
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.methods.coarse import drawn_out, layer_of, prepare_layer
 from snellen.registry import method
@@ -22,6 +23,7 @@ from snellen.types import Passes, Rng
     class_specific=False,
     needs={"layer"},
     caveats={"muhammad2020": "it never looks at the outputs, so the map is the same for every class"},
+    ranges={"layer": LAYERS, "centred": (True,)},
 )
 @dataclass(frozen=True)
 class EigenCam:

@@ -52,6 +52,12 @@ MOST_BLUR = 20 / 224
     caveats={
         "fong2019": "Each area is optimised by itself, so a larger mask need not contain a smaller one",
     },
+    ranges={
+        "areas": ((0.1,), (0.05, 0.1, 0.2), (0.1, 0.2, 0.4, 0.8)),
+        "steps": (50, 200, 800),
+        "cells": (16, 64),
+        "of": ("probability",),
+    },
 )
 @dataclass(frozen=True)
 class ExtremalPerturbation:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.methods.coarse import drawn_out, layer_of, prepare_layer, shared_pass
 from snellen.registry import method
@@ -24,6 +25,7 @@ from snellen.types import Passes, Rng
     },
     # The published wrapper of boggust2023 leaves out the ReLU; its text does not.
     presets={"zhang2024": {}, "cose2023": {}, "kim2022": {}, "boggust2023": {}},
+    ranges={"layer": LAYERS},
 )
 @dataclass(frozen=True)
 class GradCam:

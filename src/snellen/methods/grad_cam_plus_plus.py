@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.methods.coarse import drawn_out, layer_of, prepare_layer, shared_pass
 from snellen.registry import method
@@ -21,6 +22,7 @@ from snellen.types import Passes, Rng
     needs={"gradients", "layer"},
     caveats={"lerma2022": "its maps are nearly those of grad-cam with only the positive gradients kept"},
     presets={"zhang2024": {"epsilon": 1e-6}, "cose2023": {"epsilon": 1e-6}},
+    ranges={"layer": LAYERS, "epsilon": (1e-8, 1e-6, 1e-4)},
 )
 @dataclass(frozen=True)
 class GradCamPlusPlus:

@@ -20,6 +20,7 @@ from snellen.types import Output, Passes, Rng
     needs={"gradients"},
     implementation_invariant=True,
     presets={"zhang2024": {}, "kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
+    ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
 @dataclass(frozen=True)
 class Gradient:
@@ -58,6 +59,7 @@ class Gradient:
     needs={"gradients"},
     implementation_invariant=True,
     presets={"kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
+    ranges={"of": ("probability",), "fold": ("absolute-sum", "absolute-max", "norm")},
 )
 @dataclass(frozen=True)
 class InputXGradient:

@@ -25,6 +25,12 @@ Images = Float[Tensor, "batch channels height width"]
     needs={"gradients"},
     # Its second baseline was the image itself, by mistake, which only adds rows of zeros; the first is the mean.
     presets={"boggust2023": {"samples": 5}},
+    ranges={
+        "samples": (5, 50, 100),
+        "spread": (0.1, 0.3),
+        "baseline": ("black", "noise", "gaussian"),
+        "of": ("probability",),
+    },
 )
 @dataclass(frozen=True)
 class GradientShap:

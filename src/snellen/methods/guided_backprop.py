@@ -26,6 +26,7 @@ from snellen.types import Output, Passes, Rng
         "nie2018": "it partly recovers the image, edges first, whatever the class",
     },
     presets={"zhang2024": {}, "kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
+    ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
 @dataclass(frozen=True)
 class GuidedBackprop:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.folding import Fold
 from snellen.methods.coarse import prepare_layer
@@ -22,6 +23,7 @@ from snellen.types import Passes, Rng
     cite="selvaraju2017",
     needs={"gradients", "layer", "relu"},
     caveats={"adebayo2018": "its maps hardly change when the weights of upper layers are drawn at random"},
+    ranges={"layer": LAYERS, "fold": ("absolute-sum", "norm", "sum")},
 )
 @dataclass(frozen=True)
 class GuidedGradCam:

@@ -30,6 +30,13 @@ Chosen = Bool[np.ndarray, " features"]
     needs={"gradients"},
     implementation_invariant=True,
     presets={"kapishnikov2021": {}, "cose2023": {"of": "probability", "fold": "absolute-sum"}},
+    ranges={
+        "steps": (50, 100, 400),
+        "fraction": (0.1, 0.5, 1.0),
+        "max_dist": (0.01, 0.1, 1.0),
+        "of": ("probability",),
+        "fold": ("absolute-sum", "absolute-max", "norm"),
+    },
 )
 @dataclass(frozen=True)
 class GuidedIG:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.methods.coarse import drawn_out, layer_of, prepare_layer, shared_pass
 from snellen.registry import method
@@ -19,6 +20,7 @@ from snellen.types import Passes, Rng
     cite="draelos2020",
     needs={"gradients", "layer"},
     caveats={"draelos2020": "its guarantee holds only where one linear layer follows the layer that is looked at"},
+    ranges={"layer": LAYERS},
 )
 @dataclass(frozen=True)
 class HiResCam:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.lessons import learnt
@@ -43,6 +44,7 @@ LEAST_USE = 0.01
         "schulz2020": "The resolution is that of the layer, and the bits are an upper bound that rests on features being "
         "independent and normally distributed",
     },
+    ranges={"layer": LAYERS, "beta": (1.0, 100.0), "steps": (5, 20), "samples": (5, 20), "sigma": (0.5, 2.0)},
 )
 @dataclass(frozen=True)
 class Iba:

@@ -31,6 +31,12 @@ Images = Float[Tensor, "batch channels height width"]
         "kim2022": {"steps": 64, "baseline": "black"},
         "boggust2023": {"steps": 50, "baseline": "gaussian", "fold": "absolute-sum"},
     },
+    ranges={
+        "steps": (8, 16, 64, 100),
+        "baseline": ("black", "blur", "gaussian"),
+        "of": ("probability",),
+        "fold": ("absolute-sum", "absolute-max", "norm"),
+    },
 )
 @dataclass(frozen=True)
 class IntegratedGradients:

@@ -34,6 +34,12 @@ SMALLEST = 1e-10
         "slack2020": "a model that detects the out-of-distribution samples can hide what it uses from SHAP",
         "kumar2020": "removal is an intervention on images that do not occur, so a value need not be what people ask for",
     },
+    ranges={
+        "samples": (250, 500, 2000),
+        "segments": ("quickshift", "grid"),
+        "of": ("probability",),
+        "fill": ("black", "blur", "noise"),
+    },
 )
 @dataclass(frozen=True)
 class KernelShap:

@@ -36,6 +36,13 @@ STRONGEST = 10
         "slack2020": "a model that detects the out-of-distribution samples can hide what it uses from LIME",
         "alvarezmelis2018": "nearly equal images can get very different maps, because the samples and superpixels change",
     },
+    ranges={
+        "samples": (100, 500, 2000),
+        "segments": ("quickshift-inputs", "slic", "grid"),
+        "show": ("positive", "ternary"),
+        "of": ("logit",),
+        "fill": ("black", "blur", "noise"),
+    },
 )
 @dataclass(frozen=True)
 class Lime:

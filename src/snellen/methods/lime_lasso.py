@@ -30,6 +30,13 @@ ROUNDS = 3000
         "slack2020": "a model that detects the out-of-distribution samples can hide what it uses from LIME",
         "alvarezmelis2018": "nearly equal images can get very different maps, because the samples and superpixels change",
     },
+    ranges={
+        "samples": (40, 200, 2000),
+        "segments": ("quickshift-inputs", "slic", "grid"),
+        "penalty": (0.01, 0.04, 0.16),
+        "of": ("probability",),
+        "fill": ("black", "blur", "noise"),
+    },
 )
 @dataclass(frozen=True)
 class LimeLasso:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import Range
 from snellen.classifier import Classifier
 from snellen.folding import Fold, fold
 from snellen.methods.propagation import Propagation, check
@@ -19,6 +20,11 @@ Targets = Int[Tensor, " batch"]
 Maps = Float[Tensor, "batch height width"]
 
 _KIM = {"epsilon": 1.0, "relative": False}
+_RANGES: dict[str, Range] = {
+    "epsilon": (0.01, 0.1, 1.0),
+    "relative": (False,),
+    "fold": ("absolute-sum", "absolute-max", "norm"),
+}
 
 
 def _check_epsilon(epsilon: float) -> None:
@@ -33,6 +39,7 @@ def _check_epsilon(epsilon: float) -> None:
     needs={"gradients", "relu"},
     caveats={"shrikumar2016": "on a network of rectifiers and max-pooling it is input-x-gradient under another name"},
     presets={"kim2022": {}},
+    ranges={"fold": ("absolute-sum", "absolute-max", "norm")},
 )
 @dataclass(frozen=True)
 class LrpZ:
@@ -52,7 +59,14 @@ class LrpZ:
         return _relevance(_Z, classifier, inputs, targets, self.fold)
 
 
-@method("lrp-epsilon", cite="bach2015", signed=True, needs={"gradients", "relu"}, presets={"kim2022": _KIM})
+@method(
+    "lrp-epsilon",
+    cite="bach2015",
+    signed=True,
+    needs={"gradients", "relu"},
+    presets={"kim2022": _KIM},
+    ranges=_RANGES,
+)
 @dataclass(frozen=True)
 class LrpEpsilon:
     """Each pixel's share of the target's logit, handed down by signed contributions, weak and contradictory sums damped.
@@ -85,7 +99,14 @@ class LrpEpsilon:
         return Propagation("lrp-epsilon", dense=rule, convolution=rule)
 
 
-@method("lrp-alpha1-beta0", cite="bach2015", signed=True, needs={"gradients", "relu"}, presets={"kim2022": _KIM})
+@method(
+    "lrp-alpha1-beta0",
+    cite="bach2015",
+    signed=True,
+    needs={"gradients", "relu"},
+    presets={"kim2022": _KIM},
+    ranges=_RANGES,
+)
 @dataclass(frozen=True)
 class LrpAlpha1Beta0:
     """Each pixel's share of the target's logit, handed down in convolutions among what excites, evenly in the first layer.
@@ -116,7 +137,14 @@ class LrpAlpha1Beta0:
         return Propagation("lrp-alpha1-beta0", dense=dense, convolution=AlphaBeta(1.0, 0.0), first=Flat())
 
 
-@method("lrp-alpha2-beta1", cite="bach2015", signed=True, needs={"gradients", "relu"}, presets={"kim2022": _KIM})
+@method(
+    "lrp-alpha2-beta1",
+    cite="bach2015",
+    signed=True,
+    needs={"gradients", "relu"},
+    presets={"kim2022": _KIM},
+    ranges=_RANGES,
+)
 @dataclass(frozen=True)
 class LrpAlpha2Beta1:
     """Each pixel's share of the target's logit: in convolutions twice what excites less what inhibits, first layer evenly.

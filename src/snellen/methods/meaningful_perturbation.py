@@ -34,6 +34,13 @@ BLURRED = Blur(kernel=61, sigma=10.0)
         "fong2019": "The weights of its penalties balance evidence against size and roughness, and must be tuned anew for "
         "each model and sometimes each image",
     },
+    ranges={
+        "steps": (50, 200, 300),
+        "cells": (14, 56),
+        "fill": ("mean", "noise", "blur"),
+        "area": (1e-5, 1e-3),
+        "roughness": (1e-3, 1e-1),
+    },
 )
 @dataclass(frozen=True)
 class MeaningfulPerturbation:

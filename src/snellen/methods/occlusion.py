@@ -16,7 +16,12 @@ from snellen.registry import method
 from snellen.types import Fill, Output, Passes, Rng
 
 
-@method("occlusion", cite="zeiler2014", signed=True)
+@method(
+    "occlusion",
+    cite="zeiler2014",
+    signed=True,
+    ranges={"cells": (4, 14), "overlap": (1, 4), "of": ("logit",), "fill": ("black", "blur", "noise")},
+)
 @dataclass(frozen=True)
 class Occlusion:
     """How far the output falls when a window over the pixel is covered, averaged over the windows that cover it.

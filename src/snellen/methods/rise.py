@@ -28,6 +28,13 @@ Images = Float[Tensor, "batch channels height width"]
         "zhang2024": {"masks": 32, "cells": 4, "of": "logit"},
         "boggust2023": {"masks": 500, "of": "logit"},
     },
+    ranges={
+        "masks": (500, 1000, 4000),
+        "cells": (4, 10, 16),
+        "keep": (0.25, 0.5),
+        "of": ("logit",),
+        "fill": ("black", "blur", "noise"),
+    },
 )
 @dataclass(frozen=True)
 class Rise:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.methods.coarse import blank, drawn_out, layer_of, prepare_layer
 from snellen.registry import method
@@ -24,6 +25,7 @@ from snellen.types import Output, Passes, Rng
         "hooker2019": "its weights are outputs for masked images, which lie outside of what the classifier was trained on",
     },
     presets={"zhang2024": {"corners": True}},
+    ranges={"layer": LAYERS, "of": ("probability",), "corners": (True,)},
 )
 @dataclass(frozen=True)
 class ScoreCam:

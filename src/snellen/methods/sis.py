@@ -32,6 +32,12 @@ def _check(threshold: float) -> None:
     needs={"gradients"},
     presets={"boggust2023": {"ranked": False}},
     caveats=_CAVEATS,
+    ranges={
+        "threshold": (0.5, 0.7, 0.95),
+        "per_step": (50, 200, 400),
+        "ranked": (False,),
+        "fill": ("black", "blur", "noise"),
+    },
 )
 @dataclass(frozen=True)
 class Sis:
@@ -87,7 +93,12 @@ class Sis:
         return _shown(removed, subset, steps, self.ranked).to(inputs.dtype).view(batch, height, width)
 
 
-@method("sis-removal", cite="carter2019", caveats=_CAVEATS)
+@method(
+    "sis-removal",
+    cite="carter2019",
+    caveats=_CAVEATS,
+    ranges={"threshold": (0.5, 0.7, 0.95), "cells": (4, 5, 10), "ranked": (False,), "fill": ("black", "blur", "noise")},
+)
 @dataclass(frozen=True)
 class SisRemoval:
     """How long the pixel's square survives while the least needed are removed, if the smallest subset that suffices has it.

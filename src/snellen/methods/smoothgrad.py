@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import Range
 from snellen.classifier import Classifier
 from snellen.methods.gradient import Gradient
 from snellen.methods.wrapping import prepare_inner, take_over
@@ -36,6 +37,7 @@ class Smoothing(Protocol):
 
 
 SIGNED, FOLDED = Gradient(fold="sum"), Gradient()
+_NOISE: dict[str, Range] = {"samples": (5, 10, 50), "spread": (0.05, 0.1, 0.3)}
 
 
 def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
@@ -55,6 +57,7 @@ def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
     needs={"gradients"},
     # All three papers averaged squares under this name.
     presets={name: f"smoothgrad-squared@{name}" for name in ("cose2023", "boggust2023", "kim2022")},
+    ranges={"of": ("gradient(fold=sum)", "input-x-gradient", "grad-cam"), **_NOISE},
 )
 @dataclass(frozen=True)
 class SmoothGrad:
@@ -95,6 +98,7 @@ class SmoothGrad:
         "boggust2023": {"of": "gradient(fold=norm)"},
         "kim2022": {"samples": 64, "spread": 0.1},
     },
+    ranges={"of": ("gradient(fold=sum)", "input-x-gradient", "grad-cam"), **_NOISE},
 )
 @dataclass(frozen=True)
 class SmoothGradSquared:
@@ -120,7 +124,14 @@ class SmoothGradSquared:
         return (squares / self.samples).to(inputs.dtype)
 
 
-@method("vargrad", cite="adebayo2018", deterministic=False, implementation_invariant=True, needs={"gradients"})
+@method(
+    "vargrad",
+    cite="adebayo2018",
+    deterministic=False,
+    implementation_invariant=True,
+    needs={"gradients"},
+    ranges={"of": ("gradient", "input-x-gradient", "grad-cam"), **_NOISE},
+)
 @dataclass(frozen=True)
 class VarGrad:
     """The variance of a method's map over noisy copies of the image: large where the map is unsteady."""

@@ -21,6 +21,7 @@ Weights = Float[Tensor, "batch heads tokens tokens"]
     cite="chefer2021generic",
     needs={"gradients", "layer"},
     presets={"chefer2021generic": {}},
+    ranges={"of": ("probability",)},
 )
 @dataclass(frozen=True)
 class TransformerAttribution:

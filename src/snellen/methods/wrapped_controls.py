@@ -23,7 +23,14 @@ Maps = Float[Tensor, "batch height width"]
 GRADIENT = Gradient()
 
 
-@method("blurred", cite="song2023", implementation_invariant=True, control=True, needs={"gradients"})
+@method(
+    "blurred",
+    cite="song2023",
+    implementation_invariant=True,
+    control=True,
+    needs={"gradients"},
+    ranges={"of": ("input-x-gradient", "grad-cam"), "sigma": (0.02, 0.1)},
+)
 @dataclass(frozen=True)
 class Blurred:
     """Another method's map smeared by a Gaussian `sigma` sides wide: it can know no more than that map did.
@@ -58,7 +65,13 @@ class Blurred:
 
 
 @method(
-    "shuffled", cite="tomsett2020", deterministic=False, implementation_invariant=True, control=True, needs={"gradients"}
+    "shuffled",
+    cite="tomsett2020",
+    deterministic=False,
+    implementation_invariant=True,
+    control=True,
+    needs={"gradients"},
+    ranges={"of": ("input-x-gradient", "grad-cam")},
 )
 @dataclass(frozen=True)
 class Shuffled:

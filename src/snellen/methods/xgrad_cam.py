@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.methods.coarse import drawn_out, layer_of, prepare_layer, shared_pass
 from snellen.registry import method
@@ -22,6 +23,7 @@ from snellen.types import Passes, Rng
     caveats={
         "fu2020": "its weights are derived for ReLU networks; elsewhere a feature's sum may be near zero and its weight huge"
     },
+    ranges={"layer": LAYERS},
 )
 @dataclass(frozen=True)
 class XGradCam:

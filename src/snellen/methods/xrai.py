@@ -35,6 +35,7 @@ MARGIN, LEAST_NEW = 5, 50
     needs={"gradients"},
     implementation_invariant=True,
     presets={"kapishnikov2019": {"steps": 100}, "boggust2023": {"steps": 100}},
+    ranges={"steps": (8, 16, 100), "baselines": ("darkest", "brightest"), "fast": (True,), "of": ("probability",)},
 )
 @dataclass(frozen=True)
 class Xrai:

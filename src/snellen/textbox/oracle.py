@@ -59,6 +59,7 @@ class Oracle:
         at_most=False,
         caveats={},
         presets={},
+        ranges={},
         version=1,
     )
 
