@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from snellen.cards.grades import grades
+from snellen.cards.joined import Joined
 from snellen.cards.literature import literature_of
 from snellen.cards.prose import prose_of
 from snellen.cards.schema import Card, Directness, Evidence, Finding, Prose, Source
@@ -27,6 +28,8 @@ class Deck:
     run: Readable
     cards: tuple[Card, ...]
     trust: Mapping[str, Trust]
+    notes: tuple[str, ...] = ()
+    """What a reader should know of the runs, such as that one is unfinished."""
 
     @staticmethod
     def of(run: Readable, findings: Findings | None = None) -> Deck:
@@ -126,8 +129,15 @@ def source_of(run: Readable) -> Source:
     return Source("run", identity, str(classifier["name"]), images, f"target {spec['target']}, seed {spec['seed']}")
 
 
-def deck_of_runs(folders: Sequence[Path]) -> Deck:
-    """The cards of run folders that belong together."""
+def deck_of_runs(folders: Sequence[Path], findings: Findings | None = None) -> Deck:
+    """The cards of run folders of one model and the same images, joined; with what was measured of methodology before."""
     if not folders:
         raise SnellenError("cards of your own model need --run RUN, a folder that `snellen run` or `snellen suite` wrote")
-    return Deck.of(Run(folders[0]))
+    runs = [Run(one) for one in {Path(one).resolve(): one for one in reversed(folders)}.values()][::-1]
+    notes = tuple(
+        f"'{one.folder.name}' is unfinished, so some scores are missing; `snellen resume {one.folder}` finishes it"
+        for one in runs
+        if not one.complete
+    )
+    whole = Joined(runs) if len(runs) > 1 else runs[0]
+    return replace(Deck.of(whole, findings), notes=notes)

@@ -1,0 +1,124 @@
+"""Several runs of one model on the same images, read as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from snellen.errors import SnellenError
+from snellen.report.readable import Readable
+
+
+class Joined:
+    """The union of some runs: later ones add methods and metrics, and where two hold the same score the earlier stands."""
+
+    def __init__(self, runs: Sequence[Readable]) -> None:
+        self._runs = tuple(runs)
+        for one in runs[1:]:
+            _belong(runs[0], one)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the first run."""
+        return self._runs[0].folder
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The record of the first run, with the methods and metrics of all."""
+        records = [one.record for one in self._runs]
+        first = records[0]
+        spec = dict(first["spec"])
+        for kind in ("methods", "metrics"):
+            spec[kind] = list(
+                {one["label"]: one for record in reversed(records) for one in reversed(record["spec"][kind])}.values()
+            )
+            order = list(dict.fromkeys(one["label"] for record in records for one in record["spec"][kind]))
+            spec[kind].sort(key=lambda one: order.index(one["label"]))
+        finished = [one["finished"] for one in records]
+        notes = list(dict.fromkeys(note for one in records for note in one.get("notes") or []))
+        return first | {"spec": spec, "finished": finished[-1] if all(finished) else None, "notes": notes}
+
+    def scores(self) -> pd.DataFrame:
+        """The scores of all runs."""
+        every = pd.concat([one.scores() for one in self._runs], ignore_index=True)
+        return every.drop_duplicates(["sample", "method", "metric"], ignore_index=True)
+
+    def samples(self) -> pd.DataFrame:
+        """The samples, which are those of every run."""
+        return self._runs[0].samples()
+
+    def curves(self, metric: str, /) -> dict[str, np.ndarray]:
+        """Per method, one curve per sample."""
+        found: dict[str, np.ndarray] = {}
+        for one in reversed(self._runs):
+            found |= one.curves(metric)
+        return found
+
+    def problems(self) -> dict[tuple[str, str], str]:
+        """By method and metric, why scores are missing in every run that was asked for them."""
+        found: dict[tuple[str, str], str] = {}
+        for one in reversed(self._runs):
+            found |= one.problems()
+        scores = self.scores()
+        known = set(zip(scores["method"], scores["metric"], strict=True))
+        return {pair: why for pair, why in found.items() if pair not in known}
+
+    def maps(self, method: str, samples: list[str], /) -> np.ndarray:
+        """One map per sample, from the first run that has them."""
+        holders = [one for one in self._runs if method in [each["label"] for each in one.record["spec"]["methods"]]]
+        for one in holders[:-1]:
+            try:
+                return one.maps(method, samples)
+            except SnellenError:
+                continue  # an unfinished run may lack what a later one has
+        return (holders or self._runs)[-1].maps(method, samples)
+
+    def picture(self, sample: str, /) -> np.ndarray | None:
+        """The photograph, where some run kept it."""
+        return next((found for one in self._runs if (found := one.picture(sample)) is not None), None)
+
+    def costs(self) -> pd.DataFrame:
+        """Per method: images, passes and seconds, from the first run that has it."""
+        every = pd.concat([one.costs() for one in self._runs], ignore_index=True)
+        return every.drop_duplicates(["method"], ignore_index=True)
+
+
+def _belong(first: Readable, other: Readable) -> None:
+    """Refuses runs that cannot be read as one."""
+    mine, yours = first.record, other.record
+    both = f"'{first.folder}' and '{other.folder}'"
+    models = [(one["classifier"]["name"], one["classifier"]["fingerprint"]) for one in (mine, yours)]
+    if models[0][1] != models[1][1]:
+        names = " and ".join(f"{name} ({str(mark)[:8]})" for name, mark in models)
+        raise SnellenError(
+            f"{both} are runs of different models, {names}, whose cards cannot be mixed; give runs of one model"
+        )
+    if mine["samples"]["digest"] != yours["samples"]["digest"]:
+        counts = " and ".join(f"{one['samples']['count']} of {one['samples']['source']}" for one in (mine, yours))
+        raise SnellenError(
+            f"{both} have different images, {counts}, and cannot be compared image by image; give runs of the same images"
+        )
+    for key, remedy in (
+        ("target", "--target"),
+        ("seed", "--seed"),
+        ("condition", "--condition"),
+        ("precision", "--precision"),
+    ):
+        values = [one["spec"].get(key) for one in (mine, yours)]
+        if values[0] != values[1]:
+            raise SnellenError(
+                f"{both} differ in {remedy}, {values[0]} and {values[1]}; run one of them again with the other's"
+            )
+    for kind in ("methods", "metrics"):
+        versions = {one["label"]: one.get("version") for one in mine["spec"][kind]}
+        for one in yours["spec"][kind]:
+            if one["label"] in versions and versions[one["label"]] != one.get("version"):
+                raise SnellenError(
+                    f"{both} have {one['label']} in versions {versions[one['label']]} and {one.get('version')}; "
+                    "run the older one again"
+                )

@@ -1,0 +1,159 @@
+"""What a user wants of a method: a level for each attribute, and conditions that a method meets or does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal, get_args
+
+import yaml
+
+from snellen.cards.schema import ATTRIBUTES
+from snellen.errors import SnellenError, nearest
+from snellen.registry import Attribute
+
+Level = Literal["essential", "nice", "unimportant", "unwanted"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+WEIGHTS: Mapping[Level, float] = {"essential": 3.0, "nice": 1.0, "unimportant": 0.0, "unwanted": 1.0}
+"""What an attribute counts in a score; an unwanted one counts the other way round."""
+
+_OPTIONS: Mapping[Level, str] = {
+    "essential": "--need",
+    "nice": "--nice",
+    "unimportant": "--unimportant",
+    "unwanted": "--unwanted",
+}
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The priorities of one role that people were interviewed in, ready to use."""
+
+    name: str
+    user: str
+    role: str
+    task: str
+    levels: Mapping[Attribute, Level]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Priorities:
+    """A level for each attribute (unimportant where none is given), and two conditions: time per image, and a black box."""
+
+    levels: Mapping[Attribute, Level]
+    avoid_cost: float | None = None
+    black_box: bool = False
+    profile: Profile | None = None
+
+    def __post_init__(self) -> None:
+        if not self.weighed and self.avoid_cost is None and not self.black_box:
+            raise SnellenError(
+                "nothing was asked for; name what you need, as in --need determinism, or take --profile radiologist"
+            )
+
+    def level(self, attribute: Attribute) -> Level:
+        """How much an attribute matters."""
+        return self.levels.get(attribute, "unimportant")
+
+    def weight(self, attribute: Attribute) -> float:
+        """What an attribute counts in a score."""
+        return WEIGHTS[self.level(attribute)]
+
+    def at(self, level: Level) -> tuple[Attribute, ...]:
+        """The attributes of one level, in the card's order."""
+        return tuple(one for one in ATTRIBUTES if self.level(one) == level)
+
+    @property
+    def weighed(self) -> tuple[Attribute, ...]:
+        """The attributes that count at all, in the card's order."""
+        return tuple(one for one in ATTRIBUTES if self.weight(one))
+
+    @staticmethod
+    def read(
+        *,
+        need: Iterable[str] = (),
+        nice: Iterable[str] = (),
+        unwanted: Iterable[str] = (),
+        unimportant: Iterable[str] = (),
+        avoid_cost: str | None = None,
+        black_box: bool = False,
+        profile: str | None = None,
+    ) -> Priorities:
+        """Priorities as they are written, names with commas between; what is said here wins over the profile."""
+        asked: dict[Attribute, Level] = {}
+        given: dict[Level, Iterable[str]] = {
+            "essential": need,
+            "nice": nice,
+            "unimportant": unimportant,
+            "unwanted": unwanted,
+        }
+        for level, words in given.items():
+            for name in (part.strip() for word in words for part in word.split(",") if part.strip()):
+                attribute = read_attribute(name, _OPTIONS[level])
+                if asked.setdefault(attribute, level) != level:
+                    raise SnellenError(
+                        f"{attribute} cannot be both {_OPTIONS[asked[attribute]]} and {_OPTIONS[level]}; keep one of them"
+                    )
+        chosen = profile_named(profile) if profile is not None else None
+        levels = {**(chosen.levels if chosen else {}), **asked}
+        return Priorities(levels, None if avoid_cost is None else read_cost(avoid_cost), black_box, chosen)
+
+
+def read_attribute(name: str, option: str) -> Attribute:
+    """An attribute by its name, whatever its case, with spaces or hyphens.
+
+    >>> read_attribute("Model sensitivity", "--need")
+    'model-sensitivity'
+    """
+    wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
+    for one in ATTRIBUTES:
+        if one == wanted:
+            return one
+    raise SnellenError(
+        f"{option} has an unknown attribute '{name}'{nearest(wanted, ATTRIBUTES)} (there are: {', '.join(ATTRIBUTES)})"
+    )
+
+
+def read_cost(text: str) -> float:
+    """A time in seconds.
+
+    >>> read_cost("500ms"), read_cost("2 s")
+    (0.5, 2.0)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|min)", text.strip())
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not seconds:
+        raise SnellenError(f"--avoid-cost must be a time per image such as 2s or 500ms, not '{text}'")
+    return seconds
+
+
+def profile_named(name: str) -> Profile:
+    """A profile by its name, or by its number in the paper."""
+    for one in profiles():
+        if name.strip().lower() in (one.name, one.user.lower()):
+            return one
+    known = [one.name for one in profiles()]
+    raise SnellenError(f"there is no profile '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
+
+
+@cache
+def profiles() -> tuple[Profile, ...]:
+    """The nine roles, in the order of the paper."""
+    text = resources.files("snellen.cards").joinpath("profiles.yaml").read_text(encoding="utf-8")
+    return tuple(
+        Profile(
+            one["name"],
+            one["user"],
+            one["role"],
+            one["task"],
+            {read_attribute(name, one["name"]): level for level in LEVELS for name in one.get(level) or ()},
+            one.get("note", ""),
+        )
+        for one in yaml.safe_load(text)
+    )

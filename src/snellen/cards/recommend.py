@@ -1,0 +1,333 @@
+"""A choice from stated priorities: which methods meet the needs here, in which order, and why.
+
+The score of a method is the mean of its grades weighed by levels: essential 3, nice 1, unwanted 1 with the grade turned
+round (1 − g), unimportant 0; a grade that is not known counts ½. A need (an essential attribute) is *met* by a known grade
+of at least ½, *not known* without a grade, and *missed* otherwise. `avoid_cost` and `black_box` are conditions that a method
+meets, misses, or is not known to meet. Methods that meet everything come first, then those of which something is not known,
+then those that miss something; each group by score, ties by name. Controls are never recommended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from snellen.cards.deck import Deck
+from snellen.cards.priorities import Priorities
+from snellen.cards.reasons import FEW, because, care, remedy
+from snellen.cards.schema import Card, Grade
+from snellen.registry import Attribute
+from snellen.report import numbers
+from snellen.verdicts import MINIMUM_IMAGES
+
+ENOUGH = 0.5
+"""A need is met from this grade on."""
+
+DRAWS = 2_000
+"""Rankings with moved weights, by which stability is measured."""
+
+INSIDE = frozenset({"gradients", "layer", "relu"})
+"""Needs that a black box, which only answers, cannot fulfil."""
+
+State = Literal["met", "not known", "missed"]
+STATES: tuple[State, ...] = ("met", "not known", "missed")
+
+
+@dataclass(frozen=True)
+class Need:
+    """What was asked of a method, an essential attribute or a condition, and whether it is met."""
+
+    name: str
+    state: State
+    words: str
+    grade: Grade | None = None
+
+    @property
+    def short(self) -> float:
+        """How much is missing, between 0 and 1."""
+        if self.state == "met":
+            return 0.0
+        return ENOUGH - self.grade.share if self.grade and self.state == "missed" else 0.5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One attribute in which two methods differ; `weighed` is what that makes in the score."""
+
+    attribute: Attribute
+    own: float
+    other: float
+    method: str
+    weighed: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """One method's place, and why it has it."""
+
+    place: int
+    card: Card
+    score: float
+    state: State
+    needs: tuple[Need, ...]
+    shares: Mapping[Attribute, float]
+    """By attribute that counts, what its grade is worth: turned round where it is unwanted, ½ where it is not known."""
+    decided: tuple[Difference, ...]
+    """What put it before the next place, most first."""
+    sacrifice: Difference | None
+    """The wanted attribute in which it falls most behind the best method there."""
+    first: float
+    """In which share of rankings with moved weights it is first; NaN where it is no contender."""
+    pareto: bool
+    """Whether no other contender is at least as good in all that counts and better in something."""
+
+    @property
+    def unmet(self) -> tuple[Need, ...]:
+        """What it misses, or is not known to meet."""
+        return tuple(one for one in self.needs if one.state != "met")
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The methods of a deck in the order of someone's priorities."""
+
+    deck: Deck
+    priorities: Priorities
+    places: tuple[Place, ...]
+    holds: float
+    """In which share of rankings with moved weights the first three are the same, in the same order."""
+
+    @property
+    def qualified(self) -> tuple[Place, ...]:
+        """Those that meet everything."""
+        return tuple(one for one in self.places if one.state == "met")
+
+    @property
+    def contenders(self) -> tuple[Place, ...]:
+        """Those that the choice is among: the qualified or, if there are none, those that may be."""
+        return self.qualified or tuple(one for one in self.places if one.state == "not known")
+
+    @property
+    def nearest(self) -> tuple[Place, ...]:
+        """The three that come closest where none qualifies: fewest needs unmet, least missing in them, best score."""
+        if self.qualified:
+            return ()
+        order = sorted(
+            self.places, key=lambda one: (len(one.unmet), round(sum(need.short for need in one.unmet), 9), one.place)
+        )
+        return tuple(order[:3])
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        if self.qualified:
+            best = self.qualified[0]
+            others = len(self.qualified) - 1
+            also = f", and {numbers.count(others, 'other method')} {'does' if others == 1 else 'do'} too" if others else ""
+            return f"{best.card.method} meets your needs best on this data{also}."
+        if not self.places:
+            return "There is no method to choose from: all of this run are controls."
+        if self.contenders:
+            names = list(dict.fromkeys(need.name for one in self.contenders for need in one.unmet))
+            are = "is" if len(names) == 1 else "are"
+            return f"No method is shown to meet your needs on this data: {_listed(names)} {are} not known."
+        return f"No method meets your needs on this data; {self._hardest()}."
+
+    def _hardest(self) -> str:
+        """The need that stops most methods."""
+        counts: dict[str, int] = {}
+        for place in self.places:
+            for need in place.needs:
+                if need.state == "missed":
+                    counts[need.name] = counts.get(need.name, 0) + 1
+        name = max(counts, key=lambda one: (counts[one], one))
+        return f"{name} stops {counts[name]} of {len(self.places)}"
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What would show more, where needs are not known or hang on undecided tests."""
+        run = str(self.deck.run.folder)
+        found = []
+        for place in (*self.contenders[:3], *self.nearest) if not self.qualified else ():
+            for need in place.unmet:
+                if need.grade is not None and (words := remedy(place.card, need.grade.attribute, run)):
+                    found.append(words if need.state == "not known" else f"{place.card.method}, {words}")
+                elif need.name == "avoid-cost" and need.state == "not known":
+                    found.append(f"`snellen cards --run {run}` measures what a map costs")
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Marks of metrics that speak in the attributes that decided, and what else makes the choice doubtful."""
+        deciding = [one.attribute for place in self.contenders[:2] for one in place.decided[:2]]
+        found = [care(self.contenders[0].card, one) for one in dict.fromkeys(deciding)] if self.contenders else []
+        images = int(self.deck.run.record["samples"]["count"])
+        if images < MINIMUM_IMAGES and any(
+            one.reason == FEW
+            for place in self.places
+            for one in place.card.evidence
+            if one.attribute in self.priorities.weighed
+        ):
+            found.insert(
+                0, f"{numbers.count(images, 'image')} are too few for a verdict, which needs at least {MINIMUM_IMAGES}"
+            )
+        return (*self.deck.notes, *(one for one in found if one))
+
+
+def recommend(deck: Deck, priorities: Priorities, *, seed: int = 0) -> Recommendation:
+    """The methods of a deck in the order of these priorities."""
+    weighed = priorities.weighed
+    weights = np.array([priorities.weight(one) for one in weighed])
+    cards = sorted(deck.methods, key=lambda one: one.method)
+    shares = np.array([[_share(one, attribute, priorities) for attribute in weighed] for one in cards]).reshape(
+        len(cards), -1
+    )
+    scores = _scores(shares, weights)
+    needs = [_needs(one, priorities) for one in cards]
+    states = [_state(some) for some in needs]
+    order = sorted(range(len(cards)), key=lambda at: (STATES.index(states[at]), -_tied(float(scores[at])), at))
+    lead: State = next((one for one in ("met", "not known") if one in states), "missed")
+    contend = [at for at in order if states[at] == lead] if lead != "missed" else []
+    first, holds = stability(shares[contend], weights, seed=seed)
+    front = pareto(shares[contend])
+    places = []
+    for place, at in enumerate(order):
+        after = order[place + 1] if place + 1 < len(order) else None
+        row = contend.index(at) if at in contend else None
+        places.append(
+            Place(
+                place + 1,
+                cards[at],
+                float(scores[at]),
+                states[at],
+                needs[at],
+                dict(zip(weighed, map(float, shares[at]), strict=True)),
+                _decided(shares, weights, weighed, at, after, cards)
+                if after is not None and states[at] == states[after]
+                else (),
+                _sacrifice(cards, shares, weights, weighed, at),
+                float(first[row]) if row is not None else math.nan,
+                bool(front[row]) if row is not None else False,
+            )
+        )
+    return Recommendation(deck, priorities, tuple(places), holds)
+
+
+def stability(
+    shares: Float[np.ndarray, "methods attributes"],
+    weights: Float[np.ndarray, " attributes"],
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> tuple[Float[np.ndarray, " methods"], float]:
+    """How often each method is first, and how often the first three keep their order, when weights move.
+
+    Each weight is multiplied by a factor between ½ and 2, evenly in its logarithm. Methods are given in the order of their
+    places, which breaks ties. NaN where nothing counts.
+    """
+    if not shares.size:
+        return np.full(len(shares), math.nan), math.nan
+    generator = np.random.default_rng(seed)
+    moved = weights * 2.0 ** generator.uniform(-1, 1, (draws, len(weights)))
+    scores = np.round(_scores(shares, moved), 9)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    first = np.bincount(order[:, 0], minlength=len(shares)) / draws
+    top = min(3, len(shares))
+    return first, float((order[:, :top] == np.arange(top)).all(axis=1).mean())
+
+
+def pareto(shares: Float[np.ndarray, "methods attributes"]) -> list[bool]:
+    """Whether no other method is at least as good in every attribute and better in one."""
+    return [not any((other >= one).all() and (other > one).any() for other in shares) for one in shares]
+
+
+def _scores(shares: Float[np.ndarray, "methods attributes"], weights: Float[np.ndarray, "*draws attributes"]) -> np.ndarray:
+    """Weighed means; NaN where nothing counts."""
+    if not weights.shape[-1]:
+        return np.full(len(shares), math.nan)
+    return np.asarray(weights @ shares.T / weights.sum(axis=-1, keepdims=True))
+
+
+def _tied(score: float) -> float:
+    """A score by which to sort: rounding must not break a tie, and no score ties with no score."""
+    return 0.0 if math.isnan(score) else round(score, 9)
+
+
+def _share(card: Card, attribute: Attribute, priorities: Priorities) -> float:
+    share = card.grades[attribute].share
+    share = 0.5 if math.isnan(share) else share
+    return 1 - share if priorities.level(attribute) == "unwanted" else share
+
+
+def _needs(card: Card, priorities: Priorities) -> tuple[Need, ...]:
+    found = []
+    for attribute in priorities.at("essential"):
+        grade = card.grades[attribute]
+        state: State = "not known" if math.isnan(grade.share) else "met" if grade.share >= ENOUGH else "missed"
+        found.append(Need(attribute, state, because(card, attribute), grade))
+    if priorities.avoid_cost is not None:
+        found.append(_cost(card, priorities.avoid_cost))
+    if priorities.black_box:
+        inside = sorted(INSIDE.intersection(card.needs))
+        words = f"needs the model's {_listed(inside)}" if inside else "asks the model for its answers only"
+        found.append(Need("black-box", "missed" if inside else "met", words))
+    return tuple(found)
+
+
+def _state(needs: Sequence[Need]) -> State:
+    return max((one.state for one in needs), key=STATES.index, default="met")
+
+
+def _cost(card: Card, limit: float) -> Need:
+    finding = card.findings.get("computational-efficiency")
+    seconds = float(finding.numbers.get("seconds", math.nan)) if finding else math.nan
+    if math.isnan(seconds):
+        return Need("avoid-cost", "not known", "what a map costs was not measured")
+    words = f"{numbers.span(seconds)} per image, {'within' if seconds <= limit else 'more than'} {numbers.span(limit)}"
+    return Need("avoid-cost", "met" if seconds <= limit else "missed", words)
+
+
+def _decided(
+    shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Attribute], at: int, after: int, cards: Sequence[Card]
+) -> tuple[Difference, ...]:
+    if not len(weights):
+        return ()
+    gaps = weights * (shares[at] - shares[after]) / weights.sum()
+    order = sorted(range(len(weighed)), key=lambda one: (-gaps[one], one))
+    return tuple(
+        Difference(weighed[one], float(shares[at, one]), float(shares[after, one]), cards[after].method, float(gaps[one]))
+        for one in order
+        if gaps[one] > 1e-9
+    )
+
+
+def _sacrifice(
+    cards: Sequence[Card], shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Attribute], at: int
+) -> Difference | None:
+    """Against methods whose grade is known; what is not known of this one is no sacrifice, and is told elsewhere."""
+    found = []
+    for column, attribute in enumerate(weighed):
+        known = [row for row, card in enumerate(cards) if not math.isnan(card.grades[attribute].share)]
+        if at in known:
+            best = max(known, key=lambda row: (shares[row, column], -row))
+            behind = float(shares[best, column] - shares[at, column])
+            found.append(
+                Difference(
+                    attribute,
+                    float(shares[at, column]),
+                    float(shares[best, column]),
+                    cards[best].method,
+                    behind * weights[column],
+                )
+            )
+    worst = max(found, key=lambda one: (one.other - one.own, one.weighed), default=None)
+    return worst if worst and worst.other - worst.own > 1e-9 else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
