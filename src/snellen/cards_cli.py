@@ -24,5 +24,49 @@ def compare(
     """Put the cards of some methods side by side, attribute by attribute."""
     from snellen.cards.compare import Comparison
     from snellen.cards.deck import deck_of_runs
+    from snellen.cards.terminal import ShownComparison
 
-    Console().print(Comparison.of(deck_of_runs(run or []), methods))
+    Console().print(ShownComparison(Comparison.of(deck_of_runs(run or []), methods)))
+
+
+@app.command()
+def recommend(
+    run: Runs = None,
+    need: Annotated[list[str] | None, typer.Option(help="attributes that a method must have, with commas between")] = None,
+    nice: Annotated[list[str] | None, typer.Option(help="attributes that are nice to have")] = None,
+    unwanted: Annotated[list[str] | None, typer.Option(help="attributes that you would rather not have")] = None,
+    unimportant: Annotated[
+        list[str] | None, typer.Option(help="attributes of the profile that do not matter to you")
+    ] = None,
+    avoid_cost: Annotated[str | None, typer.Option(metavar="TIME", help="most time per image, such as 2s or 500ms")] = None,
+    black_box: Annotated[
+        bool, typer.Option("--black-box", help="only methods that ask the model for answers alone")
+    ] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="start from a ready role, such as radiologist; `list` prints all")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="a JSON file to write the choice to as well")] = None,
+) -> None:
+    """Choose a method by what you need of it, with reasons; honest when none will do."""
+    from snellen.cards.deck import deck_of_runs
+    from snellen.cards.priorities import Priorities, profiles
+    from snellen.cards.recommend import recommend as chosen
+    from snellen.cards.recommend import write_json
+    from snellen.cards.terminal import ShownProfiles, ShownRecommendation
+
+    if profile == "list":
+        Console().print(ShownProfiles(profiles()))
+        return
+    priorities = Priorities.read(
+        need=need or (),
+        nice=nice or (),
+        unwanted=unwanted or (),
+        unimportant=unimportant or (),
+        avoid_cost=avoid_cost,
+        black_box=black_box,
+        profile=profile,
+    )
+    found = chosen(deck_of_runs(run or []), priorities)
+    Console().print(ShownRecommendation(found))
+    if json is not None:
+        print(f"written: {write_json(found, json)}")

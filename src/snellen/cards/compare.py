@@ -1,16 +1,62 @@
-"""Some cards side by side, attribute by attribute."""
+"""Some cards side by side, attribute by attribute, test by test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions
-from rich.table import Table
-
 from snellen.cards.deck import Deck
-from snellen.cards.schema import ATTRIBUTES, Card
+from snellen.cards.reasons import because, plain
+from snellen.cards.schema import ATTRIBUTES, Card, Evidence
 from snellen.errors import SnellenError
+from snellen.registry import Attribute
+from snellen.verdicts import certainty
+
+
+@dataclass(frozen=True)
+class TestRow:
+    """One test of the run, for all methods alike."""
+
+    metric: str
+    title: str
+    arrow: str
+    marks: tuple[str, ...]
+
+    def of(self, card: Card) -> Evidence | None:
+        """The evidence of one method; none where the metric was not run on it."""
+        return next((one for one in card.evidence if one.metric == self.metric and one.source.kind == "run"), None)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One attribute, and the tests that measured it."""
+
+    attribute: Attribute
+    tests: tuple[TestRow, ...]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far apart the best and the worst of the compared methods are in one attribute."""
+
+    attribute: Attribute
+    best: Card
+    worst: Card
+
+    @property
+    def size(self) -> float:
+        """The difference of the two grades."""
+        return self.best.grades[self.attribute].share - self.worst.grades[self.attribute].share
+
+    @property
+    def words(self) -> str:
+        """The difference with its reasons."""
+        ends = [
+            f"{one.method} {one.grades[self.attribute].share:.2f}: {because(one, self.attribute)}"
+            for one in (self.best, self.worst)
+        ]
+        return f"{plain(self.attribute)}: {'; but '.join(ends)}"
 
 
 @dataclass(frozen=True)
@@ -23,19 +69,46 @@ class Comparison:
     @staticmethod
     def of(deck: Deck, names: Sequence[str]) -> Comparison:
         """The cards with these names or labels."""
-        cards = tuple(dict.fromkeys(deck.find(one).method for one in names))
+        cards = {one.method: one for one in map(deck.find, names)}
         if len(cards) < 2:
             raise SnellenError(
-                f"compare needs at least two different methods, not {len(cards)}; add one to {', '.join(names)}"
+                f"compare needs two different methods or more, not only {', '.join(cards) or 'none'}; name another"
             )
-        return Comparison(deck, tuple(deck.find(one) for one in cards))
+        return Comparison(deck, tuple(cards.values()))
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
-        """Attributes down, methods across."""
-        table = Table(box=None, pad_edge=False)
-        table.add_column("")
-        for one in self.cards:
-            table.add_column(one.method)
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All ten attributes, each with the tests that the run made of it."""
+        found = []
         for attribute in ATTRIBUTES:
-            table.add_row(attribute, *(one.grades[attribute].word for one in self.cards))
-        yield table
+            tests: dict[str, TestRow] = {}
+            for one in (each for card in self.cards for each in card.measured(attribute)):
+                marks = one.trust.marks if one.trust else ()
+                tests.setdefault(str(one.metric), TestRow(str(one.metric), one.test, one.arrow, marks))
+            found.append(Row(attribute, tuple(tests.values())))
+        return tuple(found)
+
+    @property
+    def differences(self) -> tuple[Gap, ...]:
+        """Attributes in which the methods differ, most first."""
+        found = []
+        for attribute in ATTRIBUTES:
+            known = [one for one in self.cards if not math.isnan(one.grades[attribute].share)]
+            if len(known) > 1:
+                order = sorted(known, key=lambda one: -one.grades[attribute].share)
+                found.append(Gap(attribute, order[0], order[-1]))
+        return tuple(sorted((one for one in found if one.size > 1e-9), key=lambda one: -one.size))
+
+    @property
+    def disagreements(self) -> tuple[str, ...]:
+        """Where a verdict here is the opposite of one in the literature."""
+        return tuple(
+            f"{card.method}, {mine.test}: {mine.verdict} here, {other.verdict} in {other.source.name} on {other.source.data}"
+            for card in self.cards
+            for mine, other in card.disagreements
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know: unfinished runs, and how much these images can show."""
+        return (*self.deck.notes, certainty(int(self.deck.run.record["samples"]["count"])).words)

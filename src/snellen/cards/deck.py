@@ -125,7 +125,8 @@ def source_of(run: Readable) -> Source:
     record, spec = run.record, run.record["spec"]
     classifier, samples = record["classifier"], record["samples"]
     identity = f"{run.folder.name} {str(classifier['fingerprint'])[:8]}/{str(samples['digest'])[:8]}"
-    images = f"{samples['count']} images: {samples['source']}"
+    count, images = str(samples["count"]), str(samples["source"])
+    images = images if count in images.split() else f"{count} images: {images}"
     return Source("run", identity, str(classifier["name"]), images, f"target {spec['target']}, seed {spec['seed']}")
 
 

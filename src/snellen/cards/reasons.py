@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from snellen.cards.schema import METHODOLOGY, Card, Evidence
 from snellen.registry import METRICS, Attribute
@@ -20,26 +21,32 @@ def because(card: Card, attribute: Attribute) -> str:
     if attribute in METHODOLOGY:
         return card.findings[attribute].sentence.rstrip(".")
     counted = [one for one in card.measured(attribute) if one.weight > 0]
-    parts = []
+    parts: list[str] = []
     for verdict, verb in (("pass", "passes"), ("fail", "fails"), ("inconclusive", "leaves open")):
-        some = sorted((one for one in counted if one.verdict == verdict), key=lambda one: -one.weight)
+        some = sorted((one for one in counted if one.verdict == verdict), key=lambda one: (not one.against, -one.weight))
         if some:
-            parts.append(f"{verb} {len(some)} of {numbers.count(len(counted), 'test')}, such as {_telling(some[0])}")
-    return "; ".join(parts)
+            of = f" of {numbers.count(len(counted), 'test')}" if not parts else ""
+            parts.append(f"{verb} {len(some)}{of} ({_telling(some[0])})")
+    return ", ".join(parts)
 
 
 def _telling(one: Evidence) -> str:
-    """A test with the number that its verdict hangs on."""
-    name = (
-        one.test if one.metric is None or one.metric.partition("(")[0] in one.test.lower() else f"{one.test} ({one.metric})"
-    )
+    """A test with the number that its verdict hangs on: against the control that comes closest, or beats the method most."""
     if not one.against:
-        return f"{name}: {one.reason}, mean {numbers.short(one.mean)}"
+        return f"{one.test}: {one.reason}, mean {numbers.short(one.mean)}"
     rival = min(one.against, key=lambda each: each.high if each.worse else each.low)
     if one.verdict == "fail" and not rival.worse:
         rival = next((each for each in one.against if each.alike), rival)
     ends = numbers.interval(rival.low, rival.high, rival.n, signs=True)
-    return f"{name}, {numbers.gain(rival.mean)} {ends} against {rival.control}"
+    how = {"pass": "better than", "inconclusive": "not clear of"}.get(
+        one.verdict, "worse than" if rival.worse else "no better than"
+    )
+    return f"{one.test}: {how} {rival.control}, {numbers.gain(rival.mean)} {ends}"
+
+
+def plain(name: str) -> str:
+    """An attribute or a condition as it stands in a sentence."""
+    return {"avoid-cost": "cost"}.get(name, name.replace("-", " "))
 
 
 def unknown(card: Card, attribute: Attribute) -> str:
@@ -56,24 +63,25 @@ def unknown(card: Card, attribute: Attribute) -> str:
     return f"none of {numbers.count(len(measured), 'test')} counts, such as {first.test}: {first.reason}"
 
 
-def remedy(card: Card, attribute: Attribute, run: str) -> str:
-    """What it would take to know an attribute, or to settle one that is missed; empty where nothing would."""
-    if math.isnan(card.grades[attribute].share):
-        if attribute in METHODOLOGY:
-            return f"`snellen cards --run {run}` measures {attribute}" if attribute not in card.findings else ""
+def remedies(cards: Sequence[Card], attribute: Attribute) -> tuple[str, ...]:
+    """What it would take to know an attribute of these cards, or to settle what is undecided in it."""
+    found = []
+    for card in cards:
         measured = card.measured(attribute)
-        if not measured:
-            return f"run the same model and images with --metrics {','.join(measuring(attribute))} and give both runs"
-        if any(one.reason == FEW for one in measured):
-            here = max(one.n for one in measured)
-            return f"{numbers.count(MINIMUM_IMAGES - here, 'more image')} would allow verdicts on {attribute}"
-        return ""
-    some = [
-        one
-        for one in card.measured(attribute)
-        if one.verdict == "inconclusive" and one.weight > 0 and "more image" in one.advice
-    ]
-    return f"{some[0].test}: {some[0].advice}" if some else ""
+        if not math.isnan(card.grades[attribute].share):
+            open_ = [
+                one for one in measured if one.verdict == "inconclusive" and one.weight > 0 and "more image" in one.advice
+            ]
+            found += [f"{card.method}, {plain(attribute)}: {one.advice} in {one.test}" for one in open_[:1]]
+        elif attribute in METHODOLOGY:
+            continue  # measured all at once, and told once
+        elif not measured:
+            names = ",".join(measuring(attribute))
+            found.append(f"{plain(attribute)}: run the same model and images with --metrics {names}, and give both runs")
+        elif any(one.reason == FEW for one in measured):
+            lacking = MINIMUM_IMAGES - max(one.n for one in measured)
+            found.append(f"{plain(attribute)}: {numbers.count(lacking, 'more image')} would allow a verdict")
+    return tuple(dict.fromkeys(found))
 
 
 def measuring(attribute: Attribute) -> list[str]:
@@ -85,12 +93,15 @@ def measuring(attribute: Attribute) -> list[str]:
 
 
 def care(card: Card, attribute: Attribute) -> str:
-    """The metrics behind an attribute that are marked, with what speaks most against the worst of them; empty if none is."""
+    """The metrics behind an attribute that are marked, with what speaks against the lightest of them; empty if none is."""
     counted = [one for one in card.measured(attribute) if one.weight > 0]
-    marked = sorted((one for one in counted if one.trust and one.trust.marks), key=lambda one: one.weight)
-    if not marked:
+    marks = {str(one.metric): one.trust.marks for one in counted if one.trust and one.trust.marks}
+    if not marks:
         return ""
-    worst = marked[0]
-    said = worst.trust.marks[0] if worst.trust else ""
-    of = f"{len(marked)} of {numbers.count(len(counted), 'test')} of {attribute} {'is' if len(marked) == 1 else 'are'} by"
-    return f"{of} marked metrics; {worst.metric} weighs {worst.weight:.2f}: {said}"
+    words = f"{plain(attribute)}: {len(marks)} of {numbers.count(len(counted), 'test')} by marked metrics"
+    for one in sorted(counted, key=lambda one: one.weight):
+        # That one image alone says little is told of many metrics and weighs nothing; anything else comes first.
+        if said := [mark for mark in marks.get(str(one.metric), ()) if not mark.startswith("one image")]:
+            return f"{words}; {one.metric} weighs {one.weight:.2f} ({said[-1]})"
+    name = next(iter(marks))
+    return f"{words}; {name}: {marks[name][0]}"

@@ -9,20 +9,23 @@ then those that miss something; each group by score, ties by name. Controls are 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from snellen.cards.deck import Deck
 from snellen.cards.priorities import Priorities
-from snellen.cards.reasons import FEW, because, care, remedy
-from snellen.cards.schema import Card, Grade
+from snellen.cards.reasons import FEW, because, care, plain, remedies
+from snellen.cards.schema import ATTRIBUTES, METHODOLOGY, Card, Grade
 from snellen.registry import Attribute
 from snellen.report import numbers
+from snellen.report.frame import write_page
 from snellen.verdicts import MINIMUM_IMAGES
 
 ENOUGH = 0.5
@@ -133,7 +136,7 @@ class Recommendation:
         if not self.places:
             return "There is no method to choose from: all of this run are controls."
         if self.contenders:
-            names = list(dict.fromkeys(need.name for one in self.contenders for need in one.unmet))
+            names = list(dict.fromkeys(plain(need.name) for one in self.contenders for need in one.unmet))
             are = "is" if len(names) == 1 else "are"
             return f"No method is shown to meet your needs on this data: {_listed(names)} {are} not known."
         return f"No method meets your needs on this data; {self._hardest()}."
@@ -146,20 +149,24 @@ class Recommendation:
                 if need.state == "missed":
                     counts[need.name] = counts.get(need.name, 0) + 1
         name = max(counts, key=lambda one: (counts[one], one))
-        return f"{name} stops {counts[name]} of {len(self.places)}"
+        return f"{plain(name)} stops {counts[name]} of {len(self.places)}"
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """What would show more, where needs are not known or hang on undecided tests."""
-        run = str(self.deck.run.folder)
+        """What would show more, where no method is shown to meet the needs."""
+        if self.qualified:
+            return ()
+        close = sorted({one.place: one for one in (*self.contenders[:3], *self.nearest)}.values(), key=lambda one: one.place)
+        unmet = list(dict.fromkeys(need.name for one in close for need in one.unmet))
         found = []
-        for place in (*self.contenders[:3], *self.nearest) if not self.qualified else ():
-            for need in place.unmet:
-                if need.grade is not None and (words := remedy(place.card, need.grade.attribute, run)):
-                    found.append(words if need.state == "not known" else f"{place.card.method}, {words}")
-                elif need.name == "avoid-cost" and need.state == "not known":
-                    found.append(f"`snellen cards --run {run}` measures what a map costs")
-        return tuple(dict.fromkeys(found))
+        unmeasured = [one for one in unmet if any(_unmeasured(place.card, one) for place in close)]
+        if unmeasured:
+            found.append(
+                f"`snellen cards --run {self.deck.run.folder}` measures {_listed([plain(one) for one in unmeasured])}"
+            )
+        for one in (one for one in self.priorities.at("essential") if one in unmet):
+            found += remedies([place.card for place in close if one in [need.name for need in place.unmet]], one)
+        return tuple(found)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -279,6 +286,12 @@ def _needs(card: Card, priorities: Priorities) -> tuple[Need, ...]:
     return tuple(found)
 
 
+def _unmeasured(card: Card, name: str) -> bool:
+    """Whether something is not known only because methodology was not measured yet."""
+    attribute = "computational-efficiency" if name == "avoid-cost" else name
+    return attribute in METHODOLOGY and attribute not in card.findings
+
+
 def _state(needs: Sequence[Need]) -> State:
     return max((one.state for one in needs), key=STATES.index, default="met")
 
@@ -322,7 +335,7 @@ def _sacrifice(
                     float(shares[at, column]),
                     float(shares[best, column]),
                     cards[best].method,
-                    behind * weights[column],
+                    float(behind * weights[column]),
                 )
             )
     worst = max(found, key=lambda one: (one.other - one.own, one.weighed), default=None)
@@ -331,3 +344,51 @@ def _sacrifice(
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def as_json(found: Recommendation) -> dict[str, Any]:
+    """The choice as plain values; what is not known is null."""
+    asked = found.priorities
+    return {
+        "sentence": found.sentence,
+        "model": found.deck.run.record["classifier"]["name"],
+        "fingerprint": found.deck.run.record["classifier"]["fingerprint"],
+        "images": found.deck.run.record["samples"]["count"],
+        "priorities": {
+            "profile": asked.profile.name if asked.profile else None,
+            "levels": {one: asked.level(one) for one in ATTRIBUTES},
+            "avoid_cost": asked.avoid_cost,
+            "black_box": asked.black_box,
+        },
+        "places": [
+            {
+                "place": one.place,
+                "method": one.card.method,
+                "state": one.state,
+                "score": _number(one.score),
+                "needs": [
+                    {"name": need.name, "state": need.state, "grade": _number(need.grade.share) if need.grade else None,
+                     "words": need.words} for need in one.needs
+                ],
+                "grades": {attribute: _number(one.card.grades[attribute].share) for attribute in asked.weighed},
+                "decided": [asdict(each) for each in one.decided],
+                "sacrifice": asdict(one.sacrifice) if one.sacrifice else None,
+                "first": _number(one.first),
+                "pareto": one.pareto,
+            }
+            for one in found.places
+        ],
+        "first_three_hold": _number(found.holds),
+        "nearest": [one.card.method for one in found.nearest],
+        "remedies": list(found.remedies),
+        "cautions": list(found.cautions),
+    }  # fmt: skip
+
+
+def write_json(found: Recommendation, path: Path) -> Path:
+    """Writes the choice whole or not at all."""
+    return write_page(json.dumps(as_json(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n", path)
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,285 @@
+"""Comparison and choice for a terminal: shapes and words beside every colour, as wide as the terminal is."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from snellen.cards.compare import Comparison
+from snellen.cards.priorities import LEVELS, Priorities, Profile
+from snellen.cards.reasons import plain
+from snellen.cards.recommend import DRAWS, Difference, Need, Place, Recommendation, State
+from snellen.cards.schema import Card, Evidence, Grade
+from snellen.report import numbers
+from snellen.report.page import CATEGORIES, MARKS
+from snellen.report.terminal import split_evenly
+
+STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
+_GRADES = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "not counted"}
+_STATES: dict[State, tuple[str, str]] = {
+    "met": ("pass", "meets your needs"),
+    "not known": ("not counted", "not known to meet your needs"),
+    "missed": ("fail", "misses a need"),
+}
+_NAMES, _COLUMN = 31, 15
+_ROOMY = 21
+"""From this width on a verdict is written out beside its shape."""
+_DETAILED = 3
+
+
+class ShownRecommendation:
+    """What rich prints for a recommendation: the answer, a reason for every place, and how far to believe the order."""
+
+    def __init__(self, found: Recommendation) -> None:
+        self._found = found
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """From the answer to the small print."""
+        found = self._found
+        source = found.deck.cards[0].source
+        yield Text(wishes(found.priorities), style="dim")
+        if source:
+            yield Text(f"On {source.model}, {source.data}.", style="dim")
+        yield Text("")
+        yield Text(found.sentence, style="bold")
+        if found.nearest and not found.contenders:
+            yield Text("Nearest: " + "; ".join(f"{one.card.method} {_lacks(one)}" for one in found.nearest) + ".")
+        for place in found.places:
+            yield from self._place(place)
+        yield Text("")
+        yield from _bullets("How firm the order is", self._firm())
+        yield from _bullets("Take care", found.cautions)
+        yield from _bullets("What would show more", found.remedies)
+        yield Text(
+            "Score: mean grade, essential counts 3, nice 1, unwanted 1 turned round; a grade that is not known counts ½; "
+            "a need is met from 0.5 on.",
+            style="dim",
+        )
+
+    def _place(self, place: Place) -> Iterator[RenderableType]:
+        kind, words = _STATES[place.state]
+        head = Text.assemble(
+            (f"{place.place:>2}  ", "bold"),
+            (f"{MARKS[kind]} {words}", STYLES[kind]),
+            ("  " + place.card.method, "bold"),
+        )
+        if not math.isnan(place.score):
+            head.append(f"  score {place.score:.2f}", style="dim")
+        yield Text("")
+        yield head
+        detailed = place.place <= _DETAILED and place.state != "missed"
+        rows: list[tuple[str, Text]] = []
+        needs = place.needs if detailed else place.unmet
+        for at, need in enumerate(needs):
+            rows.append(("needs" if at == 0 else "", _need(need)))
+        if detailed:
+            rows += [("nice", _graded(place.card.grades[one])) for one in self._found.priorities.at("nice")]
+            rows += [("unwanted", _unwanted(place.card.grades[one])) for one in self._found.priorities.at("unwanted")]
+        elif met := [one for one in place.needs if one.state == "met" and one.grade]:
+            short = ", ".join(f"{plain(one.name)} {one.grade.share:.2f}" for one in met if one.grade)
+            rows.append(("needs" if not needs else "", Text.assemble((f"{MARKS['pass']} met ", STYLES["pass"]), short)))
+        rows += [("decided by", Text(words)) for words in self._decided(place)]
+        if detailed or place.state == "met":
+            rows.append(("gives up", Text(_given_up(place.sacrifice, self._found.priorities))))
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column(width=10, style="dim")
+        table.add_column(overflow="fold")
+        last = ""
+        for name, text in rows:
+            table.add_row("" if name == last else name, text)
+            last = name or last
+        yield Padding(table, (0, 0, 0, 4))
+
+    def _decided(self, place: Place) -> list[str]:
+        after = next((one for one in self._found.places if one.place == place.place + 1), None)
+        if after is None or place.state != after.state:
+            return []
+        if not place.decided:
+            return [f"the name: {after.card.method} has the same score"]
+        parts = [_against(one, self._found.priorities) for one in place.decided[:2]]
+        return [f"{', then '.join(parts)} of {after.card.method}, the next"]
+
+    def _firm(self) -> list[str]:
+        found = self._found
+        some = found.contenders
+        if len(some) < 2 or math.isnan(found.holds):
+            return []
+        moved = f"when every weight moves at random, down to half or up to double ({numbers.count(DRAWS, 'time')})"
+        firsts = sorted((one for one in some if one.first > 0), key=lambda one: -one.first)[:3]
+        top = min(3, len(some))
+        front = [one.card.method for one in some if one.pareto]
+        return [
+            f"{moved}: first is " + ", ".join(f"{one.card.method} in {_percent(one.first)}" for one in firsts),
+            f"the first {top} keep their order in {_percent(found.holds)}",
+            f"Pareto set, which no other beats in all that you asked for: {', '.join(front)}",
+        ]
+
+
+class ShownComparison:
+    """What rich prints for a comparison: attributes and their tests down, methods across."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._all = comparison
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """As many tables as the width asks for."""
+        cards = self._all.cards
+        if cards[0].source:
+            yield Text(f"On {cards[0].source.model}, {cards[0].source.data}.", style="dim")
+        for some in split_evenly(cards, lambda one: _COLUMN, options.max_width - _NAMES):
+            yield Text("")
+            yield self._table(some, min(30, (options.max_width - _NAMES) // len(some) - 1))
+        yield Text("")
+        legend = Text()
+        for name, mark in MARKS.items():
+            legend.append(f"{mark} {name}  ", style=STYLES[name])
+        yield legend + Text("means over images; ↑ higher is better, ↓ lower is better; ! a marked metric", style="dim")
+        yield from _bullets("Where they differ most", [one.words for one in self._all.differences[:3]])
+        yield from _bullets("Otherwise than in the literature", self._all.disagreements)
+        yield from _bullets("Take care", self._all.notes)
+
+    def _table(self, cards: Sequence[Card], width: int) -> Table:
+        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+        table.add_column("", width=_NAMES - 1)
+        for card in cards:
+            table.add_column(Text("\n".join(_wrapped(card.method, width))), width=width, vertical="bottom")
+        for category, attributes in CATEGORIES.items():
+            table.add_row(Text(category.upper(), style="bold dim"))
+            for row in (one for one in self._all.rows if one.attribute in attributes):
+                grades = [card.grades[row.attribute] for card in cards]
+                table.add_row(Text(plain(row.attribute), style="bold"), *(_grade_cell(one) for one in grades))
+                for test in row.tests:
+                    cells = [test.of(card) for card in cards]
+                    marked = "!" if test.marks else ""
+                    name = textwrap.fill(
+                        f"{test.title} {test.arrow}{marked}", _NAMES - 2, initial_indent="  ", subsequent_indent="    "
+                    )
+                    table.add_row(Text(name), *(_test_cell(one, width) for one in cells), style="dim")
+        return table
+
+
+class ShownProfiles:
+    """What rich prints for `--profile list`."""
+
+    def __init__(self, some: Sequence[Profile]) -> None:
+        self._some = some
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """One paragraph each."""
+        for one in self._some:
+            yield Text.assemble((one.name, "bold"), f"  {one.role} ({one.user}): {one.task}")
+            for level in LEVELS:
+                names = [plain(name) for name, known in one.levels.items() if known == level]
+                if names:
+                    yield Padding(
+                        Text(f"{level}: {', '.join(names)}", style="bold" if level == "essential" else "dim"), (0, 0, 0, 4)
+                    )
+            if one.note:
+                yield Padding(Text(f"note: {one.note}", style="dim"), (0, 0, 0, 4))
+            yield Text("")
+
+
+def wishes(priorities: Priorities) -> str:
+    """Priorities in a sentence."""
+    parts = []
+    for level, words in (("essential", "needed"), ("nice", "nice to have"), ("unwanted", "unwanted")):
+        names = [plain(one) for one in priorities.at(level)]  # type: ignore[arg-type]
+        if names:
+            parts.append(f"{words}: {', '.join(names)}")
+    if priorities.avoid_cost is not None:
+        parts.append(f"at most {numbers.span(priorities.avoid_cost)} per image")
+    if priorities.black_box:
+        parts.append("the model is a black box")
+    who = f"As a {priorities.profile.role} ({priorities.profile.name}): " if priorities.profile else "Asked for: "
+    note = f" ({priorities.profile.note})" if priorities.profile and priorities.profile.note else ""
+    return who + "; ".join(parts) + note + "."
+
+
+def _need(need: Need) -> Text:
+    kind = {"met": "pass", "not known": "not counted", "missed": "fail"}[need.state]
+    grade = f" {need.grade.share:.2f}" if need.grade and not math.isnan(need.grade.share) else ""
+    return Text.assemble(
+        (f"{MARKS[kind]} {need.state} ", STYLES[kind]), (plain(need.name) + grade, "bold"), f": {need.words}"
+    )
+
+
+def _graded(grade: Grade) -> Text:
+    kind = _GRADES[grade.word]
+    return Text.assemble((f"{MARKS[kind]} {grade.word} ", STYLES[kind]), plain(grade.attribute) + _number(grade))
+
+
+def _unwanted(grade: Grade) -> Text:
+    """Less is better: the shape is that of what the user is left with."""
+    kind, word = {
+        "good": ("fail", "much"),
+        "mixed": ("inconclusive", "some"),
+        "poor": ("pass", "little"),
+        "not known": ("not counted", "not known"),
+    }[grade.word]
+    return Text.assemble((f"{MARKS[kind]} {word} ", STYLES[kind]), plain(grade.attribute) + _number(grade))
+
+
+def _number(grade: Grade) -> str:
+    return "" if math.isnan(grade.share) else f" {grade.share:.2f}"
+
+
+def _lacks(place: Place) -> str:
+    parts = []
+    for one in place.unmet:
+        share = f" ({one.grade.share:.2f})" if one.grade and one.state == "missed" else ""
+        parts.append(f"{'misses' if one.state == 'missed' else 'is not known for'} {plain(one.name)}{share}")
+    return " and ".join(parts)
+
+
+def _against(one: Difference, priorities: Priorities) -> str:
+    if priorities.level(one.attribute) == "unwanted":
+        return f"less {plain(one.attribute)}, {1 - one.own:.2f} against {1 - one.other:.2f}"
+    return f"{plain(one.attribute)}, {one.own:.2f} against {one.other:.2f}"
+
+
+def _given_up(one: Difference | None, priorities: Priorities) -> str:
+    if one is None:
+        return "nothing: no method is better in anything you asked for"
+    if priorities.level(one.attribute) == "unwanted":
+        return f"it has {plain(one.attribute)}, {1 - one.own:.2f}, where {one.method} has only {1 - one.other:.2f}"
+    return f"{plain(one.attribute)}: {one.own:.2f}, where {one.method} has {one.other:.2f}"
+
+
+def _grade_cell(grade: Grade) -> Text:
+    kind = _GRADES[grade.word]
+    return Text(f"{MARKS[kind]} {grade.word}{_number(grade)}", style=f"bold {STYLES[kind]}")
+
+
+def _test_cell(one: Evidence | None, width: int) -> Text:
+    if one is None:
+        return Text("–", style="dim")
+    mean = "–" if math.isnan(one.mean) else numbers.short(one.mean)
+    word = f"{one.verdict} " if width >= _ROOMY else ""
+    return Text(f"{MARKS[one.verdict]} {word}{mean}", style=f"not dim {STYLES[one.verdict]}" if one.weight else "dim")
+
+
+def _bullets(title: str, lines: Iterable[str]) -> Iterator[RenderableType]:
+    lines = list(lines)
+    if lines:
+        yield Text(f"{title}:", style="bold")
+        table = Table.grid(padding=(0, 1, 0, 0))
+        for one in lines:
+            table.add_row("·", Text(one))
+        yield Padding(table, (0, 0, 0, 2))
+
+
+def _wrapped(label: str, width: int) -> list[str]:
+    """A label in a narrow column, broken where its settings begin."""
+    name, bracket, settings = label.partition("(")
+    parts = [name, *([bracket + settings] if bracket else [])]
+    return [line for part in parts for line in textwrap.wrap(part, width)]
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
