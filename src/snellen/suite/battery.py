@@ -47,6 +47,9 @@ LIGHT: Mapping[str, Mapping[str, Any]] = {
 }
 """What a suite that is not full asks for less of: settings by metric."""
 
+BESIDE = ("random-logit",)
+"""Run in every suite beside the card's tests: both tests of label sensitivity need trained relatives, this one does not."""
+
 DEFAULT: Mapping[str, str] = {"model": "digits", "images": "zoo:digits"}
 RELATIVES: Mapping[str, str] = {"training": "zoo:digits-training", "recipe": "zoo:digits", "checkpoints": "zoo:digits"}
 """The default subject: a classifier so small that all tests run in minutes, retraining included."""
@@ -104,7 +107,7 @@ def _askable(
         return planning.parse_metrics(settings.metrics), {}
     known = answers()
     names = [known[test] for tests in TESTS.values() for test in tests if test in known]
-    names += [name for name in METRICS if name not in names and full]
+    names += [name for name in METRICS if name not in names and (full or name in BESIDE)]
     size = (int(samples[0].image.shape[1]), int(samples[0].image.shape[2]))
     truths, labels = _known(samples)
     recipe = settings.recipe is not None and settings.training is not None
