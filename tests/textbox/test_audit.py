@@ -232,3 +232,13 @@ def test_pages_of_a_small_audit(real: Audit, tmp_path: Path) -> None:
     assert "complex" not in markdown(real).partition("## The maps")[2].partition("## Settings")[0]
     written = real.write_csv(tmp_path / "deep" / "audit.csv").read_text().splitlines()
     assert len(written) == 1 + 2 * len(real.trial.metrics)
+
+
+def test_what_cards_need_to_know_of_metrics_is_about_complex_settings_alone(real: Audit, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "truth.csv"
+    assert real.write_truth(path).read_text() == "metric,auc,low,high,n,verdict\n"
+    table = real.table[real.table["group"] == "simple"].assign(group="complex")
+    lines = replace(real, table=table).write_truth(path).read_text().splitlines()
+    cell = real.cell("deletion", "simple")
+    assert {line.partition(",")[0] for line in lines[1:]} == {"deletion", "sparsity", "random-logit"}
+    assert f"deletion,{cell['auc']:.4f},{cell['auc_low']:.4f},{cell['auc_high']:.4f},6,too few" in lines

@@ -1,4 +1,4 @@
-"""Intervals cover what they promise; comparisons, the mark fooled and verdicts follow their written rules."""
+"""Intervals cover what they promise; means, undefined scores and the mark fooled follow their written rules."""
 
 from __future__ import annotations
 
@@ -8,32 +8,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scored import long, method, metric, summary_of
 
-from snellen.verdicts import MINIMUM_IMAGES, certainty, compare, fooled, judge, summarise
-from snellen.verdicts.statistics import _student, holm, interval_of_mean
-
-
-def method(label, control=False):
-    return {"label": label, "control": control}
-
-
-def metric(label, higher=True, undefined="never"):
-    return {"label": label, "higher_is_better": higher, "undefined": undefined}
-
-
-def long(values: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {"sample": f"s{at:03d}", "method": name, "metric": by, "value": value}
-            for (name, by), column in values.items()
-            for at, value in enumerate(column)
-        ]
-    )
-
-
-def summary_of(means: dict[str, float], controls: set[str], higher=True) -> pd.DataFrame:
-    scores = long({(name, "m"): [value, value] for name, value in means.items()})
-    return summarise(scores, [method(name, name in controls) for name in means], [metric("m", higher)])
+from snellen.verdicts import MINIMUM_IMAGES, certainty, fooled, summarise
+from snellen.verdicts.statistics import cube, holm, interval_of_mean, student
 
 
 @pytest.mark.parametrize(
@@ -65,7 +43,7 @@ def test_with_three_values_the_interval_is_the_quantile_over_all_27_resamples():
 
 def test_the_quantile_of_student_matches_printed_tables():
     for freedom, value in [(1, 12.706), (2, 4.303), (6, 2.447), (29, 2.045), (199, 1.972), (5000, 1.960)]:
-        assert _student(0.975, freedom) == pytest.approx(value, abs=1.5e-3)
+        assert student(0.975, freedom) == pytest.approx(value, abs=1.5e-3)
 
 
 def test_equal_scores_give_an_interval_without_width():
@@ -120,31 +98,6 @@ def test_no_scores_at_all_still_make_a_table():
     assert summarise(empty, [method("a")], [metric("m")])["n"].tolist() == [0]
 
 
-@pytest.mark.parametrize(("higher", "sign"), [(True, 1), (False, -1)])
-def test_a_positive_difference_is_better_than_the_control_whichever_way_the_metric_points(higher, sign):
-    nan = float("nan")
-    scores = long({("a", "m"): [0.6, 0.7, 0.9, nan], ("r", "m"): [0.5, 0.4, nan, 0.1], ("e", "m"): [0.6, 0.7, 0.9, 0.2]})
-    pairs = compare(scores, [method("a"), method("r", True), method("e", True)], [metric("m", higher)]).set_index("control")
-    assert pairs["method"].tolist() == ["a", "a"]
-    assert pairs.loc["r", "mean"] == pytest.approx(sign * 0.2)
-    assert pairs.loc["r", "n"] == 2
-    assert pairs.loc["e", ["mean", "low", "high", "n"]].tolist() == [0, 0, 0, 3]
-
-
-def test_pairing_removes_what_images_share():
-    rng = np.random.default_rng(2)
-    hard = rng.normal(0, 10, 40)
-    own = hard + 0.5 + rng.normal(0, 0.1, 40)
-    scores = long({("a", "m"): list(own), ("r", "m"): list(hard)})
-    pair = compare(scores, [method("a"), method("r", True)], [metric("m")]).iloc[0]
-    assert pair["low"] > 0.4
-    assert pair["high"] < 0.6
-
-
-def test_without_controls_there_is_nothing_to_compare():
-    assert compare(long({("a", "m"): [1.0, 2.0]}), [method("a")], [metric("m")]).empty
-
-
 @pytest.mark.parametrize(
     ("means", "controls", "higher", "expected"),
     [
@@ -185,49 +138,34 @@ def test_more_images_show_smaller_differences():
     assert "0.14 standard deviations" in certainty(400).words
 
 
-def verdict_of(columns: dict[str, np.ndarray]) -> dict[str, str]:
-    methods = [method(name, name in {"random", "edge"}) for name in columns]
-    scores = long({(name, "m"): list(values) for name, values in columns.items()})
-    summary = summarise(scores, methods, [metric("m")])
-    return dict(judge(summary, compare(scores, methods, [metric("m")])).set_index("method")["verdict"])
-
-
-def test_verdicts_follow_the_paired_intervals():
-    rng = np.random.default_rng(1)
-    base = rng.normal(0, 1, 60)
-    noise = lambda: rng.normal(0, 0.3, 60)  # noqa: E731
-    columns = {
-        "good": base + 1 + noise(), "fine": base + 1 + noise(), "same": base + 0.5 + noise(), "bad": base - 1 + noise(),
-        "random": base + noise(), "edge": base + 0.5 + noise(),
-    }  # fmt: skip
-    assert verdict_of(columns) == {"good": "pass", "fine": "pass", "same": "inconclusive", "bad": "fail"}
-    few = {name: values[: MINIMUM_IMAGES - 1] for name, values in columns.items()}
-    assert set(verdict_of(few).values()) == {"not counted"}
-    columns["edge"] = base + 5
-    assert set(verdict_of(columns).values()) == {"not counted"}
-    assert verdict_of({"good": columns["good"]}) == {"good": "not counted"}
-
-
-@pytest.mark.parametrize(
-    ("gaps", "wanted"),
-    [([0.0, 0.002], "pass"), ([0.02, 0.3], "fail"), ([0.0, 0.02], "inconclusive"), ([0.0], "pass")],
-)
-def test_an_axiom_is_kept_within_its_tolerance_whatever_controls_do(gaps, wanted):
-    """A constant control keeps it too, and that neither fools the metric nor spoils the verdict."""
-    images = 40
-    scores = long(
-        {("own", "gap"): [gaps[at % len(gaps)] for at in range(images)], ("fake-cam", "gap"): [0.0] * images},
-    )
-    by = metric("gap", higher=False) | {"tolerance": 0.01, "bounds": [0, None]}
-    methods = [method("own"), method("fake-cam", control=True)]
-    summary = summarise(scores, methods, [by])
-    verdicts = judge(summary, compare(scores, methods, [by]))
-    assert fooled(summary) == {}
-    assert verdicts.loc[0, "verdict"] == wanted
-    few = scores[scores["sample"] < "s020"]
-    assert judge(summarise(few, methods, [by]), compare(few, methods, [by])).loc[0, "verdict"] == "not counted"
-
-
 def test_holm_by_hand():
     assert holm(np.array([0.01, 0.04, 0.03])) == pytest.approx([0.03, 0.06, 0.06])
     assert holm(np.array([0.01, math.nan, 0.9])) == pytest.approx([0.02, math.nan, 0.9], nan_ok=True)
+
+
+def test_the_cube_has_the_order_of_the_spec_and_knows_missing_from_undefined():
+    scores = long({("b", "x"): [1.0, float("nan")], ("a", "y"): [3.0]}).iloc[::-1]
+    values, written = cube(scores, ["a", "b"], ["x", "y"])
+    assert values[:, 1, 0].tolist() == pytest.approx([1.0, math.nan], nan_ok=True)
+    assert values[:, 0, 1].tolist() == pytest.approx([3.0, math.nan], nan_ok=True)
+    assert written[:, :, 0].tolist() == [[False, True], [False, True]]
+    assert written[:, :, 1].tolist() == [[True, False], [False, False]]
+    with pytest.raises(ValueError, match="two rows"):
+        cube(pd.concat([scores, scores]), ["a", "b"], ["x", "y"])
+
+
+def test_means_alone_are_the_same_without_resamples():
+    rng = np.random.default_rng(0)
+    scores = long({(name, "m"): list(rng.normal(size=9)) for name in "ab"})
+    quick = summarise(scores, [method("a"), method("b", True)], [metric()], resamples=0)
+    whole = summarise(scores, [method("a"), method("b", True)], [metric()])
+    assert quick["low"].isna().all()
+    pd.testing.assert_frame_equal(quick.drop(columns=["low", "high"]), whole.drop(columns=["low", "high"]))
+
+
+def test_many_columns_see_the_same_draws_as_few():
+    values = np.random.default_rng(0).normal(size=(8, 1100))
+    values[3, 700] = math.nan
+    many = np.stack(interval_of_mean(values, resamples=300, seed=5))
+    for at in (0, 600, 700, 1099):
+        assert np.stack(interval_of_mean(values[:, [at]], resamples=300, seed=5))[:, 0] == pytest.approx(many[:, at])

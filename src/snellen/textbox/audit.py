@@ -127,10 +127,13 @@ class Audit:
 
     def write_truth(self, path: Path) -> Path:
         """What other rooms need to know of each metric: how well it follows the truth in complex settings."""
-        rows = self.table[(self.table["group"] == "complex") & (self.table["role"] == "on trial")]
-        names = rows["metric"].str.partition("(")[0]
+        rows = self.table[
+            (self.table["group"] == "complex") & (self.table["role"] == "on trial") & (self.table["auc_n"] > 0)
+        ]
+        names = [str(label).partition("(")[0] for label in rows["metric"]]
         ends = {key: rows[column].map("{:.4f}".format) for key, column in _TRUTH.items()}
         known = pd.DataFrame({"metric": names, **ends, "n": rows["auc_n"], "verdict": rows["verdict"]})
+        path.parent.mkdir(parents=True, exist_ok=True)
         known.to_csv(path, index=False, lineterminator="\n")
         return path
 

@@ -1,6 +1,7 @@
 """Statistics: scores per image become means, intervals, comparisons with controls, and verdicts where n allows them."""
 
-from snellen.verdicts.rule import Against, Judgement, Verdict, compare, judge
+from snellen.verdicts.against import Against
+from snellen.verdicts.rule import Judgement, Verdict, compare, judge
 from snellen.verdicts.statistics import MINIMUM_IMAGES, Certainty, certainty, fooled, summarise
 from snellen.verdicts.trust import Trust, trust
 

@@ -9,16 +9,16 @@ twenty, however many methods and controls there are.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from snellen.verdicts.statistics import MINIMUM_IMAGES, best_value, fooled, means_of_resamples, summarise, wide
+from snellen.verdicts.against import Against, further_images, images_for_axiom
+from snellen.verdicts.statistics import MINIMUM_IMAGES, best_value, cube, fooled, means_of_resamples, summarise
 
 Verdict = Literal["pass", "fail", "inconclusive", "not counted"]
 
@@ -30,6 +30,9 @@ MARGIN = 0.2
 """A difference within this many standard deviations counts as none: Cohen's (1988) bound of a small effect.
 
 The standard deviation is that of the scores over images, the method's and the control's pooled."""
+
+PRECISION = 1e-6
+"""Scores that differ by less than this share of the largest are alike in any case: single precision makes up such gaps."""
 
 DEAF = 0.1
 """A metric that controls win in more than all but this share of pairs is not counted at all."""
@@ -49,34 +52,6 @@ AXIOM = (
     f"inconclusive: neither. The {LEVEL:.0%} bootstrap intervals hold together for all methods; at least "
     f"{MINIMUM_IMAGES} images."
 )
-
-
-@dataclass(frozen=True)
-class Against:
-    """A method against one control: the mean paired difference (positive is better), its interval, and the margin."""
-
-    control: str
-    mean: float
-    low: float
-    high: float
-    margin: float
-    spread: float
-    n: int
-
-    @property
-    def better(self) -> bool:
-        """Whether the method is better beyond doubt."""
-        return self.low > 0
-
-    @property
-    def worse(self) -> bool:
-        """Whether the control is better beyond doubt."""
-        return self.high < 0
-
-    @property
-    def alike(self) -> bool:
-        """Whether all of the interval lies within the margin: a difference that is sure, but small, is none either."""
-        return -self.margin <= self.low and self.high <= self.margin
 
 
 @dataclass(frozen=True)
@@ -112,31 +87,36 @@ def judge(
     spec_metrics: Sequence[Mapping[str, Any]],
     *,
     seed: int = 0,
+    summary: pd.DataFrame | None = None,
 ) -> list[Judgement]:
     """A verdict for each method in each test (see `RULE`; `AXIOM` for a metric with a tolerance).
 
     *Not counted*: too few images, no control, nothing computed, or a metric that a control wins outright (see `DEAF`).
+    `summary` is what `summarise` says of the same scores, for those who have it already.
     """
-    summary = summarise(scores, spec_methods, spec_metrics, seed=seed)
+    if summary is None:
+        summary = summarise(scores, spec_methods, spec_metrics, seed=seed)
     rows = {(row.method, row.metric): row for row in summary.itertuples()}
     deceived = fooled(summary)
-    own = [one["label"] for one in spec_methods if not one["control"]]
     found = []
-    for metric in spec_metrics:
+    for metric, own, rivals, (methods, controls) in tables(scores, spec_methods, spec_metrics):
         label = metric["label"]
-        mine = [rows[(one, label)] for one in own]
+        mine = [rows[(one, label)] for one in methods]
         if metric.get("tolerance") is not None:
-            found += _axiom(scores, own, metric, mine, seed)
+            found += _axiom(own, metric, mine, seed)
             continue
-        pairs = compare(scores, spec_methods, [metric], seed=seed)
-        outright = label in deceived and beaten(scores, spec_methods, metric) > 1 - DEAF
-        for row in mine:
-            against = tuple(one for one in pairs.get((str(row.method), label), ()) if one.n)
+        pairs = _pairs(own, rivals, controls, seed)
+        outright = label in deceived and beaten(own, rivals) > 1 - DEAF
+        for row, pair in zip(mine, pairs, strict=True):
+            against = tuple(one for one in pair if one.n)
             verdict, reason = _comparative(row, against)
+            more = further_images(against, len(own)) if verdict == "inconclusive" else None
             if outright and verdict != "not counted":
-                by = ", ".join(deceived[label])
-                verdict, reason = "not counted", f"fooled by {by}, which wins against nearly every map; otherwise {verdict}"
-            found.append(_judgement(row, verdict, reason, RULE, against))
+                by = deceived[label]
+                wins = "wins" if len(by) == 1 else "win"
+                reason = f"fooled by {', '.join(by)}, which {wins} against nearly every map; otherwise {verdict}"
+                verdict, more = "not counted", None
+            found.append(_judgement(row, verdict, reason, RULE, against, more))
     return found
 
 
@@ -151,43 +131,77 @@ def compare(
 
     Positive is better, whichever way the metric points. Only images on which both are defined count.
     """
+    return {
+        (method, metric["label"]): against
+        for metric, own, rivals, (methods, controls) in tables(scores, spec_methods, spec_metrics)
+        if controls
+        for method, against in zip(methods, _pairs(own, rivals, controls, seed), strict=True)
+    }
+
+
+Table = tuple[
+    Mapping[str, Any],
+    Float[np.ndarray, "images methods"],
+    Float[np.ndarray, "images controls"],
+    tuple[Sequence[str], Sequence[str]],
+]
+"""A metric, the scores of methods and of controls by it (larger is better, whichever way it points), and their labels."""
+
+
+def tables(
+    scores: pd.DataFrame, spec_methods: Sequence[Mapping[str, Any]], spec_metrics: Sequence[Mapping[str, Any]]
+) -> Iterator[Table]:
+    """The scores of each metric in turn."""
     methods = [one["label"] for one in spec_methods if not one["control"]]
     controls = [one["label"] for one in spec_methods if one["control"]]
-    if not methods or not controls:
-        return {}
-    found = {}
-    for metric in spec_metrics:
-        label, sign = metric["label"], 1.0 if metric["higher_is_better"] else -1.0
-        table = wide(scores, [*methods, *controls], [label]).to_numpy(dtype=np.float64) * sign
-        own, rivals = table[:, : len(methods)], table[:, len(methods) :]
-        differences = (own[:, :, None] - rivals[:, None, :]).reshape(len(table), -1)
-        mean, low, high, n = simultaneous(differences, seed=seed)
-        both = ~np.isnan(differences).reshape(len(table), len(methods), len(controls))
-        spread = np.stack([_deviation(column) for column in differences.T]) if len(table) else np.zeros(mean.shape)
-        for at, method in enumerate(methods):
-            against = []
-            for place, control in enumerate(controls):
-                here, column = both[:, at, place], at * len(controls) + place
-                pooled = math.sqrt((_deviation(own[here, at]) ** 2 + _deviation(rivals[here, place]) ** 2) / 2)
-                ends = float(mean[column]), float(low[column]), float(high[column])
-                against.append(Against(control, *ends, MARGIN * pooled, float(spread[column]), int(n[column])))
-            found[(method, label)] = tuple(against)
+    values, _ = cube(scores, [*methods, *controls], [one["label"] for one in spec_metrics])
+    for place, metric in enumerate(spec_metrics):
+        table = values[:, :, place] * (1.0 if metric["higher_is_better"] else -1.0)
+        yield metric, table[:, : len(methods)], table[:, len(methods) :], (methods, controls)
+
+
+def _pairs(
+    own: Float[np.ndarray, "images methods"],
+    rivals: Float[np.ndarray, "images controls"],
+    controls: Sequence[str],
+    seed: int,
+) -> list[tuple[Against, ...]]:
+    """For each method, how it stands against each control."""
+    images, shape = len(own), (own.shape[1], rivals.shape[1])
+    differences = own[:, :, None] - rivals[:, None, :]
+    mean, low, high, n = (
+        one.reshape(shape) for one in simultaneous(differences.reshape(images, math.prod(shape)), seed=seed)
+    )
+    both = ~np.isnan(differences)
+    # Only images on which both are defined count, for the margin too.
+    first, second = (np.where(both, one, np.nan) for one in (own[:, :, None], rivals[:, None, :]))
+    margin = MARGIN * np.sqrt((_deviation(first) ** 2 + _deviation(second) ** 2) / 2)
+    largest = np.maximum(np.abs(first), np.abs(second))
+    margin = np.maximum(margin, PRECISION * np.where(both, largest, 0.0).max(axis=0, initial=0.0))
+    spread = _deviation(differences)
+    found = []
+    for at in range(shape[0]):
+        against = []
+        for place, control in enumerate(controls):
+            ends = float(mean[at, place]), float(low[at, place]), float(high[at, place])
+            beside = float(margin[at, place]), float(spread[at, place]), int(n[at, place])
+            against.append(Against(control, *ends, *beside))
+        found.append(tuple(against))
     return found
 
 
-def beaten(scores: pd.DataFrame, spec_methods: Sequence[Mapping[str, Any]], metric: Mapping[str, Any]) -> float:
-    """How often the control with the best mean is at least as good as a method on the same image, over all such pairs."""
-    methods = [one["label"] for one in spec_methods if not one["control"]]
-    controls = [one["label"] for one in spec_methods if one["control"]]
-    sign = 1.0 if metric["higher_is_better"] else -1.0
-    table = wide(scores, [*methods, *controls], [metric["label"]]).to_numpy(dtype=np.float64) * sign
-    rivals = table[:, len(methods) :]
-    known = ~np.isnan(rivals).all(axis=0)
-    if not known.any():
+def beaten(own: Float[np.ndarray, "images methods"], rivals: Float[np.ndarray, "images controls"]) -> float:
+    """How often the control with the best mean is at least as good as a method on the same image, over all such pairs.
+
+    Larger scores are better. NaN where there is no pair.
+    """
+    rivals = rivals[:, ~np.isnan(rivals).all(axis=0)]
+    if not rivals.size:
         return math.nan
-    best = rivals[:, known][:, int(np.nanmean(rivals[:, known], axis=0).argmax())]
-    gaps = best[:, None] - table[:, : len(methods)]
-    return float((gaps >= 0)[~np.isnan(gaps)].mean()) if (~np.isnan(gaps)).any() else math.nan
+    best = rivals[:, int(np.nanmean(rivals, axis=0).argmax())]
+    gaps = best[:, None] - own
+    known = ~np.isnan(gaps)
+    return float((gaps >= 0)[known].mean()) if known.any() else math.nan
 
 
 def simultaneous(
@@ -196,8 +210,8 @@ def simultaneous(
     """Mean, low end, high end and number of defined values per column; all intervals hold together at this level.
 
     Each draw of the images is measured in its own standard errors (bootstrap-t, Efron and Tibshirani 1993), each side for
-    itself, so that skewed scores do not make one end too hopeful. Columns without spread have no width, and do not widen
-    the others.
+    itself, so that skewed scores do not make one end too hopeful. Columns without spread have no width. Neither they nor
+    columns with too few values for a verdict widen the others; the latter hold together among themselves.
     """
     images, columns = values.shape
     defined = ~np.isnan(values)
@@ -212,10 +226,12 @@ def simultaneous(
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.sqrt((centred**2).sum(axis=0) / (n - 1) / n)
     # Rounding leaves a trace of spread in columns whose values are all equal.
-    moving = np.flatnonzero((n >= 2) & (error > 1e-12 * np.nanmax(np.where(defined, np.abs(values), 0.0), axis=0)))
-    if len(moving):
-        above, below = _reach(centred[:, moving], defined[:, moving], error[moving], level, resamples, seed)
-        low[moving], high[moving] = mean[moving] - above * error[moving], mean[moving] + below * error[moving]
+    moving = (n >= 2) & (error > 1e-12 * np.where(defined, np.abs(values), 0.0).max(axis=0))
+    for family in (n >= MINIMUM_IMAGES, n < MINIMUM_IMAGES):
+        at = np.flatnonzero(moving & family)
+        if len(at):
+            above, below = _reach(centred[:, at], defined[:, at], error[at], level, resamples, seed)
+            low[at], high[at] = mean[at] - above * error[at], mean[at] + below * error[at]
     return mean, low, high, n
 
 
@@ -228,16 +244,16 @@ def _reach(
     seed: int,
 ) -> tuple[float, float]:
     """How many standard errors the farthest column strays above and below its mean, in all but (1 - level) of the draws."""
-    weights = defined.astype(np.float64)
     both = np.concatenate([centred, centred**2], axis=1)
-    drawn = means_of_resamples(both, np.tile(weights, 2), resamples, np.random.default_rng(seed))
+    drawn = means_of_resamples(both, np.tile(defined, 2), resamples, np.random.default_rng(seed))
     means, squares = np.split(drawn, 2, axis=1)
-    n = weights.sum(axis=0)
+    n = defined.sum(axis=0)
     # A draw may hold one value many times; its own error then is nearly nothing, and says nothing.
     own = np.maximum(np.sqrt(np.maximum(squares - means**2, 0.0) / (n - 1)), 0.1 * error)
-    strayed = means / own
+    # A draw without any defined value of a column is NaN there, and strays nowhere.
+    strayed = np.nan_to_num(means / own)
     tail = 1 - (1 - level) / 2
-    return float(np.quantile(np.nanmax(strayed, axis=1), tail)), float(np.quantile(np.nanmax(-strayed, axis=1), tail))
+    return float(np.quantile(strayed.max(axis=1), tail)), float(np.quantile(-strayed.min(axis=1), tail))
 
 
 def _comparative(row: Any, against: Sequence[Against]) -> tuple[Verdict, str]:
@@ -258,60 +274,44 @@ def _comparative(row: Any, against: Sequence[Against]) -> tuple[Verdict, str]:
 
 
 def _axiom(
-    scores: pd.DataFrame, own: Sequence[str], metric: Mapping[str, Any], rows: Sequence[Any], seed: int
+    own: Float[np.ndarray, "images methods"], metric: Mapping[str, Any], rows: Sequence[Any], seed: int
 ) -> list[Judgement]:
-    label, tolerance, best = metric["label"], float(metric["tolerance"]), best_value(metric)
-    _, low, high, _ = simultaneous(wide(scores, own, [label]).to_numpy(dtype=np.float64), seed=seed)
+    tolerance, best = float(metric["tolerance"]), best_value(metric)
+    # How far a score is from the best value; scores come larger is better.
+    gaps = (best if metric["higher_is_better"] else -best) - own
+    mean, low, high, n = simultaneous(gaps, seed=seed)
+    spread = _deviation(gaps)
     found = []
     for at, row in enumerate(rows):
         verdict: Verdict
-        near, far = sorted((abs(float(low[at]) - best), abs(float(high[at]) - best)))
+        near, far, more = max(0.0, float(low[at])), float(high[at]), None
         if not row.n:
             verdict, reason = "not counted", "undefined" if row.undefined else "not run"
         elif row.n < MINIMUM_IMAGES:
             verdict, reason = "not counted", "too few images for a verdict"
         elif far <= tolerance:
-            verdict, reason = "pass", f"within {tolerance:g} of {best:g}"
+            verdict, reason = "pass", f"within {tolerance:g} of {best:g}: at most {far:.2g}"
         elif near > tolerance:
-            verdict, reason = "fail", f"farther than {tolerance:g} from {best:g}"
+            verdict, reason = "fail", f"farther than {tolerance:g} from {best:g}: at least {near:.2g}"
         else:
-            verdict, reason = "inconclusive", f"not clear of {tolerance:g} from {best:g}"
-        found.append(_judgement(row, verdict, reason, AXIOM, ()))
+            verdict, reason = "inconclusive", f"not clear of {tolerance:g} from {best:g}: between {near:.2g} and {far:.2g}"
+            ends = float(mean[at]), float(low[at]), float(high[at])
+            more = images_for_axiom(Against("", *ends, tolerance, float(spread[at]), int(n[at])), len(own))
+        found.append(_judgement(row, verdict, reason, AXIOM, (), more))
     return found
 
 
-def _judgement(row: Any, verdict: Verdict, reason: str, rule: str, against: tuple[Against, ...]) -> Judgement:
-    more = further_images(against) if verdict == "inconclusive" and against else None
+def _judgement(
+    row: Any, verdict: Verdict, reason: str, rule: str, against: tuple[Against, ...], more: int | None
+) -> Judgement:
     ends = float(row.mean), float(row.low), float(row.high)
     return Judgement(row.method, row.metric, verdict, reason, rule, *ends, int(row.n), int(row.undefined), against, more)
 
 
-def further_images(against: Sequence[Against]) -> int | None:
-    """How many more images would probably (with 80 %) settle a verdict, if differences stay as they are; None if none would.
-
-    A pass takes enough images for every control; a fail takes enough for one.
-    """
-    power = NormalDist().inv_cdf(0.8)
-    passing: list[float] = []
-    failing: list[float] = []
-    for one in against:
-        # How many standard errors the interval reaches to each side, seen from its width.
-        reach = (one.high - one.low) / 2 * math.sqrt(one.n) / one.spread if one.spread > 0 else 0.0
-        needed = _images((reach + power) * one.spread, abs(one.mean))
-        passing.append(0.0 if one.better else needed if one.mean > 0 else math.inf)
-        if one.mean < 0:
-            failing.append(needed)
-        if abs(one.mean) < one.margin:
-            failing.append(_images((reach + power) * one.spread, one.margin - abs(one.mean)))
-    least = min(max(passing, default=math.inf), min(failing, default=math.inf))
-    now = min(one.n for one in against)
-    return None if math.isinf(least) else max(1, math.ceil(least) - now)
-
-
-def _images(width: float, distance: float) -> float:
-    return math.inf if distance <= 0 else (width / distance) ** 2
-
-
-def _deviation(values: Float[np.ndarray, " values"]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.std(ddof=1)) if len(known) > 1 else 0.0
+def _deviation(values: Float[np.ndarray, "images *columns"]) -> Float[np.ndarray, "*columns"]:
+    """The standard deviation of each column; 0 where fewer than two values are defined."""
+    known = ~np.isnan(values)
+    n = known.sum(axis=0)
+    mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(n, 1)
+    squares = np.where(known, values - mean, 0.0) ** 2
+    return np.asarray(np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1)))

@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 RESAMPLES = 10_000
 
@@ -57,10 +58,12 @@ def summarise(
     spec_metrics: Sequence[Mapping[str, Any]],
     *,
     seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> pd.DataFrame:
     """One row per method and metric: the mean over images, its 95 % interval, and how many scores were undefined.
 
     `undefined` scores were computed and are NaN; `missing` ones were not computed, as in an unfinished run.
+    Without resamples there are means alone.
 
     The interval is a bootstrap percentile interval over images, widened for small n as Hesterberg (2015, The American
     Statistician 69(4)) proposes: its tails are those that make it as wide as Student's interval on normal data. BCa was not
@@ -71,16 +74,16 @@ def summarise(
     width; fewer than two defined scores give none (NaN).
     """
     methods, metrics = [one["label"] for one in spec_methods], [one["label"] for one in spec_metrics]
-    table = wide(scores, methods, metrics)
-    values = table.to_numpy(dtype=np.float64)
-    mean, low, high, n = interval_of_mean(values, seed=seed)
-    images = values.shape[0]
-    written = scores.groupby(["method", "metric"], sort=False).size().to_dict()
+    values, written = cube(scores, methods, metrics)
+    images = len(values)
+    mean, low, high, n = interval_of_mean(
+        values.reshape(images, len(methods) * len(metrics)), resamples=resamples, seed=seed
+    )
+    computed = written.sum(axis=0).ravel()
     rows = []
-    for column, (method, metric) in enumerate(itertools.product(methods, metrics)):
-        of = next(one for one in spec_methods if one["label"] == method)
-        by = next(one for one in spec_metrics if one["label"] == metric)
-        present = int(written.get((method, metric), 0))
+    for column, (of, by) in enumerate(itertools.product(spec_methods, spec_metrics)):
+        method, metric = of["label"], by["label"]
+        present = int(computed[column])
         undefined = present - int(n[column])
         rows.append(
             {
@@ -152,18 +155,27 @@ def interval_of_mean(
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = filled.sum(axis=0) / n
     low, high = np.full(columns, np.nan), np.full(columns, np.nan)
-    if images < 2 or not columns:
+    if images < 2 or not resamples:
         return mean, low, high, n
     # Differences from the mean are averaged, so that equal scores give exactly no width.
     centred = np.where(defined, values - np.nan_to_num(mean), 0.0)
-    drawn = means_of_resamples(centred, defined.astype(np.float64), resamples, np.random.default_rng(seed))
-    for count in np.unique(n[n >= 2]):
-        tail = _tail(int(count), level)
-        at = np.flatnonzero(n == count)
-        ends = mean[at] + np.nanquantile(drawn[:, at], [tail, 1 - tail], axis=0)
-        # Rounding must not carry an end beyond the scores themselves, where a probability could become negative.
-        low[at], high[at] = np.clip(ends, np.nanmin(values[:, at], axis=0), np.nanmax(values[:, at], axis=0))
+    for start in range(0, columns, _COLUMNS):
+        part = slice(start, start + _COLUMNS)
+        counts = n[part]
+        drawn = means_of_resamples(centred[:, part], defined[:, part], resamples, np.random.default_rng(seed))
+        for count in np.unique(counts[counts >= 2]):
+            tail = _tail(int(count), level)
+            here = np.flatnonzero(counts == count)
+            at = start + here
+            own = drawn if len(here) == drawn.shape[1] else drawn[:, here]
+            ends = mean[at] + (np.nanquantile if count < images else np.quantile)(own, [tail, 1 - tail], axis=0)
+            # Rounding must not carry an end beyond the scores themselves, where a probability could become negative.
+            low[at], high[at] = np.clip(ends, np.nanmin(values[:, at], axis=0), np.nanmax(values[:, at], axis=0))
     return mean, low, high, n
+
+
+_COLUMNS = 512
+"""So many columns are drawn at once, to bound memory; all see the same draws."""
 
 
 def holm(chances: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
@@ -182,24 +194,29 @@ def holm(chances: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
 
 def means_of_resamples(
     centred: Float[np.ndarray, "images columns"],
-    defined: Float[np.ndarray, "images columns"],
+    defined: Bool[np.ndarray, "images columns"],
     resamples: int,
     generator: np.random.Generator,
 ) -> Float[np.ndarray, "resamples columns"]:
     """The mean of each column in each resample; how often each image was drawn is a matrix, so a product gives all sums."""
     images, columns = centred.shape
-    complete = bool(defined.all())
+    gaps = np.flatnonzero(~defined.all(axis=0))
+    weights = defined[:, gaps].astype(np.float64)
     block = max(1, 250_000 // images)
     drawn = np.empty((resamples, columns))
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
         picks = generator.integers(0, images, size=(rows, images)) + images * np.arange(rows)[:, None]
         times = np.bincount(picks.ravel(), minlength=rows * images).reshape(rows, images).astype(np.float64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            drawn[start : start + rows] = (times @ centred) / (images if complete else times @ defined)
+        drawn[start : start + rows] = times @ centred
+        drawn[start : start + rows] /= images
+        if len(gaps):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                drawn[start : start + rows, gaps] *= images / (times @ weights)
     return drawn
 
 
+@cache
 def _tail(n: int, level: float) -> float:
     """The tail on each side that makes a percentile interval of n normal values as wide as Student's (Hesterberg 2015)."""
     return NormalDist().cdf(-math.sqrt(n / (n - 1)) * student(0.5 + level / 2, n - 1))
@@ -215,10 +232,21 @@ def student(share: float, freedom: int) -> float:
     return math.sqrt(freedom) * math.tan(float(np.interp(2 * share - 1, below / below[-1], angles)))
 
 
-def wide(scores: pd.DataFrame, methods: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
-    """Samples as rows, (method, metric) as columns in the order of the spec; NaN also where a score is missing."""
-    columns = pd.MultiIndex.from_product([list(methods), list(metrics)], names=["method", "metric"])
-    if scores.empty:
-        return pd.DataFrame(index=pd.Index([], name="sample"), columns=columns, dtype=np.float64)
-    wide = scores.pivot(index="sample", columns=["method", "metric"], values="value").sort_index()
-    return wide.reindex(columns=columns)
+def cube(
+    scores: pd.DataFrame, methods: Sequence[str], metrics: Sequence[str]
+) -> tuple[Float[np.ndarray, "images methods metrics"], Bool[np.ndarray, "images methods metrics"]]:
+    """Scores by sample, method and metric in the order of the spec, NaN also where one is missing; and which were written.
+
+    Samples are sorted by name, so that the order of rows moves nothing.
+    """
+    at, samples = pd.factorize(scores["sample"], sort=True)
+    shape = len(samples), len(methods), len(metrics)
+    values, written = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+    rows = pd.Index(list(methods)).get_indexer(pd.Index(scores["method"]))
+    columns = pd.Index(list(metrics)).get_indexer(pd.Index(scores["metric"]))
+    wanted = (rows >= 0) & (columns >= 0)
+    place = at[wanted], rows[wanted], columns[wanted]
+    values[place], written[place] = scores["value"].to_numpy(dtype=np.float64)[wanted], True
+    if int(written.sum()) != int(wanted.sum()):
+        raise ValueError("scores hold two rows for one sample, method and metric")
+    return values, written

@@ -22,8 +22,8 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Float
 
-from snellen.verdicts.rule import beaten
-from snellen.verdicts.statistics import fooled, summarise, wide
+from snellen.verdicts.rule import beaten, tables
+from snellen.verdicts.statistics import fooled, summarise
 
 TRUTH: Mapping[str, float] = {"misleads": 0.5, "blind": 0.75, "shape": 0.75}
 """What a metric's verdicts are worth by how it followed the known truth of complex TextBox settings; 1 for all others.
@@ -65,7 +65,7 @@ class Trust:
         """What a verdict by this metric counts, between 0 and 1."""
         if self.axiom:
             return 1.0
-        standing = 1 - self.beaten if self.fooled_by else 1.0
+        standing = 1 - (1.0 if math.isnan(self.beaten) else self.beaten) if self.fooled_by else 1.0
         reliable = 1.0 if math.isnan(self.split_half) else max(0.0, self.split_half)
         return standing * reliable * (TRUTH.get(self.known.verdict, 1.0) if self.known else 1.0)
 
@@ -106,18 +106,16 @@ def trust(
     seed: int = 0,
 ) -> dict[str, Trust]:
     """By metric, how far it can be believed on this data."""
-    deceived = fooled(summarise(scores, spec_methods, spec_metrics, seed=seed))
-    methods = [one["label"] for one in spec_methods if not one["control"]]
+    deceived = fooled(summarise(scores, spec_methods, spec_metrics, resamples=0))
     found = {}
-    for metric in spec_metrics:
+    for metric, own, rivals, _ in tables(scores, spec_methods, spec_metrics):
         label = metric["label"]
-        table = wide(scores, methods, [label]).to_numpy(dtype=np.float64)
         found[label] = Trust(
             label,
             tuple(deceived.get(label, ())),
-            beaten(scores, spec_methods, metric),
-            split_half(table, seed=seed),
-            krippendorff(_ranks(table)),
+            beaten(own, rivals),
+            split_half(own, seed=seed),
+            krippendorff(_ranks(own)),
             known_truth().get(str(metric.get("name", label))),
             axiom=metric.get("tolerance") is not None,
         )
@@ -127,22 +125,29 @@ def trust(
 def split_half(values: Float[np.ndarray, "images methods"], *, splits: int = SPLITS, seed: int = 0) -> float:
     """How alike two random halves of the images order the methods, carried over to all images by Spearman–Brown's formula.
 
-    The mean Spearman correlation r of the methods' means over both halves gives 2r / (1 + r). NaN with fewer than three
-    methods or six images that define any.
+    The mean Spearman correlation r of the methods' means over both halves gives 2r / (1 + r); a negative r stays as it is,
+    for the formula means nothing there. NaN with fewer than three methods or six images that define any.
     """
     known = values[:, ~np.isnan(values).all(axis=0)]
-    images = np.flatnonzero(~np.isnan(known).all(axis=1)) if known.size else np.array([], dtype=int)
-    if known.shape[1] < 3 or len(images) < 6:
+    known = known[~np.isnan(known).all(axis=1)]
+    images, methods = known.shape
+    if methods < 3 or images < 6:
         return math.nan
     generator = np.random.default_rng(seed)
-    found = []
-    for _ in range(splits):
-        order = generator.permutation(images)
-        halves = [_means(known[part]) for part in (order[: len(order) // 2], order[len(order) // 2 :])]
-        both = ~np.isnan(halves[0]) & ~np.isnan(halves[1])
-        found.append(_spearman(halves[0][both], halves[1][both]))
+    first = np.zeros((splits, images))
+    for row in first:
+        row[generator.permutation(images)[: images // 2]] = 1.0
+    defined = ~np.isnan(known)
+    filled, weights = np.where(defined, known, 0.0), defined.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        halves = [(half @ filled) / (half @ weights) for half in (first, 1 - first)]
+    # Equal means stay equal, whatever the last digit of a sum.
+    scale = float(np.abs(filled).max()) or 1.0
+    halves = [np.round(half / scale, 12) for half in halves]
+    both = ~np.isnan(halves[0]) & ~np.isnan(halves[1])
+    found = _spearman(*(np.where(both, half, np.nan) for half in halves))
     r = float(np.nanmean(found)) if not np.isnan(found).all() else math.nan
-    return 2 * r / (1 + r) if r > -1 else -1.0
+    return 2 * r / (1 + r) if r > 0 else r
 
 
 def krippendorff(values: Float[np.ndarray, "raters units"]) -> float:
@@ -183,14 +188,14 @@ def _ranks(values: Float[np.ndarray, "images methods"]) -> Float[np.ndarray, "im
     return np.asarray(scipy.stats.rankdata(values, axis=1, nan_policy="omit"), dtype=np.float64)
 
 
-def _means(values: Float[np.ndarray, "images methods"]) -> Float[np.ndarray, " methods"]:
-    known = ~np.isnan(values)
+def _spearman(
+    one: Float[np.ndarray, "rows methods"], other: Float[np.ndarray, "rows methods"]
+) -> Float[np.ndarray, " rows"]:
+    """Spearman's correlation of each row with its like; NaN where fewer than three values are defined, or all are equal."""
+    ranks = [_ranks(half) for half in (one, other)]
+    n = (~np.isnan(ranks[0])).sum(axis=1)
+    # Ranks of n values, ties shared, always have the mean (n + 1) / 2.
+    centred = [np.nan_to_num(rank - (n[:, None] + 1) / 2) for rank in ranks]
+    spread = np.sqrt((centred[0] ** 2).sum(axis=1) * (centred[1] ** 2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0))
-
-
-def _spearman(one: Float[np.ndarray, " methods"], other: Float[np.ndarray, " methods"]) -> float:
-    if len(one) < 3 or np.ptp(one) == 0 or np.ptp(other) == 0:
-        return math.nan
-    first, second = scipy.stats.rankdata(one), scipy.stats.rankdata(other)
-    return float(np.corrcoef(first, second)[0, 1])
+        return np.where((n >= 3) & (spread > 0), (centred[0] * centred[1]).sum(axis=1) / spread, np.nan)
