@@ -134,7 +134,10 @@ def deck_of_runs(folders: Sequence[Path], findings: Findings | None = None) -> D
     """The cards of run folders of one model and the same images, joined; with what was measured of methodology before."""
     if not folders:
         raise SnellenError("cards of your own model need --run RUN, a folder that `snellen run` or `snellen suite` wrote")
-    runs = [Run(one) for one in {Path(one).resolve(): one for one in reversed(folders)}.values()][::-1]
+    several: dict[Path, Path] = {}
+    for one in folders:
+        several.setdefault(Path(one).resolve(), one)
+    runs = [Run(one) for one in several.values()]
     notes = tuple(
         f"'{one.folder.name}' is unfinished, so some scores are missing; `snellen resume {one.folder}` finishes it"
         for one in runs

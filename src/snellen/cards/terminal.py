@@ -85,7 +85,7 @@ class ShownRecommendation:
             short = ", ".join(f"{plain(one.name)} {one.grade.share:.2f}" for one in met if one.grade)
             rows.append(("needs" if not needs else "", Text.assemble((f"{MARKS['pass']} met ", STYLES["pass"]), short)))
         rows += [("decided by", Text(words)) for words in self._decided(place)]
-        if detailed or place.state == "met":
+        if place.shares and (detailed or place.state == "met"):
             rows.append(("gives up", Text(_given_up(place.sacrifice, self._found.priorities))))
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column(width=10, style="dim")
@@ -100,6 +100,8 @@ class ShownRecommendation:
         after = next((one for one in self._found.places if one.place == place.place + 1), None)
         if after is None or place.state != after.state:
             return []
+        if math.isnan(place.score):
+            return ["the name: conditions alone put no method before another"]
         if not place.decided:
             return [f"the name: {after.card.method} has the same score"]
         parts = [_against(one, self._found.priorities) for one in place.decided[:2]]

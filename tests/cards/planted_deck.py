@@ -1,0 +1,83 @@
+"""Cards whose grades are known: set by hand, or judged from scores that were made to pass and fail."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+from recorded import Recorded, method, metric
+
+from snellen.cards.deck import Deck, card
+from snellen.cards.grades import word
+from snellen.cards.schema import ATTRIBUTES, TESTED, Finding, Grade
+
+CONTROLS = ("random", "edge", "fake-cam", "centre")
+
+# By method: input, label, model sensitivity, minimality, perceptual correspondence; + better than controls, - worse.
+TESTS = {
+    "grad-cam": "+++-+",
+    "integrated-gradients(steps=8)": "++++-",
+    "rise(masks=100)": "+++-+",
+    "gradient": "-+++-",
+}
+# By method: determinism, hyperparameter dependence, model agnosticism, efficiency; then seconds per image.
+MEASURED = {
+    "grad-cam": (1.0, 0.8, 0.3, 0.9, 0.02),
+    "integrated-gradients(steps=8)": (1.0, 0.3, 0.8, 0.6, 0.3),
+    "rise(masks=100)": (0.1, 0.3, 1.0, 0.1, 4.0),
+    "gradient": (1.0, 1.0, 0.6, 1.0, 0.01),
+}
+
+
+def measured(label: str) -> dict[str, Finding]:
+    *shares, seconds = MEASURED[label]
+    found = {
+        name: Finding(name, word(share), f"{label} was measured: {share:g}.", share)
+        for name, share in zip(ATTRIBUTES[:4], shares, strict=True)
+    }
+    cost = found["computational-efficiency"]
+    return found | {"computational-efficiency": replace(cost, numbers={"seconds": seconds})}
+
+
+def run_of(images: int = 48, **changes: Any) -> Recorded:
+    """Two tests per attribute; methods are far above the controls or far below them."""
+    ids = [f"{at:03d}.png" for at in range(images)]
+    metrics = [metric(f"{name}-{at}", name) | {"test": f"Test {at} of {name}"} for name in TESTED for at in (1, 2)]
+    methods = [method(one) for one in TESTS] + [method(one, control=True) for one in CONTROLS]
+    values = {}
+    for place, label in enumerate([*TESTS, *CONTROLS]):
+        signs = TESTS.get(label, "00000")
+        for one in metrics:
+            middle = {"+": 0.8 + 0.03 * place, "-": 0.1 + 0.02 * place, "0": 0.4}[signs[TESTED.index(one["attribute"])]]
+            noise = np.random.default_rng([place, *one["label"].encode()]).normal(0, 0.03, images)
+            values[(label, one["label"])] = middle + noise
+    return Recorded(methods=methods, metrics=metrics, ids=ids, values=values, **changes)
+
+
+def planted_deck(images: int = 48) -> Deck:
+    return Deck.of(run_of(images), {label: measured(label) for label in TESTS})
+
+
+def hand_deck(shares: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float] | None = None) -> Deck:
+    """A deck with these grades, by method and attribute; all others are not known."""
+    cards = []
+    for label, mine in shares.items():
+        plain = card(label.partition("(")[0], label)
+        grades = {
+            one: Grade(one, mine.get(one, math.nan), word(mine.get(one, math.nan)), "by hand", 1.0) for one in ATTRIBUTES
+        }
+        findings = {
+            one: Finding(one, word(share), "By hand.", share) for one, share in mine.items() if one in ATTRIBUTES[:5]
+        }
+        if seconds and label in seconds:
+            cost = Finding("computational-efficiency", "by hand", "By hand.", 0.5, {"seconds": seconds[label]})
+            findings["computational-efficiency"] = cost
+        cards.append(replace(plain, grades=grades, findings=findings))
+    return Deck(Recorded(), tuple(cards), {})

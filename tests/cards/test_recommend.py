@@ -1,0 +1,295 @@
+"""The choice: the formula by hand, stability and the Pareto set against naive twins, and honest answers."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted_deck import TESTS, hand_deck, planted_deck
+from rich.console import Console
+
+from snellen.cards.priorities import Priorities, profiles
+from snellen.cards.recommend import DRAWS, pareto, recommend, stability, write_json
+from snellen.cards.terminal import ShownProfiles, ShownRecommendation
+
+EXPECTED = {
+    "dataset-researcher": "grad-cam",
+    "multimodal-researcher": "integrated-gradients(steps=8)",
+    "fairness-researcher": "rise(masks=100)",
+    "inspection-developer": "grad-cam",
+    "evaluation-developer": "grad-cam",
+    "spectrogram-developer": "gradient",
+    "consultant": "grad-cam",
+    "computational-biologist": "integrated-gradients(steps=8)",
+    "radiologist": "grad-cam",
+}
+
+
+@pytest.fixture(scope="module")
+def deck():
+    return planted_deck()
+
+
+def shown(found, width=100) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(found)
+    return console.file.getvalue()
+
+
+def ask(**given) -> Priorities:
+    return Priorities.read(**given)
+
+
+# The formula -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_score_by_hand():
+    deck = hand_deck(
+        {
+            "grad-cam": {"determinism": 0.9, "minimality": 0.2, "input-sensitivity": 0.6},
+            "gradient": {"determinism": 0.5, "minimality": 0.8},
+        }
+    )
+    found = recommend(deck, ask(need=["determinism"], nice=["input-sensitivity"], unwanted=["minimality"]))
+    first, second = found.places
+    assert (first.card.method, second.card.method) == ("grad-cam", "gradient")
+    assert first.score == pytest.approx((3 * 0.9 + 1 * 0.6 + 1 * (1 - 0.2)) / 5)
+    assert second.score == pytest.approx((3 * 0.5 + 1 * 0.5 + 1 * (1 - 0.8)) / 5)
+    assert (first.state, second.state) == ("met", "met")  # half is enough, and what is nice may be unknown
+    assert [one.attribute for one in first.decided] == ["determinism", "minimality", "input-sensitivity"]
+    assert [one.weighed for one in first.decided] == pytest.approx([3 * 0.4 / 5, 0.6 / 5, 0.1 / 5])
+
+
+def test_unwanted_reverses_the_order_and_refuses_nothing():
+    deck = hand_deck({"grad-cam": {"minimality": 0.1}, "gradient": {"minimality": 0.9}})
+    wanted = recommend(deck, ask(nice=["minimality"]))
+    unwanted = recommend(deck, ask(unwanted=["minimality"]))
+    assert [one.card.method for one in wanted.places] == ["gradient", "grad-cam"]
+    assert [one.card.method for one in unwanted.places] == ["grad-cam", "gradient"]
+    assert all(one.state == "met" for one in unwanted.places)
+    assert "much minimality 0.90" in shown(ShownRecommendation(unwanted))
+
+
+def test_groups_come_before_scores_and_ties_go_by_name():
+    deck = hand_deck(
+        {
+            "smoothgrad": {"determinism": 0.49, "minimality": 1.0, "input-sensitivity": 1.0},
+            "rise": {"minimality": 1.0, "input-sensitivity": 1.0},
+            "lime": {"determinism": 0.5, "minimality": 0.0},
+            "gradient": {"determinism": 0.5, "minimality": 0.0},
+        }
+    )
+    found = recommend(deck, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
+    assert [(one.card.method, one.state) for one in found.places] == [
+        ("gradient", "met"), ("lime", "met"), ("rise", "not known"), ("smoothgrad", "missed"),
+    ]  # fmt: skip
+    assert [one.place for one in found.places] == [1, 2, 3, 4]
+    assert "the name: lime has the same score" in shown(ShownRecommendation(found))
+    assert math.isnan(found.places[2].first)  # no contender, for others qualify
+
+
+def test_conditions_are_hard_and_an_unknown_cost_is_not_known_to_meet_one():
+    deck = hand_deck(
+        {name: {"minimality": 0.9} for name in ("rise", "lime", "occlusion", "gradient", "grad-cam")},
+        seconds={"rise": 2.0, "lime": 2.1, "gradient": 0.1, "grad-cam": 9.0},
+    )
+    found = recommend(deck, ask(nice=["minimality"], avoid_cost="2s", black_box=True))
+    assert {one.card.method: one.state for one in found.places} == {
+        "rise": "met", "occlusion": "not known", "lime": "missed", "gradient": "missed", "grad-cam": "missed",
+    }  # fmt: skip
+    words = {(one.card.method, need.name): need.words for one in found.places for need in one.needs}
+    assert words["lime", "avoid-cost"] == "2.10 s per image, more than 2.00 s"
+    assert words["gradient", "black-box"] == "needs the model's gradients"
+    assert words["grad-cam", "black-box"] == "needs the model's gradients and layer"
+
+
+def test_conditions_alone_choose_without_a_score():
+    deck = hand_deck({"rise": {}, "gradient": {}, "lime": {}})
+    found = recommend(deck, ask(black_box=True))
+    assert [one.card.method for one in found.qualified] == ["lime", "rise"]
+    assert all(math.isnan(one.score) and math.isnan(one.first) for one in found.places)
+    said = shown(ShownRecommendation(found))
+    assert "the name: conditions alone put no method before another" in said
+    assert "score 0" not in said
+
+
+def test_what_is_sacrificed_is_the_widest_gap_to_the_best():
+    deck = hand_deck(
+        {
+            "grad-cam": {"determinism": 1.0, "minimality": 0.3, "input-sensitivity": 0.7},
+            "gradient": {"determinism": 0.6, "minimality": 0.6, "input-sensitivity": 0.9},
+            "rise": {"minimality": 0.9},
+        }
+    )
+    found = recommend(deck, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
+    lost = {one.card.method: one.sacrifice for one in found.places}
+    assert (lost["grad-cam"].attribute, lost["grad-cam"].method) == ("minimality", "rise")
+    assert (lost["grad-cam"].own, lost["grad-cam"].other) == (0.3, 0.9)
+    assert (lost["gradient"].attribute, lost["gradient"].method) == ("determinism", "grad-cam")
+    assert lost["rise"] is None  # what is not known of it is no sacrifice
+
+
+# Stability and the Pareto set --------------------------------------------------------------------------------------------
+
+
+def test_stability_is_what_geometry_says():
+    # The first wins unless the second's weight gains a factor above 3: a corner of the square of both logarithms.
+    first, holds = stability(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([3.0, 1.0]))
+    exact = 1 - (2 - math.log2(3)) ** 2 / 8
+    assert first[0] == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / DRAWS))
+    assert first.sum() == pytest.approx(1)
+    assert holds == first[0]
+
+
+def test_stability_against_a_naive_twin():
+    shares, weights = np.random.default_rng(3).random((5, 4)), np.array([3.0, 1.0, 1.0, 3.0])
+    shares = shares[np.argsort(-(shares @ weights))]
+    first, holds = stability(shares, weights, draws=300, seed=7)
+    factors = np.random.default_rng(7).uniform(-1, 1, (300, 4))
+    wins, kept = [0] * 5, 0
+    for factor in factors:
+        moved = [weight * 2**power for weight, power in zip(weights, factor, strict=True)]
+        scores = [sum(w * g for w, g in zip(moved, row, strict=True)) / sum(moved) for row in shares]
+        order = sorted(range(5), key=lambda at: -scores[at])
+        wins[order[0]] += 1
+        kept += order[:3] == [0, 1, 2]
+    np.testing.assert_allclose(first, np.array(wins) / 300)
+    assert holds == kept / 300
+    assert 0 < holds < 1
+
+
+def test_methods_that_are_alike_keep_their_order():
+    first, holds = stability(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([1.0, 3.0]))
+    assert first.tolist() == [1.0, 0.0]
+    assert holds == 1.0
+
+
+def test_the_pareto_set_against_a_naive_twin():
+    shares = np.random.default_rng(0).integers(0, 4, (40, 3)) / 3
+    found = pareto(shares)
+    for at, one in enumerate(shares.tolist()):
+        beaten = False
+        for other in shares.tolist():
+            no_worse = sum(b >= a for a, b in zip(one, other, strict=True)) == 3
+            better = sum(b > a for a, b in zip(one, other, strict=True)) > 0
+            beaten = beaten or (no_worse and better)
+        assert found[at] is not beaten
+    assert 0 < sum(found) < 40
+
+
+# Nine people -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", [one.name for one in profiles()])
+def test_every_profile_gets_the_method_that_was_planted_for_it_and_a_reason(deck, profile):
+    found = recommend(deck, ask(profile=profile))
+    best = found.places[0]
+    assert (best.card.method, best.state) == (EXPECTED[profile], "met")
+    assert all(need.words and need.grade.share >= 0.5 for need in best.needs)
+    said = shown(ShownRecommendation(found))
+    assert f"{EXPECTED[profile]} meets your needs best on this data" in said
+    assert "gives up" in said
+    assert {one.card.method for one in found.places} == set(TESTS)  # controls are never recommended
+    for place in found.places[1:]:
+        assert place.state == "met" or any(need.state == "missed" and need.words for need in place.needs)
+    if len(found.qualified) > 1:
+        assert best.decided
+        assert "decided by" in said
+        assert sum(one.first for one in found.qualified) == pytest.approx(1)
+    assert best.pareto
+
+
+def test_minimality_divides_two_of_the_nine(deck):
+    wants = recommend(deck, ask(profile="inspection-developer", nice=["minimality"]))
+    unwants = recommend(deck, ask(profile="inspection-developer"))
+    score = {
+        at: {one.card.method: one.score for one in found.places} for at, found in (("with", wants), ("without", unwants))
+    }
+    minimal, broad = "integrated-gradients(steps=8)", "grad-cam"
+    assert score["with"][minimal] > score["without"][minimal]
+    assert score["with"][broad] < score["without"][broad]
+
+
+def test_reasons_carry_tests_and_numbers(deck):
+    found = recommend(deck, ask(need=["input-sensitivity"]))
+    words = {one.card.method: one.needs[0].words for one in found.places}
+    assert words["grad-cam"].startswith("passes 2 of 2 tests (Test 1 of input-sensitivity: better than ")
+    assert "+0.4" in words["grad-cam"]
+    assert words["gradient"].startswith("fails 2 of 2 tests (Test 1 of input-sensitivity: worse than ")
+    assert "−0.2" in words["gradient"]
+
+
+# Honest answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_none_qualifies(deck):
+    found = recommend(deck, ask(need=["minimality,perceptual-correspondence,determinism"]))
+    assert found.qualified == ()
+    assert found.sentence.startswith("No method meets your needs on this data; ")
+    assert {one.card.method: [need.name for need in one.unmet] for one in found.nearest} == {
+        "grad-cam": ["minimality"],
+        "integrated-gradients(steps=8)": ["perceptual-correspondence"],
+        "gradient": ["perceptual-correspondence"],
+    }  # rise misses two
+    gaps = [one.unmet[0].short for one in found.nearest]
+    assert gaps == sorted(gaps)
+    said = shown(ShownRecommendation(found))
+    assert "Nearest: " in said
+    assert "misses " in said
+    assert math.isnan(found.places[0].first)
+
+
+def test_too_few_images_are_said_with_how_many_are_missing():
+    found = recommend(planted_deck(images=7), ask(need=["determinism,model-sensitivity"]))
+    assert found.sentence == "No method is shown to meet your needs on this data: model sensitivity is not known."
+    assert found.places[0].state == "not known"
+    assert "model sensitivity: 23 more images would allow a verdict" in found.remedies
+    assert "7 images are too few for a verdict, which needs at least 30" in found.cautions
+    assert "7 images of the 30 that a verdict needs" in shown(ShownRecommendation(found))
+
+
+def test_what_was_never_measured_is_said_with_the_command_that_measures_it():
+    deck = hand_deck({"grad-cam": {"minimality": 0.9}, "gradient": {"minimality": 0.2}})
+    found = recommend(deck, ask(need=["determinism,label-sensitivity"], nice=["minimality"], avoid_cost="2s"))
+    assert found.sentence.endswith("determinism, label sensitivity and cost are not known.")
+    assert found.remedies[0].endswith("measures determinism and cost")
+    assert "--metrics random-logit" in found.remedies[1]
+
+
+def test_marks_of_metrics_that_decide_are_told(deck):
+    def doubt(one):
+        return (
+            replace(one, trust=replace(one.trust, fooled_by=("edge",), beaten=0.4)) if one.metric == "minimality-1" else one
+        )
+
+    doubted = replace(deck, cards=tuple(replace(one, evidence=tuple(map(doubt, one.evidence))) for one in deck.cards))
+    assert not any("marked" in one for one in recommend(deck, ask(nice=["minimality"])).cautions)
+    told = recommend(doubted, ask(nice=["minimality"])).cautions
+    assert any("1 of 2 tests by marked metrics; minimality-1" in one and "fooled: edge" in one for one in told)
+
+
+# What is printed and written ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_lines_fit_and_shapes_carry_words(deck, width):
+    said = shown(ShownRecommendation(recommend(deck, ask(profile="fairness-researcher"))), width)
+    assert max(map(len, said.splitlines())) <= width
+    assert "● meets your needs" in said
+    assert "■ misses a need" in said
+    assert max(map(len, shown(ShownProfiles(profiles()), width).splitlines())) <= width
+
+
+def test_json_holds_the_same(deck, tmp_path):
+    found = recommend(deck, ask(profile="radiologist", avoid_cost="1s"))
+    read = json.loads(write_json(found, tmp_path / "choice.json").read_text())
+    assert read["sentence"] == found.sentence
+    assert [one["method"] for one in read["places"]] == [one.card.method for one in found.places]
+    assert read["places"][0]["needs"][0]["name"] == "determinism"
+    assert read["priorities"]["levels"]["minimality"] == "unimportant"
+    assert read["priorities"]["avoid_cost"] == 1.0
+    assert any(one["first"] is None for one in read["places"])

@@ -1,0 +1,236 @@
+"""Several runs read as one, runs that cannot be, and the commands that choose and compare, as a person calls them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted_deck import planted_deck
+
+from planted import planted
+from snellen import cli
+from snellen.cards.compare import Comparison
+from snellen.cards.deck import deck_of_runs
+from snellen.cards.joined import Joined
+from snellen.errors import SnellenError
+from snellen.report.readable import Readable
+from snellen.runs import Options, Run, evaluate
+from snellen.samples import from_arrays
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Small runs: one whole, one that adds to it, and others that do not belong to it."""
+    scene, resnet = planted(), planted(net="resnet")
+    pixels = scene.classifier.to_pixels(scene.inputs).clamp(0, 1)
+    samples, others = from_arrays(pixels), from_arrays(pixels.flip(2))
+    folder = tmp_path_factory.mktemp("joined")
+    made = {
+        "whole": (scene, samples, ["gradient", "grad-cam", "random"], ["complexity", "sparsity"], {}),
+        "more": (scene, samples, ["input-x-gradient", "gradient", "random"], ["complexity", "average-drop"], {}),
+        "model": (resnet, samples, ["gradient", "random"], ["complexity"], {}),
+        "images": (scene, others, ["gradient", "random"], ["complexity"], {}),
+        "seed": (scene, samples, ["gradient", "random"], ["complexity"], {"seed": 1}),
+        "target": (scene, samples, ["gradient", "random"], ["complexity"], {"target": "least-likely"}),
+        "alone": (scene, samples, ["gradient"], ["complexity"], {}),
+    }
+    for name, (one, shown, methods, metrics, changes) in made.items():
+        options = Options(shard=4, threads=1)
+        evaluate(one.classifier, shown, methods=methods, metrics=metrics, out=folder / name, options=options, **changes)
+    shutil.copytree(folder / "whole", folder / "unfinished")
+    rewritten(folder / "unfinished", lambda record: record.update(finished=None))
+    shutil.copytree(folder / "whole", folder / "older")
+    rewritten(folder / "older", lambda record: record["spec"]["metrics"][0].update(version=99))
+    return folder
+
+
+def rewritten(folder, change):
+    file = folder / "run.json"
+    record = json.loads(file.read_text())
+    change(record)
+    file.write_text(json.dumps(record))
+
+
+# Joining -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_later_run_adds_methods_and_metrics(runs):
+    whole, more = Run(runs / "whole"), Run(runs / "more")
+    both = Joined([whole, more])
+    assert isinstance(both, Readable)
+    assert [one["label"] for one in both.record["spec"]["methods"]] == ["gradient", "grad-cam", "random", "input-x-gradient"]
+    assert [one["label"] for one in both.record["spec"]["metrics"]] == ["complexity", "sparsity", "average-drop"]
+    scores = both.scores()
+    pairs = set(zip(scores["method"], scores["metric"], strict=True))
+    assert ("grad-cam", "sparsity") in pairs
+    assert ("input-x-gradient", "average-drop") in pairs
+    assert not scores.duplicated(["sample", "method", "metric"]).any()
+    ours = scores[(scores["method"] == "gradient") & (scores["metric"] == "sparsity")]["value"].to_numpy()
+    theirs = whole.scores().query("method == 'gradient' and metric == 'sparsity'")["value"].to_numpy()
+    np.testing.assert_array_equal(ours, theirs)
+    ids = list(both.samples()["sample"])
+    assert both.maps("input-x-gradient", ids).shape == both.maps("grad-cam", ids).shape
+    assert set(both.costs()["method"]) == {"gradient", "grad-cam", "random", "input-x-gradient"}
+    assert both.picture(ids[0]) is not None
+    assert both.folder == runs / "whole"
+
+
+def test_where_two_runs_hold_the_same_score_the_earlier_stands(runs):
+    class Changed:
+        def __init__(self, run):
+            self._run, self.folder, self.record = run, run.folder, run.record
+
+        def __getattr__(self, name):
+            return getattr(self._run, name)
+
+        def scores(self):
+            return self._run.scores().assign(value=-1.0)
+
+    first = Run(runs / "whole")
+    scores = Joined([first, Changed(Run(runs / "more"))]).scores()
+    pd.testing.assert_frame_equal(scores.iloc[: len(first.scores())], first.scores())
+    assert (scores.iloc[len(first.scores()) :]["value"] == -1).all()
+
+
+def test_a_deck_of_two_runs_has_the_cards_of_both_and_the_same_folder_counts_once(runs):
+    deck = deck_of_runs([runs / "whole", runs / "more", runs / "whole" / ".." / "whole"])
+    assert [one.method for one in deck.methods] == ["gradient", "grad-cam", "input-x-gradient"]
+    assert deck.notes == ()
+    assert deck.cards[0].measured("input-sensitivity")
+
+
+def test_a_run_without_controls_is_judged_by_those_of_another(runs):
+    deck = deck_of_runs([runs / "alone", runs / "whole"])
+    assert {one.method for one in deck.cards if one.control} == {"random"}
+
+
+def test_an_unfinished_run_is_read_and_said_to_be(runs):
+    (note,) = deck_of_runs([runs / "unfinished"]).notes
+    assert "is unfinished" in note
+    assert "snellen resume" in note
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["whole", "model"], r"are runs of different models, .*; give runs of one model"),
+        (["whole", "images"], r"have different images, .*; give runs of the same images"),
+        (["whole", "seed"], r"differ in --seed, 0 and 1; run one of them again with the other's"),
+        (["whole", "target"], r"differ in --target, predicted and least-likely"),
+        (["whole", "older"], r"have complexity in versions 1 and 99"),
+        (["alone"], r"has no controls, so nothing can be judged; add random,edge,fake-cam,centre"),
+        (["nowhere"], r"'.*nowhere' is not a run folder"),
+        ([], r"need --run RUN"),
+    ],
+)
+def test_runs_that_do_not_belong_together_get_one_sentence(runs, names, sentence):
+    with pytest.raises(SnellenError, match=sentence) as problem:
+        deck_of_runs([runs / one for one in names])
+    assert "\n" not in str(problem.value)
+
+
+# Comparing ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def deck():
+    return planted_deck()
+
+
+def test_a_comparison_has_all_ten_attributes_and_the_widest_gap_first(deck):
+    both = Comparison.of(deck, ["grad-cam", "gradient", "grad-cam"])
+    assert [one.method for one in both.cards] == ["grad-cam", "gradient"]
+    assert len(both.rows) == 10
+    assert [len(row.tests) for row in both.rows] == [0] * 5 + [2] * 5
+    sizes = [one.size for one in both.differences]
+    assert sizes == sorted(sizes, reverse=True)
+    first = both.differences[0]
+    assert first.size == pytest.approx(first.best.grades[first.attribute].share - first.worst.grades[first.attribute].share)
+    test = both.rows[5].tests[0]
+    assert [test.of(card).verdict for card in both.cards] == ["pass", "fail"]
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["grad-cam"], "compare needs two different methods or more"),
+        (["grad-cam", "grad-cam"], "not only grad-cam; name another"),
+        (["grad-cam", "gradcam"], r"has no method 'gradcam'; did you mean 'grad-cam'\?"),
+    ],
+)
+def test_what_cannot_be_compared(deck, names, sentence):
+    with pytest.raises(SnellenError, match=sentence):
+        Comparison.of(deck, names)
+
+
+# Commands ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def snellen(monkeypatch, capsys):
+    """Calls a command as the shell would: its exit code, what it printed, and what it complained."""
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["snellen", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        said = capsys.readouterr()
+        return end.value.code, said.out, said.err
+
+    return call
+
+
+def test_recommend_prints_the_choice_and_writes_it(snellen, runs, tmp_path):
+    code, said, wrong = snellen(
+        "recommend", "--run", runs / "whole", "--run", runs / "more", "--need", "semantic-directness",
+        "--nice", "minimality", "--unwanted", "input-sensitivity", "--json", tmp_path / "mine.json",
+    )  # fmt: skip
+    assert (code or 0, wrong) == (0, "")
+    assert "meets your needs best on this data" in said
+    read = json.loads((tmp_path / "mine.json").read_text())
+    assert [one["method"] for one in read["places"]] == ["grad-cam", "gradient", "input-x-gradient"]
+
+
+def test_profiles_are_listed_without_a_run(snellen):
+    code, said, _ = snellen("recommend", "--profile", "list")
+    assert (code or 0) == 0
+    assert "radiologist" in said
+    assert "unwanted: minimality" in said
+
+
+def test_compare_prints_methods_side_by_side(snellen, runs):
+    code, said, wrong = snellen("compare", "grad-cam", "gradient", "--run", runs / "whole")
+    assert (code or 0, wrong) == (0, "")
+    assert "semantic directness" in said
+    assert "3 images are too few for a verdict" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["recommend", "--need", "speed", "--run", "whole"], "unknown attribute 'speed'"),
+        (["recommend", "--need", "minimality", "--unwanted", "minimality", "--run", "whole"], "cannot be both"),
+        (["recommend", "--avoid-cost", "soon", "--run", "whole"], "--avoid-cost must be a time"),
+        (["recommend", "--profile", "doctor", "--run", "whole"], "there is no profile 'doctor'"),
+        (["recommend", "--run", "whole"], "nothing was asked for"),
+        (["recommend", "--need", "minimality"], "need --run RUN"),
+        (["recommend", "--need", "minimality", "--run", "alone"], "has no controls"),
+        (["recommend", "--need", "minimality", "--run", "whole", "--run", "model"], "different models"),
+        (["recommend", "--need", "minimality", "--run", "nowhere"], "is not a run folder"),
+        (["compare", "grad-cam", "--run", "whole"], "two different methods"),
+        (["compare", "grad-cam", "rise", "--run", "whole"], "has no method 'rise'"),
+        (["compare", "grad-cam", "gradient"], "need --run RUN"),
+    ],
+)
+def test_a_mistake_exits_with_2_and_one_sentence(snellen, runs, words, sentence):
+    at = [runs / word if before == "--run" else word for before, word in zip([None, *words], words, strict=False)]
+    code, said, wrong = snellen(*at)
+    assert code == 2
+    assert sentence in wrong
+    assert wrong.startswith("snellen: ")
+    assert wrong.count("\n") == 1
+    assert "Traceback" not in wrong + said
