@@ -70,3 +70,16 @@ def recommend(
     Console().print(ShownRecommendation(found))
     if json is not None:
         print(f"written: {write_json(found, json)}")
+
+
+@app.command()
+def cards(
+    run: Runs = None,
+    out: Annotated[Path, typer.Option(help="the folder to write into")] = Path("cards"),
+) -> None:
+    """Write all cards of a run as one page that opens offline: gallery, comparison, and a choice by your priorities."""
+    from snellen.cards.deck import deck_of_runs
+    from snellen.cards.page import write_cards
+
+    deck = deck_of_runs(run or [])
+    print(f"cards: {write_cards(deck, out)} ({len(deck.methods)} methods, {len(deck.cards) - len(deck.methods)} controls)")

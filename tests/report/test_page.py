@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html.parser
 import os
 import re
 import stat
 
 import numpy as np
 import pytest
+from outline import Outline, words
 from recorded import METHODS, Recorded, method, metric
 
 from snellen.errors import SnellenError
@@ -18,40 +18,6 @@ from snellen.report.page import CATEGORIES, _costs, page
 from snellen.verdicts import MINIMUM_IMAGES
 
 NAN = float("nan")
-VOID = {"meta", "img", "wbr", "line", "circle", "polyline", "br"}
-
-
-class Outline(html.parser.HTMLParser):
-    """Collects tags, headings and addresses, and notes tags that were not closed in order."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.open, self.wrong, self.headings, self.links, self.ids, self.labels = [], [], [], [], [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.tags.append((tag, given))
-        self.links += [given[name] for name in ("src", "href", "srcset", "action") if name in given]
-        self.ids += [given["id"]] if "id" in given else []
-        if re.fullmatch("h[1-6]", tag):
-            self.headings.append(int(tag[1]))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.wrong.append(tag)
-
-
-def words(text: str) -> str:
-    """What a reader sees: without style, tags and line breaks."""
-    text = re.sub(r"<style>.*?</style>", " ", text, flags=re.DOTALL)
-    return " ".join(re.sub(r"<[^>]+>", " ", text.replace("<wbr>", "")).split())
 
 
 @pytest.fixture(scope="module")

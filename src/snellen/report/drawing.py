@@ -117,8 +117,13 @@ def shrink(picture: UInt8[np.ndarray, "height width 3"], longest: int) -> UInt8[
 
 def data_uri(picture: UInt8[np.ndarray, "height width 3"], *, longest: int = 224, quality: int = 80) -> str:
     """A picture as text that an HTML page can hold."""
+    image = Image.fromarray(shrink(picture, longest))
     out = io.BytesIO()
-    Image.fromarray(shrink(picture, longest)).save(out, "JPEG", quality=quality, subsampling=0, optimize=True)
+    try:
+        image.save(out, "JPEG", quality=quality, subsampling=0, optimize=True)
+    except OSError:  # Pillow gives the optimiser a buffer that a picture of pure noise overflows
+        out = io.BytesIO()
+        image.save(out, "JPEG", quality=quality, subsampling=0)
     return "data:image/jpeg;base64," + base64.b64encode(out.getvalue()).decode()
 
 

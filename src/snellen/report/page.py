@@ -38,7 +38,7 @@ CATEGORIES: dict[str, dict[str, tuple[str, str]]] = {
 """The ten attributes of the saliency card under its three headings, each with its question in plain words."""
 
 MARKS = {"pass": "●", "fail": "■", "inconclusive": "◆", "not counted": "○"}
-_COLOURS = {"pass": "#1d7a3a", "fail": "#b3261e", "inconclusive": "#8a6400", "not counted": "#6a707b"}
+COLOURS = {"pass": "#1d7a3a", "fail": "#b3261e", "inconclusive": "#8a6400", "not counted": "#6a707b"}
 _INK = "#1b1f24"
 
 
@@ -126,7 +126,7 @@ def _blocks(
         rows = summary[summary["metric"] == label]
         controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
         numbers_shown = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
-        scale = strip.scale_of([float(value) for value in numbers_shown], _bounds(metric))
+        scale = strip.scale_of([float(value) for value in numbers_shown], bounds_of(metric))
         own = [one for one in judged if one.metric == label]
         block: dict[str, Any] = {
             **metric,
@@ -154,7 +154,7 @@ def _blocks(
     return blocks
 
 
-def _bounds(metric: Mapping[str, Any]) -> tuple[float, float]:
+def bounds_of(metric: Mapping[str, Any]) -> tuple[float, float]:
     """The metric's bounds; JSON writes an open end as null or as a word."""
     low, high = metric.get("bounds") or (None, None)
     return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
@@ -176,7 +176,7 @@ def _strip_row(
     words = f"{row.method}: mean {mean}, {span}, {numbers.count(row.n, 'image')}"
     if controls:
         words += "; controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in controls.items())
-    colour = _COLOURS[verdict] if verdict else _INK
+    colour = COLOURS[verdict] if verdict else _INK
     return {
         "name": row.method,
         "svg": strip.strip(scale, controls, mean=row.mean, low=row.low, high=row.high, colour=colour, words=words),

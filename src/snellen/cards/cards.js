@@ -1,0 +1,278 @@
+// The page: which view shows, what is chosen, and the list that answers. All of it is in the address, after the sign #.
+
+const deck = JSON.parse(document.getElementById("deck").textContent);
+const find = (selector) => document.querySelector(selector);
+const all = (selector) => [...document.querySelectorAll(selector)];
+const MOST = 4;
+const wishes = { levels: {}, cost: null, blackBox: false };
+let picked = [];
+
+/** An element with attributes and children; words become text, never markup. */
+function make(tag, given, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(given || {})) element.setAttribute(name, value);
+  element.append(...children.flat().filter((child) => child !== null && child !== ""));
+  return element;
+}
+
+// The address ---------------------------------------------------------------------------------------------------------
+
+function stateText() {
+  const fields = new URLSearchParams();
+  for (const level of ["essential", "nice", "unwanted"]) {
+    const names = Object.keys(deck.wishes).filter((name) => wishes.levels[name] === level);
+    if (names.length) fields.set(level, names.join(","));
+  }
+  if (wishes.cost !== null) fields.set("seconds", wishes.cost);
+  if (wishes.blackBox) fields.set("black-box", "yes");
+  if (picked.length) fields.set("compare", picked.map((id) => id.slice(5)).join(","));
+  return fields.toString().replaceAll("%2C", ",");
+}
+
+function readState(text) {
+  const fields = new URLSearchParams(text), names = (key) => (fields.get(key) || "").split(",").filter(Boolean);
+  wishes.levels = {};
+  for (const level of ["essential", "nice", "unwanted"])
+    for (const name of names(level)) if (name in deck.wishes) wishes.levels[name] = level;
+  const seconds = parseFloat(fields.get("seconds"));
+  wishes.cost = seconds > 0 ? seconds : null;
+  wishes.blackBox = fields.get("black-box") === "yes";
+  picked = names("compare").map((name) => `card-${name}`).filter((id) => deck.methods.some((one) => one.id === id)).slice(0, MOST);
+}
+
+function addressParts() {
+  const text = decodeURIComponent(location.hash.slice(1)), cut = text.indexOf("?");
+  return cut < 0 ? [text, null] : [text.slice(0, cut), text.slice(cut + 1)];
+}
+
+function keepAddress(place) {
+  const state = stateText();
+  const hash = `#${place}${state ? `?${state}` : ""}`;
+  if (hash !== location.hash && (hash !== "#" || location.hash)) history.replaceState(null, "", hash);
+}
+
+// Views ---------------------------------------------------------------------------------------------------------------
+
+let shownCard = null;
+
+function show(place, moved) {
+  const target = place ? document.getElementById(place) : null;
+  const card = target ? target.closest("article.card") : null;
+  const left = shownCard;
+  shownCard = card ? card.id : null;
+  document.documentElement.dataset.view = card ? "card" : "gallery";
+  for (const one of all("article.card")) one.classList.toggle("shown", one === card);
+  document.title = card ? card.querySelector(".card-title").textContent : find("h1").textContent;
+  if (!moved) return;
+  if (card && target === card) {
+    window.scrollTo(0, 0);
+    card.querySelector(".card-title").focus({ preventScroll: true });
+  } else if (!card && left && place === "methods") {
+    const link = find(`#methods a[href="#${left}"], #controls a[href="#${left}"]`);
+    link.focus({ preventScroll: true });
+    link.scrollIntoView({ block: "center" });
+  } else if (target) {
+    target.scrollIntoView();
+    const heading = target.querySelector("h2[tabindex]");
+    if (heading && !card) heading.focus({ preventScroll: true });
+  }
+}
+
+function follow(moved) {
+  const [place, state] = addressParts();
+  if (state !== null) {
+    readState(state);
+    fillForm();
+    answer();
+    compare();
+  }
+  show(place, moved);
+  keepAddress(place);
+}
+
+// Priorities ----------------------------------------------------------------------------------------------------------
+
+const form = find("#wishes");
+
+function fillForm() {
+  for (const name of Object.keys(deck.wishes)) form.elements[name].value = wishes.levels[name] || "unimportant";
+  find("#cost").value = wishes.cost === null ? "" : wishes.cost;
+  find("#black-box").checked = wishes.blackBox;
+}
+
+function readForm() {
+  wishes.levels = {};
+  for (const name of Object.keys(deck.wishes)) {
+    const level = form.elements[name].value;
+    if (level !== "unimportant") wishes.levels[name] = level;
+  }
+  const seconds = parseFloat(find("#cost").value);
+  wishes.cost = seconds > 0 ? seconds : null;
+  wishes.blackBox = find("#black-box").checked;
+}
+
+const same = (one, other) => JSON.stringify(Object.entries(one).sort()) === JSON.stringify(Object.entries(other).sort());
+
+const two = (value) => value.toFixed(2);
+const lower = (text) => text[0].toLowerCase() + text.slice(1);
+const span = (seconds) => (seconds < 1 ? `${Number((1000 * seconds).toPrecision(3))} ms` : `${Number(seconds.toPrecision(3))} s`);
+const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+const MARKS = { good: ["●", "pass"], mixed: ["◆", "inconclusive"], poor: ["■", "fail"], "not known": ["○", "not-counted"] };
+
+/** One property of a method: what it is, and the grade as shape, word and number. */
+function graded(method, name) {
+  const word = method.words[name], [shape, kind] = MARKS[word];
+  const number = method.grades[name] === null ? "" : ` ${two(method.grades[name])}`;
+  return make("li", null, `${deck.briefly[name]} `,
+    make("span", { class: `v ${kind}` }, make("i", { "aria-hidden": "true" }, shape), word + number));
+}
+
+function line(words, items) {
+  return items.length ? make("div", { class: "line" }, make("b", null, words), make("ul", null, items)) : null;
+}
+
+const CONDITIONS = {
+  cost: (method) => method.seconds === null ? "what a map takes was not measured" : `a map takes ${span(method.seconds)}`,
+  "black-box": (method) => method.inside.length ? `it looks inside the model (${method.inside.join(", ")})` : "it only asks for answers",
+};
+
+/** What a method gives up against the best, in words. */
+function given(entry) {
+  const lost = entry.sacrifice;
+  if (!lost) return [];
+  const [own, best] = [entry.method, lost.best].map((one) => two(one.grades[lost.name]));
+  const unwanted = wishes.levels[lost.name] === "unwanted" ? "unwanted: " : "";
+  return [make("li", null, `${unwanted}${deck.briefly[lost.name]}, ${own}; ${lost.best.title} has ${best}`)];
+}
+
+function entryOf(entry, placed) {
+  const method = entry.method, tile = find(`#methods a[href="#${method.id}"]`).closest("li").querySelector(".pic");
+  const picture = tile ? make("span", { class: tile.className, "aria-hidden": "true" }) : null;
+  const needs = (state) => entry.needs.filter((one) => one.state === state)
+    .map((one) => (one.name in CONDITIONS ? make("li", null, CONDITIONS[one.name](method)) : graded(method, one.name)));
+  return make("li", { class: "entry", "data-method": method.label },
+    picture,
+    make("h4", null, placed ? make("span", { class: "place" }, `${entry.place}.`) : null, make("a", { href: `#${method.id}` }, method.title),
+      Number.isNaN(entry.score) ? null : make("small", null, `score ${two(entry.score)}`)),
+    line("misses", needs("missed")),
+    line("not known", needs("not known")),
+    line("meets", needs("met")),
+    line("ahead by", placed && entry.decided.length ? [make("li", null, entry.decided.slice(0, 2).map((one) => deck.briefly[one.name]).join("; "))] : []),
+    line("gives up", given(entry)),
+    line("also open", entry.open.map((name) => graded(method, name))));
+}
+
+/** How sure the first place is, in a sentence. */
+function steady(entries) {
+  if (entries.length < 2 || Number.isNaN(entries[0].score)) return null;
+  const shares = [...stability(entries, wishes)].filter(([, share]) => share >= 0.01).sort((one, other) => other[1] - one[1]);
+  const words = shares.slice(0, 3).map(([one, share], at) => `${one.method.title}${at ? "" : " is first"} in ${Math.round(100 * share)}`);
+  return make("p", { class: "small" }, `How firm is this? If every weight may be half or twice as large, ${words.join(", ")} of 100 cases.`);
+}
+
+function list(entries, placed) {
+  return make(placed ? "ol" : "ul", { class: "entries" }, entries.map((one) => entryOf(one, placed)));
+}
+
+function folded(words, entries) {
+  return entries.length ? [make("details", null, make("summary", null, words), list(entries, false))] : [];
+}
+
+function answer() {
+  const ranking = find("#ranking"), asked = Object.keys(wishes.levels).length || wishes.cost !== null || wishes.blackBox;
+  for (const button of all("[data-profile]")) {
+    const name = button.dataset.profile, chosen = name ? same(deck.profiles[name], wishes.levels) : !Object.keys(wishes.levels).length;
+    button.setAttribute("aria-pressed", chosen);
+  }
+  ranking.replaceChildren();
+  if (!asked) {
+    say("Nothing is chosen yet. Mark what you need as essential, and the methods line up here.");
+    return;
+  }
+  const entries = rank(deck.methods, wishes), of = (state) => entries.filter((one) => one.state === state);
+  const [met, unknown, missed] = STATES.map(of);
+  if (met.length) {
+    say(`${met[0].method.title} comes first. ${met.length} of ${plural(deck.methods.length, "method")} ${met.length === 1 ? "meets" : "meet"} your needs.`);
+    ranking.append(...[steady(met), list(met, true)].filter(Boolean),
+      ...folded(`${unknown.length} more, of which something you need is not known`, unknown),
+      ...folded(`${plural(missed.length, "method")} that ${missed.length === 1 ? "misses" : "miss"} a need`, missed));
+    return;
+  }
+  const close = nearest(entries), rest = entries.filter((one) => !close.includes(one));
+  const may = unknown.length ? `${plural(unknown.length, "method")} might, but something you need is not known of ${unknown.length === 1 ? "it" : "them"}.` : "";
+  say(unknown.length ? `No method is shown to meet your needs on this data. ${may}` : "No method meets your needs on this data.");
+  const why = deck.enough ? "That is an answer too: ask for less, or do not rely on a map here." : `With at least ${deck.minimum} images the tests behind your needs could speak.`;
+  ranking.append(make("p", { class: "note honest" }, `${why} These come closest:`), list(close, false),
+    ...folded(`the ${plural(rest.length, "other method")}`, rest));
+}
+
+let waiting = 0;
+
+/** Says it at once to the eye, and a little later, once, to a screen reader. */
+function say(words) {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { if (find("#news").textContent !== words) find("#news").textContent = words; }, 150);
+}
+
+form.addEventListener("input", () => { readForm(); answer(); keepAddress(placeNow()); });
+form.addEventListener("submit", (event) => event.preventDefault());
+for (const button of all("[data-profile]"))
+  button.addEventListener("click", () => {
+    wishes.levels = button.dataset.profile ? { ...deck.profiles[button.dataset.profile] } : {};
+    if (!button.dataset.profile) { wishes.cost = null; wishes.blackBox = false; }
+    fillForm();
+    answer();
+    keepAddress(placeNow());
+  });
+
+const placeNow = () => addressParts()[0] || "priorities";
+
+// Side by side --------------------------------------------------------------------------------------------------------
+
+function compare() {
+  const some = picked.length >= 2;
+  for (const box of all("[data-pick]")) {
+    box.checked = picked.includes(box.dataset.pick);
+    box.disabled = !box.checked && picked.length >= MOST;
+  }
+  for (const cell of all("[data-column]")) cell.hidden = some && !picked.includes(cell.dataset.column);
+  find("table.side").classList.toggle("close", some);
+  const titles = picked.map((id) => deck.methods.find((one) => one.id === id).title);
+  find("#picked").textContent = some ? `${difference()}` : picked.length ? `${titles[0]} is ticked; tick one to three more.` : `All ${deck.methods.length} methods are shown; tick two to four to see only those.`;
+  find("#clear").hidden = !picked.length;
+}
+
+/** Where the chosen ones differ most, in words. */
+function difference() {
+  const chosen = picked.map((id) => deck.methods.find((one) => one.id === id));
+  const gaps = Object.keys(deck.titles).map((name) => {
+    const known = chosen.filter((one) => one.grades[name] !== null).sort((one, other) => other.grades[name] - one.grades[name]);
+    return { name, known, gap: known.length > 1 ? known[0].grades[name] - known[known.length - 1].grades[name] : 0 };
+  }).filter((one) => one.gap >= 0.15).sort((one, other) => other.gap - one.gap).slice(0, 3);
+  if (!gaps.length) return "The chosen ones hardly differ in what is known of them.";
+  return "They differ most in " + gaps.map((one) => `${lower(deck.titles[one.name])} (${one.known[0].title} ${two(one.known[0].grades[one.name])}, ${one.known.at(-1).title} ${two(one.known.at(-1).grades[one.name])})`).join("; ") + ".";
+}
+
+for (const box of all("[data-pick]"))
+  box.addEventListener("change", () => {
+    const id = box.dataset.pick;
+    picked = box.checked ? [...picked, id].slice(0, MOST) : picked.filter((one) => one !== id);
+    compare();
+    keepAddress(addressParts()[0]);
+  });
+find("#clear").addEventListener("click", () => { picked = []; compare(); keepAddress("comparison"); find("#comparison-title").focus(); });
+for (const button of all("button.fold"))
+  button.addEventListener("click", () => {
+    const open = button.getAttribute("aria-expanded") !== "true";
+    button.setAttribute("aria-expanded", open);
+    button.closest("tbody").classList.toggle("open", open);
+  });
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+window.addEventListener("hashchange", () => follow(true));
+follow(Boolean(location.hash));
+fillForm();
+answer();
+compare();

@@ -1,0 +1,58 @@
+"""The example pictures of cards: the same photographs for every method, and each picture once in the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from snellen.report.photographs import photographs_of
+from snellen.report.readable import Readable
+
+SHOWN = 3
+"""Photographs on a card: one beside its title, the others at its end."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that the page's style holds under a class, and the words for those who do not see it."""
+
+    name: str
+    uri: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A photograph, a method's map of it, and the map over it; what there is of them."""
+
+    caption: str
+    signed: bool
+    pictures: tuple[Picture, ...]
+
+
+def examples_of(run: Readable, methods: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Example, ...]]:
+    """By label of a method, its maps of the run's first photographs."""
+    found: dict[str, list[Example]] = {one["label"]: [] for one in methods}
+    for place, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
+        seen = photo["prediction"] or photo["id"]
+        sure = f", p = {photo['probability']}" if photo["probability"] else ""
+        shown = Picture(f"photo-{place}", photo["photo"], f"photograph {photo['id']}") if photo["photo"] else None
+        for at, tile in enumerate(photo["tiles"]):
+            drawn = (
+                shown,
+                Picture(f"map-{place}-{at}", tile["map"], f"map of {tile['name']}") if tile["map"] else None,
+                Picture(f"over-{place}-{at}", tile["over"], f"map of {tile['name']} over the photograph")
+                if tile["over"]
+                else None,
+            )
+            found[tile["name"]].append(
+                Example(f"{seen}{sure}", tile["signed"], tuple(one for one in drawn if one is not None))
+            )
+    return {label: tuple(those) for label, those in found.items()}
+
+
+def style(examples: Mapping[str, Sequence[Example]]) -> str:
+    """The rules that hold the pictures."""
+    pictures = {one.name: one for those in examples.values() for example in those for one in example.pictures}
+    return "".join(f".{one.name}{{background-image:url({one.uri})}}\n" for one in pictures.values())

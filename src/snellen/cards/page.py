@@ -1,0 +1,252 @@
+"""The cards of a run as one HTML page that opens offline: a gallery, the cards, a comparison, and a choice by priorities."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from snellen import __version__
+from snellen.cards.deck import Deck
+from snellen.cards.examples import examples_of, style
+from snellen.cards.priorities import LEVELS, Level, profiles
+from snellen.cards.recommend import INSIDE
+from snellen.cards.schema import TESTED, Card
+from snellen.cards.sheet import sheet, shown, title, verdict, yardsticks
+from snellen.registry import Attribute
+from snellen.report import drawing, numbers
+from snellen.report.frame import render, write_page
+from snellen.report.page import CATEGORIES, target_words
+from snellen.verdicts import MINIMUM_IMAGES, Trust, certainty
+from snellen.verdicts.rule import AXIOM, RULE
+
+STYLES = ["report/page.css", "cards/cards.css"]
+
+WISHES: Mapping[Attribute, str] = {
+    "determinism": "The same picture always gives the same map",
+    "hyperparameter-dependence": "Its settings hardly matter",
+    "model-agnosticism": "It works with any kind of model",
+    "computational-efficiency": "It is quick",
+    "semantic-directness": "It is easy to say what a bright spot means",
+    "input-sensitivity": "It shows what the model's answer depends on",
+    "label-sensitivity": "It changes with the answer that is asked about",
+    "model-sensitivity": "It changes when the model changes",
+    "minimality": "It shows little, and only what matters",
+    "perceptual-correspondence": "It points where people would point",
+}
+"""The ten attributes as something that one may wish for, without a word of the trade."""
+
+BRIEFLY: Mapping[Attribute, str] = {
+    "determinism": "same map every time",
+    "hyperparameter-dependence": "settings hardly matter",
+    "model-agnosticism": "works with any model",
+    "computational-efficiency": "quick",
+    "semantic-directness": "easy to read",
+    "input-sensitivity": "shows what the answer depends on",
+    "label-sensitivity": "changes with the answer asked about",
+    "model-sensitivity": "changes with the model",
+    "minimality": "shows little",
+    "perceptual-correspondence": "points where people would",
+}
+"""The same in a few words, for lists."""
+
+LEVEL_WORDS: Mapping[Level, str] = {
+    "essential": "essential",
+    "nice": "nice to have",
+    "unimportant": "unimportant",
+    "unwanted": "unwanted",
+}
+
+
+def write_cards(deck: Deck, folder: str | Path) -> Path:
+    """Writes the page of all cards as `index.html` into a folder."""
+    return write_page(page(deck), Path(folder) / "index.html")
+
+
+def write_card(card: Card, deck: Deck | None, path: str | Path) -> Path:
+    """Writes one card as a page; without a deck, what is known of the method everywhere."""
+    return write_page(card_page(card, deck), path)
+
+
+def page(deck: Deck) -> str:
+    """The whole page as text."""
+    return render("cards/cards.html", STYLES, _facts(deck))
+
+
+def card_page(card: Card, deck: Deck | None = None) -> str:
+    """One card as a page of its own."""
+    facts: dict[str, Any] = {"record": {"snellen": __version__}, "sure": None, "pictures": "", **_common()}
+    if deck is None:
+        return render("cards/single.html", STYLES, {**facts, "card": sheet(card, "card", {})})
+    spec = next(one for one in deck.run.record["spec"]["methods"] if one["label"] == card.method)
+    examples = examples_of(deck.run, [spec])
+    one = sheet(card, "card", yardsticks(deck), examples[card.method], _costs(deck).get(card.method))
+    facts |= {"record": deck.run.record, "sure": certainty(len(deck.run.samples())), "pictures": Markup(style(examples))}
+    return render("cards/single.html", STYLES, {**facts, "card": one})
+
+
+def _common() -> dict[str, Any]:
+    return {"minimum": MINIMUM_IMAGES, "legend": drawing.LEGEND, "rules": (RULE, AXIOM)}
+
+
+def _facts(deck: Deck) -> dict[str, Any]:
+    record, spec = deck.run.record, deck.run.record["spec"]
+    images = len(deck.run.samples())
+    sticks, costs = yardsticks(deck), _costs(deck)
+    examples = examples_of(deck.run, spec["methods"])
+    places = dict(zip((one.method for one in deck.cards), _places(deck.cards), strict=True))
+    sheets = [sheet(one, places[one.method], sticks, examples[one.method], costs.get(one.method)) for one in deck.cards]
+    return {
+        **_common(),
+        "record": record,
+        "sure": certainty(images),
+        "images": numbers.count(images, "image"),
+        "target": target_words(str(spec["target"])),
+        "pictures": Markup(style(examples)),
+        "notes": deck.notes,
+        "sheets": sheets,
+        "methods": [one for one in sheets if not one["control"]],
+        "controls": [one for one in sheets if one["control"]],
+        "tally": _tally(deck),
+        "table": _table(deck, places),
+        "trial": _trial(deck),
+        "wishes": [
+            {"key": key, "wish": WISHES[key], "title": named, "category": name}  # type: ignore[index]
+            for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
+        ],
+        "levels": LEVELS,
+        "level_words": LEVEL_WORDS,
+        "profiles": [{"name": one.name, "title": one.name.replace("-", " "), "task": one.task} for one in profiles()],
+        "data": htmlsafe_json_dumps(_data(deck, places), ensure_ascii=False, allow_nan=False),
+    }  # fmt: skip
+
+
+def _places(cards: Sequence[Card]) -> Iterator[str]:
+    """An address in the page for every card: its label in letters that need no escape."""
+    taken: set[str] = set()
+    for one in cards:
+        plain = re.sub(r"[^a-z0-9]+", "-", one.method.lower()).strip("-")
+        place, at = f"card-{plain}", 2
+        while place in taken:
+            place, at = f"card-{plain}-{at}", at + 1
+        taken.add(place)
+        yield place
+
+
+def _costs(deck: Deck) -> dict[str, dict[str, float]]:
+    """What a map of each method took in the run itself, for cards whose cost was not measured apart."""
+    return {
+        str(row["method"]): {key: float(row[key]) / int(row["images"]) for key in ("forward", "backward", "seconds")}
+        for row in deck.run.costs().to_dict("records") if row["images"]
+    }  # fmt: skip
+
+
+def _tally(deck: Deck) -> list[dict[str, Any]]:
+    own = [one for card in deck.methods for one in card.evidence if one.source.kind == "run"]
+    words = ("pass", "fail", "inconclusive", "not counted")
+    return [{**verdict(word), "count": sum(one.verdict == word for one in own)} for word in words]
+
+
+def _table(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
+    """Every attribute and every test in a row, every method in a column; the page shows the columns that are asked for."""
+    cards = deck.methods
+    groups = []
+    for name, attributes in CATEGORIES.items():
+        for key, (named, asks) in attributes.items():
+            tests = {one.metric: one for card in cards for one in card.measured(key)}  # type: ignore[arg-type]
+            rows = [
+                {"test": first.test, "metric": metric, "arrow": first.arrow,
+                 "cells": [_cell(card, metric) for card in cards]}
+                for metric, first in tests.items()
+            ]  # fmt: skip
+            groups.append(
+                {"category": name, "key": key, "title": named, "question": asks, "rows": rows,
+                 "cells": [_grade_cell(card, key) for card in cards]}  # type: ignore[arg-type]
+            )  # fmt: skip
+    return {"columns": [{"id": places[one.method], "title": title(one)} for one in cards], "groups": groups}
+
+
+def _grade_cell(card: Card, key: Attribute) -> dict[str, Any]:
+    finding = card.findings.get(key)
+    grade = shown(card.grades[key])
+    reason = grade["reason"] if key in TESTED or finding is None else finding.sentence
+    return {**grade, "reason": reason}
+
+
+def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
+    found = next((one for one in card.evidence if one.metric == metric), None)
+    if found is None:
+        return None
+    return {
+        **verdict(found.verdict, found.n),
+        "mean": numbers.short(found.mean),
+        "interval": numbers.interval(found.low, found.high, found.n) if found.n else "",
+        "reason": found.reason,
+    }
+
+
+def _trial(deck: Deck) -> list[dict[str, Any]]:
+    """The metrics, with what speaks against each and what its verdicts weigh."""
+    spec = {one["label"]: one for one in deck.run.record["spec"]["metrics"]}
+    asked = {key: (name, named) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()}
+    rows = []
+    for label, one in deck.trust.items():
+        category, attribute = asked[spec[label]["attribute"]]
+        rows.append(
+            {"label": label, "test": spec[label].get("test") or "", "summary": spec[label].get("summary") or "",
+             "category": category, "attribute": attribute, "weight": one.weight, "number": f"{one.weight:.2f}",
+             "share": f"{100 * one.weight:.0f}", "marks": one.marks, "kind": _standing(one)}
+        )  # fmt: skip
+    return rows
+
+
+def _standing(one: Trust) -> dict[str, str]:
+    """How far a metric may be believed, as shape and word."""
+    if one.axiom:
+        return {"mark": "●", "kind": "pass", "word": "an axiom: kept or broken"}
+    if one.weight >= 2 / 3:
+        return {"mark": "●", "kind": "pass", "word": "counts"}
+    if one.weight > 0.1:
+        return {"mark": "◆", "kind": "inconclusive", "word": "counts less"}
+    return {"mark": "○", "kind": "not-counted", "word": "hardly counts" if one.weight > 0 else "does not count"}
+
+
+def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
+    """What the page's script ranks by."""
+    return {
+        "methods": [
+            {
+                "id": places[card.method],
+                "label": card.method,
+                "title": title(card),
+                "grades": {key: None if math.isnan(one.share) else one.share for key, one in card.grades.items()},
+                "words": {key: one.word for key, one in card.grades.items()},
+                "seconds": seconds(card),
+                "inside": sorted(INSIDE.intersection(card.needs)),
+            }
+            for card in deck.methods
+        ],
+        "wishes": WISHES,
+        "briefly": BRIEFLY,
+        "titles": {key: named for attributes in CATEGORIES.values() for key, (named, _) in attributes.items()},
+        "profiles": {
+            one.name: {key: level for key, level in one.levels.items() if level != "unimportant"} for one in profiles()
+        },
+        "enough": certainty(len(deck.run.samples())).enough,
+        "minimum": MINIMUM_IMAGES,
+    }
+
+
+def seconds(card: Card) -> float | None:
+    """What one map takes, where that was measured."""
+    finding = card.findings.get("computational-efficiency")
+    value = float(finding.numbers.get("seconds", math.nan)) if finding else math.nan
+    return value if math.isfinite(value) else None
+
+
+__all__ = ["WISHES", "card_page", "page", "write_card", "write_cards"]

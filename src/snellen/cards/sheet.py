@@ -1,0 +1,307 @@
+"""One card as its page shows it: facts, examples, and ten attributes with their grades, tests and numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from markupsafe import Markup, escape
+
+from snellen.cards.deck import Deck
+from snellen.cards.examples import Example
+from snellen.cards.schema import Card, Evidence, Finding, Grade
+from snellen.citations import CITATIONS
+from snellen.registry import METRICS, Attribute, Test, text_of
+from snellen.report import numbers, strip
+from snellen.report.page import CATEGORIES, COLOURS, MARKS, bounds_of
+from snellen.verdicts import MINIMUM_IMAGES, Against
+from snellen.verdicts.trust import RELIABLE
+
+KINDS = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "not-counted"}
+"""Which verdict's shape and colour a grade borrows."""
+
+_SHAPES = {"good": MARKS["pass"], "mixed": MARKS["inconclusive"], "poor": MARKS["fail"], "not known": MARKS["not counted"]}
+
+_NEEDS = {
+    "gradients": "gradients of the model",
+    "layer": "a layer that keeps the layout of the image",
+    "relu": "ReLU units",
+    "training-data": "images to learn from",
+}
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What a metric's strips have in common on every card: the scale, and where the controls stand."""
+
+    scale: strip.Scale | None
+    controls: Mapping[str, float]
+    higher_is_better: bool
+    settings: Mapping[str, Any]
+
+
+def yardsticks(deck: Deck) -> dict[str, Yardstick]:
+    """By metric; one scale for all methods, so that cards can be laid side by side."""
+    spec = deck.run.record["spec"]
+    scores = deck.run.scores()
+    controls = [one["label"] for one in spec["methods"] if one["control"]]
+    means = scores[scores["method"].isin(controls)].groupby(["metric", "method"])["value"].mean().to_dict()
+    found = {}
+    for metric in spec["metrics"]:
+        label = metric["label"]
+        ticks = {one: float(means[(label, one)]) for one in controls if (label, one) in means}
+        values = [value for card in deck.cards for one in card.evidence if one.metric == label
+                 for value in (one.mean, one.low, one.high)]  # fmt: skip
+        scale = strip.scale_of([*values, *ticks.values()], bounds_of(metric))
+        found[label] = Yardstick(scale, ticks, bool(metric["higher_is_better"]), metric["params"])
+    return found
+
+
+def sheet(
+    card: Card,
+    place: str,
+    sticks: Mapping[str, Yardstick],
+    examples: Sequence[Example] = (),
+    costs: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """What the template of a card asks for; `place` is its address in the page."""
+    return {
+        "id": place,
+        "label": card.method,
+        "title": title(card),
+        "control": card.control,
+        "prose": card.prose,
+        "summary": paragraphs(card.prose.summary),
+        "methodology": paragraphs(card.prose.methodology),
+        "source": card.source,
+        "cost": _cost(card, costs),
+        "needs": [_NEEDS.get(one, one) for one in card.needs],
+        "claims": card.claims,
+        "examples": examples,
+        "glance": glance(card),
+        "categories": [
+            {
+                "name": name,
+                "attributes": [
+                    _attribute(card, f"{place}-{key}", key, named, asks, sticks)  # type: ignore[arg-type]
+                    for key, (named, asks) in attributes.items()
+                ],
+            }
+            for name, attributes in CATEGORIES.items()
+        ],
+        "disagreements": [
+            {
+                "test": mine.test,
+                "verdict": verdict(mine.verdict),
+                "other": verdict(other.verdict),
+                "reason": mine.reason,
+                "note": other.reason,
+                "paper": other.source.name,
+                "data": other.source.data,
+            }
+            for mine, other in card.disagreements
+        ],
+        "references": [CITATIONS.get(key, key) for key in card.prose.references],
+    }
+
+
+def title(card: Card) -> str:
+    """The method's name for people, with the settings that this run gave it."""
+    settings = re.fullmatch(r"[^(]+\((.*)\)", card.method)
+    return f"{card.prose.title} ({settings[1]})" if settings else card.prose.title
+
+
+def glance(card: Card) -> list[dict[str, Any]]:
+    """The grades of all ten attributes, under their categories."""
+    return [
+        {"name": name, "grades": [{"title": named, **shown(card.grades[key])} for key, (named, _) in attributes.items()]}  # type: ignore[index]
+        for name, attributes in CATEGORIES.items()
+    ]
+
+
+def shown(grade: Grade) -> dict[str, Any]:
+    """A grade as shape, word and number."""
+    return {
+        "mark": _SHAPES[grade.word],
+        "kind": KINDS[grade.word],
+        "word": grade.word,
+        "number": "" if math.isnan(grade.share) else f"{grade.share:.2f}",
+        "reason": grade.reason,
+    }
+
+
+def verdict(word: str, n: int = MINIMUM_IMAGES) -> dict[str, str]:
+    """A verdict as shape and word; from too few images, these words instead of one that sounds like a fault."""
+    said = "too few images" if word == "not counted" and 0 < n < MINIMUM_IMAGES else word
+    return {"mark": MARKS[word], "kind": word.replace(" ", "-"), "word": said}
+
+
+def paragraphs(text: str) -> Markup:
+    """Prose as HTML: paragraphs, and code between backticks."""
+    parts = [" ".join(one.split()) for one in re.split(r"\n\s*\n", text.strip())]
+    return Markup("").join(
+        Markup("<p>{}</p>").format(Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(one))))) for one in parts
+    )
+
+
+def _cost(card: Card, costs: Mapping[str, float] | None) -> str:
+    finding = card.findings.get("computational-efficiency")
+    found: Mapping[str, Any] = finding.numbers if finding else (costs or {})
+    if not found or any(not math.isfinite(float(found.get(key, math.nan))) for key in ("forward", "backward", "seconds")):
+        return ""
+    passes = [f"{numbers.tally(float(found[way]))} {way}" for way in ("forward", "backward") if found[way]]
+    return f"{' + '.join(passes) or 'no pass of the model'}, {numbers.span(float(found['seconds']))} a map"
+
+
+# Attributes --------------------------------------------------------------------------------------------------------------
+
+
+def _attribute(
+    card: Card, place: str, key: Attribute, named: str, asks: str, sticks: Mapping[str, Yardstick]
+) -> dict[str, Any]:
+    finding = card.findings.get(key)
+    tests = _tests(card, key, place, sticks)
+    return {
+        "id": place,
+        "title": named,
+        "question": asks,
+        "grade": shown(card.grades[key]),
+        "finding": {
+            "word": finding.word, "sentence": finding.sentence, "numbers": _numbers(finding),
+            "source": finding.source.name if finding.source else "",
+        } if finding else None,
+        "prose": paragraphs(card.prose.sections[key]) if key in card.prose.sections else "",
+        "tests": tests,
+        "idle": _idle(key, {one["name"] for one in tests}),
+    }  # fmt: skip
+
+
+def _numbers(finding: Finding) -> list[tuple[str, str]]:
+    """What was measured, as names and values; what is no number is written as it is."""
+    found = []
+    for name, value in finding.numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            text = _text(value)
+        else:
+            text = numbers.short(value) if isinstance(value, float) else numbers.tally(value)
+        found.append((str(name).replace("_", " "), text))
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {_text(one)}" for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(one) for one in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return numbers.short(value) if isinstance(value, int | float) else str(value)
+
+
+def _settings(params: Mapping[str, Any]) -> str:
+    """Settings as one would type them; a part with settings of its own is written by its name."""
+    written = []
+    for name, value in params.items():
+        part = isinstance(value, Mapping) and "name" in value
+        inside = _settings(value.get("params") or {}) if part else ""
+        text = f"{value['name']}({inside})" if inside else str(value["name"]) if part else text_of(value)
+        written.append(f"{name}={text}")
+    return ", ".join(written)
+
+
+def _idle(key: Attribute, run: set[str]) -> list[str]:
+    """Tests of the saliency card under this attribute of which nothing is known here."""
+    mine = {one.traits.test for one in METRICS.values() if one.traits.attribute == key}  # type: ignore[attr-defined]
+    return [one for one in get_args(Test) if one in mine and one not in run]
+
+
+# Tests -------------------------------------------------------------------------------------------------------------------
+
+
+def _tests(card: Card, key: Attribute, place: str, sticks: Mapping[str, Yardstick]) -> list[dict[str, Any]]:
+    """One row per measured metric, then one per test that only papers ran."""
+    papers: dict[str, list[Evidence]] = {}
+    for one in card.literature(key):
+        papers.setdefault(one.test, []).append(one)
+    rows = [_test(card, one, papers.get(one.test, ()), sticks[str(one.metric)]) for one in card.measured(key)]
+    done = {one.test for one in card.measured(key)}
+    rows += [
+        {"name": test, "metric": "", "arrow": "", "direction": "", "run": False, **verdict("not counted"), "word": "not run",
+         "literature": _literature(those, None)}
+        for test, those in papers.items() if test not in done
+    ]  # fmt: skip
+    return [{"id": f"{place}-{at}", **row} for at, row in enumerate(rows)]
+
+
+def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: Yardstick) -> dict[str, Any]:
+    span = numbers.interval(one.low, one.high, one.n) if one.n else ""
+    mean = numbers.short(one.mean) if one.n or one.undefined else "not run"
+    words = f"{card.method}: mean {mean}, {span or 'no interval'}, {numbers.count(one.n, 'image')}"
+    if stick.controls:
+        words += "; controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in stick.controls.items())
+    scale, footer, drawn = stick.scale, Markup(""), Markup("")
+    if scale is not None:
+        drawn = strip.strip(
+            scale, stick.controls, mean=one.mean, low=one.low, high=one.high, colour=COLOURS[one.verdict], words=words
+        )
+        ends = (numbers.short(scale.low), numbers.short(scale.high))
+        footer = strip.footer(scale, stick.controls, ends, stick.higher_is_better)
+    marks = one.trust.marks if one.trust else ()
+    trust = one.trust.weight if one.trust else 1.0
+    return {
+        "name": one.test,
+        "metric": one.metric,
+        "arrow": one.arrow,
+        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(one.arrow, ""),
+        "run": True,
+        **verdict(one.verdict, one.n),
+        "reason": one.reason,
+        "advice": one.advice,
+        "strip": drawn,
+        "footer": footer,
+        "mean": mean,
+        "interval": span,
+        "n": one.n,
+        "undefined": one.undefined,
+        "summary": one.summary,
+        "rule": one.rule,
+        "settings": _settings(stick.settings),
+        "source": one.source,
+        "weight": f"{trust:.2f}",
+        "doubtful": trust < RELIABLE,
+        "marks": marks,
+        "flags": [mark.split(":")[0] for mark in marks],
+        "pairs": [_pair(pair) for pair in one.against],
+        "literature": _literature(papers, one),
+    }
+
+
+def _pair(pair: Against) -> dict[str, Any]:
+    return {
+        "control": pair.control,
+        "mean": numbers.gain(pair.mean),
+        "interval": numbers.interval(pair.low, pair.high, pair.n, signs=True),
+        "margin": f"±{numbers.short(pair.margin)}",
+        "n": pair.n,
+    }
+
+
+def _literature(papers: Sequence[Evidence], mine: Evidence | None) -> dict[str, Any] | None:
+    """What papers found in this test, in a word, and whether that is the opposite of what was found here."""
+    if not papers:
+        return None
+    words = sorted({one.verdict for one in papers})
+    word = words[0] if len(words) == 1 else "mixed"
+    against = mine is not None and any({mine.verdict, one.verdict} == {"pass", "fail"} for one in papers)
+    return {
+        "word": word,
+        "mark": MARKS.get(word, MARKS["inconclusive"]),
+        "count": numbers.count(len(papers), "paper"),
+        "against": against,
+        "notes": [
+            {**verdict(one.verdict), "paper": one.source.name, "data": one.source.data, "note": one.reason} for one in papers
+        ],
+    }

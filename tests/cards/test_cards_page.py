@@ -1,0 +1,227 @@
+"""The page of cards as text: whole, readable without a script, honest about few images, and legible."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+from outline import Outline, words
+from recorded import METHODS, Recorded
+
+from snellen.cards.deck import Deck, card
+from snellen.cards.page import BRIEFLY, WISHES, card_page, page, write_cards
+from snellen.cards.priorities import LEVELS, profiles
+from snellen.cards.schema import ATTRIBUTES, Finding
+
+ENOUGH = [f"{at}.jpg" for at in range(40)]
+
+
+def deck_of(run: Recorded) -> Deck:
+    cost = Finding(
+        "computational-efficiency", "quick", "12.5 ms a map.", 0.9, {"seconds": 0.0125, "forward": 1, "backward": 1}
+    )
+    return Deck.of(run, {"grad-cam": {"computational-efficiency": cost}})
+
+
+@pytest.fixture(scope="module")
+def deck() -> Deck:
+    return deck_of(Recorded(ids=ENOUGH))
+
+
+@pytest.fixture(scope="module")
+def text(deck) -> str:
+    return page(deck)
+
+
+@pytest.fixture(scope="module")
+def few() -> str:
+    return page(deck_of(Recorded()))
+
+
+def data_of(text: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="deck">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_the_page_is_well_formed_and_needs_no_other_file(text):
+    outline = Outline(text)
+    assert outline.wrong == []
+    assert outline.open == []
+    assert len(outline.ids) == len(set(outline.ids))
+    places = {link[1:] for link in outline.links if link.startswith("#")}
+    assert places <= set(outline.ids)
+    # A link to a paper's code is followed by a person; nothing else may leave the file.
+    fetched = [
+        (tag, given) for tag, given in outline.tags if tag != "a" and {"src", "href", "srcset", "action"} & set(given)
+    ]
+    assert fetched == []
+    assert not re.search(r"@import|<link|<iframe|url\((?!data:)", text)
+
+
+def test_every_method_and_control_has_its_card_and_its_tile(text, deck):
+    outline, seen = Outline(text), words(text)
+    for one in deck.cards:
+        assert seen.count(one.prose.title) >= 2
+    cards = {f"#{given['id']}" for tag, given in outline.tags if tag == "article"}
+    assert len(cards) == len(METHODS)
+    assert {link for link in outline.links if link.startswith("#card-")} == cards
+
+
+def test_headings_never_skip_and_every_control_and_graphic_has_a_name(text):
+    outline = Outline(text)
+    assert outline.headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(outline.headings, outline.headings[1:], strict=False))
+    graphics = [given for _, given in outline.tags if given.get("role") == "img"]
+    assert len(graphics) > 80
+    assert all(given["aria-label"] for given in graphics)
+    assert all(given["scope"] for tag, given in outline.tags if tag == "th")
+    radios = [given for tag, given in outline.tags if tag == "input" and given["type"] == "radio"]
+    assert [given["value"] for given in radios] == list(LEVELS) * 10
+    assert len(re.findall(r"<label><input type=\"radio\"", text)) == 40
+    assert text.count("<legend>") == 10
+    labelled = set(re.findall(r'<label for="([^"]+)"', text))
+    loose = [given for tag, given in outline.tags if tag == "input" and given["type"] == "number"]
+    assert {given["id"] for given in loose} == labelled
+
+
+def test_the_ten_wishes_are_in_plain_words(text):
+    assert list(WISHES) == list(BRIEFLY) == list(ATTRIBUTES)
+    jargon = r"gradient|hyperparameter|agnostic|determinis|saliency|logit|sensitivity|metric|layer"
+    for wish in (*WISHES.values(), *BRIEFLY.values()):
+        assert not re.search(jargon, wish, re.IGNORECASE)
+        assert len(wish.split()) <= 10
+
+
+def test_the_script_ranks_by_the_cards_grades_and_the_nine_profiles(text, deck):
+    data = data_of(text)
+    assert [one["label"] for one in data["methods"]] == [one.method for one in deck.methods]
+    for shown, own in zip(data["methods"], deck.methods, strict=True):
+        for attribute in ATTRIBUTES:
+            share = own.grades[attribute].share
+            assert shown["grades"][attribute] == (None if np.isnan(share) else share)
+    assert {one["label"]: one["seconds"] for one in data["methods"]}["grad-cam"] == 0.0125
+    assert {one["label"]: one["inside"] for one in data["methods"]}["rise"] == []
+    assert list(data["profiles"]) == [one.name for one in profiles()]
+    assert data["profiles"]["radiologist"]["perceptual-correspondence"] == "essential"
+    assert data["profiles"]["inspection-developer"]["minimality"] == "unwanted"
+
+
+def test_verdicts_carry_a_shape_a_word_and_their_numbers(text):
+    seen = words(text)
+    for shape, word in (("●", "pass"), ("■", "fail"), ("◆", "inconclusive")):
+        assert f"{shape} {word}" in seen
+    assert "better than every control" in seen
+    assert "difference, + is better" in seen
+    assert re.search(r"random \+0\.\d+ \[\+0\.\d+, \+0\.\d+\] ±0\.\d+ 40", seen)
+    assert "margin 0.2 standard deviations" in seen
+    assert not re.search(r"\bnan\b", seen, re.IGNORECASE)
+
+
+def test_seven_images_say_so_kindly_and_show_what_was_measured(few):
+    seen = words(few)
+    assert "7 images are a good beginning, and too few for a verdict." in seen
+    assert "○ too few images" in seen
+    assert not re.search(r'<li class="test">\s*<span class="v (pass|fail|inconclusive)', few)
+    assert re.search(r'<li class="test">\s*<span class="v not-counted', few)
+    assert "12.5 ms a map" in seen
+    assert few.count("<svg") > 80
+    assert data_of(few)["enough"] is False
+
+
+def test_names_from_outside_are_text_and_never_markup():
+    run = Recorded(ids=['"><script>alert(1)</script>.jpg', *ENOUGH[1:]])
+    text = page(deck_of(run))
+    assert "<script>alert" not in text
+    assert text.count("<script") == 3
+
+
+def test_a_card_alone_has_one_first_heading_and_what_papers_say(deck):
+    text = card_page(deck.find("grad-cam"), deck)
+    outline = Outline(text)
+    assert outline.headings[0] == 1
+    assert outline.headings.count(1) == 1
+    assert (outline.wrong, outline.open) == ([], [])
+    seen = words(text)
+    assert "Grad-CAM" in seen
+    assert "literature: inconclusive" in seen
+    assert "map of rise" not in text
+
+
+def test_a_card_without_a_run_says_that_nothing_was_measured():
+    seen = words(card_page(card("rise", "rise")))
+    assert "Measured on nothing yet" in seen
+    assert "Nothing was measured yet, so nothing can disagree." in seen
+    assert "RISE" in seen
+
+
+def test_a_method_that_disagrees_with_a_paper_says_so():
+    run = Recorded(
+        ids=ENOUGH, metrics=[{**Recorded().metrics[9], "label": "localisation-utility", "test": "Localization Utility"}]
+    )
+    rng = np.random.default_rng(0)
+    for name, (_, control) in METHODS.items():
+        run.values[(name, "localisation-utility")] = rng.normal(0.2 if control else 0.8, 0.05, 40)
+    seen = words(card_page(Deck.of(run).find("grad-cam"), Deck.of(run)))
+    assert "literature: fail , the opposite of here" in seen
+    assert "On 1 test this run says the opposite of a paper." in seen
+
+
+def test_twelve_methods_stay_below_four_megabytes(tmp_path):
+    rng = np.random.default_rng(0)
+    photos = {one: rng.integers(0, 256, (256, 256, 3), dtype=np.uint8) for one in ENOUGH[:3]}
+    run = Recorded(ids=ENOUGH, zoom=4, photos=photos)
+    path = write_cards(deck_of(run), tmp_path / "cards")
+    assert path == tmp_path / "cards" / "index.html"
+    assert path.stat().st_size < 4_000_000
+    assert [one.name for one in path.parent.iterdir()] == ["index.html"]
+
+
+# Colours -----------------------------------------------------------------------------------------------------------------
+
+
+def colours() -> dict[str, str]:
+    style = resources.files("snellen").joinpath("report/page.css").read_text(encoding="utf-8")
+    return dict(re.findall(r"--([a-z-]+):(#[0-9a-f]{6})", style))
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2's ratio of two colours."""
+    lights = []
+    for colour in (one, other):
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        lights.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(lights) + 0.05) / (min(lights) + 0.05)
+
+
+def test_contrast_knows_black_on_white():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+def test_every_colour_of_words_stands_out_on_paper_and_panel():
+    found = colours()
+    inks = [name for name in found if name not in ("paper", "panel", "line")]
+    assert len(inks) == 9
+    for name in inks:
+        for ground in ("paper", "panel"):
+            assert contrast(found[name], found[ground]) >= 4.5, (name, ground)
+
+
+def test_the_style_uses_no_colour_for_words_beside_the_checked_ones():
+    style = resources.files("snellen").joinpath("cards/cards.css").read_text(encoding="utf-8")
+    for value in re.findall(r"(?<![-a-z])color:([^;}]+)", style):
+        assert re.fullmatch(r"var\(--[a-z-]+\)", value.strip()), value
+    grounds = set(re.findall(r"background:(#[0-9a-f]{3,6})", style))
+    for ground in grounds:
+        full = ground if len(ground) == 7 else "#" + "".join(2 * each for each in ground[1:])
+        assert contrast(colours()["ink"], full) >= 4.5
+    # Edges of controls need 3 : 1 (WCAG 1.4.11).
+    for edge in set(re.findall(r"border:1px solid (#[0-9a-f]{6})", style)):
+        assert contrast(edge, colours()["paper"]) >= 3
