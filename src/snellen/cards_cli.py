@@ -20,13 +20,18 @@ Runs = Annotated[
 def compare(
     methods: Annotated[list[str], typer.Argument(help="two or more methods of the run, by name")],
     run: Runs = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="an HTML page to write it to as well")] = None,
 ) -> None:
     """Put the cards of some methods side by side, attribute by attribute."""
     from snellen.cards.compare import Comparison
+    from snellen.cards.compare_page import write_comparison
     from snellen.cards.deck import deck_of_runs
     from snellen.cards.terminal import ShownComparison
 
-    Console().print(ShownComparison(Comparison.of(deck_of_runs(run or []), methods)))
+    found = Comparison.of(deck_of_runs(run or []), methods)
+    Console().print(ShownComparison(found))
+    if out is not None:
+        print(f"written: {write_comparison(found, out)}")
 
 
 @app.command()

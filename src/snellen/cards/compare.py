@@ -21,6 +21,7 @@ class TestRow:
     metric: str
     title: str
     arrow: str
+    summary: str
     marks: tuple[str, ...]
 
     def of(self, card: Card) -> Evidence | None:
@@ -50,13 +51,15 @@ class Gap:
         return self.best.grades[self.attribute].share - self.worst.grades[self.attribute].share
 
     @property
+    def ends(self) -> tuple[tuple[Card, str], ...]:
+        """The best and the worst, each with the reason for its grade."""
+        return tuple((one, because(one, self.attribute)) for one in (self.best, self.worst))
+
+    @property
     def words(self) -> str:
         """The difference with its reasons."""
-        ends = [
-            f"{one.method} {one.grades[self.attribute].share:.2f}: {because(one, self.attribute)}"
-            for one in (self.best, self.worst)
-        ]
-        return f"{plain(self.attribute)}: {'; but '.join(ends)}"
+        parts = [f"{one.method} {one.grades[self.attribute].share:.2f}: {why}" for one, why in self.ends]
+        return f"{plain(self.attribute)}: {'; but '.join(parts)}"
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Comparison:
             tests: dict[str, TestRow] = {}
             for one in (each for card in self.cards for each in card.measured(attribute)):
                 marks = one.trust.marks if one.trust else ()
-                tests.setdefault(str(one.metric), TestRow(str(one.metric), one.test, one.arrow, marks))
+                tests.setdefault(str(one.metric), TestRow(str(one.metric), one.test, one.arrow, one.summary, marks))
             found.append(Row(attribute, tuple(tests.values())))
         return tuple(found)
 

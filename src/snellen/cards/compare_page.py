@@ -1,0 +1,96 @@
+"""A comparison as one HTML page that opens offline, in the language of the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from snellen.cards.compare import Comparison, Row, TestRow
+from snellen.cards.reasons import because, plain
+from snellen.cards.schema import METHODOLOGY, Card
+from snellen.cards.sheet import Yardstick, shown, title, verdict, yardsticks
+from snellen.report import numbers, strip
+from snellen.report.frame import render, write_page
+from snellen.report.page import CATEGORIES, COLOURS, target_words
+from snellen.verdicts import MINIMUM_IMAGES, certainty
+
+
+def write_comparison(comparison: Comparison, path: str | Path) -> Path:
+    """Writes the page whole or not at all."""
+    return write_page(page(comparison), path)
+
+
+def page(comparison: Comparison) -> str:
+    """The whole page as text."""
+    return render("cards/compare.html", ["report/page.css", "cards/compare.css"], _facts(comparison))
+
+
+def _facts(comparison: Comparison) -> dict[str, Any]:
+    record = comparison.deck.run.record
+    images = int(record["samples"]["count"])
+    sticks = yardsticks(comparison.deck)
+    rows = {one.attribute: one for one in comparison.rows}
+    return {
+        "record": record,
+        "target": target_words(str(record["spec"]["target"])),
+        "images": numbers.count(images, "image"),
+        "sure": certainty(images),
+        "minimum": MINIMUM_IMAGES,
+        "notes": comparison.deck.notes,
+        "methods": [{"label": one.method, "title": title(one), "control": one.control} for one in comparison.cards],
+        "categories": [
+            {
+                "name": name,
+                "attributes": [
+                    {"key": key, "title": named, "question": asks, **_attribute(comparison, rows[key], sticks)}  # type: ignore[index]
+                    for key, (named, asks) in attributes.items()
+                ],
+            }
+            for name, attributes in CATEGORIES.items()
+        ],
+        "differences": [
+            {"title": plain(gap.attribute).capitalize(),
+             "ends": [{**shown(one.grades[gap.attribute]), "method": one.method, "because": why} for one, why in gap.ends]}
+            for gap in comparison.differences[:3]
+        ],
+        "disagreements": comparison.disagreements,
+    }  # fmt: skip
+
+
+def _attribute(comparison: Comparison, row: Row, sticks: dict[str, Yardstick]) -> dict[str, Any]:
+    return {
+        "methodology": row.attribute in METHODOLOGY,
+        "cells": [
+            {**shown(one.grades[row.attribute]), "method": one.method, "because": because(one, row.attribute)}
+            for one in comparison.cards
+        ],
+        "tests": [_test(comparison.cards, one, sticks[one.metric]) for one in row.tests],
+    }
+
+
+def _test(cards: tuple[Card, ...], row: TestRow, stick: Yardstick) -> dict[str, Any]:
+    rows = []
+    for card in cards:
+        one = row.of(card)
+        if one is None:
+            rows.append({"method": card.method, **verdict("not counted"), "word": "not run", "strip": "", "value": ("", "")})
+            continue
+        span = numbers.interval(one.low, one.high, one.n) if one.n else ""
+        mean = numbers.short(one.mean)
+        words = f"{card.method}: {one.verdict}, mean {mean}, {span or 'no interval'}, {numbers.count(one.n, 'image')}"
+        drawn = stick.scale and strip.strip(
+            stick.scale, stick.controls, mean=one.mean, low=one.low, high=one.high, colour=COLOURS[one.verdict], words=words
+        )
+        rows.append({"method": card.method, **verdict(one.verdict, one.n), "strip": drawn or "", "value": (mean, span)})
+    scale = stick.scale
+    ends = (numbers.short(scale.low), numbers.short(scale.high)) if scale else ("", "")
+    return {
+        "title": row.title,
+        "metric": row.metric,
+        "arrow": row.arrow,
+        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(row.arrow, ""),
+        "summary": row.summary,
+        "marks": row.marks,
+        "rows": rows,
+        "footer": strip.footer(scale, stick.controls, ends, stick.higher_is_better) if scale else "",
+    }
