@@ -14,6 +14,7 @@ from planted_deck import planted_deck
 from planted import planted
 from snellen import cli
 from snellen.cards.compare import Comparison
+from snellen.cards.compare_page import page
 from snellen.cards.deck import deck_of_runs
 from snellen.cards.joined import Joined
 from snellen.errors import SnellenError
@@ -167,6 +168,25 @@ def test_what_cannot_be_compared(deck, names, sentence):
         Comparison.of(deck, names)
 
 
+def test_the_page_shows_every_method_in_every_test_with_shapes_and_words(deck):
+    cards = Comparison.of(deck, ["grad-cam", "gradient", "rise"])
+    text = page(cards)
+    tests = sum(len(row.tests) for row in cards.rows)
+    assert text.count('class="strip"') == 3 * tests
+    assert text.count('class="axis"') == tests
+    assert text.count("<i>●</i>pass") > 0
+    assert text.count("<i>■</i>fail") > 0
+    assert "gradient: fail, mean 0." in text  # what a strip shows is said to those who do not see it
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "Where they differ most" in text
+
+
+def test_a_test_that_was_not_run_on_a_method_says_so(runs):
+    text = page(Comparison.of(deck_of_runs([runs / "whole", runs / "more"]), ["grad-cam", "input-x-gradient"]))
+    assert "<i>○</i>not run" in text
+    assert "3 images are too few for a verdict" in text
+
+
 # Commands ----------------------------------------------------------------------------------------------------------------
 
 
@@ -202,11 +222,12 @@ def test_profiles_are_listed_without_a_run(snellen):
     assert "unwanted: minimality" in said
 
 
-def test_compare_prints_methods_side_by_side(snellen, runs):
-    code, said, wrong = snellen("compare", "grad-cam", "gradient", "--run", runs / "whole")
+def test_compare_prints_methods_side_by_side(snellen, runs, tmp_path):
+    code, said, wrong = snellen("compare", "grad-cam", "gradient", "--run", runs / "whole", "--out", tmp_path / "both.html")
     assert (code or 0, wrong) == (0, "")
     assert "semantic directness" in said
     assert "3 images are too few for a verdict" in said
+    assert (tmp_path / "both.html").read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ class TestRow:
 
     def of(self, card: Card) -> Evidence | None:
         """The evidence of one method; none where the metric was not run on it."""
-        return next((one for one in card.evidence if one.metric == self.metric and one.source.kind == "run"), None)
+        mine = [one for one in card.evidence if one.metric == self.metric and one.source.kind == "run"]
+        return next((one for one in mine if one.n or one.undefined), None)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -130,8 +130,8 @@ def source_of(run: Readable) -> Source:
     return Source("run", identity, str(classifier["name"]), images, f"target {spec['target']}, seed {spec['seed']}")
 
 
-def deck_of_runs(folders: Sequence[Path], findings: Findings | None = None) -> Deck:
-    """The cards of run folders of one model and the same images, joined; with what was measured of methodology before."""
+def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None) -> Deck:
+    """The cards of run folders of one model and the same images, joined; `measured` says what of methodology is known."""
     if not folders:
         raise SnellenError("cards of your own model need --run RUN, a folder that `snellen run` or `snellen suite` wrote")
     several: dict[Path, Path] = {}
@@ -144,4 +144,7 @@ def deck_of_runs(folders: Sequence[Path], findings: Findings | None = None) -> D
         if not one.complete
     )
     whole = Joined(runs) if len(runs) > 1 else runs[0]
+    findings: dict[str, Mapping[Attribute, Finding]] = {}
+    for run in reversed(runs):
+        findings |= measured(run) if measured else {}
     return replace(Deck.of(whole, findings), notes=notes)
