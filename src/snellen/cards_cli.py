@@ -17,6 +17,28 @@ Runs = Annotated[
 
 
 @app.command()
+def card(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="a method, rise or rise(masks=500), or a card to read: FILE.md")
+    ],
+    run: Runs = None,
+    out: Annotated[Path, typer.Option(help="the folder to write into")] = Path("cards"),
+) -> None:
+    """Write the card of a method as HTML, Markdown and JSON and show it; without --run, what is known of it everywhere."""
+    from snellen.cards import files
+    from snellen.cards.deck import deck_of_runs
+    from snellen.cards.summary import shown
+
+    if Path(name).suffix.lower() in (".md", ".json"):
+        Console().print(shown(files.read_card(Path(name))))
+        return
+    deck = deck_of_runs(run) if run else None
+    found = deck.find(name) if deck else files.everywhere(name)
+    Console().print(shown(found))
+    print(f"card: {', '.join(map(str, files.write_files(found, deck, out)))}")
+
+
+@app.command()
 def compare(
     methods: Annotated[list[str], typer.Argument(help="two or more methods of the run, by name")],
     run: Runs = None,

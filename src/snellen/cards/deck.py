@@ -105,7 +105,9 @@ def card(
     evidence = (*measured, *literature_of(name))
     known = {**(findings or {}), "semantic-directness": _directness(prose)}
     needs = tuple(sorted(facts.needs))
-    return Card(label, name, facts.control, prose, facts.claims, needs, evidence, known, grades(evidence, known), source)
+    # Claims are proven of the default settings; another baseline may be drawn at random, another fold may lose the sum.
+    claims = facts.claims if label == name else f"{facts.claims}, with its default settings"
+    return Card(label, name, facts.control, prose, claims, needs, evidence, known, grades(evidence, known), source)
 
 
 _READING: Mapping[Directness, tuple[float, str]] = {

@@ -21,7 +21,7 @@ from snellen.report.page import CATEGORIES, MARKS
 from snellen.report.terminal import split_evenly
 
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
-_GRADES = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "not counted"}
+GRADES = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "not counted"}
 _STATES: dict[State, tuple[str, str]] = {
     "met": ("pass", "meets your needs"),
     "not known": ("not counted", "not known to meet your needs"),
@@ -212,7 +212,7 @@ def _need(need: Need) -> Text:
 
 
 def _graded(grade: Grade) -> Text:
-    kind = _GRADES[grade.word]
+    kind = GRADES[grade.word]
     return Text.assemble((f"{MARKS[kind]} {grade.word} ", STYLES[kind]), plain(grade.attribute) + _number(grade))
 
 
@@ -254,7 +254,7 @@ def _given_up(one: Difference | None, priorities: Priorities) -> str:
 
 
 def _grade_cell(grade: Grade) -> Text:
-    kind = _GRADES[grade.word]
+    kind = GRADES[grade.word]
     return Text(f"{MARKS[kind]} {grade.word}{_number(grade)}", style=f"bold {STYLES[kind]}")
 
 

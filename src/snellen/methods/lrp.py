@@ -104,6 +104,10 @@ class LrpEpsilon:
     cite="bach2015",
     signed=True,
     needs={"gradients", "relu"},
+    caveats={
+        "sixt2020": "over many convolutions its rule forgets what the later layers computed, so that maps of different "
+        "classes can look alike",
+    },
     presets={"kim2022": _KIM},
     ranges=_RANGES,
 )

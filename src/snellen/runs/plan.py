@@ -90,9 +90,14 @@ def unmet(
     metric: Metric, classifier: Classifier, *, truths: bool, labels: bool, recipe: bool, checkpoints: bool
 ) -> str | None:
     """What this metric lacks, in a few words with the remedy, given what there is; None where it lacks nothing."""
-    needs = traits(metric).needs
     if missing := _missing(metric, classifier):
         return f"needs {missing}, but {_without(classifier)}"
+    return ungiven(metric, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints)
+
+
+def ungiven(metric: Metric, *, truths: bool, labels: bool, recipe: bool, checkpoints: bool) -> str | None:
+    """The same for what a user would have to give along with the classifier, whatever that offers."""
+    needs = traits(metric).needs
     # Some settings alone ask for a trained relative; any method will do to find out, for which ones is not the question.
     related = isinstance(metric, Related) and bool(metric.relatives(METHODS.build("constant")))
     if ("recipe" in needs or related) and not recipe:

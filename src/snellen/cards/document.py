@@ -1,0 +1,83 @@
+"""A card as the public collection writes it: headings, fields and result lines, before they are Markdown or after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from snellen.cards.prose import HEADINGS
+from snellen.registry import Attribute
+from snellen.verdicts import Verdict
+
+SENSITIVITY: dict[str, Attribute] = {
+    "Input Sensitivity": "input-sensitivity",
+    "Label Sensitivity": "label-sensitivity",
+    "Model Sensitivity": "model-sensitivity",
+}
+PERCEPTIBILITY: dict[str, Attribute] = {
+    "Minimality": "minimality",
+    "Perceptual Correspondence": "perceptual-correspondence",
+}
+CHAPTERS: dict[str, dict[str, Attribute]] = {
+    "Methodology": HEADINGS,
+    "Sensitivity Testing": SENSITIVITY,
+    "Perceptibility Testing": PERCEPTIBILITY,
+}
+"""The headings of a card, in its order."""
+
+ENTITIES: dict[Verdict, str] = {"pass": "&#128994;", "inconclusive": "&#129000;", "fail": "&#128997;"}
+"""A green circle, a yellow square, a red square. A result that is not counted has none."""
+
+MEASURED = "**Measured:**"
+"""What stands before a measurement, below the prose of its section."""
+
+NOT_TESTED = "Not tested."
+
+
+@dataclass(frozen=True)
+class Link:
+    """A work or a program: what it is to the method, its name, and where it is found (empty: nowhere online)."""
+
+    role: str
+    name: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of results."""
+
+    attribute: Attribute
+    test: str
+    verdict: Verdict
+    sentence: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class ReadCard:
+    """What a Markdown card says. Fields that it does not have are empty."""
+
+    title: str
+    summary: str = ""
+    methodology: str = ""
+    developers: str = ""
+    shared_by: str = ""
+    references: tuple[Link, ...] = ()
+    implementations: tuple[Link, ...] = ()
+    aliases: tuple[str, ...] = ()
+    example: str = ""
+    picture: str = ""
+    """The address of the example's picture."""
+    caption: str = ""
+    """What the picture shows, for those who do not see it."""
+    sections: Mapping[Attribute, str] = field(default_factory=dict)
+    """The prose of each attribute of methodology that has some."""
+    measured: Mapping[Attribute, str] = field(default_factory=dict)
+    """What was measured of it, a sentence or two; only cards of Snellen have it."""
+    results: tuple[Result, ...] = ()
+    citation: str = ""
+
+    def of(self, attribute: Attribute) -> tuple[Result, ...]:
+        """The results of one attribute."""
+        return tuple(one for one in self.results if one.attribute == attribute)

@@ -1,0 +1,79 @@
+"""The files of one card: HTML for people, Markdown for the public collection, JSON for programs, and a picture."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from snellen.cards.deck import Deck, card
+from snellen.cards.document import ReadCard
+from snellen.cards.markdown import write_markdown
+from snellen.cards.reading import read_markdown
+from snellen.cards.record import read_json, write_json
+from snellen.cards.schema import Card
+from snellen.errors import SnellenError
+from snellen.registry import METHODS, label, traits
+from snellen.report.drawing import sheet
+from snellen.writing import replacing, write_whole
+
+
+def file_name(method: str) -> str:
+    """A label as the beginning of a file's name.
+
+    >>> file_name("rise(masks=500)"), file_name("smoothgrad(of=grad-cam, spread=0.1)"), file_name("grad-cam++")
+    ('rise-masks-500', 'smoothgrad-of-grad-cam-spread-0.1', 'grad-cam++')
+    """
+    return re.sub(r"[^A-Za-z0-9.+]+", "-", method).strip("-.")
+
+
+def everywhere(name: str) -> Card:
+    """The card of a registered method without a run, by its name and, if one likes, settings: `rise(masks=500)`."""
+    method = METHODS.parse(name)
+    return card(traits(method).name, label(method))
+
+
+def read_card(path: Path) -> ReadCard | Card:
+    """The card in a Markdown or JSON file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SnellenError(f"there is no card '{path}'; give a file that exists, or the name of a method") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SnellenError(f"cannot read the card '{path}' ({problem}); give a text file") from None
+    try:
+        return read_json(text) if path.suffix.lower() == ".json" else read_markdown(text)
+    except SnellenError as problem:
+        raise SnellenError(f"'{path}', {problem}") from None
+
+
+def write_files(card: Card, deck: Deck | None, folder: Path) -> list[Path]:
+    """Writes the card's page, Markdown, JSON and, where the run kept a photograph, example; returns where they are."""
+    name = file_name(card.method)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        picture = _example(card, deck, folder / f"{name}.png") if deck else None
+        paths: list[Path] = []
+        for ending, text in (("md", write_markdown(card, picture.name if picture else None)), ("json", write_json(card))):
+            paths.append(folder / f"{name}.{ending}")
+            write_whole(paths[-1], text.encode())
+    except OSError as problem:
+        raise SnellenError(f"cannot write into '{folder}' ({problem.strerror}); choose another --out") from None
+    return [*paths, *([picture] if picture else [])]
+
+
+def _example(card: Card, deck: Deck, path: Path) -> Path | None:
+    """The first photograph that the run kept, with the method's map of it."""
+    for row in deck.run.samples().head(12).to_dict("records"):
+        photo = deck.run.picture(str(row["sample"]))
+        if photo is None:
+            continue
+        try:
+            values = deck.run.maps(card.method, [str(row["sample"])])[0]
+        except SnellenError:  # an unfinished run lacks some
+            continue
+        with replacing(path) as temporary:
+            sheet(photo, {card.method: values.astype("float64")}, {}, heading=str(row["sample"])).save(
+                temporary, format="PNG"
+            )
+        return path
+    return None

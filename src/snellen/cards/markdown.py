@@ -1,0 +1,181 @@
+"""Cards as Markdown in the format of the public collection, so that one can be contributed there."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Sequence
+
+from snellen import __version__
+from snellen.cards.bibliography import place_of, reference
+from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, Link, ReadCard, Result
+from snellen.cards.schema import METHODOLOGY, TESTED, Card, Evidence, Finding
+from snellen.citations import CITATIONS
+from snellen.registry import METHODS, METRICS, Attribute
+from snellen.report import numbers
+from snellen.suite.questions import TESTS
+
+_VERBS = {"pass": "passes", "fail": "fails", "inconclusive": "is inconclusive"}
+
+
+def write_markdown(card: Card, example: str | None = None) -> str:
+    """The card as Markdown; `example` is the address of a picture that shows a map of the method."""
+    return render(document(card, example))
+
+
+def document(card: Card, example: str | None = None) -> ReadCard:
+    """What the Markdown of a card says."""
+    prose = card.prose
+    cite = METHODS[card.name].traits.cite if card.name in METHODS else next(iter(prose.references), "")  # type: ignore[attr-defined]
+    keys = dict.fromkeys([cite, *prose.references]) if cite else prose.references
+    work = reference(cite)
+    shown = f"A map of `{card.method}`" + (f" for {_safe(card.source.model)}." if card.source else ".")
+    return ReadCard(
+        prose.title,
+        prose.summary,
+        prose.methodology,
+        _list(prose.developers),
+        _shared(card),
+        tuple(_reference(key, "Original paper" if key == cite else "See also") for key in keys),
+        tuple(Link("", name, url) for name, url in prose.implementations.items()),
+        prose.aliases,
+        shown if example else "None here; `snellen card` with a run draws one on your own pictures.",
+        example or "",
+        f"A picture and the map that {prose.title} gives of it." if example else "",
+        {key: prose.sections[key] for key in METHODOLOGY},
+        {key: _finding(card.findings[key]) for key in METHODOLOGY[:-1] if key in card.findings},  # directness is judged
+        tuple(_result(card, one) for attribute in TESTED for one in in_order(card, attribute)),
+        work.bibtex(prose.developers) if work else "",
+    )
+
+
+def render(card: ReadCard) -> str:
+    """The Markdown of what a card says."""
+    fields = [
+        f"**Developed by:** {card.developers}" if card.developers else "",
+        f"**Shared by:** {card.shared_by}" if card.shared_by else "",
+        _links("References", card.references),
+        _links("Implementations and Tutorials", card.implementations),
+        f"**Aliases:** {', '.join(card.aliases)}" if card.aliases else "",
+        f"**Example:** {card.example}" if card.example else "",
+        f'<img src="{html.escape(card.picture)}" alt="{html.escape(card.caption)}" width="400" />' if card.picture else "",
+    ]
+    blocks = [_lines(f"# {card.title} Saliency Card", card.summary)]
+    for chapter, headings in CHAPTERS.items():
+        if chapter == "Methodology":
+            blocks += [_lines(f"## {chapter}", card.methodology), *fields]
+        else:
+            blocks.append(f"## {chapter}")
+        for heading, attribute in headings.items():
+            if attribute in METHODOLOGY:
+                blocks.append(_lines(f"### {heading}", card.sections.get(attribute, "")))
+                blocks.append(f"{MEASURED} {card.measured[attribute]}" if attribute in card.measured else "")
+            else:
+                blocks += [f"### {heading}", *(map(_line, card.of(attribute)) if card.of(attribute) else [NOT_TESTED])]
+    if card.citation:
+        blocks += ["## Citation", f"**BibTeX:**\n```\n{card.citation}\n```"]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _lines(heading: str, text: str) -> str:
+    return f"{heading}\n{text}" if text else heading
+
+
+def _line(one: Result) -> str:
+    name = re.sub(r"([\\\[\]*])", r"\\\1", one.test)
+    linked = f"[{name}]({one.url})" if one.url else name
+    return " ".join(filter(None, [ENTITIES.get(one.verdict, ""), f"**{linked}**:", one.sentence]))
+
+
+def _links(heading: str, links: Sequence[Link]) -> str:
+    if not links:
+        return ""
+    lines = [f"**{heading}:**"]
+    for one in links:
+        name = re.sub(r"([\\\[\]])", r"\\\1", one.name) if one.url else one.name
+        role = f"*{one.role}*: " if one.role else ""
+        lines.append(f"- {role}{f'[{name}]({one.url})' if one.url else name}")
+    return "\n".join(lines)
+
+
+def _reference(key: str, role: str) -> Link:
+    work = reference(key)
+    if work is None:
+        return Link(role, CITATIONS.get(key, key), "")
+    return Link(role, work.title if work.url else CITATIONS[key], work.url)
+
+
+def _shared(card: Card) -> str:
+    where = f", from the run {_safe(card.source.name)} ({_safe(card.source.settings)})" if card.source else ""
+    settings = f", with the settings `{card.method}`" if card.method != card.name else ""
+    return f"Snellen {__version__}{where}{settings}"
+
+
+def _finding(one: Finding) -> str:
+    """A sentence, and on which model and images it holds."""
+    told = _safe(one.sentence)
+    return f"{told} {_where(one.source.model, one.source.data)}" if one.source else told
+
+
+def in_order(card: Card, attribute: Attribute) -> list[Evidence]:
+    """The evidence on an attribute test by test, what was measured before what papers say."""
+    place: dict[str, int] = {test: at for at, test in enumerate(TESTS[attribute])}
+    return sorted(
+        [*card.measured(attribute), *card.literature(attribute)],
+        key=lambda one: place.get(one.test, len(place)),
+    )
+
+
+def _result(card: Card, one: Evidence) -> Result:
+    if one.source.kind == "literature":
+        return Result(one.attribute, one.test, one.verdict, _published(one), place_of(one.source.name))
+    name = (one.metric or "").partition("(")[0].partition("@")[0]
+    work = reference(METRICS[name].traits.cite) if name in METRICS else None  # type: ignore[attr-defined]
+    others = [other for mine, other in card.disagreements if mine == one]
+    return Result(one.attribute, one.test, one.verdict, _tested(card, one, others), work.url if work else "")
+
+
+def _published(one: Evidence) -> str:
+    where = "By construction." if one.source.data == "by construction" else f"Evaluated with {_safe(one.source.data)}."
+    return f"In the literature, {one.verdict} by {_safe(one.source.name)}: {_safe(one.reason)}. {where}"
+
+
+def _tested(card: Card, one: Evidence, others: Sequence[Evidence]) -> str:
+    """What was measured in a few sentences, each with its numbers."""
+    verb = _VERBS.get(one.verdict)
+    said = [f"{card.prose.title} {verb}: {_safe(one.reason)}." if verb else f"Not counted: {_safe(one.reason)}."]
+    if one.n:
+        which = "" if one.higher_is_better is None else f", {'higher' if one.higher_is_better else 'lower'} is better"
+        gone = f"; undefined on {one.undefined} more" if one.undefined else ""
+        mean = f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}"
+        said.append(f"`{one.metric}` is {mean} over {numbers.count(one.n, 'image')}{gone}{which}.")
+    rivals = [rival for rival in one.against if not math.isnan(rival.low)]
+    if rivals:
+        near = min(rivals, key=lambda rival: rival.low)
+        gain = f"{numbers.gain(near.mean)} {numbers.interval(near.low, near.high, near.n, signs=True)}"
+        said.append(f"Its lead over {near.control}, the hardest control, is {gain} on the same image.")
+    if one.advice:
+        said.append(f"{one.advice[0].upper()}{one.advice[1:]}.")
+    said.append(_where(one.source.model, one.source.data))
+    if one.trust and one.trust.marks:
+        said.append(f"The metric counts {one.trust.weight:.2f} of 1 here: {'; '.join(one.trust.marks)}.")
+    if others:
+        said.append(
+            f"The literature says otherwise: {'; '.join(f'{at.verdict} by {_safe(at.source.name)}' for at in others)}."
+        )
+    return " ".join(said)
+
+
+def _where(model: str, data: str) -> str:
+    kind = re.sub(r"^\d+ images?: ", "", data)  # how many it were is said with the numbers
+    return f"Evaluated with {_safe(model)} on {_safe(kind)}."
+
+
+def _list(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _safe(text: str) -> str:
+    """A name that a user gave, on one line and without HTML."""
+    return html.escape(" ".join(text.split()), quote=False)

@@ -1,0 +1,220 @@
+"""Markdown cards read back: those of Snellen, and those of the public collection with all their habits."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, Link, ReadCard, Result
+from snellen.cards.schema import METHODOLOGY
+from snellen.errors import SnellenError, nearest
+from snellen.registry import Attribute
+from snellen.suite.questions import TESTS
+from snellen.verdicts import Verdict
+
+FIELDS = ("Developed by", "Shared by", "References", "Implementations and Tutorials", "Aliases", "Example")
+
+OTHER_NAMES = {
+    "LeRF": "Perturbation Testing (LeRF)",
+    "MoRF": "Perturbation Testing (MoRF)",
+    "Pointing Game": "The Pointing Game",
+    "Sparcity": "Sparsity",
+    "Visual Sharpness": "Visual Sharpening",
+}
+"""What some cards call a test, and its name in the template."""
+
+_HEADINGS: dict[str, Attribute | None] = {
+    **dict.fromkeys([*CHAPTERS, "Citation"]),
+    **{heading: attribute for chapter in CHAPTERS.values() for heading, attribute in chapter.items()},
+}
+_VERDICTS: dict[str, Verdict] = {html.unescape(entity): verdict for verdict, entity in ENTITIES.items()}
+_CHOICES = ", ".join(f"{entity} ({verdict})" for verdict, entity in ENTITIES.items())
+_LINKED = r"\[(?P<{0}>(?:\\.|[^\[\]\\])*)\]\((?P<{0}_url>[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)\)"
+_TEST = re.compile(
+    rf"(?:\*\*(?:{_LINKED.format('a')}|(?P<b>(?:\\.|[^*\\])+?))\*\*|\[\*\*(?P<c>(?:\\.|[^*\\])+)\*\*\]\((?P<c_url>[^()\s]*)\))"
+    r"\s*:?\s*(?P<sentence>.*)",
+    re.DOTALL,
+)
+_BEGINS = re.compile(r"(?:[-*]\s+)?(?P<open>\[\s*)?(?P<glyph>&#\w+;|[\U0001F300-\U0001FAFF])\ufe0f?\s*")
+_FIELD = re.compile(r"(?:[-*]\s+)?\*\*([^*:]+?)\s*:?\*\*\s*:?\s*(.*)")
+
+
+@dataclass(frozen=True)
+class _Line:
+    number: int
+    text: str
+
+
+def read_markdown(text: str) -> ReadCard:
+    """What a Markdown card says, or one sentence that names the line that breaks a rule."""
+    lines = [_Line(at, one.rstrip()) for at, one in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), start=1)]
+    title, parts = _parts(lines)
+    facts = _methodology(parts.get("Methodology", []))
+    sections: dict[Attribute, str] = {}
+    measured: dict[Attribute, str] = {}
+    results: list[Result] = []
+    for heading, attribute in _HEADINGS.items():
+        if attribute is None or heading not in parts:
+            continue
+        if attribute not in METHODOLOGY:
+            results += _results(parts[heading], attribute)
+            continue
+        prose, mark, found = f"\n{_text(parts[heading])}".partition(f"\n{MEASURED}")
+        if prose.strip():
+            sections[attribute] = prose.strip()
+        if mark:
+            measured[attribute] = found.strip()
+    return ReadCard(
+        title, _text(parts[""]), *facts, sections=sections, measured=measured, results=tuple(results),
+        citation=_citation(parts.get("Citation", [])),
+    )  # fmt: skip
+
+
+def _parts(lines: Sequence[_Line]) -> tuple[str, dict[str, list[_Line]]]:
+    """The title, and by heading the lines below it; what stands below the title is under an empty name."""
+    title: str | None = None
+    parts: dict[str, list[_Line]] = {}
+    current: list[_Line] = []  # what comes before the title is not part of the card
+    fenced = False
+    for line in lines:
+        fenced ^= line.text.lstrip().startswith("```")
+        found = None if fenced else re.fullmatch(r"(#{1,3})\s+(.*?)\s*#*", line.text)
+        if found is None:
+            current.append(line)
+            continue
+        name = _bare(found[2])
+        if len(found[1]) == 1:
+            ending = re.fullmatch(r"(.*?)\s+Saliency Card", name, re.IGNORECASE)
+            if ending is None or title is not None:
+                rule = "a card has one title" if title is not None else "a card's title is '# <Method> Saliency Card'"
+                raise SnellenError(f"line {line.number}: {rule}, but this is '{line.text}'")
+            title, name = ending[1], ""
+        elif title is None:
+            raise SnellenError(f"line {line.number}: a card begins with '# <Method> Saliency Card', not with '{line.text}'")
+        elif name not in _HEADINGS:
+            raise SnellenError(f"line {line.number}: '{name}' is no heading of a card{nearest(name, _HEADINGS)}")
+        if name in parts:
+            raise SnellenError(f"line {line.number}: the heading '{name}' is there twice; keep one")
+        current = parts[name] = []
+    if title is None:
+        raise SnellenError("line 1: no line is a card's title, '# <Method> Saliency Card', so this is no saliency card")
+    return title, parts
+
+
+def _methodology(
+    lines: Sequence[_Line],
+) -> tuple[str, str, str, tuple[Link, ...], tuple[Link, ...], tuple[str, ...], str, str, str]:
+    """Prose, then the fields in the order of `ReadCard`."""
+    prose: list[_Line] = []
+    fields: dict[str, list[_Line]] = {}
+    current = prose
+    for line in lines:
+        found = _FIELD.fullmatch(line.text)
+        name = _bare(found[1]) if found else ""
+        if found and name in FIELDS:
+            if name in fields:
+                raise SnellenError(f"line {line.number}: the field '{name}' is there twice; keep one")
+            current = fields[name] = [_Line(line.number, found[2])]
+        elif found and fields and line.text.split("**")[1].endswith(":"):
+            raise SnellenError(f"line {line.number}: '{name}' is no field of a card{nearest(name, FIELDS)}")
+        else:
+            current.append(line)
+    example, picture, caption = _picture(_text(fields.get("Example", [])))
+    aliases = _text(fields.get("Aliases", []))
+    return (
+        _text(prose),
+        _text(fields.get("Developed by", [])),
+        _text(fields.get("Shared by", [])),
+        _links(fields.get("References", [])),
+        _links(fields.get("Implementations and Tutorials", [])),
+        tuple(filter(None, (one.strip() for one in aliases.replace("\n", " ").split(",")))),
+        example,
+        picture,
+        caption,
+    )
+
+
+def _picture(text: str) -> tuple[str, str, str]:
+    """An example's text, the address of its picture, and what that shows."""
+    if tag := re.search(r"<img\b[^>]*>", text, re.DOTALL):
+        facts = dict(re.findall(r'(\w+)="([^"]*)"', tag[0]))
+        picture, caption = html.unescape(facts.get("src", "")), html.unescape(facts.get("alt", ""))
+    elif tag := re.search(r"!\[([^\]]*)\]\(([^)\s]*)\)", text):
+        picture, caption = tag[2], tag[1]
+    else:
+        return text, "", ""
+    return (text[: tag.start()] + text[tag.end() :]).strip(), picture, caption
+
+
+def _links(lines: Sequence[_Line]) -> tuple[Link, ...]:
+    """The items of a list; an item may go on in the next line, even within its link."""
+    items: list[str] = []
+    for line in lines:
+        if found := re.match(r"\s*[-*]\s+(.*)", line.text):
+            items.append(found[1])
+        elif line.text and items:
+            items[-1] += f" {line.text.strip()}"
+        elif line.text:
+            items.append(line.text)
+    return tuple(map(_link, items))
+
+
+def _link(item: str) -> Link:
+    role, rest = "", item.strip()
+    if found := re.match(r"\*([^*]+?):?\*\s*:?\s*(.*)", rest):
+        role, rest = found[1], found[2]
+    if linked := re.fullmatch(_LINKED.format("name"), rest):
+        return Link(role, _unescaped(linked["name"]).strip(), linked["name_url"])
+    return Link(role, rest, "")
+
+
+def _results(lines: Sequence[_Line], attribute: Attribute) -> list[Result]:
+    """The results of a section: each begins with a glyph, or says that it is not counted, and ends where the next begins."""
+    blocks: list[list[_Line]] = []
+    for before, line in zip([_Line(0, ""), *lines], lines, strict=False):
+        uncounted = not before.text and re.match(r"\*\*.*\*\*:? Not counted", line.text)
+        if uncounted or _BEGINS.match(line.text):
+            blocks.append([line])
+        elif blocks:
+            blocks[-1].append(line)
+    return [_result(block, attribute) for block in blocks]
+
+
+def _result(block: Sequence[_Line], attribute: Attribute) -> Result:
+    where, text = f"line {block[0].number}", _text(block)
+    verdict: Verdict = "not counted"
+    if begins := _BEGINS.match(text):
+        if begins["open"]:
+            raise SnellenError(f"{where} gives all three verdicts, as the template does; keep the one that was found")
+        if (glyph := html.unescape(begins["glyph"])) not in _VERDICTS:
+            raise SnellenError(f"{where}: '{begins['glyph']}' is no verdict; begin the line with {_CHOICES}")
+        verdict, text = _VERDICTS[glyph], text[begins.end() :]
+    found = _TEST.fullmatch(text)
+    if found is None:
+        raise SnellenError(f"{where}: after its verdict a result names its test in bold, '**[Deletion](address)**: ...'")
+    test = _unescaped(found["a"] or found["b"] or found["c"]).strip().removesuffix(":")
+    test = OTHER_NAMES.get(test, test)
+    home = next((key for key, tests in TESTS.items() if test in tests), attribute)
+    if home != attribute:
+        raise SnellenError(f"{where}: '{test}' is a test of {home.replace('-', ' ')}, not of {attribute.replace('-', ' ')}")
+    return Result(attribute, test, verdict, found["sentence"].strip(), found["a_url"] or found["c_url"] or "")
+
+
+def _citation(lines: Sequence[_Line]) -> str:
+    found = re.search(r"```\w*\n(.*?)\n?```", "\n".join(one.text for one in lines), re.DOTALL)
+    return found[1].strip("\n") if found else ""
+
+
+def _bare(name: str) -> str:
+    """A heading or a field without marks, colon and the template's `[optional]`."""
+    return re.sub(r"\s*\[optional\]", "", name, flags=re.IGNORECASE).replace("*", "").strip().removesuffix(":").strip()
+
+
+def _text(lines: Sequence[_Line]) -> str:
+    return "\n".join(one.text for one in lines).strip()
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)

@@ -1,0 +1,152 @@
+"""A card for a terminal: ten attributes, each with its grade, its tests, and what papers say of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from snellen.cards.document import CHAPTERS, ReadCard
+from snellen.cards.markdown import in_order
+from snellen.cards.schema import METHODOLOGY, Card, Evidence
+from snellen.cards.terminal import GRADES, STYLES
+from snellen.registry import Attribute
+from snellen.report import numbers
+from snellen.report.page import CATEGORIES, MARKS
+
+_WIDEST = 120
+
+
+def shown(card: Card | ReadCard) -> Shown | ShownDocument:
+    """What rich prints for a card of either kind."""
+    return Shown(card) if isinstance(card, Card) else ShownDocument(card)
+
+
+class Shown:
+    """What rich prints for a card: `Console().print(Shown(card))`."""
+
+    def __init__(self, card: Card) -> None:
+        self._card = card
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """The head of the card, then its attributes under the three headings."""
+        card, room = self._card, min(options.max_width, _WIDEST)
+        kind = " · a control, which knows nothing about the model" if card.control else ""
+        yield Text.assemble("\n", (card.prose.title, "bold"), (f"  {card.method}{kind}", "dim"))
+        if card.source:
+            yield Text(f"{card.source.model} · {card.source.data} · {card.source.settings}", style="dim")
+        else:
+            yield Text("No run: what is known of it everywhere. Give --run for what was measured.", style="dim")
+        yield Padding(Text(card.prose.summary.replace("\n", " ")), (1, max(0, options.max_width - room), 0, 0))
+        for category, attributes in CATEGORIES.items():
+            yield Text(f"\n{category.upper()}", style="bold dim")
+            for key, (title, question) in attributes.items():
+                yield from self._attribute(key, title, question, room)  # type: ignore[arg-type]
+        yield Text("")
+        yield from self._words()
+
+    def _attribute(self, key: Attribute, title: str, question: str, room: int) -> Iterator[RenderableType]:
+        card, grade = self._card, self._card.grades[key]
+        kind, share = GRADES[grade.word], "" if math.isnan(grade.share) else f" {grade.share:.2f}"
+        head = Text(f"{MARKS[kind]} {grade.word}{share}", style=STYLES[kind])
+        yield _row(title, head, grade.reason, question, room)
+        if key in METHODOLOGY:
+            return
+        lines = [_tested(one) if one.source.kind == "run" else _published(one) for one in in_order(card, key)]
+        if lines:
+            yield _table(lines, room)
+
+    def _words(self) -> Iterator[Text]:
+        yield _legend()
+        for mine, other in self._card.disagreements:
+            yield Text(f"{mine.test}: {mine.verdict} here, but {other.verdict} by {other.source.name}.", style="bold")
+
+
+class ShownDocument:
+    """The same for a card that was read from Markdown."""
+
+    def __init__(self, card: ReadCard) -> None:
+        self._card = card
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """The head of the card, then its sections."""
+        card, room = self._card, min(options.max_width, _WIDEST)
+        aside = max(0, options.max_width - room)
+        yield Text.assemble("\n", (card.title, "bold"), (f"  {', '.join(card.aliases)}", "dim"))
+        for text in (card.developers, card.shared_by):
+            if text:
+                yield Text(text.replace("\n", " "), style="dim")
+        yield Padding(Text(card.summary.replace("\n", " ")), (1, aside, 0, 0))
+        for chapter, headings in CHAPTERS.items():
+            yield Text(f"\n{chapter.upper()}", style="bold dim")
+            for heading, attribute in headings.items():
+                yield Text(heading, style="bold")
+                if attribute in METHODOLOGY:
+                    said = [card.sections.get(attribute, "nothing is said"), card.measured.get(attribute, "")]
+                    yield Padding(Text(" ".join(filter(None, said)).replace("\n", " ")), (0, aside, 0, 2))
+                    continue
+                lines = [(_mark(one.verdict), Text(one.test), Text(""), one.sentence) for one in card.of(attribute)]
+                yield _table(lines, room) if lines else Padding(Text("not tested", style="dim"), (0, 0, 0, 2))
+        works = numbers.count(len(card.references), "reference")
+        yield Text("")
+        yield Text(f"{works}, {numbers.count(len(card.results), 'result')}", style="dim")
+        yield _legend()
+
+
+def _row(title: str, grade: Text, reason: str, question: str, room: int) -> Table:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.width = room
+    for width in (18, 14):
+        grid.add_column(width=width)
+    grid.add_column(ratio=1)
+    known = not grade.plain.endswith("not known") or reason != "nothing was measured"
+    words = Text(reason.replace("\n", " ")) if known else Text(f"{question.capitalize()} Nothing was measured.", style="dim")
+    grid.add_row(Text(title, style="bold"), grade, words)
+    return grid
+
+
+def _table(lines: Sequence[tuple[Text, Text, Text, str]], room: int) -> Padding:
+    """Verdict, test, number and words; the number's column is left out where no line has one."""
+    numbered = any(line[2].plain for line in lines)
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.width = room - 2
+    grid.add_column(width=14)
+    grid.add_column(width=max(16, min(26, room // 5)))
+    if numbered:
+        grid.add_column(width=17 if room < 100 else 26)
+    grid.add_column(ratio=1)
+    for mark, test, number, words in lines:
+        cells = [mark, test, number] if numbered else [mark, test]
+        grid.add_row(*cells, Text(words.replace("\n", " "), style="dim" if mark.plain.startswith("○") else ""))
+    return Padding(grid, (0, 0, 0, 2), expand=False)
+
+
+def _tested(one: Evidence) -> tuple[Text, Text, Text, str]:
+    number = Text(f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}" if one.n else "")
+    return _mark(one.verdict), Text(f"{one.test} {one.arrow}"), number, _joined(one.reason, one.advice, *_doubts(one))
+
+
+def _doubts(one: Evidence) -> list[str]:
+    return [f"counts {one.weight:.2f} of 1"] if one.verdict != "not counted" and one.weight < 0.9 else []
+
+
+def _published(one: Evidence) -> tuple[Text, Text, Text, str]:
+    number = Text("in the literature", style="dim")
+    return _mark(one.verdict), Text(one.test), number, f"{one.source.name.split(' (')[0]}: {one.reason}"
+
+
+def _mark(verdict: str) -> Text:
+    return Text(f"{MARKS[verdict]} {verdict}", style=STYLES[verdict])
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
+
+
+def _legend() -> Text:
+    marks = [(f"{mark} {name}  ", STYLES[name]) for name, mark in MARKS.items()]
+    return Text.assemble(*marks, "↑ higher is better, ↓ lower is better")

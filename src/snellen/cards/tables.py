@@ -1,0 +1,191 @@
+"""The card's two tables over all methods: A1, what each is and takes, and A2, how each did in every test."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from snellen.cards.deck import Deck
+from snellen.cards.literature import literature
+from snellen.cards.prose import HEADINGS
+from snellen.cards.schema import METHODOLOGY, Card
+from snellen.registry import METHODS, METRICS, Attribute
+from snellen.report import numbers
+from snellen.report.page import MARKS
+from snellen.runs.plan import ungiven
+from snellen.suite.grid import Cell, Grid, Row
+from snellen.suite.questions import TESTS, answers
+from snellen.writing import write_whole
+
+_TITLES = {attribute: heading for heading, attribute in HEADINGS.items()}
+
+
+def write_tables(deck: Deck, folder: Path) -> list[Path]:
+    """Writes both tables as Markdown and as CSV."""
+    grid = grid_of(deck)
+    texts = {
+        "table-a1-methodology.md": methodology_markdown(deck.methods),
+        "table-a1-methodology.csv": methodology_table(deck.methods).to_csv(index=False),
+        "table-a2-tests.md": results_markdown(grid),
+        "table-a2-tests.csv": results_table(grid).to_csv(index=False),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_whole(folder / name, text.encode())
+    return [folder / name for name in texts]
+
+
+# A1 ----------------------------------------------------------------------------------------------------------------------
+
+
+def methodology_table(cards: Sequence[Card]) -> pd.DataFrame:
+    """One line per method and attribute of methodology: prose, and what was measured, with its numbers."""
+    lines: list[dict[str, Any]] = []
+    for card in cards:
+        for attribute in METHODOLOGY:
+            found = card.findings.get(attribute)
+            prose = " ".join(card.prose.sections[attribute].split())
+            line: dict[str, Any] = {"method": card.method, "attribute": attribute, "prose": prose}
+            if found:
+                line |= {"word": found.word, "measured": found.sentence, "share": found.share}
+                line |= {name: value for name, value in found.numbers.items() if isinstance(value, bool | int | float | str)}
+            lines.append(line)
+    first = ["method", "attribute", "word", "share", "measured", "prose"]
+    table = pd.DataFrame(lines)
+    return table.reindex(columns=[*first, *(one for one in table.columns if one not in first)])
+
+
+def methodology_markdown(cards: Sequence[Card]) -> str:
+    """Methods down, the five attributes across: what was measured, then the prose in short."""
+    rows = [[_code(card.method), *(brief(card, attribute) for attribute in METHODOLOGY)] for card in cards]
+    where = next((f"{one.source.model}, {one.source.data}" for one in cards if one.source), "no run")
+    return "\n".join(
+        [
+            "# Table A1: what each method is and takes",
+            "",
+            f"Measured on: {_escaped(where)}. First what was measured, where something was; then our prose in short.",
+            "",
+            *_table(["Method", *(_TITLES[one] for one in METHODOLOGY)], rows),
+            "",
+        ]
+    )
+
+
+def brief(card: Card, attribute: Attribute) -> str:
+    """An attribute of methodology in a cell: what was measured, in a word and a sentence, and the prose's first sentence."""
+    found = card.findings.get(attribute)
+    measured = f"**{found.word}**: {_escaped(found.sentence)} " if found and attribute != "semantic-directness" else ""
+    return measured + _escaped(_first_sentence(card.prose.sections[attribute]))
+
+
+def _first_sentence(text: str) -> str:
+    flat = " ".join(text.split())
+    return re.split(r"(?<=[.!?]) (?=[A-Z`])", flat, maxsplit=1)[0]
+
+
+# A2 ----------------------------------------------------------------------------------------------------------------------
+
+
+def grid_of(deck: Deck) -> Grid:
+    """All 33 tests of a run, with a reason for every one that was not run."""
+    record = deck.run.record
+    request: Mapping[str, Any] = record.get("request") or {}
+    rows = record["samples"].get("rows") or []
+    given = {
+        "truths": bool(rows) and all(one.get("truth", "none") != "none" for one in rows),
+        "labels": bool(rows) and all(one.get("label") is not None for one in rows),
+        "recipe": bool(record.get("relatives")) or bool(request.get("recipe") and request.get("training")),
+        "checkpoints": request.get("checkpoints") is not None,
+    }
+    unmet = {
+        name: ungiven(METRICS.build(name), **given) or f"not asked for: add {name} to --metrics"
+        for name in answers().values()
+    }
+    return Grid.of(deck.run, unmet=unmet, left_out={})
+
+
+def results_table(grid: Grid) -> pd.DataFrame:
+    """One line per test and method of the run, then one per verdict of the literature."""
+    written = [
+        {
+            "attribute": one.attribute, "test": one.test, "method": name, "control": False, "verdict": one.verdict,
+            "reason": one.reason, "source": one.source.name, "data": one.source.data,
+        }
+        for name, one in literature()
+    ]  # fmt: skip
+    return pd.concat([grid.table().assign(source="run"), pd.DataFrame(written)], ignore_index=True)
+
+
+def results_markdown(grid: Grid) -> str:
+    """Tests down, methods across: a mark and a mean, and a number that leads to the reason wherever there is no verdict."""
+    notes: dict[str, int] = {}
+    names = [*grid.methods, *grid.controls]
+    head = ["Test", *map(_code, names)]
+    record = grid.run.record
+    absent = sorted(
+        {name for name in METHODS if not METHODS[name].traits.control}  # type: ignore[attr-defined]
+        - {one["name"] for one in record["spec"]["methods"]}
+    )
+    lines = [
+        "# Table A2: how each method did in every test",
+        "",
+        f"{_escaped(str(record['classifier']['name']))}, {numbers.count(len(grid.run.samples()), 'image')}: "
+        f"{_escaped(str(record['samples']['source']))}. Means over images; ↑ higher is better, ↓ lower is better. "
+        f"{', '.join(f'{mark} {name}' for name, mark in MARKS.items())}; controls get no verdict. "
+        "A number in brackets leads to the reason below.",
+        "",
+        *_table(head, [[_title(row), *_cells(row, names, notes)] for row in grid.tests]),
+        "",
+    ]
+    if grid.others:
+        beside = [[_title(row), *_cells(row, names, notes)] for row in grid.others]
+        lines += ["## Metrics beside the card's tests", "", *_table(head, beside), ""]
+    lines += [*(f"{number}. {_escaped(reason)}" for reason, number in notes.items()), ""]
+    if absent:
+        lines += [f"Methods that this run does not have: {', '.join(map(_code, absent))}.", ""]
+    return "\n".join([*lines, "## In the literature", "", *_literature_table(), ""])
+
+
+def _literature_table() -> list[str]:
+    names = list(dict.fromkeys(name for name, _ in literature()))
+    found: dict[tuple[str, str], str] = {
+        (name, one.test): f"{MARKS[one.verdict]} {one.verdict}" for name, one in literature()
+    }
+    rows = [[test, *(found.get((name, test), "not tested") for name in names)] for tests in TESTS.values() for test in tests]
+    return _table(["Test", *map(_code, names)], rows)
+
+
+def _title(row: Row) -> str:
+    return f"{_escaped(row.title)} {row.arrow}".strip()
+
+
+def _cells(row: Row, names: Sequence[str], notes: dict[str, int]) -> list[str]:
+    cells = {one.method: one for one in row.cells}
+    return [_cell(cells.get(name), row, notes) for name in names]
+
+
+def _cell(cell: Cell | None, row: Row, notes: dict[str, int]) -> str:
+    mean = "" if cell is None or math.isnan(cell.mean) else numbers.short(cell.mean)
+    if cell and ((cell.control and cell.n) or cell.verdict in ("pass", "fail", "inconclusive")):
+        return f"{MARKS.get(cell.verdict, '')} {mean}".strip()
+    reason = cell.reason if cell else row.reason
+    mark = MARKS["not counted"] if cell and cell.verdict else "not run"
+    return " ".join(filter(None, [mark, mean, f"({notes.setdefault(reason, len(notes) + 1)})"]))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _escaped(text: str) -> str:
+    """Text that cannot end a cell or begin a tag."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`".replace("|", "\\|")

@@ -1,0 +1,93 @@
+"""Cards of every shape that hypothesis can think of: for tests of what is written and read back.
+
+A strategy draws plain values and gives a function that makes the card of them: the types of its fields are checked by a
+checker that draws at random, which hypothesis does not allow while it draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from snellen.cards.deck import card
+from snellen.cards.document import CHAPTERS, Link, ReadCard, Result
+from snellen.cards.schema import METHODOLOGY, TESTED, Card, Evidence, Finding, Source
+from snellen.registry import METHODS
+from snellen.suite.questions import TESTS
+from snellen.verdicts import Against, Trust
+from snellen.verdicts.trust import Known
+
+_CHARACTERS = "abcXYZ019 éα🟢😀[]()*\\|&;<>#`\"'_~:.,-–±"
+words = st.text(_CHARACTERS, max_size=30).map(lambda text: "w" + " ".join(text.split()))
+"""Words on one line that begin with a letter; all else is allowed, marks of Markdown included."""
+
+prose = st.lists(st.lists(words, min_size=1, max_size=3).map("\n".join), min_size=1, max_size=3).map("\n\n".join)
+names = words.map(lambda text: text.strip(" :*\\"))
+urls = st.sampled_from(["", "https://example.org/a_(b)", "http://x.y/paper.pdf", "a%20b.html"])
+verdicts = st.sampled_from(["pass", "fail", "inconclusive", "not counted"])
+numbers = st.floats(allow_nan=True, allow_infinity=True)
+_NAMES = sorted(METHODS)
+
+
+@st.composite
+def _results(draw: st.DrawFn) -> tuple[str, str, str, str, str]:
+    attribute = draw(st.sampled_from(TESTED))
+    test, verdict, said = draw(st.sampled_from(TESTS[attribute]) | names), draw(verdicts), draw(words)
+    return attribute, test, verdict, f"Not counted: {said}" if verdict == "not counted" else said, draw(urls)
+
+
+@st.composite
+def read_cards(draw: st.DrawFn) -> Callable[[], ReadCard]:
+    """What a Markdown card may say; results stand in the order of the card's headings."""
+    links = st.lists(st.tuples(st.just("") | st.just("Original paper"), names, urls), max_size=3)
+    found, works, programs = draw(st.lists(_results(), max_size=6)), draw(links), draw(links)
+    picture = draw(st.sampled_from(["", "a.png", 'odd "name" & <more>.png']))
+    some = st.dictionaries(st.sampled_from(METHODOLOGY), prose, max_size=5)
+    title = draw(names.filter(lambda text: "#" not in text and "*" not in text))
+    summary, methodology, developers, sharer = draw(prose), draw(prose), draw(st.just("") | words), draw(st.just("") | words)
+    aliases = tuple(draw(st.lists(names.filter(lambda text: "," not in text), max_size=3)))
+    example, caption = draw(words) if picture else draw(st.just("") | words), draw(words) if picture else ""
+    sections, measured = draw(some), draw(some)
+    citation = draw(st.just("") | words.map(lambda text: f"@misc{{{text.replace('`', '')},\n# no heading\n}}"))
+    ordered = [one for part in CHAPTERS.values() for key in part.values() for one in found if one[0] == key]
+    return lambda: ReadCard(
+        title, summary, methodology, developers, sharer, tuple(Link(*one) for one in works),
+        tuple(Link(*one) for one in programs), aliases, example, picture, caption, sections, measured,
+        tuple(Result(*one) for one in ordered), citation,
+    )  # fmt: skip
+
+
+@st.composite
+def _evidence(draw: st.DrawFn) -> Callable[[Source], Evidence]:
+    attribute = draw(st.sampled_from(TESTED))
+    test, metric = draw(st.sampled_from(TESTS[attribute])), draw(st.sampled_from(["deletion", "mine(of=[1])"]))
+    verdict, reason, mean, low, high = draw(verdicts), draw(words), draw(numbers), draw(numbers), draw(numbers)
+    n, undefined, higher = draw(st.integers(0, 99)), draw(st.integers(0, 9)), draw(st.none() | st.booleans())
+    rivals = draw(st.lists(st.tuples(st.just("edge"), *[numbers] * 5, st.integers(0, 9)), max_size=2))
+    advice, believed, known = draw(st.just("") | words), draw(st.tuples(*[numbers] * 3)), draw(st.booleans())
+    return lambda source: Evidence(
+        attribute, test, metric, verdict, reason, source, "the rule", mean, low, high, n, undefined, higher,
+        tuple(Against(*one) for one in rivals), advice,
+        Trust(metric, ("edge",), *believed, Known(metric, *believed, 3, "blind")) if known else None, "what it means",
+    )  # fmt: skip
+
+
+@st.composite
+def cards(draw: st.DrawFn) -> Callable[[], Card]:
+    """A card of a registered method with evidence that was never measured."""
+    free = draw(st.lists(st.text(_CHARACTERS + "\n", max_size=20), min_size=4, max_size=4))
+    evidence = draw(st.lists(_evidence(), max_size=5))
+    found = draw(st.dictionaries(st.sampled_from(METHODOLOGY[:4]), st.tuples(words, numbers), max_size=4))
+    name = draw(st.sampled_from(_NAMES))
+    label = draw(st.sampled_from([name, f"{name}(steps=3)"]))
+
+    def made() -> Card:
+        source = Source("run", *free)
+        findings = {
+            key: Finding(key, "often", said, share, {"seconds": share, "tried": [1, "a"]}, source)
+            for key, (said, share) in found.items()
+        }
+        return card(name, label, [one(source) for one in evidence], findings, source if evidence else None)
+
+    return made

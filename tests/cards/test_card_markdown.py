@@ -1,0 +1,287 @@
+"""Cards go out as Markdown in the public collection's format and come back as they were."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from generated_cards import cards, read_cards
+from hypothesis import given, settings
+
+from snellen.cards.bibliography import place_of, reference
+from snellen.cards.deck import card
+from snellen.cards.document import CHAPTERS, ENTITIES, Link, ReadCard, Result
+from snellen.cards.literature import literature
+from snellen.cards.markdown import document, render, write_markdown
+from snellen.cards.reading import read_markdown
+from snellen.cards.schema import Evidence, Source
+from snellen.citations import CITATIONS
+from snellen.errors import SnellenError
+from snellen.registry import METHODS
+from snellen.suite.questions import TESTS
+from snellen.verdicts import Against
+
+RUN = Source("run", "kites 12ab/34cd", "kite net", "40 images: kites", "target predicted, seed 0")
+
+# A card in the public format, in our own words, with the habits of the cards that are found there: marks in the title, a
+# field without its colon inside the bold, `[optional]`, a link over two lines, a result over two lines, another test's name.
+PUBLIC = """\
+<!-- some note -->
+# **Kite Maps** Saliency Card
+Kite maps are invented for this test.
+
+## Methodology
+A kite is flown over the picture.
+
+It is not meant for storms.
+
+**Developed by**: Nobody at all
+
+**References:**
+- *Original Paper*: [Flying kites
+](https://example.org/kites.pdf)
+- [A letter \\[sic\\]](https://example.org/letter)
+- A conversation
+
+**Implementations and Tutorials [optional]:** [kites](https://example.org/code_(1))
+
+**Aliases:** flying, string
+
+**Example:** A kite (left) and its `map` (right).
+
+<img src="kite.png" alt="A red kite." width="400" />
+
+### Determinism
+Wind is random.
+
+### Hyperparameter Dependence
+* `string` is its length.
+* `tail` is decoration.
+
+### Model Agnosticism
+
+### Computational Efficiency
+An afternoon.
+
+### Semantic Directness
+High is high.
+
+## Sensitivity Testing
+
+### Input Sensitivity
+The following was tried:
+
+&#129000; **[Deletion](https://example.org/d)**: Kite maps are undecided. Tried on
+a meadow.
+&#128994; [**Insertion**](https://example.org/i): It rises.
+
+- &#x1F7E5; **Perturbation Testing (LeRF)**: It falls.
+
+### Label Sensitivity
+
+Not tested.
+
+### Model Sensitivity
+
+## Perceptibility Testing
+
+### Minimality
+&#128997; **[Visual Sharpness](https://example.org/v)**:
+Blurry from below.
+
+### Perceptual Correspondence
+
+## Citation [optional]
+
+```bibtex
+@misc{kites,
+  # a line that is no heading
+}
+```
+"""
+
+
+def test_a_card_in_the_public_format_is_read_with_all_its_habits():
+    found = read_markdown(PUBLIC)
+    assert found == ReadCard(
+        "Kite Maps",
+        "Kite maps are invented for this test.",
+        "A kite is flown over the picture.\n\nIt is not meant for storms.",
+        "Nobody at all",
+        "",
+        (
+            Link("Original Paper", "Flying kites", "https://example.org/kites.pdf"),
+            Link("", "A letter [sic]", "https://example.org/letter"),
+            Link("", "A conversation", ""),
+        ),
+        (Link("", "kites", "https://example.org/code_(1)"),),
+        ("flying", "string"),
+        "A kite (left) and its `map` (right).",
+        "kite.png",
+        "A red kite.",
+        {
+            "determinism": "Wind is random.",
+            "hyperparameter-dependence": "* `string` is its length.\n* `tail` is decoration.",
+            "computational-efficiency": "An afternoon.",
+            "semantic-directness": "High is high.",
+        },
+        {},
+        (
+            Result("input-sensitivity", "Deletion", "inconclusive", "Kite maps are undecided. Tried on\na meadow.",
+                   "https://example.org/d"),
+            Result("input-sensitivity", "Insertion", "pass", "It rises.", "https://example.org/i"),
+            Result("input-sensitivity", "Perturbation Testing (LeRF)", "fail", "It falls.", ""),
+            Result("minimality", "Visual Sharpening", "fail", "Blurry from below.", "https://example.org/v"),
+        ),
+        "@misc{kites,\n  # a line that is no heading\n}",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        html.unescape,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("\n", "  \n"),
+        lambda text: re.sub(r"\n(\*\*(?:Developed|Ref|Impl|Ali|Exa))", r"\n- \1", text),
+        lambda text: render(read_markdown(text)),
+    ],
+    ids=["characters", "windows", "byte order mark", "trailing spaces", "fields as items", "written again"],
+)
+def test_it_says_the_same_however_it_was_saved(change):
+    assert read_markdown(change(PUBLIC)) == read_markdown(PUBLIC)
+
+
+def test_fields_that_are_missing_are_empty():
+    found = read_markdown("# Kites Saliency Card\n## Methodology\nFly.\n")
+    assert found == ReadCard("Kites", methodology="Fly.")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("# **Kite Maps** Saliency Card", "# Kites", "line {at}: a card's title is '# <Method> Saliency Card', but this is"),
+        (
+            "# **Kite Maps** Saliency Card\n",
+            "",
+            "line {at}: a card begins with '# <Method> Saliency Card', not",
+        ),
+        ("## Citation [optional]", "# Kites Saliency Card", "line {at}: a card has one title"),
+        ("### Determinism", "### Determinsm", "line {at}: 'Determinsm' is no heading of a card"),
+        ("### Model Sensitivity", "### Label Sensitivity", "line {at}: the heading 'Label Sensitivity' is there twice"),
+        ("**Aliases:** f", "**Alias:** f", "line {at}: 'Alias' is no field of a card"),
+        ("**Aliases:** f", "**References:** f", "line {at}: the field 'References' is there twice"),
+        (
+            "&#129000; **[Del",
+            "&#128308; **[Del",
+            "line {at}: '&#128308;' is no verdict; begin the line with &#128994;",
+        ),
+        ("&#129000; **[Del", "[&#128994; / &#129000; / &#128997;] **[Del", "line {at} gives all three verdicts"),
+        ("&#129000; **[Deletion](https://example.org/d)**", "&#129000; Deletion", "line {at}: after its verdict a result"),
+        ("[Deletion]", "[Sparsity]", "line {at}: 'Sparsity' is a test of minimality, not of input sensitivity"),
+    ],
+)
+def test_a_card_that_breaks_a_rule_is_refused_in_a_sentence_that_names_the_line(old, new, told):
+    at = PUBLIC[: PUBLIC.index(old)].count("\n") + 1
+    told = told.replace("{at}", str(at + 2 if not new else at))
+    with pytest.raises(SnellenError, match=re.escape(told)) as refusal:
+        read_markdown(PUBLIC.replace(old, new))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["", "no card\n", "```\n# A Saliency Card\n```"])
+def test_what_is_no_card_is_refused(text):
+    with pytest.raises(SnellenError, match="no saliency card"):
+        read_markdown(text)
+
+
+@given(read_cards())
+@settings(max_examples=150, deadline=None)
+def test_whatever_a_card_says_comes_back(made):
+    said = made()
+    assert read_markdown(render(said)) == said
+
+
+@given(cards())
+@settings(max_examples=60, deadline=None)
+def test_whatever_was_measured_comes_back(made):
+    one = made()
+    written = document(one, "a.png")
+    assert read_markdown(write_markdown(one, "a.png")) == written
+    assert [(at.test, at.verdict) for at in written.results] == [
+        (at.test, at.verdict)
+        for part in CHAPTERS.values()
+        for key in part.values()
+        for at in sorted([*one.measured(key), *one.literature(key)], key=_place)
+    ]
+    assert written.sections == one.prose.sections
+
+
+def _place(one: Evidence) -> int:
+    return TESTS[one.attribute].index(one.test)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_the_card_of_every_method_goes_out_and_comes_back(name):
+    text = write_markdown(card(name, name))
+    found = read_markdown(text)
+    assert found == document(card(name, name))
+    headings = [heading for chapter, part in CHAPTERS.items() for heading in (chapter, *part)]
+    assert re.findall(r"^##+ (.*)$", text, re.MULTILINE) == [*headings, "Citation"]
+    assert found.references[0].role == "Original paper"
+    assert found.citation.startswith(("@article{", "@inproceedings{", "@misc{"))
+    assert len(found.results) == len(card(name, name).evidence)
+    assert text.count("Not tested.") == sum(not found.of(key) for key in (
+        "input-sensitivity", "label-sensitivity", "model-sensitivity", "minimality", "perceptual-correspondence"
+    ))  # fmt: skip
+
+
+def evidence(verdict: str, **more) -> Evidence:
+    against = (Against("edge", 0.2, 0.1, 0.3, 0.02, 1.0, 40), Against("random", 0.5, 0.4, 0.6, 0.02, 1.0, 40))
+    facts = {"against": against, "n": 40, "mean": 0.125, "low": 0.1, "high": 0.15, "higher_is_better": False} | more
+    return Evidence(
+        "perceptual-correspondence", "Localization Utility", "deletion(steps=3)", verdict, "as it is", RUN, **facts
+    )
+
+
+def test_a_result_says_its_numbers_its_data_and_where_papers_disagree():
+    text = write_markdown(card("grad-cam", "grad-cam", [evidence("pass", undefined=2)], {}, RUN))
+    line = next(line for line in text.splitlines() if "Localization Utility" in line)
+    assert line == (
+        "&#128994; **[Localization Utility](https://arxiv.org/abs/1806.07421)**: Grad-CAM passes: as it is. "
+        "`deletion(steps=3)` is 0.12 [0.10, 0.15] over 40 images; undefined on 2 more, lower is better. Its lead over edge, "
+        "the hardest control, is +0.20 [+0.10, +0.30] on the same image. Evaluated with kite net on kites. "
+        "The literature says otherwise: fail by Arun 2021 (Radiology:AI)."
+    )
+    assert "In the literature, fail by Arun 2021 (Radiology:AI): overlap below random-model reference." in text
+
+
+def test_what_is_not_counted_has_no_glyph_and_what_was_measured_follows_its_prose():
+    one = card("grad-cam", "grad-cam", [evidence("not counted")], {}, RUN)
+    line = next(line for line in write_markdown(one).splitlines() if "Not counted" in line)
+    assert not any(entity in line for entity in ENTITIES.values())
+    assert read_markdown(write_markdown(one)).of("perceptual-correspondence")[0].verdict == "not counted"
+
+
+def test_names_that_users_gave_bring_no_html_along():
+    one = card("grad-cam", "grad-cam", [evidence("pass")], {}, Source("run", "r", "<b>net", "x", "y"))
+    assert "<b>" not in write_markdown(one)
+
+
+def test_every_reference_can_be_taken_apart_and_every_published_result_be_found():
+    for key in CITATIONS:
+        work = reference(key)
+        assert work, key
+        assert work.title in CITATIONS[key]
+        assert f"year = {{{work.year}}}" in work.bibtex()
+    assert all(place_of(one.source.name).startswith("http") for _, one in literature())
+    assert reference("bach2015").bibtex(["Sebastian Bach", "Wojciech Samek"]) == (
+        "@article{bach2015,\n"
+        "  title = {{On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation}},\n"
+        "  author = {Sebastian Bach and Binder and Montavon and Klauschen and Müller and Wojciech Samek},\n"
+        "  journal = {PLoS ONE},\n  volume = {10},\n  number = {7},\n  year = {2015},\n}"
+    )
+    assert "author = {Haofan Wang and Zifan Wang and" in document(card("score-cam", "score-cam")).citation
+    assert reference("nobody1900") is None

@@ -1,0 +1,66 @@
+"""A card as JSON loses nothing, and what is no card is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import pytest
+from generated_cards import cards
+from hypothesis import given, settings
+
+from snellen.cards.deck import card
+from snellen.cards.record import SCHEMA, as_json, read_json, write_json
+from snellen.cards.schema import Card, Evidence, Source
+from snellen.errors import SnellenError
+from snellen.verdicts import Trust
+
+
+@given(cards())
+@settings(max_examples=60, deadline=None)
+def test_whatever_was_measured_comes_back(made):
+    one = made()
+    text = write_json(one)
+    found = read_json(text)
+    assert isinstance(found, Card)
+    assert as_json(found) == as_json(one)
+    assert _comparable(found) == _comparable(one)
+
+
+def _comparable(value: object) -> object:
+    """NaN is like no other number, and two cards with one are equal all the same."""
+    return re.sub(r"\bmappingproxy\(", "(", repr(value))
+
+
+def test_undefined_is_null_and_what_follows_is_written_along():
+    trust = Trust("deletion", ("edge",), 0.25, math.nan, 0.5, None)
+    source = Source("run", "r", "net", "40 images", "")
+    one = Evidence("minimality", "Sparsity", "sparsity", "fail", "worse", source, n=3, high=math.inf, trust=trust)
+    written = as_json(card("grad-cam", "grad-cam", [one], {}, source))
+    assert written["schema"] == SCHEMA
+    told = written["evidence"][0]
+    assert (told["mean"], told["high"], told["weight"]) == (None, "inf", 0.75)
+    assert told["trust"]["marks"] == list(trust.marks)
+    assert told["source"]["model"] == "net"
+    assert written["grades"]["determinism"]["share"] is None
+    json.dumps(written, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda _: "{", "is not JSON"),
+        (lambda _: "[1]", "has no number 'schema'"),
+        (lambda text: text.replace('"schema": 1', '"schema": 2', 1), "has schema 2, but this Snellen knows 1"),
+        (lambda text: text.replace('"control": false', '"controls": false', 1), "'card' lacks 'control'"),
+        (lambda text: text.replace('"control": false', '"control": "no"', 1), "'control' cannot be \"no\""),
+        (lambda text: text.replace('"verdict": "inconclusive"', '"verdict": "maybe"', 1), "'verdict' cannot be"),
+        (lambda text: re.sub(r'"prose": \{', '"prose": 3, "_": {', text, count=1), "'prose' must hold fields"),
+    ],
+)
+def test_what_is_no_card_is_refused_in_a_sentence(change, told):
+    text = write_json(card("grad-cam", "grad-cam"))
+    with pytest.raises(SnellenError, match=re.escape(told)) as refusal:
+        read_json(change(text))
+    assert "\n" not in str(refusal.value)
