@@ -102,7 +102,7 @@ def test_conditions_are_hard_and_an_unknown_cost_is_not_known_to_meet_one():
         "rise": "met", "occlusion": "not known", "lime": "missed", "gradient": "missed", "grad-cam": "missed",
     }  # fmt: skip
     words = {(one.card.method, need.name): need.words for one in found.places for need in one.needs}
-    assert words["lime", "avoid-cost"] == "2.10 s per image, more than 2.00 s"
+    assert words["lime", "avoid-cost"] == "takes 2.10 s per image, more than 2.00 s"
     assert words["gradient", "black-box"] == "needs the model's gradients"
     assert words["grad-cam", "black-box"] == "needs the model's gradients and layer"
 
@@ -241,6 +241,17 @@ def test_none_qualifies(deck):
     assert "Nearest: " in said
     assert "misses " in said
     assert math.isnan(found.places[0].first)
+
+
+def test_the_nearest_say_what_they_take(deck):
+    said = shown(
+        ShownRecommendation(recommend(deck, ask(need=["perceptual-correspondence"], avoid_cost="1s", black_box=True)))
+    )
+    assert "No method meets your needs on this data; " in said
+    nearest = " ".join(said.partition("Nearest: ")[2].split("1  ■")[0].split())
+    assert nearest.startswith(
+        "grad-cam needs the model's gradients and layer; rise(masks=100) takes 4.00 s per image, more than"
+    )
 
 
 def test_too_few_images_are_said_with_how_many_are_missing():

@@ -26,7 +26,7 @@ from snellen.cards.schema import ATTRIBUTES, METHODOLOGY, Card, Grade
 from snellen.registry import Attribute
 from snellen.report import numbers
 from snellen.report.frame import write_page
-from snellen.verdicts import MINIMUM_IMAGES
+from snellen.verdicts import certainty
 
 ENOUGH = 0.5
 """A need is met from this grade on."""
@@ -173,16 +173,9 @@ class Recommendation:
         """Marks of metrics that speak in the attributes that decided, and what else makes the choice doubtful."""
         deciding = [one.attribute for place in self.contenders[:2] for one in place.decided[:2]]
         found = [care(self.contenders[0].card, one) for one in dict.fromkeys(deciding)] if self.contenders else []
-        images = int(self.deck.run.record["samples"]["count"])
-        if images < MINIMUM_IMAGES and any(
-            one.reason == FEW
-            for place in self.places
-            for one in place.card.evidence
-            if one.attribute in self.priorities.weighed
-        ):
-            found.insert(
-                0, f"{numbers.count(images, 'image')} are too few for a verdict, which needs at least {MINIMUM_IMAGES}"
-            )
+        tested = [one for place in self.places for one in place.card.evidence if one.attribute in self.priorities.weighed]
+        if any(one.reason == FEW for one in tested):
+            found.insert(0, certainty(int(self.deck.run.record["samples"]["count"])).words)
         return (*self.deck.notes, *(one for one in found if one))
 
 
@@ -301,7 +294,7 @@ def _cost(card: Card, limit: float) -> Need:
     seconds = float(finding.numbers.get("seconds", math.nan)) if finding else math.nan
     if math.isnan(seconds):
         return Need("avoid-cost", "not known", "what a map costs was not measured")
-    words = f"{numbers.span(seconds)} per image, {'within' if seconds <= limit else 'more than'} {numbers.span(limit)}"
+    words = f"takes {numbers.span(seconds)} per image, {'within' if seconds <= limit else 'more than'} {numbers.span(limit)}"
     return Need("avoid-cost", "met" if seconds <= limit else "missed", words)
 
 

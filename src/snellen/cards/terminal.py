@@ -234,8 +234,12 @@ def _number(grade: Grade) -> str:
 def _lacks(place: Place) -> str:
     parts = []
     for one in place.unmet:
-        share = f" ({one.grade.share:.2f})" if one.grade and one.state == "missed" else ""
-        parts.append(f"{'misses' if one.state == 'missed' else 'is not known for'} {plain(one.name)}{share}")
+        if one.state == "missed" and one.grade is None:
+            parts.append(one.words)
+        elif one.state == "missed" and one.grade:
+            parts.append(f"misses {plain(one.name)} ({one.grade.share:.2f})")
+        else:
+            parts.append(f"is not known for {plain(one.name)}")
     return " and ".join(parts)
 
 
