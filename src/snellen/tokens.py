@@ -77,6 +77,40 @@ class Survey:
                     return name
         return next((finished[place] for place in range(len(fit) - 1, -1, -1) if fit[place]), None)
 
+    def earlier_layers(self, before: str) -> tuple[str, ...]:
+        """Two or three layers with places that finish before this one, where there are as many, the latest first.
+
+        The end of each finer scale, about twice as many rows each; where there is only one such scale, or none, also
+        layers from the middle of what is left.
+        """
+        own = self.layout(before)
+        if own is None:
+            return ()
+        finished = [name for name, _ in self.layouts]
+        place, inner = finished.index(before), before
+        while place and finished[place - 1].startswith(f"{inner}."):  # the end of a layer puts out what the layer does
+            place, inner = place - 1, finished[place - 1]
+        scales: dict[int, list[str]] = {}
+        for name, layout in reversed(self.layouts[:place]):
+            if layout is None or finished.count(name) > 1:
+                continue
+            if _distortion(layout, (own.rows, own.columns)) < 0.25:  # else it is something like heads × tokens
+                scales.setdefault(round(math.log2(layout.rows / own.rows)), []).append(name)
+        outer = {scale: _outermost(names, finished) for scale, names in scales.items() if scale >= 0}
+        # Of the end of a scale, what is farthest out: a block rather than the beginning of the next.
+        chosen = [min(names, key=lambda one: one.count(".")) for scale, names in outer.items() if scale > 0][:3]
+        if len(chosen) < 2:
+            left = [name for names in outer.values() for name in names if name not in chosen]
+            wanted = min(len(left), 2 - len(chosen))
+            chosen += [left[(one + 1) * len(left) // (wanted + 1)] for one in range(wanted)]
+        return tuple(sorted(chosen, key=finished.index, reverse=True))
+
+
+def _outermost(names: list[str], finished: list[str]) -> list[str]:
+    """Of these layers those that lie in no other of them, and only those with parts where some have any."""
+    outer = [one for one in names if not any(one.startswith(f"{other}.") for other in names)]
+    return [one for one in outer if any(other.startswith(f"{one}.") for other in finished)] or outer
+
 
 def survey(module: nn.Module, run: Callable[[], Any], batch: int, size: tuple[int, int]) -> Survey:
     """Watches one pass of `batch` images (at least two, so that windows are not taken for images) of this height and width.

@@ -37,13 +37,17 @@ PICTURES = 12
 
 @dataclass(frozen=True)
 class Options:
-    """How to compute, as opposed to what. Only `shard` and `compile` can move a number, and only within float tolerance."""
+    """How to compute, as opposed to what. Only `shard` and `compile` can move a number, and only within float tolerance.
+
+    `pace` is how fast the classifier is, where that was measured already.
+    """
 
     shard: int = 16
     workers: int = 0
     threads: int | None = None
     compile: bool | None = None
     request: dict[str, Any] | None = None
+    pace: planning.Pace | None = None
 
 
 def evaluate(
@@ -151,7 +155,8 @@ class _Job:
             shipped = Shipped(self.classifier)
         plan = planning.planned(self.classifier, self.methods, self.metrics, seen[0].size)
         total = sum(plan.passes.values(), Passes()) * len(self.samples)
-        pace = planning.measure_pace(self.classifier, inputs, gradients=total.backward > 0)
+        measured = self.options.pace
+        pace = measured or planning.measure_pace(self.classifier, inputs, gradients=total.backward > 0)
         lessons = {name: one["digest"] for name, one in record["lessons"].items()}
         siblings = self._relatives(shipped, labels, lessons, self._expected(pace, total))
         record["relatives"] = siblings.facts

@@ -1,0 +1,138 @@
+"""A run's classifier and images, loaded again and checked, to try its methods beside the run in other ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.lessons import learning
+from snellen.registry import METHODS, traits
+from snellen.runs import Options, Run, evaluate, learn
+from snellen.runs import plan as planning
+from snellen.runs.evaluate import UnfinishedError
+from snellen.runs.progress import Observer, Relay
+from snellen.runs.settings import Settings
+from snellen.runs.store import key_of
+from snellen.runs.tasks import cut
+from snellen.samples import Samples, as_samples, under
+from snellen.types import Method, Metric, Passes
+
+FOLDER = "methodology"
+"""Where all of it is kept, inside the run's folder."""
+
+_PYTHON = "measure(run, classifier=..., samples=...)"
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """Everything that a run explained, at hand again."""
+
+    run: Run
+    classifier: Classifier
+    samples: Samples
+    methods: Mapping[str, Method]
+    """By label, those that explained every image."""
+    observer: Observer
+
+    @staticmethod
+    def of(run: Run, classifier: Any, samples: Any, observer: Observer) -> Bench:
+        """What the run's request names, or what is given; anything else than what the run saw is refused."""
+        if (classifier is None) != (samples is None):
+            raise SnellenError(f"classifier and samples belong together: {_PYTHON}")
+        record, spec = run.record, run.record["spec"]
+        if classifier is None:
+            if record["request"] is None:
+                raise SnellenError(f"'{run.folder}' was made from Python objects; give them again: {_PYTHON}")
+            classifier, samples = Settings.of(record["request"]).load(observer)
+        known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
+        loaded = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
+        if spec.get("condition") is not None:
+            loaded = under(loaded, spec["condition"], seed=spec["seed"])
+        pairs = {
+            "another classifier": (record["classifier"]["fingerprint"], known.fingerprint),
+            "other images": (record["samples"]["digest"], key_of([one.digests for one in cut(loaded, spec["shard"])])),
+        }
+        for what, (before, now) in pairs.items():
+            if before != now:
+                raise SnellenError(
+                    f"'{run.folder}' was made with {what} ({before[:8]}, now {now[:8]}); "
+                    f"make the run again, or give what it saw: {_PYTHON}"
+                )
+        methods = {}
+        for one in spec["methods"]:
+            if one["label"] in run.explained:
+                methods[one["label"]] = method = METHODS.build(one["name"], one["params"])
+                if traits(method).version != one["version"]:
+                    raise SnellenError(
+                        f"'{run.folder}' holds maps of version {one['version']} of {one['name']}, but version "
+                        f"{traits(method).version} is installed; make the run again"
+                    )
+        return Bench(run, known, loaded, methods, observer)
+
+    @cached_property
+    def inputs(self) -> Float[Tensor, "1 channels height width"]:
+        """The first image as the network sees it."""
+        return self.classifier.to_inputs(self.samples[0].image[None])
+
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the images."""
+        return int(self.inputs.shape[2]), int(self.inputs.shape[3])
+
+    @cached_property
+    def pace(self) -> planning.Pace:
+        """How fast the classifier is."""
+        return planning.measure_pace(self.classifier, self.inputs, gradients=True)
+
+    def image(self, place: int) -> tuple[Float[Tensor, "1 channels height width"], Int[Tensor, " 1"], str]:
+        """One image, the class that the run explained, and the image's name; new tensors each time, so nothing is shared."""
+        target = self.run.record["samples"]["rows"][place]["target"]
+        return self.classifier.to_inputs(self.samples[place].image[None]), torch.tensor([target]), self.samples.ids[place]
+
+    def ids(self, images: int) -> list[str]:
+        """The names of the first images."""
+        return list(self.samples.ids[:images])
+
+    def passes(self, method: Method) -> Passes:
+        """What one map should cost."""
+        return method.passes(self.size, self.classifier)
+
+    @contextmanager
+    def taught(self, methods: Sequence[Method], *, seed: int) -> Iterator[None]:
+        """Inside, the classifier has the lessons that these methods need, from all images of the run and this seed."""
+        given = dict(self.classifier.learned)
+        try:
+            pupils = [one for one in methods if set(learning(one)) - set(given)]
+            if pupils:
+                learn(self.classifier, self.samples, methods=pupils, seed=seed, observer=self.observer)
+            yield
+        finally:
+            self.classifier.learned = given
+
+    def explain(self, name: str, methods: Sequence[Method], *, images: int, seed: int, metrics: Sequence[Metric]) -> Run:
+        """A run beside the run, of its first images; what is there already is not done again, and failures stay out."""
+        folder = self.run.folder / FOLDER / f"{name}-{images}"
+        with self.taught(methods, seed=seed):
+            try:
+                return evaluate(
+                    self.classifier,
+                    self.samples[:images],
+                    methods=methods,
+                    metrics=metrics or None,
+                    target=self.run.record["spec"]["target"],
+                    seed=seed,
+                    out=folder,
+                    options=Options(shard=images, compile=False, pace=self.pace),
+                    observer=Relay(self.observer, name.replace("-", " "), lambda text: False),
+                )
+            except UnfinishedError:
+                return Run(folder)

@@ -1,0 +1,304 @@
+"""The attributes of methodology, measured on the user's own model: determinism, hyperparameters, needs and costs.
+
+All of it is kept in RUN/methodology: timings, plan and findings in one file that is written whole, and the repeated maps in
+run folders of their own, so that an interrupted measurement goes on and a finished one is never made twice. The files of
+the run itself are not touched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from snellen.cards.bench import FOLDER, Bench
+from snellen.cards.costs import Cost, agnosticism, efficiency, expected, measure_cost, needs_of, title
+from snellen.cards.deck import Findings, source_of
+from snellen.cards.determinism import determinism, repetitions
+from snellen.cards.schema import Finding
+from snellen.cards.sweeps import Trial, afford, cheap_metrics, dependence, trials_of
+from snellen.errors import SnellenError
+from snellen.registry import METHODS, METRICS, Attribute, label
+from snellen.report.readable import Readable
+from snellen.runs import Run
+from snellen.runs.machine import machine
+from snellen.runs.progress import Observer, duration
+from snellen.types import Passes
+from snellen.writing import write_whole
+
+FILE = "measured.json"
+SCHEMA = 1
+
+SECONDS = 60.0
+"""What all repetitions of a run's methods may take together, a third of it for other seeds; timing comes before."""
+
+
+def read(run: Readable) -> Findings:
+    """What was measured of this run's methods before; nothing where nothing was."""
+    state = _read(run)
+    source = source_of(run)
+    return {
+        name: {
+            attribute: Finding(**{**one, "share": math.nan if one["share"] is None else one["share"], "source": source})
+            for attribute, one in findings.items()
+        }
+        for name, findings in state["findings"].items()
+        if name in {one["label"] for one in run.record["spec"]["methods"]}
+    }
+
+
+def measure(
+    run: Run,
+    *,
+    observer: Observer,
+    images: int = 4,
+    seeds: int = 3,
+    seconds: float = SECONDS,
+    classifier: Any = None,
+    samples: Any = None,
+) -> Findings:
+    """Measures every method of a run that was not measured yet, and keeps what it finds in the run's folder.
+
+    Maps of up to `images` images are made again with `seeds` other seeds and with other settings, within about `seconds`:
+    slow methods get fewer images and fewer values. The model and the images are those of the run's settings; for a run that
+    was made from Python objects, give both.
+    """
+    for name, value, least in (("images", images, 1), ("seeds", seeds, 2), ("seconds", seconds, 0)):
+        if value < least:
+            raise SnellenError(f"{name} must be at least {least} to measure methodology, not {value}")
+    tried = {*run.explained, *_failures(run)}
+    if not tried:
+        raise SnellenError(f"'{run.folder}' has no maps yet; continue it first: snellen resume {run.folder}")
+    asked = {"images": images, "seeds": seeds, "seconds": seconds}
+    state = _read(run)
+    if state["asked"] != asked:
+        state = _blank(run) | {"asked": asked}
+    missing = [one for one in run.methods if one in tried and one not in state["findings"]]
+    if missing:
+        bench = Bench.of(run, classifier, samples, observer)
+        _Measurement(bench, state, min(images, len(bench.samples)), seeds, seconds).run(missing)
+    return read(run)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Measurement:
+    bench: Bench
+    state: dict[str, Any]
+    images: int
+    seeds: int
+    seconds: float
+
+    def run(self, missing: Sequence[str]) -> None:
+        """Times, plans, repeats, sweeps and sums up; whatever is there already is taken as it is."""
+        started = time.perf_counter()
+        methods = [one for one in missing if one in self.bench.methods]
+        self._time([one for one in methods if one not in self.state["costs"]])
+        self._plan([one for one in methods if one not in self.state["plan"]])
+        self._announce(methods)
+        repeated = self._repeat(methods)
+        swept = self._sweep(methods, {one: findings[0].share for one, findings in repeated.items()})
+        for name in missing:
+            findings = swept.get(name, []) + repeated.get(name, [])
+            self.state["findings"][name] = {one.attribute: _as_json(one) for one in [*findings, *self._facts(name)]}
+        self._save()
+        self.bench.observer.note(
+            f"methodology of {len(missing)} methods measured in {duration(time.perf_counter() - started)}; "
+            f"kept in '{_file(self.bench.run)}'"
+        )
+
+    # Timing and planning --------------------------------------------------------------------------------------------
+
+    def _time(self, names: Sequence[str]) -> None:
+        bench = self.bench
+        if not names:
+            return
+        bench.observer.note(f"timing {len(names)} methods on one image alone, a few seconds each at most")
+        every = [bench.methods[name] for name in names]
+        with bench.taught(every, seed=bench.run.record["spec"]["seed"]):
+            bench.observer.begin("timing", sum((expected(one, bench) for one in every), Passes()), len(names))
+            try:
+                for name, method in zip(names, every, strict=True):
+                    bench.observer.running(title(method))
+                    self.state["costs"][name] = asdict(measure_cost(method, bench, bench.observer.passed))
+                    bench.observer.finished(Passes())
+                    self._save()
+            finally:
+                bench.observer.end()
+
+    def _plan(self, names: Sequence[str]) -> None:
+        """Decides once what is tried, because another look at the clock would decide otherwise."""
+        if not names:
+            return
+        bench = self.bench
+        metrics = cheap_metrics(bench, bench.ids(self.images))
+        scoring = sum((one.passes(bench.size, Passes(), bench.classifier) for one in metrics), Passes())
+        found = {
+            one: trials_of(bench.methods[one], bench, self._cost(one).seconds, bench.pace.seconds(scoring)) for one in names
+        }
+        kept, swept, dear = afford({one: trials for one, (trials, _) in found.items()}, self.images, self.seconds * 2 / 3)
+        costs = {one: self._cost(one).seconds for one in names}
+        repeats = repetitions(costs, self.images, self.seeds, self.seconds / 3)
+        for one in names:
+            self.state["plan"][one] = {
+                "repeated": repeats.get(one, (0, 0)),
+                "swept": swept[one],
+                "trials": [[each.setting, each.value, label(each.method), each.seconds] for each in kept[one]],
+                "left": [*found[one][1], *dear[one]],
+            }
+        self.state["metrics"] = [label(one) for one in metrics]
+        self._save()
+
+    def _announce(self, names: Sequence[str]) -> None:
+        plans = [(self.state["plan"][one], self._cost(one).seconds) for one in names]
+        again = sum(math.prod(plan["repeated"]) for plan, _ in plans)
+        other = sum(plan["swept"] * len(plan["trials"]) for plan, _ in plans)
+        seconds = sum(math.prod(plan["repeated"]) * cost for plan, cost in plans)
+        seconds += sum(plan["swept"] * sum(one[3] for one in plan["trials"]) for plan, _ in plans)
+        left = sum(len(plan["left"]) for plan, _ in plans)
+        self.bench.observer.note(
+            f"{len(names)} methods of '{self.bench.run.folder.name}': {again:,} maps with up to {self.seeds} other seeds "
+            f"and {other:,} maps with other settings, about {duration(seconds)}; {left} values of settings are left out"
+        )
+
+    # Maps beside the run --------------------------------------------------------------------------------------------
+
+    def _repeat(self, names: Sequence[str]) -> dict[str, list[Finding]]:
+        """Determinism, from maps with other seeds."""
+        bench, found = self.bench, dict[str, list[Finding]]()
+        first = bench.run.record["spec"]["seed"]
+        for images, seeds in sorted({tuple(self.state["plan"][one]["repeated"]) for one in names}):
+            group = [one for one in names if tuple(self.state["plan"][one]["repeated"]) == (images, seeds)]
+            if images == 0:
+                price = {one: f"two maps would take {duration(2 * self._cost(one).seconds)}" for one in group}
+                found |= {one: [_unknown("determinism", f"{price[one]}; give more seconds")] for one in group}
+                continue
+            methods = [bench.methods[one] for one in group]
+            sides = [
+                bench.explain(f"seed-{seed}-of-{seeds}", methods, images=images, seed=seed, metrics=())
+                for seed in range(first + 1, first + 1 + seeds)
+            ]
+            for one in group:
+                broken = [fault["problem"] for side in sides for fault in side.record["errors"] if fault["method"] == one]
+                if broken:
+                    found[one] = [_unknown("determinism", f"it failed with another seed ({broken[0]})")]
+                    continue
+                maps = [torch.from_numpy(each.maps(one, bench.ids(images))) for each in (bench.run, *sides)]
+                found[one] = [determinism(maps[0], maps[1:])]
+        return found
+
+    def _sweep(self, names: Sequence[str], chance: Mapping[str, float]) -> dict[str, list[Finding]]:
+        """Hyperparameter dependence, from maps with other settings; one that two methods share is made once."""
+        bench, found = self.bench, dict[str, list[Finding]]()
+        metrics = [METRICS.parse(one) for one in self.state["metrics"]]
+        for images in sorted({self.state["plan"][one]["swept"] for one in names}):
+            group = {
+                one: [Trial(each[0], each[1], METHODS.parse(each[2]), each[3]) for each in self.state["plan"][one]["trials"]]
+                for one in names
+                if self.state["plan"][one]["swept"] == images
+            }
+            every = {label(each.method): each.method for trials in group.values() for each in trials}
+            seed = bench.run.record["spec"]["seed"]
+            side = None
+            if every:
+                side = bench.explain("settings", list(every.values()), images=images, seed=seed, metrics=metrics)
+            for one, trials in group.items():
+                left = [(each[0], each[1], each[2]) for each in self.state["plan"][one]["left"]]
+                found[one] = [dependence(one, trials, left, bench, side, bench.ids(images), chance[one])]
+        return found
+
+    # What is known ---------------------------------------------------------------------------------------------------
+
+    def _facts(self, name: str) -> list[Finding]:
+        """Needs and costs; of a method that failed in the run only what the run says of it."""
+        bench, rows = self.bench, self.bench.run.record["samples"]["count"]
+        if name not in bench.methods:
+            spec = next(one for one in bench.run.record["spec"]["methods"] if one["label"] == name)
+            method = METHODS.build(spec["name"], spec["params"])
+            return [agnosticism(needs_of(method), rows, _failures(bench.run)[name])]
+        method = bench.methods[name]
+        return [
+            agnosticism(needs_of(method), rows, None),
+            efficiency(self._cost(name), method, bench, self.state["machine"]),
+        ]
+
+    def _cost(self, name: str) -> Cost:
+        return Cost(**self.state["costs"][name])
+
+    def _save(self) -> None:
+        file = _file(self.bench.run)
+        try:
+            file.parent.mkdir(exist_ok=True)
+            write_whole(file, json.dumps(self.state, indent=1, allow_nan=False).encode())
+        except OSError as problem:
+            raise SnellenError(
+                f"cannot write to '{file.parent}' ({problem.strerror}); copy the run to a folder that can be written"
+            ) from None
+
+
+def _unknown(attribute: Attribute, reason: str) -> Finding:
+    return Finding(attribute, "not known", f"Not measured: {reason}.", math.nan)
+
+
+def _failures(run: Run) -> dict[str, str]:
+    """By label, why a method could not explain all images."""
+    return {one["method"]: one["problem"] for one in run.record.get("errors") or [] if "metric" not in one}
+
+
+def _file(run: Readable) -> Path:
+    return run.folder / FOLDER / FILE
+
+
+def _about(run: Readable) -> dict[str, Any]:
+    """What the run's maps hang on, beside the methods."""
+    record, spec = run.record, run.record["spec"]
+    return {
+        "classifier": record["classifier"]["fingerprint"],
+        "samples": record["samples"]["digest"],
+        "target": spec["target"],
+        "seed": spec["seed"],
+        "versions": {one["label"]: one["version"] for one in spec["methods"]},
+    }
+
+
+def _blank(run: Readable) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA, "about": _about(run), "asked": None, "machine": machine(),
+        "costs": {}, "plan": {}, "metrics": [], "findings": {},
+    }  # fmt: skip
+
+
+def _read(run: Readable) -> dict[str, Any]:
+    """The kept state, or a blank one where there is none or it is about something else."""
+    file, blank = _file(run), _blank(run)
+    if not file.is_file():
+        return blank
+    try:
+        state: dict[str, Any] = json.loads(file.read_bytes())
+        known, now = dict(state["about"]), dict(blank["about"])
+        same = state["schema"] == SCHEMA
+        before, versions = known.pop("versions"), now.pop("versions")
+        same = same and known == now and all(versions.get(one, version) == version for one, version in before.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise SnellenError(f"'{file}' cannot be read; delete it, and the methodology is measured again") from None
+    return state | {"about": blank["about"]} if same else blank
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    """A finding without its source, which is the run; undefined numbers are null."""
+    values: Mapping[str, Any] = _plain({**asdict(finding)})
+    return {name: value for name, value in values.items() if name != "source"}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,297 @@
+"""How far a method's map, and its place among the run's methods, move with each of its settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from snellen.cards.bench import Bench
+from snellen.cards.schema import Finding
+from snellen.claims import LAYERS
+from snellen.errors import SnellenError
+from snellen.methods.coarse import layer_of
+from snellen.registry import METHODS, METRICS, label, spec, text_of, traits
+from snellen.runs import Run
+from snellen.runs import plan as planning
+from snellen.runs.progress import BACKWARD_WEIGHT
+from snellen.similarity import likening
+from snellen.types import Method, Metric, Passes, Related
+
+HARDLY, STRONGLY = 0.9, 0.5
+"""From the first mean rank correlation on a map hardly depends on a setting; below the second strongly."""
+
+PLACED = 2
+"""How many metrics say where a method stands among the others."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting of one method of the run changed to one other value."""
+
+    setting: str
+    value: str
+    method: Method
+    seconds: float
+    """What one map and its scores should take."""
+
+
+Left = tuple[str, str, str]
+"""A setting, a value of it that is not tried, and why not."""
+
+
+def trials_of(method: Method, bench: Bench, seconds: float, scoring: float) -> tuple[list[Trial], list[Left]]:
+    """Every declared value of every setting, the default included where the run has another, but for what cannot work.
+
+    `seconds` is what one map takes as the run has it; what others take is told from the passes that they need. `scoring` is
+    what the scores of one map take.
+    """
+    written = spec(method)
+    found: list[Trial] = []
+    left: list[Left] = []
+    seen = {label(method)}
+    for one in dataclasses.fields(method):  # type: ignore[arg-type]
+        values = traits(type(method)).ranges.get(one.name)
+        if values is None:
+            left.append((one.name, "", "the method declares no range"))
+            continue
+        if values == LAYERS:
+            own = layer_of(getattr(method, one.name), bench.classifier, bench.inputs)
+            values = bench.classifier.survey(bench.inputs).earlier_layers(own)
+        for value in (*values, getattr(type(method)(), one.name)):
+            given = spec(value) if hasattr(value, "traits") else value
+            try:
+                built = METHODS.build(written["name"], {**written["params"], one.name: given})
+            except SnellenError as refusal:
+                left.append((one.name, text_of(value), str(refusal)))
+                continue
+            if label(built) in seen:
+                continue
+            seen.add(label(built))
+            text = text_of(getattr(built, one.name))
+            able, refused = planning.servable(bench.classifier, [built], bench.inputs)
+            if not able:
+                left.append((one.name, text, refused[label(built)]))
+            else:
+                share = _weight(bench.passes(built)) / max(1.0, _weight(bench.passes(method)))
+                found.append(Trial(one.name, text, built, seconds * max(share, 0.05) + scoring))
+    return found, left
+
+
+def _weight(passes: Passes) -> float:
+    return passes.forward + BACKWARD_WEIGHT * passes.backward
+
+
+def afford(
+    trials: Mapping[str, Sequence[Trial]], images: int, seconds: float
+) -> tuple[dict[str, list[Trial]], dict[str, int], dict[str, list[Left]]]:
+    """Which trials of which method can be had for this many seconds, on how many images, and which cannot.
+
+    First one value of every setting on one image; then more values, and more images for all values of a method. In both the
+    cheapest comes first, so that what is cheap is tried on all images, and what is slow at least once where there is time.
+    """
+    chosen: dict[str, list[Trial]] = {owner: [] for owner in trials}
+    counts = dict.fromkeys(trials, 1)
+    spent = 0.0
+    everything = [(one.seconds, owner, one) for owner, several in trials.items() for one in several]
+    everything.sort(key=lambda one: one[0])
+    for price, owner, one in everything:
+        if spent + price <= seconds and all(other.setting != one.setting for other in chosen[owner]):
+            chosen[owner].append(one)
+            spent += price
+    more: list[tuple[float, str, Trial | None]] = [one for one in everything if one[2] not in chosen[one[1]]]
+    more += [((images - 1) * sum(one.seconds for one in several), owner, None) for owner, several in trials.items()]
+    for _, owner, trial in sorted(more, key=lambda one: one[0]):
+        if trial is None:
+            price = (images - 1) * sum(one.seconds for one in chosen[owner])
+            if spent + price <= seconds:
+                counts[owner] = images
+                spent += price
+        elif spent + trial.seconds * counts[owner] <= seconds:
+            chosen[owner].append(trial)
+            spent += trial.seconds * counts[owner]
+    left = {
+        owner: [(one.setting, one.value, f"a map would take about {one.seconds:.2g} s") for one in several
+                if one not in chosen[owner]]
+        for owner, several in trials.items()
+    }  # fmt: skip
+    kept = {owner: [one for one in several if one in chosen[owner]] for owner, several in trials.items()}
+    return kept, counts, left
+
+
+def cheap_metrics(bench: Bench, ids: Sequence[str]) -> list[Metric]:
+    """Two metrics of the run that look at the map alone, of two attributes where it has them; the cheapest come first.
+
+    Among equally cheap ones the first is the one that tells most of the run's scores on these images apart.
+    """
+    scores = bench.run.scores()
+    scores = scores[scores["sample"].isin(ids)]
+    found = []
+    for one in bench.run.record["spec"]["metrics"]:
+        metric = METRICS.build(one["name"], one["params"])
+        if traits(metric).version != one["version"] or isinstance(metric, Related):
+            continue
+        if traits(metric).needs <= {"truth", "labels"}:
+            values = scores[scores["metric"] == one["label"]]["value"]
+            cost = _weight(metric.passes(bench.size, Passes(), bench.classifier))
+            found.append((cost, -values.nunique(), one["attribute"], metric))
+    found.sort(key=lambda one: one[:2])
+    first = found[:1]
+    other = [one for one in found[1:] if one[2] != first[0][2]] or found[1:]
+    return [metric for *_, metric in first + other[: PLACED - 1]]
+
+
+def dependence(
+    own: str,
+    trials: Sequence[Trial],
+    left: Sequence[Left],
+    bench: Bench,
+    side: Run | None,
+    ids: Sequence[str],
+    chance: float = 1.0,
+) -> Finding:
+    """How far maps and places move; `side` holds the maps and scores of the trials on these images of the run.
+
+    `chance` is the rank correlation that another seed alone gives: what is no lower says nothing about a setting.
+    """
+    method = bench.methods[own]
+    if not dataclasses.fields(method):  # type: ignore[arg-type]
+        return Finding("hyperparameter-dependence", "no settings", "It has no settings.", 1.0, {"settings": {}})
+    settings: dict[str, dict[str, Any]] = {
+        one.name: {"own": _own(method, one.name, bench), "values": {}, "not_tried": {}}
+        for one in dataclasses.fields(method)  # type: ignore[arg-type]
+    }
+    for setting, value, reason in left:
+        settings[setting]["not_tried"][value] = reason
+    if side is not None:
+        _try_all(own, trials, bench, side, ids, settings)
+    for facts in settings.values():
+        _sum_up(facts)
+    known = {name: facts for name, facts in settings.items() if not math.isnan(facts["mean"])}
+    numbers = {
+        "settings": settings, "n": len(ids), "metrics": [] if side is None else side.metrics,
+        "methods": len(_methods(bench.run)), "chance": chance,
+    }  # fmt: skip
+    if not known:
+        reasons = [reason for facts in settings.values() for reason in facts["not_tried"].values()]
+        why = reasons[0] if reasons else "all maps are constant, so no rank correlation is defined"
+        return Finding("hyperparameter-dependence", "not known", f"No setting could be tried: {why}.", math.nan, numbers)
+    worst = min(known, key=lambda name: known[name]["mean"])
+    share = min(1.0, max(0.0, known[worst]["mean"]))
+    word = "hardly" if share >= HARDLY else "strongly" if share < STRONGLY else "somewhat"
+    return Finding("hyperparameter-dependence", word, _sentence(worst, settings, numbers), share, numbers)
+
+
+def _own(method: Method, setting: str, bench: Bench) -> str:
+    value = getattr(method, setting)
+    if value is None and traits(type(method)).ranges.get(setting) == LAYERS:
+        value = layer_of(value, bench.classifier, bench.inputs)
+    return text_of(value)
+
+
+def _try_all(
+    own: str, trials: Sequence[Trial], bench: Bench, side: Run, ids: Sequence[str], settings: dict[str, dict[str, Any]]
+) -> None:
+    compare = likening(torch.from_numpy(bench.run.maps(own, ids)), "spearman")
+    failed = {one["method"]: one["problem"] for one in side.record.get("errors") or [] if "metric" not in one}
+    before, after = _means(bench.run, ids, side.metrics), _means(side, ids, side.metrics)
+    rivals = [one for one in _methods(bench.run) if one != own]
+    for one in trials:
+        name, facts = label(one.method), settings[one.setting]
+        if name in failed:
+            facts["not_tried"][one.value] = failed[name]
+            continue
+        likeness = compare(torch.from_numpy(side.maps(name, ids)))
+        known = likeness[~likeness.isnan()]
+        places = {}
+        for metric in side.record["spec"]["metrics"]:
+            table = before.get(metric["label"], {})
+            others = [table[rival] for rival in rivals if rival in table]
+            stands = [
+                place(means.get(who, math.nan), others, higher=bool(metric["higher_is_better"]))
+                for who, means in ((own, table), (name, after.get(metric["label"], {})))
+            ]
+            if rivals and None not in stands:
+                places[metric["label"]] = stands
+        facts["values"][one.value] = {
+            "correlation": float(known.mean()) if len(known) else math.nan,
+            "undefined": len(likeness) - len(known),
+            "places": places,
+        }
+
+
+def _sum_up(facts: dict[str, Any]) -> None:
+    known = {value: one["correlation"] for value, one in facts["values"].items() if not math.isnan(one["correlation"])}
+    moves = [
+        (abs(then - now), metric, value)
+        for value, one in facts["values"].items()
+        for metric, (then, now) in one["places"].items()
+    ]
+    lowest = min(known, key=lambda value: known[value]) if known else None
+    facts["mean"] = sum(known.values()) / len(known) if known else math.nan
+    facts["lowest"] = math.nan if lowest is None else known[lowest]
+    facts["lowest_value"] = lowest
+    moved = max(moves, default=None, key=lambda one: one[0])
+    facts["moved"], facts["moved_by"], facts["moved_value"] = moved or (None, None, None)
+
+
+def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Any]) -> str:
+    tried = {name: len(facts["values"]) for name, facts in settings.items() if facts["values"]}
+    facts = settings[worst]
+    count = sum(tried.values())
+    words = [
+        f"{count} other value{'' if count == 1 else 's'} of {_listed(list(tried))} on {numbers['n']} "
+        f"image{'' if numbers['n'] == 1 else 's'}: the map hangs most on {worst} (mean rank correlation {facts['mean']:.2f} "
+        f"with the run's {worst}={facts['own']}; lowest {facts['lowest']:.2f} at {facts['lowest_value']})"
+    ]
+    if numbers["chance"] < 1:
+        words.append(f"another seed alone gives {numbers['chance']:.2f}")
+    moved = max((one for one in settings if settings[one]["moved"] is not None), default=None,
+                key=lambda one: settings[one]["moved"])  # fmt: skip
+    if moved is None:
+        words.append("no metric of the run could place it")
+    elif settings[moved]["moved"] == 0:
+        words.append(f"its place among the run's {numbers['methods']} methods by {_listed(numbers['metrics'])} stays")
+    else:
+        most = settings[moved]
+        words.append(
+            f"{moved}={most['moved_value']} moves it {most['moved']} place{'' if most['moved'] == 1 else 's'} "
+            f"among the run's {numbers['methods']} methods by {most['moved_by']}"
+        )
+    undefined = sum(one["undefined"] for facts in settings.values() for one in facts["values"].values())
+    if undefined:
+        words.append(f"{undefined} correlation{'' if undefined == 1 else 's'} undefined: constant maps")
+    left = sum(len(facts["not_tried"]) for facts in settings.values())
+    if left:
+        words.append(f"{left} value{'' if left == 1 else 's'} not tried")
+    return "; ".join(words) + "."
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def place(value: float, others: Sequence[float], *, higher: bool) -> int | None:
+    """Which place this mean has among others, 1 being the best; None where there is no mean."""
+    if math.isnan(value):
+        return None
+    return 1 + sum(other > value if higher else other < value for other in others)
+
+
+def _methods(run: Run) -> list[str]:
+    return [one["label"] for one in run.record["spec"]["methods"] if not one["control"]]
+
+
+def _means(run: Run, ids: Sequence[str], metrics: Sequence[str]) -> dict[str, dict[str, float]]:
+    """By metric and method the mean of the scores of these images, undefined ones left out."""
+    scores = run.scores()
+    scores = scores[scores["sample"].isin(ids)]
+    found: dict[str, dict[str, float]] = {}
+    for one in metrics:
+        means = scores[scores["metric"] == one].groupby("method")["value"].mean()
+        found[one] = {str(method): float(value) for method, value in means.items()}
+    return found
