@@ -74,32 +74,28 @@ class ShownRecommendation:
         yield Text("")
         yield head
         detailed = place.place <= _DETAILED and place.state != "missed"
-        rows: list[tuple[str, Text]] = []
-        needs = place.needs if detailed else place.unmet
-        for at, need in enumerate(needs):
-            rows.append(("needs" if at == 0 else "", _need(need)))
+        rows = [("needs", one) for one in _needs(place.needs, detailed)]
         if detailed:
-            rows += [("nice", _graded(place.card.grades[one])) for one in self._found.priorities.at("nice")]
-            rows += [("unwanted", _unwanted(place.card.grades[one])) for one in self._found.priorities.at("unwanted")]
-        elif met := [one for one in place.needs if one.state == "met" and one.grade]:
-            short = ", ".join(f"{plain(one.name)} {one.grade.share:.2f}" for one in met if one.grade)
-            rows.append(("needs" if not needs else "", Text.assemble((f"{MARKS['pass']} met ", STYLES["pass"]), short)))
+            asked, grades = self._found.priorities, place.card.grades
+            for level, drawn in (("nice", _graded), ("unwanted", _unwanted)):
+                some = [drawn(grades[one]) for one in asked.at(level)]  # type: ignore[arg-type]
+                rows += [(level, Text(", ").join(some))] if some else []
         rows += [("decided by", Text(words)) for words in self._decided(place)]
         if place.shares and (detailed or place.state == "met"):
             rows.append(("gives up", Text(_given_up(place.sacrifice, self._found.priorities))))
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column(width=10, style="dim")
         table.add_column(overflow="fold")
-        last = ""
-        for name, text in rows:
-            table.add_row("" if name == last else name, text)
-            last = name or last
+        for at, (name, text) in enumerate(rows):
+            table.add_row("" if at and name == rows[at - 1][0] else name, text)
         yield Padding(table, (0, 0, 0, 4))
 
     def _decided(self, place: Place) -> list[str]:
         after = next((one for one in self._found.places if one.place == place.place + 1), None)
-        if after is None or place.state != after.state:
+        if after is None:
             return []
+        if place.state != after.state:
+            return [f"its needs: {after.card.method}, the next, {_lacks(after)}"]
         if math.isnan(place.score):
             return ["the name: conditions alone put no method before another"]
         if not place.decided:
@@ -198,7 +194,9 @@ def wishes(priorities: Priorities) -> str:
         parts.append(f"at most {numbers.span(priorities.avoid_cost)} per image")
     if priorities.black_box:
         parts.append("the model is a black box")
-    who = f"As a {priorities.profile.role} ({priorities.profile.name}): " if priorities.profile else "Asked for: "
+    who = "Asked for: "
+    if role := priorities.profile:
+        who = f"As a {role.role}{f' ({role.name})' if role.name != role.role else ''}: "
     note = f" ({priorities.profile.note})" if priorities.profile and priorities.profile.note else ""
     return who + "; ".join(parts) + note + "."
 
@@ -209,6 +207,18 @@ def _need(need: Need) -> Text:
     return Text.assemble(
         (f"{MARKS[kind]} {need.state} ", STYLES[kind]), (plain(need.name) + grade, "bold"), f": {need.words}"
     )
+
+
+def _needs(needs: Sequence[Need], detailed: bool) -> Iterator[Text]:
+    """A line for each need; in short, one for all that are met and one for all that are not known."""
+    if detailed:
+        yield from map(_need, needs)
+        return
+    yield from (_need(one) for one in needs if one.state == "missed")
+    for state, kind in (("not known", "not counted"), ("met", "pass")):
+        some = [f"{plain(one.name)}{_number(one.grade) if one.grade else ''}" for one in needs if one.state == state]
+        if some:
+            yield Text.assemble((f"{MARKS[kind]} {state} ", STYLES[kind]), ", ".join(some))
 
 
 def _graded(grade: Grade) -> Text:
