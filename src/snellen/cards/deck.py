@@ -133,7 +133,12 @@ def source_of(run: Readable) -> Source:
 
 
 def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None) -> Deck:
-    """The cards of run folders of one model and the same images, joined; `measured` says what of methodology is known."""
+    """The cards of run folders of one model and the same images, joined.
+
+    `measured` says what is known of a run's methodology; what was measured before, unless told otherwise.
+    """
+    from snellen.cards.methodology import read  # it builds on this module
+
     if not folders:
         raise SnellenError("cards of your own model need --run RUN, a folder that `snellen run` or `snellen suite` wrote")
     several: dict[Path, Path] = {}
@@ -148,5 +153,5 @@ def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | 
     whole = Joined(runs) if len(runs) > 1 else runs[0]
     findings: dict[str, Mapping[Attribute, Finding]] = {}
     for run in reversed(runs):
-        findings |= measured(run) if measured else {}
+        findings |= (measured or read)(run)
     return replace(Deck.of(whole, findings), notes=notes)
