@@ -53,7 +53,7 @@ def test_labels_make_sane_file_names(label, name):
 def test_a_card_of_a_run_is_written_in_all_forms_with_an_example(deck, tmp_path):
     card = deck.find("rise")
     paths = write_files(card, deck, tmp_path / "new")
-    assert {path.name for path in paths} >= {"rise-masks-100.md", "rise-masks-100.json", "rise-masks-100.png"}
+    assert {path.name for path in paths} == {f"rise-masks-100.{ending}" for ending in ("html", "md", "json", "png")}
     found = read_markdown((tmp_path / "new" / "rise-masks-100.md").read_text(encoding="utf-8"))
     assert found == document(card, "rise-masks-100.png")
     assert found.picture == "rise-masks-100.png"
@@ -90,7 +90,7 @@ def test_the_command_writes_and_shows_a_card_and_reads_it_back(tmp_path):
     done = runner.invoke(app, ["card", "xrai", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "XRAI" in done.output
-    assert {path.name for path in tmp_path.iterdir()} >= {"xrai.md", "xrai.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"xrai.html", "xrai.md", "xrai.json"}
     for ending in ("md", "json"):
         back = runner.invoke(app, ["card", str(tmp_path / f"xrai.{ending}")])
         assert back.exit_code == 0, back.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 from generated_cards import cards, read_cards
@@ -15,7 +16,7 @@ from snellen.cards.document import CHAPTERS, ENTITIES, Link, ReadCard, Result
 from snellen.cards.literature import literature
 from snellen.cards.markdown import document, render, write_markdown
 from snellen.cards.reading import read_markdown
-from snellen.cards.schema import Evidence, Source
+from snellen.cards.schema import Evidence, Finding, Source
 from snellen.citations import CITATIONS
 from snellen.errors import SnellenError
 from snellen.registry import METHODS
@@ -260,9 +261,19 @@ def test_a_result_says_its_numbers_its_data_and_where_papers_disagree():
 
 def test_what_is_not_counted_has_no_glyph_and_what_was_measured_follows_its_prose():
     one = card("grad-cam", "grad-cam", [evidence("not counted")], {}, RUN)
+    found = Finding("determinism", "fixed", "5 seeds gave one map.", 1.0, {}, RUN)
+    one = replace(one, findings={**one.findings, "determinism": found})
     line = next(line for line in write_markdown(one).splitlines() if "Not counted" in line)
     assert not any(entity in line for entity in ENTITIES.values())
-    assert read_markdown(write_markdown(one)).of("perceptual-correspondence")[0].verdict == "not counted"
+    back = read_markdown(write_markdown(one))
+    assert back.of("perceptual-correspondence")[0].verdict == "not counted"
+    assert back.sections["determinism"] == one.prose.sections["determinism"]
+    assert back.measured["determinism"] == "5 seeds gave one map. Evaluated with kite net on kites."
+    assert "semantic-directness" not in back.measured  # judged, not measured
+    everywhere = document(card("grad-cam", "grad-cam")).measured
+    assert everywhere["determinism"].endswith("every seed gives the same map, as Snellen's own tests prove.")
+    assert everywhere["model-agnosticism"].startswith("It needs gradients of the model and a layer")
+    assert "determinism" not in document(card("lime", "lime")).measured
 
 
 def test_names_that_users_gave_bring_no_html_along():

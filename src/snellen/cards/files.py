@@ -8,6 +8,7 @@ from pathlib import Path
 from snellen.cards.deck import Deck, card
 from snellen.cards.document import ReadCard
 from snellen.cards.markdown import write_markdown
+from snellen.cards.page import write_card
 from snellen.cards.reading import read_markdown
 from snellen.cards.record import read_json, write_json
 from snellen.cards.schema import Card
@@ -52,7 +53,7 @@ def write_files(card: Card, deck: Deck | None, folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         picture = _example(card, deck, folder / f"{name}.png") if deck else None
-        paths: list[Path] = []
+        paths = [write_card(card, deck, folder / f"{name}.html")]
         for ending, text in (("md", write_markdown(card, picture.name if picture else None)), ("json", write_json(card))):
             paths.append(folder / f"{name}.{ending}")
             write_whole(paths[-1], text.encode())

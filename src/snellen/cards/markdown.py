@@ -11,6 +11,7 @@ from snellen import __version__
 from snellen.cards.bibliography import place_of, reference
 from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, Link, ReadCard, Result
 from snellen.cards.schema import METHODOLOGY, TESTED, Card, Evidence, Finding
+from snellen.cards.sheet import NEEDS
 from snellen.citations import CITATIONS
 from snellen.registry import METHODS, METRICS, Attribute
 from snellen.report import numbers
@@ -44,7 +45,7 @@ def document(card: Card, example: str | None = None) -> ReadCard:
         example or "",
         f"A picture and the map that {prose.title} gives of it." if example else "",
         {key: prose.sections[key] for key in METHODOLOGY},
-        {key: _finding(card.findings[key]) for key in METHODOLOGY[:-1] if key in card.findings},  # directness is judged
+        _measured(card),
         tuple(_result(card, one) for attribute in TESTED for one in in_order(card, attribute)),
         work.bibtex(prose.developers) if work else "",
     )
@@ -110,6 +111,22 @@ def _shared(card: Card) -> str:
     where = f", from the run {_safe(card.source.name)} ({_safe(card.source.settings)})" if card.source else ""
     settings = f", with the settings `{card.method}`" if card.method != card.name else ""
     return f"Snellen {__version__}{where}{settings}"
+
+
+def _measured(card: Card) -> dict[Attribute, str]:
+    """What was measured of each attribute of methodology, or proven where nothing was; directness is judged instead."""
+    needs = " and ".join(NEEDS.get(one, one) for one in card.needs) or "nothing but the model's answers"
+    by = "as Snellen's own tests prove" if proven(card) else "by its own claim"
+    told: dict[Attribute, str] = {"model-agnosticism": f"It needs {needs}, {by}."}
+    if card.claims.startswith("deterministic"):
+        told["determinism"] = f"With its default settings every seed gives the same map, {by}."
+    told |= {key: _finding(one) for key, one in card.findings.items() if key != "semantic-directness"}
+    return {key: told[key] for key in METHODOLOGY if key in told}
+
+
+def proven(card: Card) -> bool:
+    """Whether its claims were tested: those of methods that come with Snellen were, those of other packages are claims."""
+    return card.name in METHODS and METHODS[card.name].__module__.startswith("snellen.")
 
 
 def _finding(one: Finding) -> str:

@@ -25,12 +25,13 @@ KINDS = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "
 
 _SHAPES = {"good": MARKS["pass"], "mixed": MARKS["inconclusive"], "poor": MARKS["fail"], "not known": MARKS["not counted"]}
 
-_NEEDS = {
+NEEDS = {
     "gradients": "gradients of the model",
     "layer": "a layer that keeps the layout of the image",
     "relu": "ReLU units",
     "training-data": "images to learn from",
 }
+"""What a method asks for beyond the model's answers, in words."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def sheet(
         "methodology": paragraphs(card.prose.methodology),
         "source": card.source,
         "cost": _cost(card, costs),
-        "needs": [_NEEDS.get(one, one) for one in card.needs],
+        "needs": [NEEDS.get(one, one) for one in card.needs],
         "claims": card.claims,
         "examples": examples,
         "glance": glance(card),

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.cards.document import CHAPTERS, ReadCard
-from snellen.cards.markdown import in_order
+from snellen.cards.markdown import in_order, proven
 from snellen.cards.schema import METHODOLOGY, Card, Evidence
+from snellen.cards.sheet import NEEDS
 from snellen.cards.terminal import GRADES, STYLES
 from snellen.registry import Attribute
 from snellen.report import numbers
@@ -44,6 +45,9 @@ class Shown:
         yield Padding(Text(card.prose.summary.replace("\n", " ")), (1, max(0, options.max_width - room), 0, 0))
         for category, attributes in CATEGORIES.items():
             yield Text(f"\n{category.upper()}", style="bold dim")
+            if category == "methodology":
+                needs = ", ".join(NEEDS.get(one, one) for one in card.needs) or "nothing but the model's answers"
+                yield Text(f"{'Proven of it' if proven(card) else 'It claims'}: {card.claims}. It needs {needs}.")
             for key, (title, question) in attributes.items():
                 yield from self._attribute(key, title, question, room)  # type: ignore[arg-type]
         yield Text("")
@@ -62,6 +66,8 @@ class Shown:
 
     def _words(self) -> Iterator[Text]:
         yield _legend()
+        if self._card.source and not self._card.control and not set(METHODOLOGY[:-1]) & set(self._card.findings):
+            yield Text("`snellen cards` with this run measures determinism, settings, fitting models and cost.", style="dim")
         for mine, other in self._card.disagreements:
             yield Text(f"{mine.test}: {mine.verdict} here, but {other.verdict} by {other.source.name}.", style="bold")
 
