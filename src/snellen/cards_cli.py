@@ -27,13 +27,12 @@ def card(
     """Write the card of a method as HTML, Markdown and JSON and show it; without --run, what is known of it everywhere."""
     from snellen.cards import files
     from snellen.cards.deck import deck_of_runs
-    from snellen.cards.methodology import read
     from snellen.cards.summary import shown
 
     if Path(name).suffix.lower() in (".md", ".json"):
         Console().print(shown(files.read_card(Path(name))))
         return
-    deck = deck_of_runs(run, read) if run else None
+    deck = deck_of_runs(run) if run else None
     found = deck.find(name) if deck else files.everywhere(name)
     Console().print(shown(found))
     print(f"card: {', '.join(map(str, files.write_files(found, deck, out)))}")
@@ -49,10 +48,9 @@ def compare(
     from snellen.cards.compare import Comparison
     from snellen.cards.compare_page import write_comparison
     from snellen.cards.deck import deck_of_runs
-    from snellen.cards.methodology import read
     from snellen.cards.terminal import ShownComparison
 
-    found = Comparison.of(deck_of_runs(run or [], read), methods)
+    found = Comparison.of(deck_of_runs(run or []), methods)
     Console().print(ShownComparison(found))
     if out is not None:
         print(f"written: {write_comparison(found, out)}")
@@ -78,7 +76,6 @@ def recommend(
 ) -> None:
     """Choose a method by what you need of it, with reasons; honest when none will do."""
     from snellen.cards.deck import deck_of_runs
-    from snellen.cards.methodology import read
     from snellen.cards.priorities import Priorities, profiles
     from snellen.cards.recommend import recommend as chosen
     from snellen.cards.recommend import write_json
@@ -96,7 +93,7 @@ def recommend(
         black_box=black_box,
         profile=profile,
     )
-    found = chosen(deck_of_runs(run or [], read), priorities)
+    found = chosen(deck_of_runs(run or []), priorities)
     Console().print(ShownRecommendation(found))
     if json is not None:
         print(f"written: {write_json(found, json)}")
@@ -112,10 +109,9 @@ def cards(
     Beside it the card's tables of all methods, A1 (what each is and takes) and A2 (how each did in every test).
     """
     from snellen.cards.deck import deck_of_runs
-    from snellen.cards.methodology import read
     from snellen.cards.page import write_cards
     from snellen.cards.tables import write_tables
 
-    deck = deck_of_runs(run or [], read)
+    deck = deck_of_runs(run or [])
     print(f"cards: {write_cards(deck, out)} ({len(deck.methods)} methods, {len(deck.cards) - len(deck.methods)} controls)")
     print(f"tables A1 and A2: {', '.join(map(str, write_tables(deck, out)))}")
