@@ -75,10 +75,10 @@ def recommend(
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="a JSON file to write the choice to as well")] = None,
 ) -> None:
     """Choose a method by what you need of it, with reasons; honest when none will do."""
+    from snellen.cards.choice_record import write_json
     from snellen.cards.deck import deck_of_runs
     from snellen.cards.priorities import Priorities, profiles
     from snellen.cards.recommend import recommend as chosen
-    from snellen.cards.recommend import write_json
     from snellen.cards.terminal import ShownProfiles, ShownRecommendation
 
     if profile == "list":

@@ -12,8 +12,9 @@ import pytest
 from planted_deck import TESTS, hand_deck, planted_deck
 from rich.console import Console
 
+from snellen.cards.choice_record import write_json
 from snellen.cards.priorities import Priorities, profiles
-from snellen.cards.recommend import DRAWS, pareto, recommend, stability, write_json
+from snellen.cards.recommend import DRAWS, pareto, recommend, stability
 from snellen.cards.terminal import ShownProfiles, ShownRecommendation
 
 EXPECTED = {
@@ -281,6 +282,20 @@ def test_marks_of_metrics_that_decide_are_told(deck):
     assert not any("marked" in one for one in recommend(deck, ask(nice=["minimality"])).cautions)
     told = recommend(doubted, ask(nice=["minimality"])).cautions
     assert any("1 of 2 tests by marked metrics; minimality-1" in one and "fooled: edge" in one for one in told)
+
+
+def test_a_first_choice_that_is_deaf_to_the_input_is_said_to_be_though_nobody_asked(deck):
+    warned = [
+        one
+        for one in recommend(deck, ask(need=["minimality,determinism,hyperparameter-dependence"])).cautions
+        if "did not" in one
+    ]
+    assert len(warned) == 1
+    assert warned[0].startswith(
+        "you did not ask for input sensitivity, but gradient has only 0.17 there: fails 2 of 2 tests"
+    )
+    asked = recommend(deck, ask(need=["minimality,determinism"], nice=["input-sensitivity"]))
+    assert not any("did not ask" in one for one in asked.cautions)
 
 
 # What is printed and written ---------------------------------------------------------------------------------------------

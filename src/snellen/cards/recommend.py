@@ -9,12 +9,10 @@ then those that miss something; each group by score, ties by name. Controls are 
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -22,10 +20,9 @@ from jaxtyping import Float
 from snellen.cards.deck import Deck
 from snellen.cards.priorities import Priorities
 from snellen.cards.reasons import FEW, because, care, plain, remedies
-from snellen.cards.schema import ATTRIBUTES, METHODOLOGY, Card, Grade
+from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade
 from snellen.registry import Attribute
 from snellen.report import numbers
-from snellen.report.frame import write_page
 from snellen.verdicts import certainty
 
 ENOUGH = 0.5
@@ -33,6 +30,9 @@ ENOUGH = 0.5
 
 DRAWS = 2_000
 """Rankings with moved weights, by which stability is measured."""
+
+SENSITIVITY = TESTED[:3]
+"""The attributes without which a map does not show what the model does, whether somebody asks for them or not."""
 
 INSIDE = frozenset({"gradients", "layer", "relu"})
 """Needs that a black box, which only answers, cannot fulfil."""
@@ -176,7 +176,18 @@ class Recommendation:
         tested = [one for place in self.places for one in place.card.evidence if one.attribute in self.priorities.weighed]
         if any(one.reason == FEW for one in tested):
             found.insert(0, certainty(int(self.deck.run.record["samples"]["count"])).words)
-        return (*self.deck.notes, *(one for one in found if one))
+        return (*self.deck.notes, *(one for one in (*found, *self._unasked()) if one))
+
+    def _unasked(self) -> Iterator[str]:
+        """Where the first choice fails to follow input, label or model, though nobody asked: maps may please and be deaf."""
+        for place in self.contenders[:1]:
+            for attribute in SENSITIVITY:
+                grade = place.card.grades[attribute]
+                if self.priorities.level(attribute) == "unimportant" and grade.share < ENOUGH:
+                    yield (
+                        f"you did not ask for {plain(attribute)}, but {place.card.method} has only {grade.share:.2f} there: "
+                        f"{because(place.card, attribute)}"
+                    )
 
 
 def recommend(deck: Deck, priorities: Priorities, *, seed: int = 0) -> Recommendation:
@@ -337,51 +348,3 @@ def _sacrifice(
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def as_json(found: Recommendation) -> dict[str, Any]:
-    """The choice as plain values; what is not known is null."""
-    asked = found.priorities
-    return {
-        "sentence": found.sentence,
-        "model": found.deck.run.record["classifier"]["name"],
-        "fingerprint": found.deck.run.record["classifier"]["fingerprint"],
-        "images": found.deck.run.record["samples"]["count"],
-        "priorities": {
-            "profile": asked.profile.name if asked.profile else None,
-            "levels": {one: asked.level(one) for one in ATTRIBUTES},
-            "avoid_cost": asked.avoid_cost,
-            "black_box": asked.black_box,
-        },
-        "places": [
-            {
-                "place": one.place,
-                "method": one.card.method,
-                "state": one.state,
-                "score": _number(one.score),
-                "needs": [
-                    {"name": need.name, "state": need.state, "grade": _number(need.grade.share) if need.grade else None,
-                     "words": need.words} for need in one.needs
-                ],
-                "grades": {attribute: _number(one.card.grades[attribute].share) for attribute in asked.weighed},
-                "decided": [asdict(each) for each in one.decided],
-                "sacrifice": asdict(one.sacrifice) if one.sacrifice else None,
-                "first": _number(one.first),
-                "pareto": one.pareto,
-            }
-            for one in found.places
-        ],
-        "first_three_hold": _number(found.holds),
-        "nearest": [one.card.method for one in found.nearest],
-        "remedies": list(found.remedies),
-        "cautions": list(found.cautions),
-    }  # fmt: skip
-
-
-def write_json(found: Recommendation, path: Path) -> Path:
-    """Writes the choice whole or not at all."""
-    return write_page(json.dumps(as_json(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n", path)
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
