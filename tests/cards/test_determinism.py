@@ -66,3 +66,5 @@ def test_the_cheap_ones_get_all_and_the_slow_ones_what_is_left() -> None:
     assert repetitions(costs, images=4, seeds=3, seconds=10.0) == {"quick": (4, 3), "slow": (1, 2)}
     assert repetitions(costs, images=4, seeds=3, seconds=1e3) == dict.fromkeys(costs, (4, 3))
     assert repetitions(costs, images=4, seeds=3, seconds=0.0) == {}
+    several = {"one": 4.0, "two": 4.0, "three": 4.0}
+    assert repetitions(several, images=4, seeds=3, seconds=10.0) == dict.fromkeys(several, (1, 2))  # each fits alone

@@ -21,14 +21,14 @@ Maps = Float[Tensor, "batch height width"]
 def repetitions(costs: Mapping[str, float], images: int, seeds: int, seconds: float) -> dict[str, tuple[int, int]]:
     """By method, for how many images and other seeds there is time, given what a map costs; too slow ones are not in it.
 
-    First one image and two seeds for each, the cheapest first; then more seeds, then more images, where there is time left.
+    One image and two seeds for every method that can do so in the time of all; then more seeds, and then more images, the
+    cheapest method first, while there is time left.
     """
-    found: dict[str, tuple[int, int]] = {}
-    for step in ((1, 2), (1, seeds), (images, seeds)):
-        for name in sorted(costs, key=lambda name: costs[name]):
+    found = {name: (1, 2) for name, cost in costs.items() if 2 * cost <= seconds}
+    for step in ((1, seeds), (images, seeds)):
+        for name in sorted(found, key=lambda name: costs[name]):
             wanted = found | {name: step}
-            affordable = sum(costs[one] * many * times for one, (many, times) in wanted.items()) <= seconds
-            if affordable and (name in found or step == (1, 2)):
+            if sum(costs[one] * many * times for one, (many, times) in wanted.items()) <= seconds:
                 found = wanted
     return found
 

@@ -92,7 +92,8 @@ def afford(
     """Which trials of which method can be had for this many seconds, on how many images, and which cannot.
 
     First one value of every setting on one image; then more values, and more images for all values of a method. In both the
-    cheapest comes first, so that what is cheap is tried on all images, and what is slow at least once where there is time.
+    cheapest comes first, so that what is cheap is tried on all images. The cheapest trial of a method is made in any case if
+    it alone takes no longer than all may: about every method something should be known.
     """
     chosen: dict[str, list[Trial]] = {owner: [] for owner in trials}
     counts = dict.fromkeys(trials, 1)
@@ -100,7 +101,8 @@ def afford(
     everything = [(one.seconds, owner, one) for owner, several in trials.items() for one in several]
     everything.sort(key=lambda one: one[0])
     for price, owner, one in everything:
-        if spent + price <= seconds and all(other.setting != one.setting for other in chosen[owner]):
+        room = seconds if not chosen[owner] else seconds - spent
+        if price <= room and all(other.setting != one.setting for other in chosen[owner]):
             chosen[owner].append(one)
             spent += price
     more: list[tuple[float, str, Trial | None]] = [one for one in everything if one[2] not in chosen[one[1]]]
