@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -103,15 +104,21 @@ def recommend(
 def cards(
     run: Runs = None,
     out: Annotated[Path, typer.Option(help="the folder to write into")] = Path("cards"),
+    no_measure: Annotated[
+        bool, typer.Option("--no-measure", help="do not measure seeds, settings and cost of methods where that is missing")
+    ] = False,
 ) -> None:
     """Write all cards of a run as one page that opens offline: gallery, comparison, and a choice by your priorities.
 
     Beside it the card's tables of all methods, A1 (what each is and takes) and A2 (how each did in every test).
     """
+    from snellen.cards import methodology
     from snellen.cards.deck import deck_of_runs
     from snellen.cards.page import write_cards
     from snellen.cards.tables import write_tables
+    from snellen.runs.progress import Live
 
-    deck = deck_of_runs(run or [])
+    measured = methodology.read if no_measure else partial(methodology.measure, observer=Live())
+    deck = deck_of_runs(run or [], measured)
     print(f"cards: {write_cards(deck, out)} ({len(deck.methods)} methods, {len(deck.cards) - len(deck.methods)} controls)")
     print(f"tables A1 and A2: {', '.join(map(str, write_tables(deck, out)))}")

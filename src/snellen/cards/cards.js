@@ -200,9 +200,11 @@ function answer() {
     return;
   }
   const close = nearest(entries), rest = entries.filter((one) => !close.includes(one));
-  const may = unknown.length ? `${plural(unknown.length, "method")} might, but something you need is not known of ${unknown.length === 1 ? "it" : "them"}.` : "";
-  say(unknown.length ? `No method is shown to meet your needs on this data. ${may}` : "No method meets your needs on this data.");
-  const why = deck.enough ? "That is an answer too: ask for less, or do not rely on a map here." : `With at least ${deck.minimum} images the tests behind your needs could speak.`;
+  const open = [...new Set(unknown.flatMap((one) => one.needs.filter((need) => need.state === "not known").map((need) => need.name)))];
+  const named = open.map((name) => deck.briefly[name] || "what a map takes").join("; ");
+  say(unknown.length ? `No method is shown to meet your needs on this data. Not known of ${unknown.length} that may: ${named}.` : "No method meets your needs on this data.");
+  const why = !unknown.length ? "That is an answer too: ask for less, or do not rely on a map here."
+    : deck.enough ? "What is not known was not measured in this run; more tests would tell." : `With at least ${deck.minimum} images the tests behind your needs could speak.`;
   ranking.append(make("p", { class: "note honest" }, `${why} These come closest:`), list(close, false),
     ...folded(`the ${plural(rest.length, "other method")}`, rest));
 }

@@ -136,7 +136,7 @@ def shown(grade: Grade) -> dict[str, Any]:
 
 def verdict(word: str, n: int = MINIMUM_IMAGES) -> dict[str, str]:
     """A verdict as shape and word; from too few images, these words instead of one that sounds like a fault."""
-    said = "too few images" if word == "not counted" and 0 < n < MINIMUM_IMAGES else word
+    said = "too few yet" if word == "not counted" and 0 < n < MINIMUM_IMAGES else word
     return {"mark": MARKS[word], "kind": word.replace(" ", "-"), "word": said}
 
 

@@ -1,0 +1,324 @@
+"""The page of cards in a real Chromium: keyboard only, phone width, paper, and the same ranking as Python's."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+from browser import Browser
+from recorded import METHODS, Recorded
+
+from snellen.cards.deck import Deck
+from snellen.cards.page import write_cards
+from snellen.cards.priorities import Priorities, profiles
+from snellen.cards.recommend import recommend
+from snellen.cards.schema import ATTRIBUTES, METHODOLOGY, Finding
+
+pytestmark = pytest.mark.slow
+
+PLACES = ["", "#card-grad-cam", "#priorities?nice=minimality&essential=input-sensitivity"]
+VISIBLE = "(one) => one.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true })"
+
+
+def deck_of(images: int) -> Deck:
+    """Grades of all kinds: some known, some not, two methods that tie, and some that need no look inside."""
+    rng = np.random.default_rng(3)
+    findings = {
+        name: {
+            attribute: Finding(attribute, "measured", f"A sentence about {attribute}.", float(np.round(rng.random(), 3)),
+                               {"seconds": float(10 ** rng.uniform(-3, 1)), "forward": 3, "backward": 1})
+            for attribute in METHODOLOGY[:4]
+        }
+        for name in METHODS if name != "occlusion"
+    }  # fmt: skip
+    findings["rise"] = findings["gradient"]
+    return Deck.of(Recorded(ids=[f"{at}.jpg" for at in range(images)]), findings)
+
+
+@pytest.fixture(scope="module")
+def deck() -> Deck:
+    return deck_of(40)
+
+
+@pytest.fixture(scope="module")
+def path(deck, tmp_path_factory) -> Path:
+    return write_cards(deck, tmp_path_factory.mktemp("cards"))
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory) -> Path:
+    return write_cards(deck_of(7), tmp_path_factory.mktemp("few"))
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    with Browser() as found:
+        yield found
+
+
+@pytest.fixture
+def browser(window, path) -> Iterator[Browser]:
+    window.errors.clear()
+    window.asked.clear()
+    window.size(1280)
+    window.open(path)
+    yield window
+    window("Emulation.setEmulatedMedia", media="")
+    window("Emulation.setScriptExecutionDisabled", value=False)
+    window.rest(0.05)
+    assert window.errors == []
+    assert [one for one in window.asked if not one.startswith(("file:", "data:", "about:"))] == []
+
+
+def focused(browser: Browser, script: str = "document.activeElement.outerHTML.slice(0, 200)"):
+    return browser.run(script)
+
+
+def tab_to(browser: Browser, selector: str, most: int = 400) -> None:
+    for _ in range(most):
+        if browser.run(f"document.activeElement.matches({selector!r})"):
+            return
+        browser.press("Tab")
+    raise AssertionError(f"Tab never reaches {selector}")
+
+
+def test_priorities_a_card_and_the_way_back_by_keyboard_alone(browser, deck):
+    tab_to(browser, "input[name=determinism]")
+    assert browser.run("document.activeElement.value") == "unimportant"
+    browser.press("ArrowLeft")
+    browser.press("ArrowLeft")
+    assert browser.run("document.activeElement.value + document.activeElement.checked") == "essentialtrue"
+    browser.rest()
+    wanted = recommend(deck, Priorities({"determinism": "essential"}))
+    shown = "[...document.querySelectorAll('#ranking > ol .entry')].map((one) => one.dataset.method)"
+    assert browser.run(shown) == [one.card.method for one in wanted.qualified]
+    news = browser.run("document.querySelector('#news').textContent")
+    assert f"{len(wanted.qualified)} of 8 methods meet your needs" in news
+    tab_to(browser, "#ranking .entry a")
+    first = browser.run("document.activeElement.textContent")
+    browser.press("Enter")
+    browser.rest()
+    assert browser.run("document.activeElement.textContent") == first
+    assert browser.run("document.activeElement.className") == "card-title"
+    assert browser.run(f"[...document.querySelectorAll('article.card')].filter({VISIBLE}).length") == 1
+    assert browser.run("document.querySelector('#gallery').checkVisibility()") is False
+    browser.press("Tab", shift=True)
+    assert browser.run("document.activeElement.textContent") == "← All methods"
+    browser.press("Enter")
+    browser.rest()
+    assert browser.run("document.activeElement.textContent") == first
+    assert browser.run("document.activeElement.closest('#methods') !== null")
+    assert browser.run("document.querySelector('input[name=determinism][value=essential]').checked")
+
+
+def test_tab_walks_in_reading_order_and_shows_where_it_is(browser):
+    script = """(() => {
+        const one = document.activeElement, before = window.last;
+        window.last = one;
+        const box = one.matches(".levels input") ? one.nextElementSibling : one;
+        return { body: one === document.body, forward: !before || !!(before.compareDocumentPosition(one) & 4),
+                 outline: parseFloat(getComputedStyle(box).outlineWidth), style: getComputedStyle(box).outlineStyle,
+                 words: one.outerHTML.slice(0, 120) };
+    })()"""
+    seen = []
+    for _ in range(400):
+        browser.press("Tab")
+        now = browser.run(script)
+        if now["body"]:
+            break
+        seen.append(now)
+    assert len(seen) > 60
+    for one in seen:
+        assert one["forward"], one
+        assert one["outline"] >= 2, one
+        assert one["style"] != "none", one
+
+
+@pytest.mark.parametrize("place", [*PLACES, "#comparison?compare=grad-cam,rise,gradient,occlusion"])
+def test_nothing_scrolls_sideways_on_a_phone(browser, path, place):
+    browser.size(390, 844)
+    browser.open(path, place)
+    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+    browser.run("document.querySelectorAll('button.fold').forEach((one) => one.click())")
+    browser.rest()
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    wide = f"""[...document.querySelectorAll('main *')].filter({VISIBLE})
+        .filter((one) => !one.closest('.scroll, svg, .unseen') && one.getBoundingClientRect().right > 391)
+        .map((one) => one.outerHTML.slice(0, 100))"""
+    assert browser.run(wide) == []
+
+
+def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser, deck):
+    asked = [Priorities(one.levels, profile=one) for one in profiles()]
+    asked += [Priorities({}, avoid_cost=0.05), Priorities({}, black_box=True)]
+    asked += [Priorities(one.levels, avoid_cost=0.5, black_box=True) for one in profiles()]
+    asked += [Priorities(dict.fromkeys(ATTRIBUTES, level)) for level in ("essential", "nice", "unwanted")]
+    states = set()
+    for one in asked:
+        cost = "null" if one.avoid_cost is None else one.avoid_cost
+        wishes = f"{{levels: {dict(one.levels)}, cost: {cost}, blackBox: {str(one.black_box).lower()}}}"
+        got = browser.run(f"""(() => {{
+            const found = rank(deck.methods, {wishes});
+            return {{
+                places: found.map((one) => [one.method.label, Number.isNaN(one.score) ? null : one.score, one.state,
+                    one.sacrifice && one.sacrifice.name, one.decided.map((each) => each.name)]),
+                nearest: nearest(found).map((one) => one.method.label),
+                shares: [...stability(contenders(found), {wishes})].map(([each, share]) => [each.method.label, share]),
+            }};
+        }})()""")
+        wanted = recommend(deck, one)
+        for mine, place in zip(got["places"], wanted.places, strict=True):
+            label, score, state, sacrifice, decided = mine
+            assert (label, state) == (place.card.method, place.state)
+            assert score is None if np.isnan(place.score) else score == pytest.approx(place.score, abs=1e-12)
+            assert sacrifice == (place.sacrifice.attribute if place.sacrifice else None)
+            assert decided == [each.attribute for each in place.decided]
+            states.add(state)
+        if not wanted.qualified:
+            assert got["nearest"] == [each.card.method for each in wanted.nearest]
+        if one.weighed:
+            for label, share in got["shares"]:
+                first = next(each.first for each in wanted.contenders if each.card.method == label)
+                assert share == pytest.approx(first, abs=0.05)
+    assert states == {"met", "missed", "not known"}
+
+
+def test_a_profile_is_one_press_and_an_address_brings_it_back(browser, path, deck):
+    tab_to(browser, "[data-profile=consultant]")
+    browser.press("Enter")
+    browser.rest()
+    assert browser.run("document.activeElement.getAttribute('aria-pressed')") == "true"
+    wanted = recommend(deck, Priorities.read(profile="consultant"))
+    shown = [one.card.method for one in (wanted.qualified or wanted.nearest)]
+    listed = "[...document.querySelectorAll('#ranking > .entries .entry')].map((one) => one.dataset.method)"
+    assert browser.run(listed) == shown
+    address = browser.run("location.hash")
+    assert "essential=hyperparameter-dependence,computational-efficiency,semantic-directness,input-sensitivity" in address
+    browser.open(path, address)
+    assert browser.run("document.querySelector('[data-profile=consultant]').getAttribute('aria-pressed')") == "true"
+    assert browser.run(listed) == shown
+
+
+def test_when_nothing_will_do_the_page_says_so_and_names_the_nearest(browser, path, deck):
+    every = ",".join(ATTRIBUTES)
+    browser.open(path, f"#priorities?essential={every}&seconds=0.000001")
+    browser.rest()
+    assert "No method" in browser.run("document.querySelector('#news').textContent")
+    assert "These come closest" in browser.run("document.querySelector('#ranking').textContent")
+    wanted = recommend(deck, Priorities(dict.fromkeys(ATTRIBUTES, "essential"), avoid_cost=1e-6))
+    listed = "[...document.querySelectorAll('#ranking > .entries .entry')].map((one) => one.dataset.method)"
+    assert browser.run(listed) == [one.card.method for one in wanted.nearest]
+
+
+def test_two_to_four_methods_stand_side_by_side(browser):
+    columns = (
+        f"[...document.querySelectorAll('table.side thead th[data-column]')].filter({VISIBLE}).map((one) => one.textContent)"
+    )
+    assert len(browser.run(columns)) == 8
+    tab_to(browser, ".picks [data-pick=card-grad-cam]")
+    browser.press(" ")
+    assert len(browser.run(columns)) == 8
+    tab_to(browser, ".picks [data-pick=card-rise]")
+    browser.press(" ")
+    assert browser.run(columns) == ["Grad-CAM", "RISE"]
+    assert "differ" in browser.run("document.querySelector('#picked').textContent")
+    assert browser.run("document.querySelector('#methods [data-pick=card-rise]').checked")
+    browser.run(
+        "['card-gradient', 'card-occlusion'].forEach((id) => document.querySelector(`.picks [data-pick=${id}]`).click())"
+    )
+    assert len(browser.run(columns)) == 4
+    assert browser.run("document.querySelector('.picks [data-pick=card-guided-backprop]').disabled")
+    assert "compare=grad-cam,rise,gradient,occlusion" in browser.run("location.hash")
+    browser.run("document.querySelector('#clear').click()")
+    assert len(browser.run(columns)) == 8
+
+
+def test_paper_holds_every_card_on_pages_of_its_own_with_its_numbers_and_no_controls(browser):
+    browser("Emulation.setEmulatedMedia", media="print")
+    cards = "[...document.querySelectorAll('article.card')]"
+    assert browser.run(f"{cards}.filter({VISIBLE}).length") == 12
+    assert browser.run(f"{cards}.every((one) => getComputedStyle(one).breakBefore === 'page')")
+    assert browser.run(
+        "[...document.querySelectorAll('.test details > p')].every((one) => one.getBoundingClientRect().height > 5)"
+    )
+    assert browser.run(f"[...document.querySelectorAll('form, button, input, .back')].filter({VISIBLE}).length") == 0
+    paper = browser.paper()
+    assert paper.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 12
+    browser.run("location.hash = '#card-rise'")
+    browser.rest()
+    assert browser.run(f"{cards}.filter({VISIBLE}).map((one) => one.id)") == ["card-rise"]
+
+
+def test_without_a_script_every_card_can_be_read(browser, path):
+    browser("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(path)
+    assert browser.run(f"[...document.querySelectorAll('article.card')].filter({VISIBLE}).length") == 12
+    assert browser.run("document.querySelector('#wishes').checkVisibility()") is False
+    assert browser.run(f"[...document.querySelectorAll('.live')].filter({VISIBLE}).length") == 0
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_everything_has_a_name_and_headings_are_in_order(browser, path, place):
+    browser.open(path, place)
+    browser.rest()
+    nodes = browser("Accessibility.getFullAXTree")["nodes"]
+    roles = {"button", "link", "checkbox", "radio", "spinbutton", "image", "heading", "region", "DisclosureTriangle"}
+    named = [one for one in nodes if not one["ignored"] and one["role"]["value"] in roles]
+    assert len(named) > 40
+    assert [one for one in named if not one.get("name", {}).get("value", "").strip()] == []
+    levels = browser.run(
+        f"[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].filter({VISIBLE}).map((one) => Number(one.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_all_words_stand_out_from_what_is_behind_them(browser, path, place):
+    browser.open(path, place)
+    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+    browser.rest()
+    script = f"""(() => {{
+        const light = (text) => {{
+            const linear = (one) => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4;
+            const parts = text.match(/[\\d.]+/g).slice(0, 3).map((one) => linear(one / 255));
+            return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+        }};
+        const behind = (one) => {{
+            for (; one; one = one.parentElement) {{
+                const colour = getComputedStyle(one).backgroundColor;
+                if (colour !== "rgba(0, 0, 0, 0)") return colour;
+            }}
+            return "rgb(255, 255, 255)";
+        }};
+        const bad = [];
+        for (const one of document.querySelectorAll("main *")) {{
+            const written = [...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+            if (!written || !({VISIBLE})(one)) continue;
+            const own = one.closest("svg") ? getComputedStyle(one).fill : getComputedStyle(one).color;
+            const [front, back] = [light(own), light(behind(one))];
+            const ratio = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+            if (ratio < 4.5) bad.push([ratio.toFixed(2), own, one.outerHTML.slice(0, 100)]);
+        }}
+        return bad;
+    }})()"""
+    assert browser.run(script) == []
+
+
+def test_seven_images_still_answer(browser, few):
+    browser.open(few, "#priorities?essential=input-sensitivity")
+    browser.rest()
+    assert "No method is shown to meet your needs" in browser.run("document.querySelector('#news').textContent")
+    assert "With at least 30 images" in browser.run("document.querySelector('#ranking').textContent")
+    browser.open(few, "#card-grad-cam")
+    seen = browser.run("document.querySelector('#card-grad-cam').innerText")
+    assert "too few for a verdict" in seen
+    assert "too few yet" in seen
