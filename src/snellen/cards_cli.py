@@ -35,7 +35,7 @@ def card(
         return
     deck = deck_of_runs(run) if run else None
     found = deck.find(name) if deck else files.everywhere(name)
-    Console().print(shown(found))
+    Console().print(shown(found, deck.notes if deck else ()))
     print(f"card: {', '.join(map(str, files.write_files(found, deck, out)))}")
 
 

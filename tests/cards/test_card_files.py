@@ -85,6 +85,12 @@ def test_a_card_without_a_run_says_so_and_knows_the_literature():
     assert "a control, which knows nothing" in printed(everywhere("random"), 120)
 
 
+def test_a_note_on_the_run_stands_below_its_card(deck):
+    out = io.StringIO()
+    Console(file=out, width=80).print(shown(deck.find("rise"), ["'mine' is unfinished"]))
+    assert "'mine' is unfinished" in out.getvalue()
+
+
 def test_the_command_writes_and_shows_a_card_and_reads_it_back(tmp_path):
     runner = CliRunner()
     done = runner.invoke(app, ["card", "xrai", "--out", str(tmp_path)])

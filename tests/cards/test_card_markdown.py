@@ -268,7 +268,7 @@ def test_what_is_not_counted_has_no_glyph_and_what_was_measured_follows_its_pros
     back = read_markdown(write_markdown(one))
     assert back.of("perceptual-correspondence")[0].verdict == "not counted"
     assert back.sections["determinism"] == one.prose.sections["determinism"]
-    assert back.measured["determinism"] == "5 seeds gave one map. Evaluated with kite net on kites."
+    assert back.measured["determinism"] == "5 seeds gave one map. The model is kite net."
     assert "semantic-directness" not in back.measured  # judged, not measured
     everywhere = document(card("grad-cam", "grad-cam")).measured
     assert everywhere["determinism"].endswith("every seed gives the same map, as Snellen's own tests prove.")

@@ -130,9 +130,9 @@ def proven(card: Card) -> bool:
 
 
 def _finding(one: Finding) -> str:
-    """A sentence, and on which model and images it holds."""
+    """A sentence, and of which model it is true."""
     told = _safe(one.sentence)
-    return f"{told} {_where(one.source.model, one.source.data)}" if one.source else told
+    return f"{told} The model is {_safe(one.source.model)}." if one.source else told
 
 
 def in_order(card: Card, attribute: Attribute) -> list[Evidence]:

@@ -22,16 +22,16 @@ from snellen.report.page import CATEGORIES, MARKS
 _WIDEST = 120
 
 
-def shown(card: Card | ReadCard) -> Shown | ShownDocument:
-    """What rich prints for a card of either kind."""
-    return Shown(card) if isinstance(card, Card) else ShownDocument(card)
+def shown(card: Card | ReadCard, notes: Sequence[str] = ()) -> Shown | ShownDocument:
+    """What rich prints for a card of either kind; `notes` are what is to be known of its run."""
+    return Shown(card, notes) if isinstance(card, Card) else ShownDocument(card)
 
 
 class Shown:
     """What rich prints for a card: `Console().print(Shown(card))`."""
 
-    def __init__(self, card: Card) -> None:
-        self._card = card
+    def __init__(self, card: Card, notes: Sequence[str] = ()) -> None:
+        self._card, self._notes = card, notes
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """The head of the card, then its attributes under the three headings."""
@@ -66,6 +66,7 @@ class Shown:
 
     def _words(self) -> Iterator[Text]:
         yield _legend()
+        yield from map(Text, self._notes)
         if self._card.source and not self._card.control and not set(METHODOLOGY[:-1]) & set(self._card.findings):
             yield Text("`snellen cards` with this run measures determinism, settings, fitting models and cost.", style="dim")
         for mine, other in self._card.disagreements:
