@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 
@@ -17,6 +18,7 @@ from snellen.cards.compare import Comparison
 from snellen.cards.compare_page import page
 from snellen.cards.deck import deck_of_runs
 from snellen.cards.joined import Joined
+from snellen.cards.schema import Finding
 from snellen.errors import SnellenError
 from snellen.report.readable import Readable
 from snellen.runs import Options, Run, evaluate
@@ -107,6 +109,19 @@ def test_a_deck_of_two_runs_has_the_cards_of_both_and_the_same_folder_counts_onc
 def test_a_run_without_controls_is_judged_by_those_of_another(runs):
     deck = deck_of_runs([runs / "alone", runs / "whole"])
     assert {one.method for one in deck.cards if one.control} == {"random"}
+
+
+def test_what_was_measured_of_each_run_enters_the_cards_and_the_earlier_run_stands(runs):
+    def measured(run):
+        share = 0.9 if run.folder.name == "whole" else 0.2
+        return {one: {"determinism": Finding("determinism", "by hand", "By hand.", share)} for one in run.methods}
+
+    grades = {
+        one.method: one.grades["determinism"].share
+        for one in deck_of_runs([runs / "whole", runs / "more"], measured).methods
+    }
+    assert grades == {"gradient": 0.9, "grad-cam": 0.9, "input-x-gradient": 0.2}
+    assert math.isnan(deck_of_runs([runs / "whole"]).cards[0].grades["determinism"].share)  # nothing was measured before
 
 
 def test_an_unfinished_run_is_read_and_said_to_be(runs):
