@@ -36,7 +36,7 @@ class Sleeping:
 def test_seconds_and_passes_are_of_one_image_alone() -> None:
     naps: list[float] = []
     cost = measure_cost(Sleeping(naps, 0.02), small_bench())
-    assert 0.02 <= cost.seconds < 0.2
+    assert 0.02 <= cost.seconds < 1
     assert (cost.forward, cost.backward, cost.repeats) == (5, 0, REPEATS)
     assert len(naps) == REPEATS + 2  # one to warm up, one for the memory
 

@@ -51,7 +51,10 @@ class Bench:
         record, spec = run.record, run.record["spec"]
         if classifier is None:
             if record["request"] is None:
-                raise SnellenError(f"'{run.folder}' was made from Python objects; give them again: {_PYTHON}")
+                raise SnellenError(
+                    f"'{run.folder}' was made from Python objects, so its methodology is measured there: {_PYTHON}; "
+                    "or leave it out with --no-measure"
+                )
             classifier, samples = Settings.of(record["request"]).load(observer)
         known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
         loaded = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)

@@ -122,10 +122,13 @@ class _Measurement:
         bench = self.bench
         if not names:
             return
-        bench.observer.note(f"timing {len(names)} methods on one image alone, a few seconds each at most")
         every = [bench.methods[name] for name in names]
+        passes = sum((expected(one, bench) for one in every), Passes())
+        bench.observer.note(
+            f"timing {len(names)} methods on one image at a time, about {duration(bench.pace.seconds(passes))} in the model"
+        )
         with bench.taught(every, seed=bench.run.record["spec"]["seed"]):
-            bench.observer.begin("timing", sum((expected(one, bench) for one in every), Passes()), len(names))
+            bench.observer.begin("timing", passes, len(names))
             try:
                 for name, method in zip(names, every, strict=True):
                     bench.observer.running(title(method))
