@@ -18,7 +18,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from snellen.verdicts.against import Against, further_images, images_for_axiom
-from snellen.verdicts.statistics import MINIMUM_IMAGES, best_value, cube, fooled, means_of_resamples, summarise
+from snellen.verdicts.statistics import MINIMUM_IMAGES, best_value, cube, fooled, means_of_resamples, student, summarise
 
 Verdict = Literal["pass", "fail", "inconclusive", "not counted"]
 
@@ -105,11 +105,11 @@ def judge(
         if metric.get("tolerance") is not None:
             found += _axiom(own, metric, mine, seed)
             continue
-        pairs = _pairs(own, rivals, controls, seed)
+        pairs = against_controls(own, rivals, controls, seed=seed)
         outright = label in deceived and beaten(own, rivals) > 1 - DEAF
         for row, pair in zip(mine, pairs, strict=True):
             against = tuple(one for one in pair if one.n)
-            verdict, reason = _comparative(row, against)
+            verdict, reason = verdict_of(against) if row.n else _nothing(row)
             more = further_images(against, len(own)) if verdict == "inconclusive" else None
             if outright and verdict != "not counted":
                 by = deceived[label]
@@ -135,7 +135,7 @@ def compare(
         (method, metric["label"]): against
         for metric, own, rivals, (methods, controls) in tables(scores, spec_methods, spec_metrics)
         if controls
-        for method, against in zip(methods, _pairs(own, rivals, controls, seed), strict=True)
+        for method, against in zip(methods, against_controls(own, rivals, controls, seed=seed), strict=True)
     }
 
 
@@ -160,13 +160,15 @@ def tables(
         yield metric, table[:, : len(methods)], table[:, len(methods) :], (methods, controls)
 
 
-def _pairs(
+def against_controls(
     own: Float[np.ndarray, "images methods"],
     rivals: Float[np.ndarray, "images controls"],
     controls: Sequence[str],
-    seed: int,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> list[tuple[Against, ...]]:
-    """For each method, how it stands against each control."""
+    """For each method, how it stands against each control in one test; larger scores are better."""
     images, shape = len(own), (own.shape[1], rivals.shape[1])
     differences = own[:, :, None] - rivals[:, None, :]
     mean, low, high, n = (
@@ -179,15 +181,15 @@ def _pairs(
     largest = np.maximum(np.abs(first), np.abs(second))
     margin = np.maximum(margin, PRECISION * np.where(both, largest, 0.0).max(axis=0, initial=0.0))
     spread = _deviation(differences)
-    found = []
+    rows = []
     for at in range(shape[0]):
         against = []
         for place, control in enumerate(controls):
             ends = float(mean[at, place]), float(low[at, place]), float(high[at, place])
             beside = float(margin[at, place]), float(spread[at, place]), int(n[at, place])
             against.append(Against(control, *ends, *beside))
-        found.append(tuple(against))
-    return found
+        rows.append(tuple(against))
+    return rows
 
 
 def beaten(own: Float[np.ndarray, "images methods"], rivals: Float[np.ndarray, "images controls"]) -> float:
@@ -210,8 +212,11 @@ def simultaneous(
     """Mean, low end, high end and number of defined values per column; all intervals hold together at this level.
 
     Each draw of the images is measured in its own standard errors (bootstrap-t, Efron and Tibshirani 1993), each side for
-    itself, so that skewed scores do not make one end too hopeful. Columns without spread have no width. Neither they nor
-    columns with too few values for a verdict widen the others; the latter hold together among themselves.
+    itself, so that skewed scores do not make one end too hopeful. No interval is narrower than Student's of a single mean:
+    where most differences are none, draws vary too little, and three images of thirty would do.
+
+    Columns without spread have no width. Neither they nor columns with too few values for a verdict widen the others; the
+    latter hold together among themselves.
     """
     images, columns = values.shape
     defined = ~np.isnan(values)
@@ -231,7 +236,11 @@ def simultaneous(
         at = np.flatnonzero(moving & family)
         if len(at):
             above, below = _reach(centred[:, at], defined[:, at], error[at], level, resamples, seed)
-            low[at], high[at] = mean[at] - above * error[at], mean[at] + below * error[at]
+            least = np.array([student(0.5 + level / 2, int(one) - 1) for one in n[at]])
+            low[at], high[at] = (
+                mean[at] - np.maximum(above, least) * error[at],
+                mean[at] + np.maximum(below, least) * error[at],
+            )
     return mean, low, high, n
 
 
@@ -256,9 +265,8 @@ def _reach(
     return float(np.quantile(strayed.max(axis=1), tail)), float(np.quantile(-strayed.min(axis=1), tail))
 
 
-def _comparative(row: Any, against: Sequence[Against]) -> tuple[Verdict, str]:
-    if not row.n:
-        return "not counted", "undefined" if row.undefined else "not run"
+def verdict_of(against: Sequence[Against]) -> tuple[Verdict, str]:
+    """The verdict by `RULE`, and why."""
     if not against:
         return "not counted", "nothing to compare with"
     if min(one.n for one in against) < MINIMUM_IMAGES:
@@ -286,7 +294,7 @@ def _axiom(
         verdict: Verdict
         near, far, more = max(0.0, float(low[at])), float(high[at]), None
         if not row.n:
-            verdict, reason = "not counted", "undefined" if row.undefined else "not run"
+            verdict, reason = _nothing(row)
         elif row.n < MINIMUM_IMAGES:
             verdict, reason = "not counted", "too few images for a verdict"
         elif far <= tolerance:
@@ -299,6 +307,10 @@ def _axiom(
             more = images_for_axiom(Against("", *ends, tolerance, float(spread[at]), int(n[at])), len(own))
         found.append(_judgement(row, verdict, reason, AXIOM, (), more))
     return found
+
+
+def _nothing(row: Any) -> tuple[Verdict, str]:
+    return "not counted", "undefined" if row.undefined else "not run"
 
 
 def _judgement(

@@ -216,12 +216,12 @@ def means_of_resamples(
     return drawn
 
 
-@cache
 def _tail(n: int, level: float) -> float:
     """The tail on each side that makes a percentile interval of n normal values as wide as Student's (Hesterberg 2015)."""
     return NormalDist().cdf(-math.sqrt(n / (n - 1)) * student(0.5 + level / 2, n - 1))
 
 
+@cache
 def student(share: float, freedom: int) -> float:
     """The quantile of Student's t, by integrating its density over the angle θ with t = √freedom · tan θ."""
     if freedom > 2000:
