@@ -18,6 +18,7 @@ from recorded import METHODS, Recorded
 from snellen.cards.deck import Deck
 from snellen.cards.page import write_cards
 from snellen.cards.priorities import Priorities, profiles
+from snellen.cards.reasons import plain
 from snellen.cards.recommend import recommend
 from snellen.cards.schema import ATTRIBUTES, METHODOLOGY, Finding
 
@@ -169,6 +170,7 @@ def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser
             return {{
                 places: found.map((one) => [one.method.label, Number.isNaN(one.score) ? null : one.score, one.state,
                     one.sacrifice && one.sacrifice.name, one.decided.map((each) => each.name)]),
+                unasked: contenders(found).slice(0, 1).flatMap((one) => unasked(one, {wishes}, deck.sensitivity)),
                 nearest: nearest(found).map((one) => one.method.label),
                 shares: [...stability(contenders(found), {wishes})].map(([each, share]) => [each.method.label, share]),
             }};
@@ -181,6 +183,9 @@ def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser
             assert sacrifice == (place.sacrifice.attribute if place.sacrifice else None)
             assert decided == [each.attribute for each in place.decided]
             states.add(state)
+        cautions = [words for words in wanted.cautions if words.startswith("you did not ask for ")]
+        assert len(cautions) == len(got["unasked"])
+        assert all(plain(name) in words for name, words in zip(got["unasked"], cautions, strict=True))
         if not wanted.qualified:
             assert got["nearest"] == [each.card.method for each in wanted.nearest]
         if one.weighed:

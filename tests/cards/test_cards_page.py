@@ -13,12 +13,17 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from outline import Outline, words
+from planted_bench import planted_run
 from recorded import METHODS, Recorded
+from typer.testing import CliRunner
 
 from snellen.cards.deck import Deck, card
+from snellen.cards.measured import facts_of, settings_of
 from snellen.cards.page import BRIEFLY, WISHES, card_page, page, write_cards
 from snellen.cards.priorities import LEVELS, profiles
 from snellen.cards.schema import ATTRIBUTES, Finding
+from snellen.cli import app
+from snellen.errors import SnellenError
 
 ENOUGH = [f"{at}.jpg" for at in range(40)]
 
@@ -225,3 +230,63 @@ def test_the_style_uses_no_colour_for_words_beside_the_checked_ones():
     # Edges of controls need 3 : 1 (WCAG 1.4.11).
     for edge in set(re.findall(r"border:1px solid (#[0-9a-f]{6})", style)):
         assert contrast(edge, colours()["paper"]) >= 3
+
+
+# What was measured of methodology ----------------------------------------------------------------------------------------
+
+
+def test_numbers_of_methodology_have_names_and_units_for_people():
+    spent = {"seconds": 0.0183, "forward": 100, "backward": 0, "memory_mib": 9.26, "order": -2,
+             "machine": {"processor": "a processor", "cores": 2, "threads": 1, "gpu": None}}  # fmt: skip
+    facts = dict(facts_of(Finding("computational-efficiency", "1e-2", "", 1.0, spent)))
+    assert facts["time of one map"] == "18.3 ms"
+    assert facts["memory beyond the model's"] == "9.26 MiB"
+    assert facts["order of magnitude"] == "10⁻² s"
+    assert facts["machine"] == "a processor, 1 thread"
+    assert (
+        dict(facts_of(Finding("determinism", "varies", "", 0.5, {"changed": 0.25})))["repeated maps that changed"] == "25%"
+    )
+    assert facts_of(Finding("model-agnosticism", "black box", "", 1.0, {"needs": []})) == [("needs", "nothing but answers")]
+
+
+def test_settings_that_were_tried_are_a_table_of_values_likeness_and_places():
+    tried = {
+        "own": "100",
+        "values": {"500": {"correlation": 0.123, "places": {"deletion": [10, 9]}},
+                   "900": {"correlation": float("nan"), "places": {"deletion": [10, 10]}}},
+        "not_tried": {"4000": "it would take an hour"},
+    }  # fmt: skip
+    finding = Finding(
+        "hyperparameter-dependence", "strongly", "", 0.1, {"settings": {"masks": tried}, "metrics": ["deletion"]}
+    )
+    found = settings_of(finding)
+    assert found["metrics"] == ["deletion"]
+    rows = [(one["value"], one["likeness"], one["places"]) for one in found["groups"][0]["rows"]]
+    assert rows == [
+        ("500", "0.12", ["10 → 9"]),
+        ("900", "cannot be compared", ["10, stays"]),
+        ("4000", "not tried: it would take an hour", [""]),
+    ]
+    assert settings_of(Finding("hyperparameter-dependence", "no settings", "", 1.0, {"settings": {}})) is None
+
+
+# The command -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_says_where_the_page_and_the_tables_are(tmp_path):
+    run = planted_run(tmp_path / "run", ["gradient", "grad-cam", "random", "centre"], ["sparseness", "deletion"])
+    found = CliRunner().invoke(app, ["cards", "--run", str(run.folder), "--out", str(tmp_path / "cards"), "--no-measure"])
+    assert found.exit_code == 0, found.output
+    assert f"cards: {tmp_path / 'cards' / 'index.html'} (2 methods, 2 controls)" in found.output
+    assert "table-a1-methodology.md" in found.output
+    assert not (run.folder / "methodology").exists()
+    text = (tmp_path / "cards" / "index.html").read_text(encoding="utf-8")
+    assert "too few for a verdict" in text
+    assert "map of grad-cam over the photograph" in text
+
+
+def test_a_run_without_controls_is_refused_in_one_sentence(tmp_path):
+    run = planted_run(tmp_path / "run", ["gradient"], ["sparseness"])
+    found = CliRunner().invoke(app, ["cards", "--run", str(run.folder), "--no-measure"])
+    assert isinstance(found.exception, SnellenError)
+    assert "has no controls" in str(found.exception)

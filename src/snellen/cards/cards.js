@@ -168,7 +168,16 @@ function steady(entries) {
   if (entries.length < 2 || Number.isNaN(entries[0].score)) return null;
   const shares = [...stability(entries, wishes)].filter(([, share]) => share >= 0.01).sort((one, other) => other[1] - one[1]);
   const words = shares.slice(0, 3).map(([one, share], at) => `${one.method.title}${at ? "" : " is first"} in ${Math.round(100 * share)}`);
-  return make("p", { class: "small" }, `How firm is this? If every weight may be half or twice as large, ${words.join(", ")} of 100 cases.`);
+  return make("p", { class: "small steady" }, `How firm is this? If every weight may be half or twice as large, ${words.join(", ")} of 100 cases.`);
+}
+
+/** What somebody who did not ask should still know of the first choice. */
+function caution(entry) {
+  const names = unasked(entry, wishes, deck.sensitivity);
+  if (!names.length) return null;
+  return make("div", { class: "note honest" }, make("p", null, make("b", null, "Take care. "),
+    `You did not ask for it, but ${entry.method.title} is weak here:`), make("ul", { class: "plain" }, names.map((name) => graded(entry.method, name))),
+    make("p", null, "A map that does not follow the picture, the answer or the model can please and still explain nothing."));
 }
 
 function list(entries, placed) {
@@ -194,7 +203,7 @@ function answer() {
   const [met, unknown, missed] = STATES.map(of);
   if (met.length) {
     say(`${met[0].method.title} comes first. ${met.length} of ${plural(deck.methods.length, "method")} ${met.length === 1 ? "meets" : "meet"} your needs.`);
-    ranking.append(...[steady(met), list(met, true)].filter(Boolean),
+    ranking.append(...[steady(met), caution(met[0]), list(met, true)].filter(Boolean),
       ...folded(`${unknown.length} more, of which something you need is not known`, unknown),
       ...folded(`${plural(missed.length, "method")} that ${missed.length === 1 ? "misses" : "miss"} a need`, missed));
     return;

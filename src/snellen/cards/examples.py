@@ -30,6 +30,12 @@ class Example:
     signed: bool
     pictures: tuple[Picture, ...]
 
+    @property
+    def map(self) -> Picture | None:
+        """The map over the photograph, or alone; none where the run has none yet."""
+        last = self.pictures[-1] if self.pictures else None
+        return last if last is not None and not last.name.startswith("photo") else None
+
 
 def examples_of(run: Readable, methods: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Example, ...]]:
     """By label of a method, its maps of the run's first photographs."""

@@ -15,7 +15,7 @@ from snellen import __version__
 from snellen.cards.deck import Deck
 from snellen.cards.examples import examples_of, style
 from snellen.cards.priorities import LEVELS, Level, profiles
-from snellen.cards.recommend import INSIDE
+from snellen.cards.recommend import INSIDE, SENSITIVITY
 from snellen.cards.schema import TESTED, Card
 from snellen.cards.sheet import sheet, shown, title, verdict, yardsticks
 from snellen.registry import Attribute
@@ -239,6 +239,7 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         },
         "enough": certainty(len(deck.run.samples())).enough,
         "minimum": MINIMUM_IMAGES,
+        "sensitivity": SENSITIVITY,
     }
 
 

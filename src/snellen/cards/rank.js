@@ -90,6 +90,12 @@ function contenders(entries) {
   return met.length ? met : entries.filter((one) => one.state === "not known");
 }
 
+/** The properties in which a method is deaf to picture, answer or model though nobody asked. */
+function unasked(entry, wishes, sensitivity) {
+  const deaf = (name) => entry.method.grades[name] !== null && entry.method.grades[name] < ENOUGH;
+  return sensitivity.filter((name) => level(wishes, name) === "unimportant" && deaf(name));
+}
+
 /** The three that come closest where none meets everything. */
 function nearest(entries) {
   const unmet = (one) => one.needs.filter((need) => need.state !== "met");

@@ -12,7 +12,8 @@ from markupsafe import Markup, escape
 
 from snellen.cards.deck import Deck
 from snellen.cards.examples import Example
-from snellen.cards.schema import Card, Evidence, Finding, Grade
+from snellen.cards.measured import facts_of, settings_of
+from snellen.cards.schema import Card, Evidence, Grade
 from snellen.citations import CITATIONS
 from snellen.registry import METRICS, Attribute, Test, text_of
 from snellen.report import numbers, strip
@@ -171,35 +172,13 @@ def _attribute(
         "question": asks,
         "grade": shown(card.grades[key]),
         "finding": {
-            "word": finding.word, "sentence": finding.sentence, "numbers": _numbers(finding),
+            "word": finding.word, "sentence": finding.sentence, "facts": facts_of(finding), "settings": settings_of(finding),
             "source": finding.source.name if finding.source else "",
         } if finding else None,
         "prose": paragraphs(card.prose.sections[key]) if key in card.prose.sections else "",
         "tests": tests,
         "idle": _idle(key, {one["name"] for one in tests}),
     }  # fmt: skip
-
-
-def _numbers(finding: Finding) -> list[tuple[str, str]]:
-    """What was measured, as names and values; what is no number is written as it is."""
-    found = []
-    for name, value in finding.numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            text = _text(value)
-        else:
-            text = numbers.short(value) if isinstance(value, float) else numbers.tally(value)
-        found.append((str(name).replace("_", " "), text))
-    return found
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_text(one)}" for key, one in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(_text(one) for one in value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return numbers.short(value) if isinstance(value, int | float) else str(value)
 
 
 def _settings(params: Mapping[str, Any]) -> str:

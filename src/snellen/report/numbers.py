@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def short(value: float | int) -> str:
@@ -25,7 +25,7 @@ def _plain(size: float | int, negative: bool) -> str:
         return "0"
     if size < 0.000995:
         digits, power = f"{size:.1e}".split("e")
-        text = f"{digits}×10{str(int(power)).translate(_RAISED)}"
+        text = f"{digits}×10{str(int(power)).translate(RAISED)}"
     elif size < 0.0995:
         text = f"{size:.2g}"
     elif size < 9.995:
