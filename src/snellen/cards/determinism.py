@@ -21,13 +21,19 @@ Maps = Float[Tensor, "batch height width"]
 def repetitions(costs: Mapping[str, float], images: int, seeds: int, seconds: float) -> dict[str, tuple[int, int]]:
     """By method, for how many images and other seeds there is time, given what a map costs; too slow ones are not in it.
 
-    One image and two seeds for every method that can do so in the time of all; then more seeds, and then more images, the
-    cheapest method first, while there is time left.
+    Methods that can do all in an even share of the time do all. Every other is made again for one image with two seeds if
+    that takes no longer than all may; then with more seeds, and then for more images, the cheapest first, while there is
+    time left.
     """
-    found = {name: (1, 2) for name, cost in costs.items() if 2 * cost <= seconds}
+    even = seconds / max(1, len(costs))
+    found = {
+        name: (images, seeds) if images * seeds * cost <= even else (1, 2)
+        for name, cost in costs.items()
+        if 2 * cost <= seconds
+    }
     for step in ((1, seeds), (images, seeds)):
         for name in sorted(found, key=lambda name: costs[name]):
-            wanted = found | {name: step}
+            wanted = found | {name: max(step, found[name])}
             if sum(costs[one] * many * times for one, (many, times) in wanted.items()) <= seconds:
                 found = wanted
     return found

@@ -91,14 +91,16 @@ def afford(
 ) -> tuple[dict[str, list[Trial]], dict[str, int], dict[str, list[Left]]]:
     """Which trials of which method can be had for this many seconds, on how many images, and which cannot.
 
-    First one value of every setting on one image; then more values, and more images for all values of a method. In both the
-    cheapest comes first, so that what is cheap is tried on all images. The cheapest trial of a method is made in any case if
-    it alone takes no longer than all may: about every method something should be known.
+    Methods that can do all in an even share of the time do all. For the others first one value of every setting on one
+    image; then more values, and more images for all values of a method, the cheapest first in both. The cheapest trial of a
+    method is made in any case if it alone takes no longer than all may: of every method something should be known.
     """
-    chosen: dict[str, list[Trial]] = {owner: [] for owner in trials}
-    counts = dict.fromkeys(trials, 1)
-    spent = 0.0
-    everything = [(one.seconds, owner, one) for owner, several in trials.items() for one in several]
+    prices = {owner: images * sum(one.seconds for one in several) for owner, several in trials.items()}
+    whole = {owner for owner, price in prices.items() if price <= seconds / max(1, len(prices))}
+    chosen = {owner: list(several) if owner in whole else [] for owner, several in trials.items()}
+    counts = {owner: images if owner in whole else 1 for owner in trials}
+    spent = sum(prices[owner] for owner in whole)
+    everything = [(one.seconds, owner, one) for owner, several in trials.items() if owner not in whole for one in several]
     everything.sort(key=lambda one: one[0])
     for price, owner, one in everything:
         room = seconds if not chosen[owner] else seconds - spent
@@ -106,7 +108,7 @@ def afford(
             chosen[owner].append(one)
             spent += price
     more: list[tuple[float, str, Trial | None]] = [one for one in everything if one[2] not in chosen[one[1]]]
-    more += [((images - 1) * sum(one.seconds for one in several), owner, None) for owner, several in trials.items()]
+    more += [(price - price / images, owner, None) for owner, price in prices.items() if owner not in whole]
     for _, owner, trial in sorted(more, key=lambda one: one[0]):
         if trial is None:
             price = (images - 1) * sum(one.seconds for one in chosen[owner])

@@ -29,7 +29,7 @@ Images = Float[Tensor, "batch channels height width"]
         "boggust2023": {"masks": 500, "of": "logit"},
     },
     ranges={
-        "masks": (500, 1000, 4000),
+        "masks": (100, 500, 1000, 4000),
         "cells": (4, 10, 16),
         "keep": (0.25, 0.5),
         "of": ("logit",),
