@@ -11,7 +11,8 @@ from scored import axiom, long, method, metric
 
 from snellen.verdicts import MINIMUM_IMAGES, compare, judge, summarise
 from snellen.verdicts.against import Against, further_images
-from snellen.verdicts.rule import LEVEL, MARGIN, beaten, simultaneous
+from snellen.verdicts.rule import MARGIN, beaten, simultaneous
+from snellen.verdicts.statistics import LEVEL
 
 IMAGES = 60
 EVEN = np.tile([-1.0, 1.0], IMAGES // 2)

@@ -134,8 +134,8 @@ def test_few_images_allow_no_verdict(n):
 
 def test_more_images_show_smaller_differences():
     assert certainty(MINIMUM_IMAGES).enough
-    assert "0.51 standard deviations" in certainty(30).words
-    assert "0.14 standard deviations" in certainty(400).words
+    assert "at least 0.58 standard deviations" in certainty(30).words
+    assert "at least 0.16 standard deviations" in certainty(400).words
 
 
 def test_holm_by_hand():

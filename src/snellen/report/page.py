@@ -15,7 +15,7 @@ from snellen.report import curves, drawing, numbers, strip
 from snellen.report.frame import render, write_page
 from snellen.report.photographs import hero, photographs_of
 from snellen.report.readable import Readable
-from snellen.verdicts import MINIMUM_IMAGES, Against, Judgement, certainty, fooled, judge, summarise
+from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, certainty, fooled, judge, summarise
 
 CATEGORIES: dict[str, dict[str, tuple[str, str]]] = {
     "methodology": {
@@ -56,7 +56,7 @@ def _facts(run: Readable) -> dict[str, Any]:
     record, spec = run.record, run.record["spec"]
     scores, samples = run.scores(), run.samples()
     summary = summarise(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
-    judged = judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+    judged = judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"], summary=summary)
     controls = [one["label"] for one in spec["methods"] if one["control"]]
     sure = certainty(len(samples))
     blocks = _blocks(spec, summary, judged, sure.enough, run.problems())
@@ -76,6 +76,7 @@ def _facts(run: Readable) -> dict[str, Any]:
         "images": numbers.count(len(samples), "image"),
         "sure": sure,
         "minimum": MINIMUM_IMAGES,
+        "margin": MARGIN,
         "methods": [one for one in spec["methods"] if not one["control"]],
         "controls": controls,
         "hero": hero(photographs),
@@ -128,6 +129,8 @@ def _blocks(
         numbers_shown = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
         scale = strip.scale_of([float(value) for value in numbers_shown], bounds_of(metric))
         own = [one for one in judged if one.metric == label]
+        axiom = metric.get("tolerance") is not None
+        columns = [] if axiom else list(controls)
         block: dict[str, Any] = {
             **metric,
             "id": f"metric-{len(blocks)}",
@@ -138,10 +141,13 @@ def _blocks(
             "gone": _gone(rows),
             "rows": [],
             "footer": None,
-            "pairs": _pairs(own, list(controls), enough),
+            "columns": columns,
+            "pairs": _pairs(own, columns, enough) if columns or (enough and axiom) else [],
+            "rule": own[0].rule if own and enough else "",
+            "outright": any(one.reason.startswith("fooled") for one in own),
             "nothing": scale is None,
             "refused": _refused(label, problems),
-            "judged": enough and (bool(controls) or metric.get("tolerance") is not None) and not rows["control"].all(),
+            "judged": enough and (bool(controls) or axiom) and not rows["control"].all(),
         }
         if scale is not None:
             ends = (numbers.short(scale.low), numbers.short(scale.high))
@@ -213,7 +219,7 @@ def _refused(metric: str, problems: Mapping[tuple[str, str], str]) -> list[str]:
 def _pairs(judged: Sequence[Judgement], controls: Sequence[str], enough: bool) -> list[dict[str, Any]]:
     """Rows of the paired comparison: one per method, one cell per control, and the verdict that follows."""
     found: list[dict[str, Any]] = []
-    for one in judged if controls else ():
+    for one in judged:
         against = {pair.control: pair for pair in one.against}
         cells = [_pair(against.get(control)) for control in controls]
         found.append({"name": one.method, "cells": cells, "verdict": None})
@@ -230,9 +236,9 @@ def _pairs(judged: Sequence[Judgement], controls: Sequence[str], enough: bool) -
 
 def _pair(pair: Against | None) -> dict[str, Any]:
     if pair is None:
-        return {"mean": "no pair", "interval": "", "n": 0}
+        return {"mean": "no pair", "interval": "", "n": 0, "margin": ""}
     span = numbers.interval(pair.low, pair.high, pair.n, signs=True)
-    return {"mean": numbers.gain(pair.mean), "interval": span, "n": pair.n}
+    return {"mean": numbers.gain(pair.mean), "interval": span, "n": pair.n, "margin": numbers.short(pair.margin)}
 
 
 # The table ---------------------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ class Cell:
     high: float = float("nan")
     n: int = 0
     undefined: int = 0
+    advice: str = ""
+    """What would settle an inconclusive verdict."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Grid:
         spec = run.record["spec"]
         scores = run.scores()
         summary = summarise(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
-        judged = judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+        judged = judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"], summary=summary)
         cells = _cells(run, summary, judged, left_out)
         by_test = {one["test"]: one for one in reversed(spec["metrics"]) if one.get("test")}
         known = answers()
@@ -118,7 +120,7 @@ class Grid:
                 lines.append({**facts, "reason": row.reason})
             lines += [{**facts, **dataclasses.asdict(cell)} for cell in row.cells]
         names = ["attribute", "test", "metric", "method", "control", "verdict", "mean", "low", "high", "n", "undefined"]
-        return pd.DataFrame(lines, columns=[*names, "reason"])
+        return pd.DataFrame(lines, columns=[*names, "reason", "advice"])
 
     def write_csv(self, path: Path) -> Path:
         """The same as a file."""
@@ -151,7 +153,8 @@ def _cells(
         elif at in problems:
             reason = f"{reason}; some images not run: {problems[at]}"
         ends = float(row["mean"]), float(row["low"]), float(row["high"])
-        cells.setdefault(at[1], []).append(Cell(at[0], control, verdict, reason, *ends, n, undefined))
+        advice = "" if control else judged[at].advice
+        cells.setdefault(at[1], []).append(Cell(at[0], control, verdict, reason, *ends, n, undefined, advice))
     for column in cells.values():
         own = [cell for cell in column if not cell.control]
         gone = [Cell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]

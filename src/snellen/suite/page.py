@@ -11,7 +11,7 @@ from snellen.report import numbers
 from snellen.report.frame import render, write_page
 from snellen.report.page import CATEGORIES, MARKS, target_words
 from snellen.suite.grid import Cell, Grid, Row
-from snellen.verdicts import MINIMUM_IMAGES, certainty
+from snellen.verdicts import MARGIN, MINIMUM_IMAGES, certainty
 
 
 def write_suite(grid: Grid, path: Path) -> Path:
@@ -35,6 +35,7 @@ def _facts(grid: Grid) -> dict[str, Any]:
         "images": numbers.count(images, "image"),
         "sure": certainty(images),
         "minimum": MINIMUM_IMAGES,
+        "margin": MARGIN,
         "methods": grid.methods,
         "controls": grid.controls,
         "left_out": grid.left_out,
@@ -87,6 +88,6 @@ def _cell(cell: Cell, *, told: bool) -> dict[str, Any]:
         "mean": "" if math.isnan(cell.mean) else numbers.short(cell.mean),
         "interval": numbers.interval(cell.low, cell.high, cell.n) if cell.n else "",
         "missing": f"{cell.undefined} undefined" if cell.undefined and cell.n else "",
-        "reason": "" if told or cell.control or verdict in ("pass", "fail", "inconclusive") else cell.reason,
+        "reason": "" if told or cell.control or verdict in ("pass", "fail") else cell.advice or cell.reason,
         "words": cell.reason,
     }

@@ -18,13 +18,18 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from snellen.verdicts.against import Against, further_images, images_for_axiom
-from snellen.verdicts.statistics import MINIMUM_IMAGES, best_value, cube, fooled, means_of_resamples, student, summarise
+from snellen.verdicts.statistics import (
+    LEVEL,
+    MINIMUM_IMAGES,
+    best_value,
+    cube,
+    fooled,
+    means_of_resamples,
+    student,
+    summarise,
+)
 
 Verdict = Literal["pass", "fail", "inconclusive", "not counted"]
-
-LEVEL = 0.98
-"""Of the intervals. On very skewed scores (log-normal) an interval promises more than it holds; at this level a method that
-is no better than a control still passes in fewer than one test of twenty, from the least number of images on."""
 
 MARGIN = 0.2
 """A difference within this many standard deviations counts as none: Cohen's (1988) bound of a small effect.
