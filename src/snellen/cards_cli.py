@@ -118,7 +118,8 @@ def cards(
     from snellen.cards.tables import write_tables
     from snellen.runs.progress import Live
 
-    measured = methodology.read if no_measure else partial(methodology.measure, observer=Live())
-    deck = deck_of_runs(run or [], measured)
+    observer = Live()
+    deck = deck_of_runs(run or [], methodology.read if no_measure else partial(methodology.measure, observer=observer))
+    observer.note(f"drawing the cards of {len(deck.methods)} methods")
     print(f"cards: {write_cards(deck, out)} ({len(deck.methods)} methods, {len(deck.cards) - len(deck.methods)} controls)")
     print(f"tables A1 and A2: {', '.join(map(str, write_tables(deck, out)))}")

@@ -146,6 +146,9 @@ function given(entry) {
   return [make("li", null, `${unwanted}${deck.briefly[lost.name]}, ${own}; ${lost.best.title} has ${best}`)];
 }
 
+/** The one or two that mattered: a second only where it made a fair share of what the first made, as in the terminal. */
+const telling = (decided) => decided.slice(0, 2).filter((one) => one.gap >= deck.telling * decided[0].gap);
+
 function entryOf(entry, placed) {
   const method = entry.method, tile = find(`#methods a[href="#${method.id}"]`).closest("li").querySelector(".pic");
   const picture = tile ? make("span", { class: tile.className, "aria-hidden": "true" }) : null;
@@ -158,7 +161,7 @@ function entryOf(entry, placed) {
     line("misses", needs("missed")),
     line("not known", needs("not known")),
     line("meets", needs("met")),
-    line("ahead by", placed && entry.decided.length ? [make("li", null, entry.decided.slice(0, 2).map((one) => deck.briefly[one.name]).join("; "))] : []),
+    line("ahead by", placed && entry.decided.length ? [make("li", null, telling(entry.decided).map((one) => deck.briefly[one.name]).join("; "))] : []),
     line("gives up", given(entry)),
     line("also open", entry.open.map((name) => graded(method, name))));
 }

@@ -18,6 +18,7 @@ from snellen.cards.priorities import LEVELS, Level, profiles
 from snellen.cards.recommend import INSIDE, SENSITIVITY
 from snellen.cards.schema import TESTED, Card
 from snellen.cards.sheet import sheet, shown, title, verdict, yardsticks
+from snellen.cards.terminal import TELLING
 from snellen.registry import Attribute
 from snellen.report import drawing, numbers
 from snellen.report.frame import render, write_page
@@ -240,6 +241,7 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         "enough": certainty(len(deck.run.samples())).enough,
         "minimum": MINIMUM_IMAGES,
         "sensitivity": SENSITIVITY,
+        "telling": TELLING,
     }
 
 

@@ -31,7 +31,7 @@ _NAMES, _COLUMN = 31, 15
 _ROOMY = 21
 """From this width on a verdict is written out beside its shape."""
 _DETAILED = 3
-_TELLING = 0.2
+TELLING = 0.2
 """A second attribute is told to have decided too when it made at least this share of what the first made."""
 
 
@@ -102,7 +102,7 @@ class ShownRecommendation:
             return ["the name: conditions alone put no method before another"]
         if not place.decided:
             return [f"the name: {after.card.method} has the same score"]
-        telling = [one for one in place.decided[:2] if one.weighed >= _TELLING * place.decided[0].weighed]
+        telling = [one for one in place.decided[:2] if one.weighed >= TELLING * place.decided[0].weighed]
         parts = [_against(one, self._found.priorities) for one in telling]
         return [f"{', then '.join(parts)} of {after.card.method}, the next"]
 
