@@ -6,8 +6,13 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c co
 
 .PHONY: demo test test-slow check docs format conformance bench bench-methods bench-metrics bench-commands bench-textbox planted-weights digits-weights textbox-models constraints clean
 
-demo: $(VENV)/demo.stamp          ## explain, score and report seven photographs with the embedded classifier
+demo: $(VENV)/demo.stamp          ## seven photographs: a report and cards; 64 scenes: verdicts, cards and a choice of method
 	$(BIN)/snellen run demo.yaml
+	$(BIN)/snellen cards --run runs/demo --out runs/demo/cards
+	$(BIN)/snellen recommend --run runs/demo --need determinism,computational-efficiency --nice hyperparameter-dependence
+	$(BIN)/snellen suite --out runs/digits
+	$(BIN)/snellen cards --run runs/digits --out runs/digits/cards
+	$(BIN)/snellen recommend --run runs/digits --profile radiologist
 
 test: $(VENV)/test.stamp          ## the fast tests
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
