@@ -211,6 +211,16 @@ def test_a_profile_is_one_press_and_an_address_brings_it_back(browser, path, dec
     assert browser.run(listed) == shown
 
 
+@pytest.mark.parametrize(
+    "address", ["#priorities?essential=minimality%", "#nowhere?compare=grad-cam,nothing&seconds=-1", "#%E0%A4%A"]
+)
+def test_an_address_that_was_cut_short_does_no_harm(browser, path, address):
+    browser.open(path, address)
+    browser.rest()
+    assert browser.run("document.querySelector('#methods').checkVisibility()")
+    assert browser.run("document.querySelector('#cost').value") == ""
+
+
 def test_when_nothing_will_do_the_page_says_so_and_names_the_nearest(browser, path, deck):
     every = ",".join(ATTRIBUTES)
     browser.open(path, f"#priorities?essential={every}&seconds=0.000001")

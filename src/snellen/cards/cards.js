@@ -41,7 +41,9 @@ function readState(text) {
 }
 
 function addressParts() {
-  const text = decodeURIComponent(location.hash.slice(1)), cut = text.indexOf("?");
+  let text = location.hash.slice(1);
+  try { text = decodeURIComponent(text); } catch { /* an address that somebody cut short is read as it is */ }
+  const cut = text.indexOf("?");
   return cut < 0 ? [text, null] : [text.slice(0, cut), text.slice(cut + 1)];
 }
 
@@ -285,6 +287,10 @@ for (const button of all("button.fold"))
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+// Paper shows what is folded, also where the style alone cannot unfold it.
+let unfolded = [];
+window.addEventListener("beforeprint", () => { unfolded = all("details:not([open])"); for (const one of unfolded) one.open = true; });
+window.addEventListener("afterprint", () => { for (const one of unfolded) one.open = false; });
 window.addEventListener("hashchange", () => follow(true));
 follow(Boolean(location.hash));
 fillForm();
