@@ -249,3 +249,32 @@ def test_an_axiom_is_judged_without_controls():
     text = words(page(run))
     assert "● pass grad-cam" in text
     assert "within 0.01 of the best value" in text
+
+
+def test_margin_rule_and_advice_stand_with_the_verdict_and_an_axiom_has_no_empty_columns():
+    n = MINIMUM_IMAGES + 10
+    keeps = metric("completeness", higher=False) | {"tolerance": 0.05}
+    run = Recorded(ids=[f"{at}.jpg" for at in range(n)], metrics=[metric("insertion"), keeps])
+    rng = np.random.default_rng(0)
+    for name, (_, control) in METHODS.items():
+        run.values[(name, "insertion")] = rng.normal(0.3 if control else 0.6, 0.05, n)
+        run.values[(name, "completeness")] = np.full(n, 0.01)
+    run.values[("rise", "insertion")] = rng.normal(0.32, 0.05, n)
+    seen = words(page(run))
+    assert "alike within a margin of 0.2 standard deviations of the scores" in seen
+    assert f"n = {n}, margin 0.01" in seen
+    assert "whose 98% bootstrap intervals hold together for all methods and controls" in seen
+    assert re.search(r"◆ inconclusive not clear of [a-z, -]+; about \d+ more images would settle it", seen)
+    assert "within 0.05 of 0: at most 0.01" in seen
+    assert "no pair" not in seen
+
+
+def test_a_metric_that_a_control_wins_outright_is_said_not_to_count():
+    n = MINIMUM_IMAGES + 10
+    run = Recorded(ids=[f"{at}.jpg" for at in range(n)], metrics=[metric("insertion")])
+    rng = np.random.default_rng(0)
+    for name in METHODS:
+        run.values[(name, "insertion")] = rng.normal(0.9 if name == "edge" else 0.3, 0.05, n)
+    seen = words(page(run))
+    assert "can be won without seeing. Its verdicts weigh less on cards, and are not counted here, since it wins" in seen
+    assert "fooled by edge, which wins against nearly every map; otherwise fail" in seen

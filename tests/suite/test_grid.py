@@ -174,3 +174,16 @@ def test_a_method_that_cannot_explain_the_model_keeps_its_column(tmp_path):
     assert next(cell for cell in deletion.cells if cell.method == "gradient").reason.startswith("not run: gradient needs")
     with pytest.raises(SnellenError, match="gradient needs gradients"):
         run_suite(subject(values | {"methods": ["gradient"]}, full=False), full=False, observer=Silent())
+
+
+def test_an_inconclusive_cell_says_what_would_settle_it():
+    run = recorded()
+    rng = np.random.default_rng(1)
+    run.values[("occlusion", "deletion")] = run.values[("random", "deletion")] - 0.003 + rng.normal(0, 0.012, IMAGES)
+    found = Grid.of(run, unmet={}, left_out={})
+    (cell,) = [one for row in found.rows for one in row.cells if one.verdict == "inconclusive"]
+    assert cell.advice.endswith("would settle it")
+    text = page(found)
+    assert cell.advice in text
+    assert "alike within a margin of 0.2 standard deviations of the scores" in text
+    assert cell.advice in found.table()["advice"].tolist()
