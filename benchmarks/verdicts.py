@@ -28,7 +28,7 @@ from snellen.verdicts.trust import TRUTH, known_truth
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PICTURE = DOCS / "verdicts.md", DOCS / "verdicts-power.svg"
 
-RESAMPLES = 1000
+RESAMPLES = 500
 """Fewer than the rule draws, to save time; more draws move ends of intervals by a few hundredths of their width."""
 
 NUMBERS = (30, 60, 100, 200, 400)
@@ -83,7 +83,7 @@ def power(draws: int) -> dict[int, dict[float, dict[str, float]]]:
             flush=True,
         )
     for n in MANY:
-        found[n] = {0.0: tally("normal", n, (8, 4), max(20, draws // 40))[0]}
+        found[n] = {0.0: tally("normal", n, (8, 4), max(20, draws // 30))[0]}
     return found
 
 

@@ -139,6 +139,7 @@ def test_a_metric_that_a_control_wins_outright_is_not_counted_and_says_what_it_w
     [
         ([0.0, 0.002], "pass", "within 0.01 of 0: at most "),
         ([0.0], "pass", "within 0.01 of 0: at most 0"),
+        ([1e-8, 3e-8], "pass", "within 0.01 of 0: less than 0.0001"),
         ([0.02, 0.3], "fail", "farther than 0.01 from 0: at least "),
         ([0.0, 0.02], "inconclusive", "not clear of 0.01 from 0: between "),
         # A long tail: the lower end would lie below the best value, which is no distance from it.

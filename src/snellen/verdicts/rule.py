@@ -303,7 +303,7 @@ def _axiom(
         elif row.n < MINIMUM_IMAGES:
             verdict, reason = "not counted", "too few images for a verdict"
         elif far <= tolerance:
-            verdict, reason = "pass", f"within {tolerance:g} of {best:g}: at most {far:.2g}"
+            verdict, reason = "pass", f"within {tolerance:g} of {best:g}: {_at_most(far)}"
         elif near > tolerance:
             verdict, reason = "fail", f"farther than {tolerance:g} from {best:g}: at least {near:.2g}"
         else:
@@ -312,6 +312,11 @@ def _axiom(
             more = images_for_axiom(Against("", *ends, tolerance, float(spread[at]), int(n[at])), len(own))
         found.append(_judgement(row, verdict, reason, AXIOM, (), more))
     return found
+
+
+def _at_most(far: float) -> str:
+    # What rounding leaves of zero would be told as 2.1e-08.
+    return f"at most {far:.2g}" if far >= 1e-4 or not far else "less than 0.0001"
 
 
 def _nothing(row: Any) -> tuple[Verdict, str]:
