@@ -298,8 +298,9 @@ def test_the_command_says_where_the_page_and_the_tables_are(tmp_path):
     assert "map of grad-cam over the photograph" in text
 
 
-def test_a_run_without_controls_is_refused_in_one_sentence(tmp_path):
+def test_a_run_without_controls_is_refused_in_one_sentence_before_anything_is_measured(tmp_path):
     run = planted_run(tmp_path / "run", ["gradient"], ["sparseness"])
-    found = CliRunner().invoke(app, ["cards", "--run", str(run.folder), "--no-measure"])
+    found = CliRunner().invoke(app, ["cards", "--run", str(run.folder)])
     assert isinstance(found.exception, SnellenError)
     assert "has no controls" in str(found.exception)
+    assert not (run.folder / "methodology").exists()

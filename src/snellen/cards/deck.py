@@ -34,11 +34,8 @@ class Deck:
     @staticmethod
     def of(run: Readable, findings: Findings | None = None) -> Deck:
         """The cards of a run; `findings` is what `methodology` measured, if it did."""
+        refuse_without_controls(run)
         spec = run.record["spec"]
-        if not any(one["control"] for one in spec["methods"]):
-            raise SnellenError(
-                f"'{run.folder}' has no controls, so nothing can be judged; add random,edge,fake-cam,centre to its --methods"
-            )
         scores = run.scores()
         believed = trust(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
         metrics = {one["label"]: one for one in spec["metrics"]}
@@ -132,6 +129,14 @@ def source_of(run: Readable) -> Source:
     return Source("run", identity, str(classifier["name"]), images, f"target {spec['target']}, seed {spec['seed']}")
 
 
+def refuse_without_controls(run: Readable) -> None:
+    """Says so, before anything is measured, when a run has nothing to judge methods against."""
+    if not any(one["control"] for one in run.record["spec"]["methods"]):
+        raise SnellenError(
+            f"'{run.folder}' has no controls, so nothing can be judged; add random,edge,fake-cam,centre to its --methods"
+        )
+
+
 def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None) -> Deck:
     """The cards of run folders of one model and the same images, joined.
 
@@ -151,6 +156,7 @@ def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | 
         if not one.complete
     )
     whole = Joined(runs) if len(runs) > 1 else runs[0]
+    refuse_without_controls(whole)
     findings: dict[str, Mapping[Attribute, Finding]] = {}
     for run in reversed(runs):
         findings |= (measured or read)(run)
