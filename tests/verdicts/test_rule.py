@@ -112,6 +112,20 @@ def test_a_neighbour_with_few_values_does_not_widen_the_others():
     assert math.isfinite(beside["z"].against[0].low)
 
 
+def test_neighbours_that_almost_always_hit_do_not_widen_the_others():
+    """In some draws of the images their few misses are absent, and they seem infinitely sure."""
+    rng = np.random.default_rng(0)
+    shares = {"a": 0.6, "b": 0.65, "c": 0.6, "random": 0.1, "edge": 0.1}
+    columns = {name: (rng.random(64) < share).astype(float) for name, share in shares.items()}
+    sure = {f"sure {at}": np.where(np.arange(64) == at, 0.0, 1.0) for at in (3, 20, 40)}
+    alone, beside = judged(columns), judged(columns | sure)
+    assert [one.verdict for one in alone.values()] == ["pass"] * 3
+    assert [one.verdict for one in beside.values()] == ["pass"] * 6
+    for name in alone:
+        for one, other in zip(alone[name].against, beside[name].against, strict=True):
+            assert other.mean - other.low < 1.5 * (one.mean - one.low)
+
+
 @pytest.mark.parametrize("values", [[math.nan] * IMAGES, None])
 def test_undefined_and_not_run_are_not_counted(values):
     drop = (lambda scores: scores[scores["method"] != "a"]) if values is None else None
