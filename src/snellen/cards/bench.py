@@ -29,7 +29,7 @@ from snellen.types import Method, Metric, Passes
 FOLDER = "methodology"
 """Where all of it is kept, inside the run's folder."""
 
-_PYTHON = "measure(run, classifier=..., samples=...)"
+_PYTHON = "snellen.cards.methodology.measure(run, classifier=..., samples=...)"
 
 
 @dataclass(frozen=True, eq=False)

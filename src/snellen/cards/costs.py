@@ -133,9 +133,8 @@ def agnosticism(needs: Sequence[str], images: int, problem: str | None) -> Findi
         word, share, wants = "black box", 1.0, "It asks a model for its outputs alone"
     wants += ", and images to learn from" if "training-data" in needs else ""
     if problem is not None:
-        return Finding(
-            "model-agnosticism", "refused", f"{wants}; on this model it failed: {problem}", 0.0, {"needs": sorted(needs)}
-        )
+        sentence = f"{wants}; on this model it failed: {problem.rstrip('.')}."
+        return Finding("model-agnosticism", "refused", sentence, 0.0, {"needs": sorted(needs)})
     sentence = f"{wants}; on this model it explained all {images} images."
     return Finding("model-agnosticism", word, sentence, share, {"needs": sorted(needs), "n": images})
 

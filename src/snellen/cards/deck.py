@@ -11,8 +11,9 @@ from snellen.cards.joined import Joined
 from snellen.cards.literature import literature_of
 from snellen.cards.prose import prose_of
 from snellen.cards.schema import Card, Directness, Evidence, Finding, Prose, Source
+from snellen.claims import MethodTraits
 from snellen.errors import SnellenError, nearest
-from snellen.registry import METHODS, Attribute
+from snellen.registry import METHODS, Attribute, traits
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.verdicts import Trust, judge, trust
@@ -34,7 +35,7 @@ class Deck:
     @staticmethod
     def of(run: Readable, findings: Findings | None = None) -> Deck:
         """The cards of a run; `findings` is what `methodology` measured, if it did."""
-        refuse_without_controls(run)
+        refuse_unfit(run)
         spec = run.record["spec"]
         scores = run.scores()
         believed = trust(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
@@ -77,8 +78,9 @@ class Deck:
 
     def find(self, name: str) -> Card:
         """The card of a method by its label or, where only one setting of it was run, by its name."""
-        exact = [one for one in self.cards if one.method == name]
-        named = exact or [one for one in self.cards if one.name == name]
+        written = "".join(name.split())
+        exact = [one for one in self.cards if "".join(one.method.split()) == written]
+        named = exact or [one for one in self.cards if one.name == written]
         if len(named) == 1:
             return named[0]
         if named:
@@ -86,7 +88,8 @@ class Deck:
             raise SnellenError(f"'{self.run.folder}' has '{name}' with several settings; name one: {several}")
         labels = [one.method for one in self.cards]
         raise SnellenError(
-            f"'{self.run.folder}' has no method '{name}'{nearest(name, labels)} (it has: {', '.join(labels)})"
+            f"'{self.run.folder}' has no method '{name}'{nearest(name, [*labels, *(one.name for one in self.cards)])} "
+            f"(it has: {', '.join(labels)})"
         )
 
 
@@ -98,13 +101,23 @@ def card(
     source: Source | None = None,
 ) -> Card:
     """The card of one method: prose, what papers found, and what was measured, if anything was."""
-    facts, prose = METHODS[name].traits, prose_of(name)  # type: ignore[attr-defined]
+    facts, prose = _facts(name, label), prose_of(name)
     evidence = (*measured, *literature_of(name))
-    known = {**(findings or {}), "semantic-directness": _directness(prose)}
+    known = {**(findings or {}), **_directness(prose)}
     needs = tuple(sorted(facts.needs))
     # Claims are proven of the default settings; another baseline may be drawn at random, another fold may lose the sum.
     claims = facts.claims if label == name else f"{facts.claims}, with its default settings"
     return Card(label, name, facts.control, prose, claims, needs, evidence, known, grades(evidence, known), source)
+
+
+def _facts(name: str, label: str) -> MethodTraits:
+    """What a method claims and needs with the settings in its label: smoothgrad(of=grad-cam) needs what grad-cam needs."""
+    found: MethodTraits
+    try:
+        found = traits(METHODS.parse(label))
+    except SnellenError:  # a run of an older version may have settings that are gone
+        found = traits(METHODS[name])
+    return found
 
 
 _READING: Mapping[Directness, tuple[float, str]] = {
@@ -114,9 +127,12 @@ _READING: Mapping[Directness, tuple[float, str]] = {
 }
 
 
-def _directness(prose: Prose) -> Finding:
+def _directness(prose: Prose) -> dict[Attribute, Finding]:
+    """Nothing where nobody judged it, as of a method of somebody's own package."""
+    if prose.directness is None:
+        return {}
     share, sentence = _READING[prose.directness]
-    return Finding("semantic-directness", prose.directness, sentence, share)
+    return {"semantic-directness": Finding("semantic-directness", prose.directness, sentence, share)}
 
 
 def source_of(run: Readable) -> Source:
@@ -129,12 +145,19 @@ def source_of(run: Readable) -> Source:
     return Source("run", identity, str(classifier["name"]), images, f"target {spec['target']}, seed {spec['seed']}")
 
 
-def refuse_without_controls(run: Readable) -> None:
-    """Says so, before anything is measured, when a run has nothing to judge methods against."""
-    if not any(one["control"] for one in run.record["spec"]["methods"]):
+def refuse_unfit(run: Readable) -> None:
+    """Says so, before anything is measured, when a run has no controls to judge by or a method that is unknown here."""
+    methods = run.record["spec"]["methods"]
+    if not any(one["control"] for one in methods):
         raise SnellenError(
             f"'{run.folder}' has no controls, so nothing can be judged; add random,edge,fake-cam,centre to its --methods"
         )
+    for one in methods:
+        if one["name"] not in METHODS:
+            raise SnellenError(
+                f"'{run.folder}' has the method '{one['name']}', which no installed package registers; install the one that "
+                "does (entry point snellen.plugins), or import it in Python and make the cards there (see docs/cards.md)"
+            )
 
 
 def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None) -> Deck:
@@ -151,12 +174,13 @@ def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | 
         several.setdefault(Path(one).resolve(), one)
     runs = [Run(one) for one in several.values()]
     notes = tuple(
-        f"'{one.folder.name}' is unfinished, so some scores are missing; `snellen resume {one.folder}` finishes it"
+        f"'{one.folder.name}' is unfinished, so some scores are missing; "
+        + (f"`snellen resume {one.folder}` finishes it" if one.record["request"] else "the same evaluate() finishes it")
         for one in runs
         if not one.complete
     )
     whole = Joined(runs) if len(runs) > 1 else runs[0]
-    refuse_without_controls(whole)
+    refuse_unfit(whole)
     findings: dict[str, Mapping[Attribute, Finding]] = {}
     for run in reversed(runs):
         findings |= (measured or read)(run)

@@ -11,7 +11,7 @@ from snellen import __version__
 from snellen.cards.bibliography import place_of, reference
 from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, Link, ReadCard, Result
 from snellen.cards.schema import METHODOLOGY, TESTED, Card, Evidence, Finding
-from snellen.cards.sheet import NEEDS
+from snellen.cards.sheet import NEEDS, proven
 from snellen.citations import CITATIONS
 from snellen.registry import METHODS, METRICS, Attribute
 from snellen.report import numbers
@@ -124,11 +124,6 @@ def _measured(card: Card) -> dict[Attribute, str]:
     return {key: told[key] for key in METHODOLOGY if key in told}
 
 
-def proven(card: Card) -> bool:
-    """Whether its claims were tested: those of methods that come with Snellen were, those of other packages are claims."""
-    return card.name in METHODS and METHODS[card.name].__module__.startswith("snellen.")
-
-
 def _finding(one: Finding) -> str:
     """A sentence, and of which model it is true."""
     told = _safe(one.sentence)
@@ -174,7 +169,8 @@ def _tested(card: Card, one: Evidence, others: Sequence[Evidence]) -> str:
         said.append(f"Its lead over {near.control}, the hardest control, is {gain} on the same image.")
     if one.advice:
         said.append(f"{one.advice[0].upper()}{one.advice[1:]}.")
-    said.append(_where(one.source.model, one.source.data))
+    if one.n or one.undefined:
+        said.append(_where(one.source.model, one.source.data))
     if one.trust and one.trust.marks:
         said.append(f"The metric counts {one.trust.weight:.2f} of 1 here: {'; '.join(one.trust.marks)}.")
     if others:

@@ -29,7 +29,7 @@ from snellen.registry import METHODS, METRICS, Attribute, label
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.runs.machine import machine
-from snellen.runs.progress import Observer, duration
+from snellen.runs.progress import Observer, default_observer, duration
 from snellen.types import Passes
 from snellen.writing import write_whole
 
@@ -47,20 +47,23 @@ def read(run: Readable) -> Findings:
     """What was measured of this run's methods before; nothing where nothing was."""
     state = _read(run)
     source = source_of(run)
-    return {
-        name: {
-            attribute: Finding(**{**one, "share": math.nan if one["share"] is None else one["share"], "source": source})
-            for attribute, one in findings.items()
+    try:
+        return {
+            name: {
+                attribute: Finding(**{**one, "share": math.nan if one["share"] is None else one["share"], "source": source})
+                for attribute, one in findings.items()
+            }
+            for name, findings in state["findings"].items()
+            if name in {one["label"] for one in run.record["spec"]["methods"]}
         }
-        for name, findings in state["findings"].items()
-        if name in {one["label"] for one in run.record["spec"]["methods"]}
-    }
+    except (KeyError, TypeError, AttributeError):
+        raise _broken(run) from None
 
 
 def measure(
     run: Run,
     *,
-    observer: Observer,
+    observer: Observer | None = None,
     images: int = 4,
     seeds: int = 3,
     seconds: float = SECONDS,
@@ -85,7 +88,7 @@ def measure(
         state = _blank(run) | {"asked": asked}
     missing = [one for one in run.methods if one in tried and one not in state["findings"]]
     if missing:
-        bench = Bench.of(run, classifier, samples, observer)
+        bench = Bench.of(run, classifier, samples, observer or default_observer())
         _Measurement(bench, state, min(images, len(bench.samples)), seeds, seconds).run(missing)
     return read(run)
 
@@ -257,6 +260,10 @@ def _failures(run: Run) -> dict[str, str]:
     return {one["method"]: one["problem"] for one in run.record.get("errors") or [] if "metric" not in one}
 
 
+def _broken(run: Readable) -> SnellenError:
+    return SnellenError(f"'{_file(run)}' cannot be read; delete it, and the methodology is measured again")
+
+
 def _file(run: Readable) -> Path:
     return run.folder / FOLDER / FILE
 
@@ -292,7 +299,7 @@ def _read(run: Readable) -> dict[str, Any]:
         before, versions = known.pop("versions"), now.pop("versions")
         same = same and known == now and all(versions.get(one, version) == version for one, version in before.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise SnellenError(f"'{file}' cannot be read; delete it, and the methodology is measured again") from None
+        raise _broken(run) from None
     return state | {"about": blank["about"]} if same else blank
 
 

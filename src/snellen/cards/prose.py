@@ -90,5 +90,5 @@ def _plain(name: str) -> Prose:
     traits = METHODS[name].traits  # type: ignore[attr-defined]
     nothing = "Not written yet."
     return Prose(
-        name, name, (), (traits.cite,), {}, (), "expert", traits.summary, nothing, dict.fromkeys(METHODOLOGY, nothing)
+        name, name, (), (traits.cite,), {}, (), None, traits.summary, nothing, dict.fromkeys(METHODOLOGY, nothing)
     )  # fmt: skip

@@ -29,7 +29,8 @@ class Prose:
     references: tuple[str, ...]
     implementations: Mapping[str, str]
     aliases: tuple[str, ...]
-    directness: Directness
+    directness: Directness | None
+    """None where nobody judged it."""
     summary: str
     methodology: str
     sections: Mapping[Attribute, str]

@@ -15,7 +15,7 @@ from snellen.cards.examples import Example
 from snellen.cards.measured import facts_of, settings_of
 from snellen.cards.schema import Card, Evidence, Grade
 from snellen.citations import CITATIONS
-from snellen.registry import METRICS, Attribute, Test, text_of
+from snellen.registry import METHODS, METRICS, Attribute, Test, text_of
 from snellen.report import numbers, strip
 from snellen.report.page import CATEGORIES, COLOURS, MARKS, bounds_of
 from snellen.verdicts import MINIMUM_IMAGES, Against
@@ -82,6 +82,7 @@ def sheet(
         "cost": _cost(card, costs),
         "needs": [NEEDS.get(one, one) for one in card.needs],
         "claims": card.claims,
+        "proven": proven(card),
         "examples": examples,
         "glance": glance(card),
         "categories": [
@@ -108,6 +109,11 @@ def sheet(
         ],
         "references": [CITATIONS.get(key, key) for key in card.prose.references],
     }
+
+
+def proven(card: Card) -> bool:
+    """Whether its claims were tested: those of methods that come with Snellen were, those of other packages are claims."""
+    return card.name in METHODS and METHODS[card.name].__module__.startswith("snellen.")
 
 
 def title(card: Card) -> str:

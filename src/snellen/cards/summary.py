@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.cards.document import CHAPTERS, ReadCard
-from snellen.cards.markdown import in_order, proven
+from snellen.cards.markdown import in_order
 from snellen.cards.schema import METHODOLOGY, Card, Evidence
-from snellen.cards.sheet import NEEDS
+from snellen.cards.sheet import NEEDS, proven
 from snellen.cards.terminal import GRADES, STYLES
 from snellen.registry import Attribute
 from snellen.report import numbers

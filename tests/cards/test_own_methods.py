@@ -1,0 +1,108 @@
+"""Cards of a method from somebody's own package, of methods that wrap another, and of runs made in Python."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import pytest
+from planted_bench import COUNT, Free, planted_run, samples
+from typer.testing import CliRunner
+
+from planted import planted
+from snellen.cards import files, methodology
+from snellen.cards.deck import card, deck_of_runs
+from snellen.cards.markdown import write_markdown
+from snellen.cards.page import card_page
+from snellen.cards.reading import read_markdown
+from snellen.cli import app
+from snellen.errors import SnellenError
+from snellen.registry import METHODS, method
+
+WRAPPED = "smoothgrad(of=grad-cam, samples=3)"
+
+
+@dataclass(frozen=True)
+class Louder(Free):
+    """The picture itself, as loud as asked."""
+
+    loud: float = 2.0
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        return self.loud * inputs.sum(dim=1)
+
+
+@pytest.fixture
+def run(tmp_path):
+    method("louder", cite="somebody2026", needs=set())(Louder)
+    try:
+        yield planted_run(tmp_path / "run", ["louder", WRAPPED, "grad-cam", "random", "edge"], ["sparsity"])
+    finally:
+        METHODS._classes.pop("louder", None)
+
+
+def again(run):
+    case = planted(COUNT)
+    return methodology.measure(run, classifier=case.classifier, samples=samples(case), images=2, seconds=2.0)
+
+
+def test_nobody_judged_how_directly_ones_own_method_reads_and_its_claims_are_its_own(run):
+    deck = deck_of_runs([run.folder])
+    own = deck.find("louder")
+    assert own.grades["semantic-directness"].word == "not known"
+    assert "semantic-directness" not in own.findings
+    assert own.prose.summary == "The picture itself, as loud as asked."
+    assert "claims of its own: deterministic" in card_page(own, deck)
+    assert "each proven by tests" in card_page(deck.find("grad-cam"), deck)
+    assert read_markdown(write_markdown(own)).title == "louder"
+    assert deck.find("grad-cam").grades["semantic-directness"].word == "mixed"
+
+
+def test_a_method_that_wraps_another_needs_what_that_one_needs(run):
+    deck = deck_of_runs([run.folder])
+    for written in (WRAPPED, WRAPPED.replace(" ", ""), "smoothgrad"):
+        assert deck.find(written).needs == ("gradients", "layer")
+    assert card("smoothgrad", "smoothgrad").needs == ("gradients",)
+    assert files.everywhere("smoothgrad(of=rise)").needs == ()
+    assert card("smoothgrad", "smoothgrad(gone=1)").needs == ("gradients",)
+
+
+def test_a_run_with_a_method_that_is_not_installed_here_says_what_to_do(run):
+    METHODS._classes.pop("louder")
+    with pytest.raises(SnellenError, match="has the method 'louder', which no installed package registers; install") as told:
+        deck_of_runs([run.folder])
+    assert "snellen.plugins" in str(told.value)
+
+
+def test_a_run_made_in_python_says_where_its_methodology_is_measured_and_is(run):
+    with pytest.raises(
+        SnellenError, match=r"snellen\.cards\.methodology\.measure\(run, classifier=\.\.\., samples=\.\.\.\)"
+    ):
+        methodology.measure(run)
+    found = again(run)
+    assert found["louder"]["determinism"].word == "exact"
+    assert deck_of_runs([run.folder]).find("louder").grades["determinism"].share == 1
+
+
+@pytest.mark.parametrize(
+    "broken", [[], {"determinism": 1}, {"determinism": {"share": 1}}, {"determinism": {"colour": "red", "share": 1}}]
+)
+def test_what_was_measured_but_cannot_be_read_gets_one_sentence(run, broken):
+    file = run.folder / "methodology" / methodology.FILE
+    file.parent.mkdir()
+    file.write_text(json.dumps(methodology._blank(run) | {"findings": {"grad-cam": broken}}))
+    found = CliRunner().invoke(app, ["card", "grad-cam", "--run", str(run.folder)])
+    assert isinstance(found.exception, SnellenError)
+    assert "cannot be read; delete it, and the methodology is measured again" in str(found.exception)
+
+
+def test_a_test_that_was_not_run_is_not_said_to_be_evaluated(run):
+    own = deck_of_runs([run.folder]).find("louder")
+    gone = replace(own, evidence=tuple(replace(one, n=0, undefined=0, reason="not run") for one in own.evidence))
+    assert "Not counted: not run." in write_markdown(gone)
+    assert "Evaluated with" not in write_markdown(gone)
+
+
+def test_the_nearest_name_is_looked_for_among_names_without_settings_too(run):
+    with pytest.raises(SnellenError, match="did you mean 'smoothgrad'"):
+        deck_of_runs([run.folder]).find("smothgrad")
