@@ -169,7 +169,8 @@ def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser
             const found = rank(deck.methods, {wishes});
             return {{
                 places: found.map((one) => [one.method.label, Number.isNaN(one.score) ? null : one.score, one.state,
-                    one.sacrifice && one.sacrifice.name, one.decided.map((each) => each.name)]),
+                    one.sacrifice && [one.sacrifice.name, one.sacrifice.best.label], one.decided.map((each) => each.name)]),
+                level: alike(contenders(found)).map((one) => one.method.label),
                 unasked: contenders(found).slice(0, 1).flatMap((one) => unasked(one, {wishes}, deck.sensitivity)),
                 nearest: nearest(found).map((one) => one.method.label),
                 shares: [...stability(contenders(found), {wishes})].map(([each, share]) => [each.method.label, share]),
@@ -180,9 +181,10 @@ def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser
             label, score, state, sacrifice, decided = mine
             assert (label, state) == (place.card.method, place.state)
             assert score is None if np.isnan(place.score) else score == pytest.approx(place.score, abs=1e-12)
-            assert sacrifice == (place.sacrifice.attribute if place.sacrifice else None)
+            assert sacrifice == ([place.sacrifice.attribute, place.sacrifice.method] if place.sacrifice else None)
             assert decided == [each.attribute for each in place.decided]
             states.add(state)
+        assert got["level"] == [each.card.method for each in wanted.level]
         cautions = [words for words in wanted.cautions if words.startswith("you did not ask for ")]
         assert len(cautions) == len(got["unasked"])
         assert all(plain(name) in words for name, words in zip(got["unasked"], cautions, strict=True))

@@ -89,8 +89,20 @@ def test_groups_come_before_scores_and_ties_go_by_name():
         ("gradient", "met"), ("lime", "met"), ("rise", "not known"), ("smoothgrad", "missed"),
     ]  # fmt: skip
     assert [one.place for one in found.places] == [1, 2, 3, 4]
-    assert "the name: lime has the same score" in shown(ShownRecommendation(found))
+    assert found.sentence == "gradient and lime meet your needs on this data, none better than the others."
+    said = shown(ShownRecommendation(found))
+    assert "the name: lime has the same score" in said
+    assert "first is gradient in 100 %; among equals the name decides" in " ".join(said.split())
     assert math.isnan(found.places[2].first)  # no contender, for others qualify
+
+
+def test_those_that_share_the_first_place_are_named_together():
+    deck = hand_deck({"rise": {"minimality": 0.9}, "lime": {"minimality": 0.9}, "gradient": {"minimality": 0.6}})
+    found = recommend(deck, ask(need=["minimality"]))
+    assert found.sentence == (
+        "lime and rise meet your needs best on this data, with the same score, and 1 other method does too."
+    )
+    assert [one.card.method for one in found.level] == ["lime", "rise"]
 
 
 def test_conditions_are_hard_and_an_unknown_cost_is_not_known_to_meet_one():
@@ -113,6 +125,7 @@ def test_conditions_alone_choose_without_a_score():
     found = recommend(deck, ask(black_box=True))
     assert [one.card.method for one in found.qualified] == ["lime", "rise"]
     assert all(math.isnan(one.score) and math.isnan(one.first) for one in found.places)
+    assert found.sentence == "lime and rise meet your needs on this data, none better than the others."
     said = shown(ShownRecommendation(found))
     assert "the name: conditions alone put no method before another" in said
     assert "score 0" not in said

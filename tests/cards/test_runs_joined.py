@@ -225,7 +225,7 @@ def test_recommend_prints_the_choice_and_writes_it(snellen, runs, tmp_path):
         "--nice", "minimality", "--unwanted", "input-sensitivity", "--json", tmp_path / "mine.json",
     )  # fmt: skip
     assert (code or 0, wrong) == (0, "")
-    assert "meets your needs best on this data" in said
+    assert "grad-cam, gradient and input-x-gradient meet your needs on this data" in said
     read = json.loads((tmp_path / "mine.json").read_text())
     assert [one["method"] for one in read["places"]] == ["grad-cam", "gradient", "input-x-gradient"]
 

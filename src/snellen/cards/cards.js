@@ -173,7 +173,7 @@ function steady(entries) {
   if (entries.length < 2 || Number.isNaN(entries[0].score)) return null;
   const shares = [...stability(entries, wishes)].filter(([, share]) => share >= 0.01).sort((one, other) => other[1] - one[1]);
   const words = shares.slice(0, 3).map(([one, share], at) => `${one.method.title}${at ? "" : " is first"} in ${Math.round(100 * share)}`);
-  return make("p", { class: "small steady" }, `How firm is this? If every weight may be half or twice as large, ${words.join(", ")} of 100 cases.`);
+  return make("p", { class: "small steady" }, `How firm is this? If every weight may be half or twice as large, ${words.join(", ")} of 100 cases${alike(entries).length > 1 ? "; among equals the name decides" : ""}.`);
 }
 
 /** What somebody who did not ask should still know of the first choice. */
@@ -207,7 +207,9 @@ function answer() {
   const entries = rank(deck.methods, wishes), of = (state) => entries.filter((one) => one.state === state);
   const [met, unknown, missed] = STATES.map(of);
   if (met.length) {
-    say(`${met[0].method.title} comes first. ${met.length} of ${plural(deck.methods.length, "method")} ${met.length === 1 ? "meets" : "meet"} your needs.`);
+    const level = alike(met).map((one) => one.method.title);
+    const lead = level.length === 1 ? `${level[0]} comes first.` : `${level.slice(0, -1).join(", ")} and ${level.at(-1)} are level, in the order of their names.`;
+    say(`${lead} ${met.length} of ${plural(deck.methods.length, "method")} ${met.length === 1 ? "meets" : "meet"} your needs.`);
     ranking.append(...[steady(met), caution(met[0]), list(met, true)].filter(Boolean),
       ...folded(`${unknown.length} more, of which something you need is not known`, unknown),
       ...folded(`${plural(missed.length, "method")} that ${missed.length === 1 ? "misses" : "miss"} a need`, missed));

@@ -15,7 +15,6 @@ function rank(methods, wishes) {
     const state = STATES[Math.max(0, ...needs.map((one) => STATES.indexOf(one.state)))];
     return { method, needs, state, score: score(method, wishes, {}) };
   });
-  const tied = (one) => (Number.isNaN(one.score) ? 0 : rounded(one.score));
   entries.sort((one, other) => STATES.indexOf(one.state) - STATES.indexOf(other.state) || tied(other) - tied(one)
     || (one.method.label < other.method.label ? -1 : 1));
   entries.forEach((one, at) => {
@@ -27,6 +26,12 @@ function rank(methods, wishes) {
   });
   return entries;
 }
+
+/** A score by which to sort: no score ties with no score. */
+const tied = (one) => (Number.isNaN(one.score) ? 0 : rounded(one.score));
+
+/** The first, and those behind it by their names alone. */
+const alike = (entries) => entries.filter((one) => tied(one) === tied(entries[0]));
 
 /** What was asked of a method, essential properties and conditions, and whether each is met. */
 function needsOf(method, wishes) {
@@ -68,7 +73,8 @@ function sacrifice(method, methods, weighed, wishes) {
   let worst = null;
   for (const name of weighed.filter((each) => method.grades[each] !== null)) {
     const rivals = methods.filter((one) => one.grades[name] !== null);
-    const best = rivals.reduce((one, other) => (worth(other, name, wishes) > worth(one, name, wishes) ? other : one));
+    const ahead = (one, other) => worth(one, name, wishes) - worth(other, name, wishes) || (one.label < other.label ? 1 : -1);
+    const best = rivals.reduce((one, other) => (ahead(other, one) > 0 ? other : one));
     const behind = worth(best, name, wishes) - worth(method, name, wishes), weight = WEIGHTS[level(wishes, name)];
     if (behind > 1e-9 && (!worst || behind > worst.behind + 1e-12 || (Math.abs(behind - worst.behind) <= 1e-12 && weight > worst.weight)))
       worst = { name, best, behind, weight };

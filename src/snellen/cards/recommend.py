@@ -116,6 +116,11 @@ class Recommendation:
         return self.qualified or tuple(one for one in self.places if one.state == "not known")
 
     @property
+    def level(self) -> tuple[Place, ...]:
+        """The first contender, and those behind it by their names alone."""
+        return tuple(one for one in self.contenders if _tied(one.score) == _tied(self.contenders[0].score))
+
+    @property
     def nearest(self) -> tuple[Place, ...]:
         """The three that come closest where none qualifies: fewest needs unmet, least missing in them, best score."""
         if self.qualified:
@@ -129,10 +134,13 @@ class Recommendation:
     def sentence(self) -> str:
         """The answer in one sentence."""
         if self.qualified:
-            best = self.qualified[0]
-            others = len(self.qualified) - 1
+            best, meet = [one.card.method for one in self.level], "meets" if len(self.level) == 1 else "meet"
+            others = len(self.qualified) - len(best)
             also = f", and {numbers.count(others, 'other method')} {'does' if others == 1 else 'do'} too" if others else ""
-            return f"{best.card.method} meets your needs best on this data{also}."
+            if len(best) > 1 and not others:
+                return f"{_listed(best)} {meet} your needs on this data, none better than the others."
+            alike = ", with the same score" if len(best) > 1 else ""
+            return f"{_listed(best)} {meet} your needs best on this data{alike}{also}."
         if not self.places:
             return "There is no method to choose from: all of this run are controls."
         if self.contenders:

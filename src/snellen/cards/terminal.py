@@ -115,8 +115,9 @@ class ShownRecommendation:
         firsts = sorted((one for one in some if one.first > 0), key=lambda one: -one.first)[:3]
         top = min(3, len(some))
         front = [one.card.method for one in some if one.pareto]
+        level = "; among equals the name decides" if len(found.level) > 1 else ""
         return [
-            f"{moved}: first is " + ", ".join(f"{one.card.method} in {_percent(one.first)}" for one in firsts),
+            f"{moved}: first is " + ", ".join(f"{one.card.method} in {_percent(one.first)}" for one in firsts) + level,
             f"the first {top} keep their order in {_percent(found.holds)}",
             f"Pareto set, which no other beats in all that you asked for: {', '.join(front)}",
         ]

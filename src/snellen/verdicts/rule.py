@@ -258,8 +258,7 @@ def _reach(
     resamples: int,
     seed: int,
 ) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:
-    """How many standard errors each column may reach below and above its mean, so that in all but (1 - level) of the draws
-    none strays farther.
+    """How many standard errors a column reaches down and up, so that none strays farther in all but (1 - level) of draws.
 
     A column strays in its own measure: as far as it goes alone at this level, but at least as far as the median column does.
     So one that almost always hits, whose few misses are absent from some draws, does not widen all others; and one whose
