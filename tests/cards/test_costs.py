@@ -118,4 +118,4 @@ def test_needs_are_the_word(needs: tuple[str, ...], word: str, share: float, wor
 def test_what_failed_on_this_model_is_refused() -> None:
     found = agnosticism(("gradients",), 64, "RuntimeError: no")
     assert (found.word, found.share) == ("refused", 0.0)
-    assert found.sentence.endswith("on this model it failed: RuntimeError: no")
+    assert found.sentence.endswith("on this model it failed: RuntimeError: no.")

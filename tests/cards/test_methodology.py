@@ -305,7 +305,10 @@ def test_a_run_of_the_command_line_is_loaded_from_its_settings_and_the_plan_is_t
 
 def test_a_run_of_python_objects_says_how_to_give_them(tmp_path: Path) -> None:
     made = planted_run(tmp_path, ["centre"], None)
-    with pytest.raises(SnellenError, match=r"made from Python objects, .* there: measure\(run, classifier=.*--no-measure"):
+    with pytest.raises(
+        SnellenError,
+        match=r"made from Python objects, .* there: snellen.cards.methodology.measure\(run, classifier=.*--no-measure",
+    ):
         measure(made, observer=Silent())
     with pytest.raises(SnellenError, match="belong together"):
         measure(made, observer=Silent(), classifier=planted(1).classifier)

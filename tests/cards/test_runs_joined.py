@@ -127,7 +127,7 @@ def test_what_was_measured_of_each_run_enters_the_cards_and_the_earlier_run_stan
 def test_an_unfinished_run_is_read_and_said_to_be(runs):
     (note,) = deck_of_runs([runs / "unfinished"]).notes
     assert "is unfinished" in note
-    assert "snellen resume" in note
+    assert "the same evaluate() finishes it" in note  # it was made in Python, so no command could go on
 
 
 @pytest.mark.parametrize(
