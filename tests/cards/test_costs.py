@@ -61,11 +61,11 @@ def test_passes_that_could_be_shared_are_counted_all_the_same() -> None:
 def test_memory_is_the_peak_above_what_was_held() -> None:
     held = torch.ones(64, 2**18)  # 64 MiB
     memory = Memory(torch.device("cpu"))
-    for _ in range(2):
+    for _ in range(4):
         torch.ones(96, 2**18).sum()
     peak = memory.peak()
     assert peak is not None
-    assert 90 < peak < 140
+    assert 90 < peak < 240  # not the sum of all four; one that was freed may be handed back late
     again = Memory(torch.device("cpu")).peak()
     assert again is not None
     assert again < 10

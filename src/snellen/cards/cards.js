@@ -178,10 +178,10 @@ function steady(entries) {
 
 /** What somebody who did not ask should still know of the first choice. */
 function caution(entry) {
-  const names = unasked(entry, wishes, deck.sensitivity);
-  if (!names.length) return null;
-  return make("div", { class: "note honest" }, make("p", null, make("b", null, "Take care. "),
-    `You did not ask for it, but ${entry.method.title} is weak here:`), make("ul", { class: "plain" }, names.map((name) => graded(entry.method, name))),
+  const told = unasked(entry, wishes);
+  if (!told.length) return null;
+  return make("div", { class: "note honest" }, make("p", null, make("b", null, "Take care:")),
+    make("ul", { class: "plain" }, told.map(([name, words]) => make("li", null, make("b", null, `${deck.briefly[name]}: `), `${words}.`))),
     make("p", null, "A map that does not follow the picture, the answer or the model can please and still explain nothing."));
 }
 
@@ -196,12 +196,13 @@ function folded(words, entries) {
 function answer() {
   const ranking = find("#ranking"), asked = Object.keys(wishes.levels).length || wishes.cost !== null || wishes.blackBox;
   for (const button of all("[data-profile]")) {
-    const name = button.dataset.profile, chosen = name ? same(deck.profiles[name], wishes.levels) : !Object.keys(wishes.levels).length;
+    const name = button.dataset.profile, chosen = name ? same(deck.profiles[name], wishes.levels) : !asked;
     button.setAttribute("aria-pressed", chosen);
   }
   ranking.replaceChildren();
+  find("#unasked").hidden = Boolean(asked);
   if (!asked) {
-    say("Nothing is chosen yet. Mark what you need as essential, and the methods line up here.");
+    say("Nothing is chosen yet.");
     return;
   }
   const entries = rank(deck.methods, wishes), of = (state) => entries.filter((one) => one.state === state);
@@ -221,7 +222,7 @@ function answer() {
   say(unknown.length ? `No method is shown to meet your needs on this data. Not known of ${unknown.length} that may: ${named}.` : "No method meets your needs on this data.");
   const why = !unknown.length ? "That is an answer too: ask for less, or do not rely on a map here."
     : deck.enough ? "What is not known was not measured in this run; more tests would tell." : `With at least ${deck.minimum} images the tests behind your needs could speak.`;
-  ranking.append(make("p", { class: "note honest" }, `${why} These come closest:`), list(close, false),
+  ranking.append(...[unknown.length ? caution(unknown[0]) : null, make("p", { class: "note honest" }, `${why} These come closest:`), list(close, false)].filter(Boolean),
     ...folded(`the ${plural(rest.length, "other method")}`, rest));
 }
 

@@ -35,7 +35,7 @@ def grade(attribute: Attribute, evidence: Sequence[Evidence]) -> Grade:
     share = (0.5 + sum(one.weight * VALUES[one.verdict] for one in counted)) / (1 + total)
     tally = {name: sum(one.verdict == name for one in counted) for name in VALUES}
     words = ", ".join(f"{count} {name}" for name, count in tally.items() if count)
-    return Grade(attribute, share, word(share), f"{words}; weight {total:.1f}", total)
+    return Grade(attribute, share, word(share), f"{words}; together they weigh {total:.1f}", total)
 
 
 def grades(evidence: Sequence[Evidence], findings: Mapping[Attribute, Finding]) -> dict[Attribute, Grade]:

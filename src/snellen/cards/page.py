@@ -15,7 +15,7 @@ from snellen import __version__
 from snellen.cards.deck import Deck
 from snellen.cards.examples import examples_of, style
 from snellen.cards.priorities import LEVELS, Level, profiles
-from snellen.cards.recommend import INSIDE, SENSITIVITY
+from snellen.cards.recommend import INSIDE, deaf
 from snellen.cards.schema import TESTED, Card
 from snellen.cards.sheet import sheet, shown, title, verdict, yardsticks
 from snellen.cards.terminal import TELLING
@@ -229,6 +229,7 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
                 "words": {key: one.word for key, one in card.grades.items()},
                 "seconds": seconds(card),
                 "inside": sorted(INSIDE.intersection(card.needs)),
+                "deaf": deaf(card, title(card)),
             }
             for card in deck.methods
         ],
@@ -240,7 +241,6 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         },
         "enough": certainty(len(deck.run.samples())).enough,
         "minimum": MINIMUM_IMAGES,
-        "sensitivity": SENSITIVITY,
         "telling": TELLING,
     }
 

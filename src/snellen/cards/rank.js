@@ -96,10 +96,9 @@ function contenders(entries) {
   return met.length ? met : entries.filter((one) => one.state === "not known");
 }
 
-/** The properties in which a method is deaf to picture, answer or model though nobody asked. */
-function unasked(entry, wishes, sensitivity) {
-  const deaf = (name) => entry.method.grades[name] !== null && entry.method.grades[name] < ENOUGH;
-  return sensitivity.filter((name) => level(wishes, name) === "unimportant" && deaf(name));
+/** Where a method is deaf to picture, answer or model though nobody asked, in the words of `snellen recommend`. */
+function unasked(entry, wishes) {
+  return Object.entries(entry.method.deaf).filter(([name]) => level(wishes, name) === "unimportant");
 }
 
 /** The three that come closest where none meets everything. */

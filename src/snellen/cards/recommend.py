@@ -189,13 +189,17 @@ class Recommendation:
     def _unasked(self) -> Iterator[str]:
         """Where the first choice fails to follow input, label or model, though nobody asked: maps may please and be deaf."""
         for place in self.contenders[:1]:
-            for attribute in SENSITIVITY:
-                grade = place.card.grades[attribute]
-                if self.priorities.level(attribute) == "unimportant" and grade.share < ENOUGH:
-                    yield (
-                        f"you did not ask for {plain(attribute)}, but {place.card.method} has only {grade.share:.2f} there: "
-                        f"{because(place.card, attribute)}"
-                    )
+            words = deaf(place.card, place.card.method)
+            yield from (words[one] for one in words if self.priorities.level(one) == "unimportant")
+
+
+def deaf(card: Card, name: str) -> dict[Attribute, str]:
+    """By attribute that a map should follow and this method does not enough, what to tell somebody who did not ask."""
+    weak = {one: card.grades[one].share for one in SENSITIVITY if card.grades[one].share < ENOUGH}
+    return {
+        one: f"you did not ask for {plain(one)}, but {name} has only {share:.2f} there: {because(card, one)}"
+        for one, share in weak.items()
+    }
 
 
 def recommend(deck: Deck, priorities: Priorities, *, seed: int = 0) -> Recommendation:

@@ -178,7 +178,9 @@ def _attribute(
         "question": asks,
         "grade": shown(card.grades[key]),
         "finding": {
-            "word": finding.word, "sentence": finding.sentence, "facts": facts_of(finding), "settings": settings_of(finding),
+            # An order of magnitude as in the paper, 1e-1, is in the sentence; as a word it says nothing to most readers.
+            "word": "" if key == "computational-efficiency" else finding.word,
+            "sentence": finding.sentence, "facts": facts_of(finding), "settings": settings_of(finding),
             "source": finding.source.name if finding.source else "",
         } if finding else None,
         "prose": paragraphs(card.prose.sections[key]) if key in card.prose.sections else "",
