@@ -27,6 +27,7 @@ def test_one_bit_of_one_map_is_a_change_but_hardly_one() -> None:
     assert found.word == "nearly the same"
     assert found.numbers["changed"] == pytest.approx(1 / 3)
     assert found.share == pytest.approx(1.0)
+    assert "of 3 maps under the later seeds 1 differs from those under the first;" in found.sentence
 
 
 def test_numbers_are_those_of_a_naive_twin() -> None:

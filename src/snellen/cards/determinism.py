@@ -63,7 +63,9 @@ def determinism(own: Maps, others: Sequence[Maps]) -> Finding:
     tried = f"{len(own)} image{'' if len(own) == 1 else 's'} explained under {len(others)} other seeds"
     if not changed:
         return Finding("determinism", "exact", f"{tried}: every map is the same to the last bit.", 1.0, numbers)
-    count = f"{changed} of {repeated} repeated map{'' if repeated == 1 else 's'} changed"
+    count = (
+        f"of {repeated} maps under the later seeds {changed} differ{'s' if changed == 1 else ''} from those under the first"
+    )
     if not len(known):
         sentence = f"{tried}: {count}; no rank correlation is defined, for maps are constant."
         return Finding("determinism", "varies", sentence, math.nan, numbers)
