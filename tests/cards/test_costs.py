@@ -87,12 +87,12 @@ def test_the_order_of_magnitude_is_the_word_and_a_tenth_of_a_second_is_instant(
 def test_the_sentence_of_costs_names_numbers_n_and_machine() -> None:
     found = efficiency(Cost(0.43, 7, 32, 16, 84.6), METHODS.build("gradient"), small_bench(), MACHINE)
     assert found.sentence == (
-        "0.43 s for one image of 24×24 alone (order 1e-1; median of 7 images; passes: 32 forward, 16 backward; "
+        "430 ms for one image of 24×24 alone (order 1e-1; median of 7 images; passes: 32 forward, 16 backward; "
         "85 MiB more at the peak) on abacus, 2 threads."
     )
     other = efficiency(Cost(0.0043, 1, 1, 0, None), METHODS.build("deepshap"), small_bench(), MACHINE)
     assert other.sentence.startswith(
-        "4.3 ms for one image of 24×24 alone, after learning from 3 images (order 1e-3; 1 image;"
+        "4.30 ms for one image of 24×24 alone, after learning from 3 images (order 1e-3; 1 image;"
     )
     assert "memory not measured" in other.sentence
 

@@ -19,6 +19,7 @@ from snellen.cards.bench import Bench
 from snellen.cards.schema import Finding
 from snellen.lessons import learning
 from snellen.registry import label, traits
+from snellen.report.numbers import span
 from snellen.types import Method, Passes, Rng
 
 REPEATS = 7
@@ -106,7 +107,7 @@ def efficiency(cost: Cost, method: Method, bench: Bench, machine: Mapping[str, A
     where = machine["gpu"] if bench.classifier.device.type == "cuda" else machine["processor"]
     threads = f", {machine['threads']} thread{'' if machine['threads'] == 1 else 's'}"
     sentence = (
-        f"{_seconds(seconds)} for one image of {height}×{width} alone{lessons} (order 1e{order}; "
+        f"{span(seconds)} for one image of {height}×{width} alone{lessons} (order 1e{order}; "
         f"{f'median of {cost.repeats} images' if cost.repeats > 1 else '1 image'}; "
         f"passes: {cost.forward:,} forward, {cost.backward:,} backward; {memory}) on {where}{threads}."
     )
@@ -154,12 +155,6 @@ def expected(method: Method, bench: Bench) -> Passes:
 def title(method: Method) -> str:
     """What the progress bar says."""
     return f"timing {label(method)}"
-
-
-def _seconds(seconds: float) -> str:
-    if seconds < 0.1:
-        return f"{1000 * seconds:.2g} ms"
-    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def _status(name: str) -> float | None:

@@ -31,11 +31,18 @@ def grade(attribute: Attribute, evidence: Sequence[Evidence]) -> Grade:
     total = sum(one.weight for one in counted)
     if not counted:
         measured = [one for one in evidence if one.attribute == attribute and one.source.kind == "run"]
-        return Grade(attribute, math.nan, "not known", measured[0].reason if measured else "nothing was measured", 0.0)
+        return Grade(attribute, math.nan, "not known", idle(measured[0]) if measured else "nothing was measured", 0.0)
     share = (0.5 + sum(one.weight * VALUES[one.verdict] for one in counted)) / (1 + total)
     tally = {name: sum(one.verdict == name for one in counted) for name in VALUES}
     words = ", ".join(f"{count} {name}" for name, count in tally.items() if count)
     return Grade(attribute, share, word(share), f"{words}; together they weigh {total:.1f}", total)
+
+
+def idle(one: Evidence) -> str:
+    """Why a test of the run counts nothing: it has no verdict, or a verdict by a metric without weight."""
+    if one.verdict == "not counted" or one.trust is None:
+        return one.reason
+    return f"{one.verdict} by a metric that weighs nothing here, {one.trust.marks[0]}"
 
 
 def grades(evidence: Sequence[Evidence], findings: Mapping[Attribute, Finding]) -> dict[Attribute, Grade]:

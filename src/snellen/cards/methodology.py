@@ -22,6 +22,7 @@ from snellen.cards.bench import FOLDER, Bench
 from snellen.cards.costs import Cost, agnosticism, efficiency, expected, measure_cost, needs_of, title
 from snellen.cards.deck import Findings, source_of
 from snellen.cards.determinism import determinism, repetitions
+from snellen.cards.record import plain
 from snellen.cards.schema import Finding
 from snellen.cards.sweeps import Trial, afford, cheap_metrics, dependence, trials_of
 from snellen.errors import SnellenError
@@ -304,14 +305,5 @@ def _read(run: Readable) -> dict[str, Any]:
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:
-    """A finding without its source, which is the run; undefined numbers are null."""
-    values: Mapping[str, Any] = _plain({**asdict(finding)})
-    return {name: value for name, value in values.items() if name != "source"}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """A finding without its source, which is the run."""
+    return {name: value for name, value in plain(finding).items() if name != "source"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from snellen.cards.grades import idle
 from snellen.cards.schema import METHODOLOGY, Card, Evidence
 from snellen.registry import METRICS, Attribute
 from snellen.report import numbers
@@ -60,7 +61,7 @@ def unknown(card: Card, attribute: Attribute) -> str:
     if any(one.reason == FEW for one in measured):
         return f"{numbers.count(max(one.n for one in measured), 'image')} of the {MINIMUM_IMAGES} that a verdict needs"
     first = measured[0]
-    return f"none of {numbers.count(len(measured), 'test')} counts, such as {first.test}: {first.reason}"
+    return f"none of {numbers.count(len(measured), 'test')} counts, such as {first.test}: {idle(first)}"
 
 
 def remedies(cards: Sequence[Card], attribute: Attribute) -> tuple[str, ...]:

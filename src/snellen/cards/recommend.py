@@ -138,15 +138,15 @@ class Recommendation:
             others = len(self.qualified) - len(best)
             also = f", and {numbers.count(others, 'other method')} {'does' if others == 1 else 'do'} too" if others else ""
             if len(best) > 1 and not others:
-                return f"{_listed(best)} {meet} your needs on this data, none better than the others."
+                return f"{numbers.listed(best)} {meet} your needs on this data, none better than the others."
             alike = ", with the same score" if len(best) > 1 else ""
-            return f"{_listed(best)} {meet} your needs best on this data{alike}{also}."
+            return f"{numbers.listed(best)} {meet} your needs best on this data{alike}{also}."
         if not self.places:
             return "There is no method to choose from: all of this run are controls."
         if self.contenders:
             names = list(dict.fromkeys(plain(need.name) for one in self.contenders for need in one.unmet))
             are = "is" if len(names) == 1 else "are"
-            return f"No method is shown to meet your needs on this data: {_listed(names)} {are} not known."
+            return f"No method is shown to meet your needs on this data: {numbers.listed(names)} {are} not known."
         return f"No method meets your needs on this data; {self._hardest()}."
 
     def _hardest(self) -> str:
@@ -170,7 +170,7 @@ class Recommendation:
         unmeasured = [one for one in unmet if any(_unmeasured(place.card, one) for place in close)]
         if unmeasured:
             found.append(
-                f"`snellen cards --run {self.deck.run.folder}` measures {_listed([plain(one) for one in unmeasured])}"
+                f"`snellen cards --run {self.deck.run.folder}` measures {numbers.listed([plain(one) for one in unmeasured])}"
             )
         for one in (one for one in self.priorities.at("essential") if one in unmet):
             found += remedies([place.card for place in close if one in [need.name for need in place.unmet]], one)
@@ -297,7 +297,7 @@ def _needs(card: Card, priorities: Priorities) -> tuple[Need, ...]:
         found.append(_cost(card, priorities.avoid_cost))
     if priorities.black_box:
         inside = sorted(INSIDE.intersection(card.needs))
-        words = f"needs the model's {_listed(inside)}" if inside else "asks the model for its answers only"
+        words = f"needs the model's {numbers.listed(inside)}" if inside else "asks the model for its answers only"
         found.append(Need("black-box", "missed" if inside else "met", words))
     return tuple(found)
 
@@ -356,7 +356,3 @@ def _sacrifice(
             )
     worst = max(found, key=lambda one: (one.other - one.own, one.weighed), default=None)
     return worst if worst and worst.other - worst.own > 1e-9 else None
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -20,7 +20,7 @@ SCHEMA = 1
 
 def as_json(card: Card) -> dict[str, Any]:
     """The card in values that JSON knows: what is undefined is null, and an infinite number is a word."""
-    return {"schema": SCHEMA, **_plain(card)}
+    return {"schema": SCHEMA, **plain(card)}
 
 
 def write_json(card: Card) -> str:
@@ -42,21 +42,22 @@ def read_json(text: str) -> Card:
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value in those that JSON knows."""
     if dataclasses.is_dataclass(value):
-        fields = {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        fields = {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
         # What follows from the rest is for readers in other languages; it is computed anew when a card is read.
         if isinstance(value, Evidence):
-            fields["weight"] = _plain(value.weight)
+            fields["weight"] = plain(value.weight)
         if isinstance(value, Trust):
-            fields |= {"weight": _plain(value.weight), "marks": list(value.marks)}
+            fields |= {"weight": plain(value.weight), "marks": list(value.marks)}
         return fields
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if hasattr(value, "item"):  # a number of NumPy
-        return _plain(value.item())
+        return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value

@@ -16,9 +16,10 @@ from snellen.claims import LAYERS
 from snellen.errors import SnellenError
 from snellen.methods.coarse import layer_of
 from snellen.registry import METHODS, METRICS, label, spec, text_of, traits
+from snellen.report.numbers import listed
 from snellen.runs import Run
 from snellen.runs import plan as planning
-from snellen.runs.progress import BACKWARD_WEIGHT
+from snellen.runs.progress import weight_of
 from snellen.similarity import likening
 from snellen.types import Method, Metric, Passes, Related
 
@@ -77,13 +78,9 @@ def trials_of(method: Method, bench: Bench, seconds: float, scoring: float) -> t
             if not able:
                 left.append((one.name, text, refused[label(built)]))
             else:
-                share = _weight(bench.passes(built)) / max(1.0, _weight(bench.passes(method)))
+                share = weight_of(bench.passes(built)) / max(1.0, weight_of(bench.passes(method)))
                 found.append(Trial(one.name, text, built, seconds * max(share, 0.05) + scoring))
     return found, left
-
-
-def _weight(passes: Passes) -> float:
-    return passes.forward + BACKWARD_WEIGHT * passes.backward
 
 
 def afford(
@@ -141,7 +138,7 @@ def cheap_metrics(bench: Bench, ids: Sequence[str]) -> list[Metric]:
             continue
         if traits(metric).needs <= {"truth", "labels"}:
             values = scores[scores["metric"] == one["label"]]["value"]
-            cost = _weight(metric.passes(bench.size, Passes(), bench.classifier))
+            cost = weight_of(metric.passes(bench.size, Passes(), bench.classifier))
             found.append((cost, -values.nunique(), one["attribute"], metric))
     found.sort(key=lambda one: one[:2])
     first = found[:1]
@@ -248,7 +245,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     facts = settings[worst]
     count = sum(tried.values())
     words = [
-        f"{count} other value{'' if count == 1 else 's'} of {_listed(list(tried))} on {numbers['n']} "
+        f"{count} other value{'' if count == 1 else 's'} of {listed(list(tried))} on {numbers['n']} "
         f"image{'' if numbers['n'] == 1 else 's'}: the map hangs most on {worst} (mean rank correlation {facts['mean']:.2f} "
         f"with the run's {worst}={facts['own']}; lowest {facts['lowest']:.2f} at {facts['lowest_value']})"
     ]
@@ -259,7 +256,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     if moved is None:
         words.append("no metric of the run could place it")
     elif settings[moved]["moved"] == 0:
-        words.append(f"its place among the run's {numbers['methods']} methods by {_listed(numbers['metrics'])} stays")
+        words.append(f"its place among the run's {numbers['methods']} methods by {listed(numbers['metrics'])} stays")
     else:
         most = settings[moved]
         words.append(
@@ -273,10 +270,6 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     if left:
         words.append(f"{left} value{'' if left == 1 else 's'} not tried")
     return "; ".join(words) + "."
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def place(value: float, others: Sequence[float], *, higher: bool) -> int | None:

@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from snellen.errors import SnellenError
+from snellen.report import numbers
 from snellen.writing import write_whole
 
 
@@ -23,7 +24,7 @@ def render(template: str, styles: Sequence[str], facts: Mapping[str, Any]) -> st
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(soft=_soft, listed=_listed)
+    environment.filters.update(soft=_soft, listed=numbers.listed)
     return environment.get_template(template).render(style=Markup("".join(map(_read, styles))), **facts)
 
 
@@ -37,10 +38,6 @@ def _soft(label: str) -> Markup:
     for mark in ("(", ","):
         text = text.replace(mark, f"{mark}<wbr>")
     return Markup(text)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def write_page(text: str, path: str | Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -77,6 +78,15 @@ def count(number: int, noun: str) -> str:
     ('1 image', '7 images')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", " ")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as they stand in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def span(seconds: float | int) -> str:

@@ -126,7 +126,7 @@ class Live:
 
     def begin(self, stage: str, passes: Passes, units: int) -> None:
         """Opens the bar."""
-        self._reset(stage, _weight(passes), units)
+        self._reset(stage, weight_of(passes), units)
         if self.console.is_terminal:
             self._bar = Progress(
                 TextColumn("{task.description}"),
@@ -146,7 +146,7 @@ class Live:
 
     def passed(self, passes: Passes) -> None:
         """Moves the bar."""
-        self._done += _weight(passes)
+        self._done += weight_of(passes)
         self._images += passes.forward
         self._show()
 
@@ -195,5 +195,6 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
 
 
-def _weight(passes: Passes) -> float:
+def weight_of(passes: Passes) -> float:
+    """About how long passes take, in forward passes."""
     return passes.forward + BACKWARD_WEIGHT * passes.backward
