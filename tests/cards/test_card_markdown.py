@@ -180,6 +180,8 @@ def test_fields_that_are_missing_are_empty():
             "line {at}: '&#128308;' is no verdict; begin the line with &#128994;",
         ),
         ("&#129000; **[Del", "[&#128994; / &#129000; / &#128997;] **[Del", "line {at} gives all three verdicts"),
+        ("&#129000; **[Del", "**[Del", "line {at}: this result has no verdict; begin the line with &#128994;"),
+        ("&#129000; **[Del", "(pass) **[Del", "line {at}: this result has no verdict; begin the line with &#128994;"),
         ("&#129000; **[Deletion](https://example.org/d)**", "&#129000; Deletion", "line {at}: after its verdict a result"),
         ("[Deletion]", "[Sparsity]", "line {at}: 'Sparsity' is a test of minimality, not of input sensitivity"),
     ],

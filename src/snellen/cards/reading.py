@@ -177,6 +177,8 @@ def _results(lines: Sequence[_Line], attribute: Attribute) -> list[Result]:
         uncounted = not before.text and re.match(r"\*\*.*\*\*:? Not counted", line.text)
         if uncounted or _BEGINS.match(line.text):
             blocks.append([line])
+        elif not before.text and re.match(r"\S{0,12}\s*\*\*\[", line.text):
+            raise SnellenError(f"line {line.number}: this result has no verdict; begin the line with {_CHOICES}")
         elif blocks:
             blocks[-1].append(line)
     return [_result(block, attribute) for block in blocks]
