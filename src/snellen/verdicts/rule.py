@@ -260,7 +260,7 @@ def _reach(
 ) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:
     """How many standard errors a column reaches down and up, so that none strays farther in all but (1 - level) of draws.
 
-    A column strays in its own measure: as far as it goes alone at this level, but at least as far as the median column does.
+    A column strays in its own measure: as far as it goes alone at this level, but at least as far as three of four do.
     So one that almost always hits, whose few misses are absent from some draws, does not widen all others; and one whose
     long tail no image happened to show is not too hopeful.
     """
@@ -276,7 +276,7 @@ def _reach(
 
     def together(side: Float[np.ndarray, "resamples columns"]) -> Float[np.ndarray, " columns"]:
         alone = np.quantile(side, tail, axis=0)
-        alone = np.maximum(alone, max(float(np.median(alone)), 1.0))
+        alone = np.maximum(alone, max(float(np.quantile(alone, 0.75)), 1.0))
         return np.asarray(alone * np.quantile((side / alone).max(axis=1), tail))
 
     return together(strayed), together(-strayed)
