@@ -65,6 +65,14 @@ class Unwritable:
     """A number with a setting that JSON cannot hold."""
 
     one: Any = field(default_factory=lambda: {1, 2})
+    __call__, passes = Plain.__call__, Plain.passes
+
+
+@dataclass(frozen=True)
+class Costless:
+    """A number that does not say what it costs."""
+
+    __call__ = Plain.__call__
 
 
 class Loose:
@@ -85,6 +93,7 @@ class Thawed:
         ("plain", Plain, {"cite": ""}, "'plain' must cite the work that defines it"),
         ("demanding", Demanding, {}, "metric 'demanding': the field 'size' needs a default"),
         ("unwritable", Unwritable, {}, "metric 'unwritable': its settings must survive JSON, but a set does not"),
+        ("costless", Costless, {}, "metric 'costless' has no passes, which snellen.types.Metric asks for"),
         ("loose", Loose, {}, "metric 'loose' must be a frozen dataclass"),
         ("thawed", Thawed, {}, "metric 'thawed' must be a frozen dataclass"),
         ("Plain_Metric", Plain, {}, "metric 'Plain_Metric': a name is lower-case words joined by hyphens"),

@@ -57,10 +57,11 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
-    """Names to plug-in classes; builds plug-ins from names and settings, and writes them back as JSON."""
+    """Names to plug-in classes that have their duties; builds plug-ins from names and settings, and writes them as JSON."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, *duties: str) -> None:
         self.kind = kind
+        self.duties = duties
         self._classes: dict[str, type[T]] = {}
 
     def __getitem__(self, name: str) -> type[T]:
@@ -93,6 +94,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         for one in dataclasses.fields(plugin):
             if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
                 raise SnellenError(f"{where}: the field '{one.name}' needs a default")
+        for duty in self.duties:
+            if not callable(getattr(plugin, duty, None)):
+                raise SnellenError(f"{where} has no {duty}, which snellen.types.{self.kind.capitalize()} asks for")
         self._classes[name] = plugin
         try:
             json.dumps(spec(plugin()))
@@ -147,10 +151,10 @@ class UnknownNameError(SnellenError, KeyError):
     __str__ = Exception.__str__
 
 
-METHODS: Registry[Method] = Registry("method")
-METRICS: Registry[Metric] = Registry("metric")
-FILLS: Registry[Fill] = Registry("fill")
-CONDITIONS: Registry[Condition] = Registry("condition")
+METHODS: Registry[Method] = Registry("method", "__call__", "passes")
+METRICS: Registry[Metric] = Registry("metric", "__call__", "passes")
+FILLS: Registry[Fill] = Registry("fill", "__call__")
+CONDITIONS: Registry[Condition] = Registry("condition", "__call__")
 
 _BY_HINT: dict[Any, Registry[Any]] = {Method: METHODS, Metric: METRICS, Fill: FILLS, Condition: CONDITIONS}
 

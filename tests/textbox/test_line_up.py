@@ -28,13 +28,6 @@ OWN = """
         def __call__(self, classifier, inputs, targets, *, rng):
             return classifier.gradient(inputs, targets)[0].abs().sum(dim=1) ** self.power
 
-    @method("{name}-without-passes", cite="simonyan2014")
-    @dataclass(frozen=True)
-    class WithoutPasses:
-        '''Says nothing of its cost.'''
-        def __call__(self, classifier, inputs, targets, *, rng):
-            return inputs.sum(dim=1)
-
     fourth = Own(power=4)
     smooth = SmoothGrad(of=Own(), samples=2)
 
@@ -121,7 +114,6 @@ def test_a_change_of_its_file_is_another_version_and_nothing_else_is(own, tmp_pa
     ("name", "said"),
     [
         ("Plain", "is not a saliency method: it must be a frozen dataclass under snellen.registry.method"),
-        ("WithoutPasses", "has no passes"),
         ("Nothing", "has no 'Nothing'"),
     ],
 )

@@ -114,9 +114,6 @@ def own_method(spec: str) -> Method:
             f"instances, not {_kind(held)}"
         )
     found = held() if isinstance(held, type) else held
-    for need in ("__call__", "passes"):
-        if not callable(getattr(found, need, None)):
-            raise SnellenError(f"'{spec}' is not a saliency method: it has no {need}, which snellen.types.Method asks for")
     return _version_by_source(METHODS.parse(found))
 
 
