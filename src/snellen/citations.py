@@ -19,6 +19,8 @@ CITATIONS: dict[str, str] = {
     "NeurIPS 2019. arXiv:1806.10758",
     "adebayo2018": "Adebayo, Gilmer, Muelly, Goodfellow, Hardt, Kim. Sanity Checks for Saliency Maps. NeurIPS 2018. "
     "arXiv:1810.03292",
+    "adebayo2018local": "Adebayo, Gilmer, Goodfellow, Kim. Local Explanation Methods for Deep Neural Networks Lack "
+    "Sensitivity to Parameter Values. ICLR Workshop 2018. arXiv:1810.03307",
     "springenberg2015": "Springenberg, Dosovitskiy, Brox, Riedmiller. Striving for Simplicity: The All Convolutional Net. "
     "ICLR Workshop 2015. arXiv:1412.6806",
     "abnar2020": "Abnar, Zuidema. Quantifying Attention Flow in Transformers. ACL 2020. arXiv:2005.00928",

@@ -6,6 +6,7 @@ checker that draws at random, which hypothesis does not allow while it draws.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from hypothesis import strategies as st
@@ -40,7 +41,7 @@ def _results(draw: st.DrawFn) -> tuple[str, str, str, str, str]:
 @st.composite
 def read_cards(draw: st.DrawFn) -> Callable[[], ReadCard]:
     """What a Markdown card may say; results stand in the order of the card's headings."""
-    links = st.lists(st.tuples(st.just("") | st.just("Original paper"), names, urls), max_size=3)
+    links = st.lists(st.tuples(st.just("") | st.just("Original Paper"), names, urls), max_size=3)
     found, works, programs = draw(st.lists(_results(), max_size=6)), draw(links), draw(links)
     picture = draw(st.sampled_from(["", "a.png", 'odd "name" & <more>.png']))
     some = st.dictionaries(st.sampled_from(METHODOLOGY), prose, max_size=5)
@@ -49,12 +50,17 @@ def read_cards(draw: st.DrawFn) -> Callable[[], ReadCard]:
     aliases = tuple(draw(st.lists(names.filter(lambda text: "," not in text), max_size=3)))
     example, caption = draw(words) if picture else draw(st.just("") | words), draw(words) if picture else ""
     sections, measured = draw(some), draw(some)
+    before = prose.filter(
+        lambda text: not re.search(r"^\S*\s*\*\*\[", text, re.MULTILINE)
+    )  # else a result without a verdict
+    sections |= draw(st.dictionaries(st.sampled_from(TESTED), before, max_size=2))
+    chapters = draw(st.dictionaries(st.sampled_from(["Sensitivity Testing", "Perceptibility Testing"]), prose, max_size=2))
     citation = draw(st.just("") | words.map(lambda text: f"@misc{{{text.replace('`', '')},\n# no heading\n}}"))
     ordered = [one for part in CHAPTERS.values() for key in part.values() for one in found if one[0] == key]
     return lambda: ReadCard(
         title, summary, methodology, developers, sharer, tuple(Link(*one) for one in works),
         tuple(Link(*one) for one in programs), aliases, example, picture, caption, sections, measured,
-        tuple(Result(*one) for one in ordered), citation,
+        tuple(Result(*one) for one in ordered), citation, chapters,
     )  # fmt: skip
 
 

@@ -130,3 +130,22 @@ def test_a_file_that_cannot_be_read_or_written_is_told_by_its_name(deck, tmp_pat
     with pytest.raises(SnellenError, match="cannot write into"):
         write_files(deck.find("rise"), deck, Path(tmp_path / "bad.md"))
     assert write_json(deck.find("rise")).endswith("}\n")
+
+
+def test_a_public_card_is_shown_with_all_that_it_says():
+    text = (
+        "# Kites Saliency Card\nKites.\n## Methodology\nOne is flown.\n\n**References:**\n"
+        "- *Original Paper*: [Flying](https://example.org/f)\n\n**Implementations and Tutorials:**\n"
+        "- [kite](https://example.org/k)\n\n**Example:** A [red](https://example.org/r) kite.\n\n"
+        '<img src="kite.png" alt="It is up." />\n### Computational Efficiency\nIt takes $1\\mathrm{e}{-2}$ s.\n'
+        "## Sensitivity Testing\nOn a meadow.\n### Input Sensitivity\nTwice.\n\n"
+        "&#128994; **Deletion**: Up, says [a paper](https://example.org/p_(1)).\n"
+    )
+    said = flat(printed(read_markdown(text), 100))
+    for part in (
+        "One is flown.", "It takes 1e-2 s.", "On a meadow.", "Twice.", "● pass Deletion Up, says a paper.",
+        "Original Paper: Flying https://example.org/f", "kite https://example.org/k",
+        "Example: A red kite. (kite.png: It is up.)", "1 reference, 1 implementation, 1 result", "not tested",
+    ):  # fmt: skip
+        assert part in said, part
+    assert "ORIGIN" not in printed(read_markdown("# Kites Saliency Card\n"), 80)

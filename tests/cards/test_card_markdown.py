@@ -26,7 +26,8 @@ from snellen.verdicts import Against
 RUN = Source("run", "kites 12ab/34cd", "kite net", "40 images: kites", "target predicted, seed 0")
 
 # A card in the public format, in our own words, with the habits of the cards that are found there: marks in the title, a
-# field without its colon inside the bold, `[optional]`, a link over two lines, a result over two lines, another test's name.
+# field without its colon inside the bold, `[optional]`, a link over two lines, a result over two lines, another test's name,
+# words between a heading and the first result.
 PUBLIC = """\
 <!-- some note -->
 # **Kite Maps** Saliency Card
@@ -69,6 +70,7 @@ An afternoon.
 High is high.
 
 ## Sensitivity Testing
+All of it on one meadow.
 
 ### Input Sensitivity
 The following was tried:
@@ -126,6 +128,7 @@ def test_a_card_in_the_public_format_is_read_with_all_its_habits():
             "hyperparameter-dependence": "* `string` is its length.\n* `tail` is decoration.",
             "computational-efficiency": "An afternoon.",
             "semantic-directness": "High is high.",
+            "input-sensitivity": "The following was tried:",
         },
         {},
         (
@@ -136,6 +139,7 @@ def test_a_card_in_the_public_format_is_read_with_all_its_habits():
             Result("minimality", "Visual Sharpening", "fail", "Blurry from below.", "https://example.org/v"),
         ),
         "@misc{kites,\n  # a line that is no heading\n}",
+        {"Sensitivity Testing": "All of it on one meadow."},
     )  # fmt: skip
 
 
@@ -153,6 +157,22 @@ def test_a_card_in_the_public_format_is_read_with_all_its_habits():
 )
 def test_it_says_the_same_however_it_was_saved(change):
     assert read_markdown(change(PUBLIC)) == read_markdown(PUBLIC)
+
+
+@pytest.mark.parametrize(
+    ("below", "kept"),
+    [
+        ("**BibTeX:**\n```\n@misc{a,\n}\n\n@misc{b,\n}\n```\n", "@misc{a,\n}\n\n@misc{b,\n}"),
+        ("```\n@misc{a,\n}\n```\n\n**APA:**\n\nNobody (1900). Kites.", "@misc{a,\n}\n\n**APA:**\n\nNobody (1900). Kites."),
+        ("Nobody (1900). Kites.", "Nobody (1900). Kites."),
+        ("**BibTeX:**\n```\n```\n", ""),
+    ],
+    ids=["two works", "APA too", "no BibTeX", "the template's"],
+)
+def test_a_citation_is_kept_whatever_its_form(below, kept):
+    found = read_markdown(f"# Kites Saliency Card\n## Citation [optional]\n{below}\n")
+    assert found.citation == kept
+    assert read_markdown(render(found)) == found
 
 
 def test_fields_that_are_missing_are_empty():
@@ -233,7 +253,7 @@ def test_the_card_of_every_method_goes_out_and_comes_back(name):
     assert found == document(card(name, name))
     headings = [heading for chapter, part in CHAPTERS.items() for heading in (chapter, *part)]
     assert re.findall(r"^##+ (.*)$", text, re.MULTILINE) == [*headings, "Citation"]
-    assert found.references[0].role == "Original paper"
+    assert found.references[0].role == ("Original Paper" if found.developers else "Reference")
     assert found.citation.startswith(("@article{", "@inproceedings{", "@misc{"))
     assert len(found.results) == len(card(name, name).evidence)
     assert text.count("Not tested.") == sum(not found.of(key) for key in (
@@ -276,6 +296,14 @@ def test_what_is_not_counted_has_no_glyph_and_what_was_measured_follows_its_pros
     assert everywhere["determinism"].endswith("every seed gives the same map, as Snellen's own tests prove.")
     assert everywhere["model-agnosticism"].startswith("It needs gradients of the model and a layer")
     assert "determinism" not in document(card("lime", "lime")).measured
+
+
+def test_only_controls_that_a_paper_made_name_people():
+    for name in METHODS:
+        said = document(card(name, name))
+        nobody = METHODS[name].traits.control and name != "fake-cam"
+        assert bool(said.developers) != nobody, name
+        assert (said.references[0].role == "Reference") == nobody, name
 
 
 def test_names_that_users_gave_bring_no_html_along():

@@ -72,11 +72,14 @@ class ReadCard:
     caption: str = ""
     """What the picture shows, for those who do not see it."""
     sections: Mapping[Attribute, str] = field(default_factory=dict)
-    """The prose of each attribute of methodology that has some."""
+    """The prose of each attribute that has some; of a tested one, what stands before its results."""
     measured: Mapping[Attribute, str] = field(default_factory=dict)
     """What was measured of it, a sentence or two; only cards of Snellen have it."""
     results: tuple[Result, ...] = ()
     citation: str = ""
+    """BibTeX, or whatever stands there instead."""
+    chapters: Mapping[str, str] = field(default_factory=dict)
+    """What stands below the heading of a chapter of tests, before its first attribute."""
 
     def of(self, attribute: Attribute) -> tuple[Result, ...]:
         """The results of one attribute."""

@@ -31,6 +31,7 @@ def document(card: Card, example: str | None = None) -> ReadCard:
     cite = METHODS[card.name].traits.cite if card.name in METHODS else next(iter(prose.references), "")  # type: ignore[attr-defined]
     keys = dict.fromkeys([cite, *prose.references]) if cite else prose.references
     work = reference(cite)
+    original = "Reference" if card.control and not prose.developers else "Original Paper"  # it uses the control
     shown = f"A map of `{card.method}`" + (f" for {_safe(card.source.model)}." if card.source else ".")
     return ReadCard(
         prose.title,
@@ -38,7 +39,7 @@ def document(card: Card, example: str | None = None) -> ReadCard:
         prose.methodology,
         _list(prose.developers),
         _shared(card),
-        tuple(_reference(key, "Original paper" if key == cite else "See also") for key in keys),
+        tuple(_reference(key, original if key == cite else "See Also") for key in keys),
         tuple(Link("", name, url) for name, url in prose.implementations.items()),
         prose.aliases,
         shown if example else "None here; `snellen card` with a run draws one on your own pictures.",
@@ -67,13 +68,15 @@ def render(card: ReadCard) -> str:
         if chapter == "Methodology":
             blocks += [_lines(f"## {chapter}", card.methodology), *fields]
         else:
-            blocks.append(f"## {chapter}")
+            blocks.append(_lines(f"## {chapter}", card.chapters.get(chapter, "")))
         for heading, attribute in headings.items():
             if attribute in METHODOLOGY:
                 blocks.append(_lines(f"### {heading}", card.sections.get(attribute, "")))
                 blocks.append(f"{MEASURED} {card.measured[attribute]}" if attribute in card.measured else "")
             else:
-                blocks += [f"### {heading}", *(map(_line, card.of(attribute)) if card.of(attribute) else [NOT_TESTED])]
+                said = card.sections.get(attribute, "")
+                blocks.append(_lines(f"### {heading}", said))
+                blocks += map(_line, card.of(attribute)) if card.of(attribute) else [] if said else [NOT_TESTED]
     if card.citation:
         blocks += ["## Citation", f"**BibTeX:**\n```\n{card.citation}\n```"]
     return "\n\n".join(filter(None, blocks)) + "\n"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, Link, ReadCard, Result
+from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, Link, ReadCard, Result
 from snellen.cards.schema import METHODOLOGY
 from snellen.errors import SnellenError, nearest
 from snellen.registry import Attribute
@@ -59,16 +59,20 @@ def read_markdown(text: str) -> ReadCard:
         if attribute is None or heading not in parts:
             continue
         if attribute not in METHODOLOGY:
-            results += _results(parts[heading], attribute)
+            said, found = _results(parts[heading], attribute)
+            results += found
+            if said and said != NOT_TESTED:
+                sections[attribute] = said
             continue
-        prose, mark, found = f"\n{_text(parts[heading])}".partition(f"\n{MEASURED}")
+        prose, mark, numbers = f"\n{_text(parts[heading])}".partition(f"\n{MEASURED}")
         if prose.strip():
             sections[attribute] = prose.strip()
         if mark:
-            measured[attribute] = found.strip()
+            measured[attribute] = numbers.strip()
+    chapters = {name: said for name in CHAPTERS if name != "Methodology" and (said := _text(parts.get(name, [])))}
     return ReadCard(
         title, _text(parts[""]), *facts, sections=sections, measured=measured, results=tuple(results),
-        citation=_citation(parts.get("Citation", [])),
+        citation=_citation(parts.get("Citation", [])), chapters=chapters,
     )  # fmt: skip
 
 
@@ -170,8 +174,9 @@ def _link(item: str) -> Link:
     return Link(role, rest, "")
 
 
-def _results(lines: Sequence[_Line], attribute: Attribute) -> list[Result]:
-    """The results of a section: each begins with a glyph, or says that it is not counted, and ends where the next begins."""
+def _results(lines: Sequence[_Line], attribute: Attribute) -> tuple[str, list[Result]]:
+    """What a section says first, and its results: each begins with a glyph, or says that it is not counted."""
+    said: list[_Line] = []
     blocks: list[list[_Line]] = []
     for before, line in zip([_Line(0, ""), *lines], lines, strict=False):
         uncounted = not before.text and re.match(r"\*\*.*\*\*:? Not counted", line.text)
@@ -179,9 +184,9 @@ def _results(lines: Sequence[_Line], attribute: Attribute) -> list[Result]:
             blocks.append([line])
         elif not before.text and re.match(r"\S{0,12}\s*\*\*\[", line.text):
             raise SnellenError(f"line {line.number}: this result has no verdict; begin the line with {_CHOICES}")
-        elif blocks:
-            blocks[-1].append(line)
-    return [_result(block, attribute) for block in blocks]
+        else:
+            (blocks[-1] if blocks else said).append(line)
+    return _text(said), [_result(block, attribute) for block in blocks]
 
 
 def _result(block: Sequence[_Line], attribute: Attribute) -> Result:
@@ -205,8 +210,9 @@ def _result(block: Sequence[_Line], attribute: Attribute) -> Result:
 
 
 def _citation(lines: Sequence[_Line]) -> str:
-    found = re.search(r"```\w*\n(.*?)\n?```", "\n".join(one.text for one in lines), re.DOTALL)
-    return found[1].strip("\n") if found else ""
+    """All that stands there but for its marks: some cards have several works, or one that is not BibTeX."""
+    marks = re.compile(r"\s*```\w*|\*\*BibTeX:?\*\*:?", re.IGNORECASE)
+    return "\n".join(one.text for one in lines if not marks.fullmatch(one.text)).strip("\n")
 
 
 def _bare(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -87,21 +88,44 @@ class ShownDocument:
         for text in (card.developers, card.shared_by):
             if text:
                 yield Text(text.replace("\n", " "), style="dim")
-        yield Padding(Text(card.summary.replace("\n", " ")), (1, aside, 0, 0))
+        yield Padding(Text(_plain(card.summary)), (1, aside, 0, 0))
         for chapter, headings in CHAPTERS.items():
             yield Text(f"\n{chapter.upper()}", style="bold dim")
+            if said := card.methodology if chapter == "Methodology" else card.chapters.get(chapter):
+                yield Padding(Text(_plain(said)), (0, aside, 0, 0))
             for heading, attribute in headings.items():
                 yield Text(heading, style="bold")
-                if attribute in METHODOLOGY:
-                    said = [card.sections.get(attribute, "nothing is said"), card.measured.get(attribute, "")]
-                    yield Padding(Text(" ".join(filter(None, said)).replace("\n", " ")), (0, aside, 0, 2))
-                    continue
-                lines = [(_mark(one.verdict), Text(one.test), Text(""), one.sentence) for one in card.of(attribute)]
-                yield _table(lines, room) if lines else Padding(Text("not tested", style="dim"), (0, 0, 0, 2))
-        works = numbers.count(len(card.references), "reference")
+                told = " ".join(filter(None, [card.sections.get(attribute, ""), card.measured.get(attribute, "")]))
+                lines = [(_mark(one.verdict), Text(one.test), Text(""), _plain(one.sentence)) for one in card.of(attribute)]
+                if told or not lines:
+                    nothing = "nothing is said" if attribute in METHODOLOGY else "not tested"
+                    yield Padding(Text(_plain(told) or nothing, style="" if told else "dim"), (0, aside, 0, 2))
+                if lines:
+                    yield _table(lines, room)
+        if card.references or card.implementations or card.example or card.picture:
+            yield Text("\nORIGIN", style="bold dim")
+        for one in (*card.references, *card.implementations):
+            yield Text(" ".join(filter(None, [f"{one.role}:" if one.role else "", one.name, one.url])))
+        if card.example or card.picture:
+            where = f" ({card.picture}: {card.caption})" if card.picture else ""
+            yield Text(f"Example: {_plain(card.example)}{where}")
+        works = [
+            numbers.count(len(card.references), "reference"),
+            numbers.count(len(card.implementations), "implementation"),
+        ]
         yield Text("")
-        yield Text(f"{works}, {numbers.count(len(card.results), 'result')}", style="dim")
+        yield Text(", ".join([*works, numbers.count(len(card.results), "result")]), style="dim")
         yield _legend()
+
+
+def _plain(text: str) -> str:
+    r"""Markdown as it is read aloud: links by their names, and the powers of ten that public cards write in TeX.
+
+    >>> _plain("takes $1\\mathrm{e}{-2}$ s on a [small net](https://example.org/a)")
+    'takes 1e-2 s on a small net'
+    """
+    text = re.sub(r"(?<!!)\[([^\[\]]+)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)", r"\1", " ".join(text.split()))
+    return re.sub(r"\$(\d+)\\mathrm\{e\}\{(-?\d+)\}\$", r"\1e\2", text)
 
 
 def _row(title: str, grade: Text, reason: str, question: str, room: int) -> Table:

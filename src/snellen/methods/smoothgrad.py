@@ -126,7 +126,7 @@ class SmoothGradSquared:
 
 @method(
     "vargrad",
-    cite="adebayo2018",
+    cite="adebayo2018local",
     deterministic=False,
     implementation_invariant=True,
     needs={"gradients"},
