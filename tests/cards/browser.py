@@ -6,6 +6,7 @@ import base64
 import fcntl
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -125,9 +126,12 @@ class Browser:
         path.write_bytes(base64.b64decode(data))
         return path
 
-    def paper(self) -> bytes:
-        """The page as a PDF."""
-        return base64.b64decode(self("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
+    def sheets(self) -> int:
+        """How many sheets of A4 the page takes when it is printed, counted from the PDF."""
+        facts = {"printBackground": True, "preferCSSPageSize": True, "paperWidth": 8.27, "paperHeight": 11.69}
+        paper = base64.b64decode(self("Page.printToPDF", **facts)["data"])
+        assert paper.startswith(b"%PDF")
+        return len(re.findall(rb"/Type\s*/Page\b", paper))
 
     def close(self) -> None:
         try:

@@ -16,7 +16,7 @@ from browser import Browser
 from recorded import METHODS, Recorded
 
 from snellen.cards.deck import Deck
-from snellen.cards.page import write_cards
+from snellen.cards.page import write_card, write_cards
 from snellen.cards.priorities import Priorities, profiles
 from snellen.cards.recommend import recommend
 from snellen.cards.schema import ATTRIBUTES, METHODOLOGY, Finding
@@ -76,10 +76,6 @@ def browser(window, path) -> Iterator[Browser]:
     window.rest(0.05)
     assert window.errors == []
     assert [one for one in window.asked if not one.startswith(("file:", "data:", "about:"))] == []
-
-
-def focused(browser: Browser, script: str = "document.activeElement.outerHTML.slice(0, 200)"):
-    return browser.run(script)
 
 
 def tab_to(browser: Browser, selector: str, most: int = 400) -> None:
@@ -279,27 +275,67 @@ def test_two_to_four_methods_stand_side_by_side(browser):
     assert len(browser.run(columns)) == 8
 
 
-def test_paper_holds_every_card_on_pages_of_its_own_with_its_numbers_and_no_controls(browser):
+def on_paper(browser: Browser) -> str:
+    """What can be read on paper; controls and what lies outside of the sheet are an error."""
     browser("Emulation.setEmulatedMedia", media="print")
-    cards = "[...document.querySelectorAll('article.card')]"
-    assert browser.run(f"{cards}.filter({VISIBLE}).length") == 12
-    assert browser.run(f"{cards}.every((one) => getComputedStyle(one).breakBefore === 'page')")
-    assert browser.run(
-        "[...document.querySelectorAll('.test details > p')].every((one) => one.getBoundingClientRect().height > 5)"
-    )
-    assert browser.run(f"[...document.querySelectorAll('form, button, input, .back')].filter({VISIBLE}).length") == 0
-    paper = browser.paper()
-    assert paper.startswith(b"%PDF")
-    assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 12
+    browser.size(703)  # A4 between its margins; a scroll bar makes it a little narrower still
+    assert browser.run(f"[...document.querySelectorAll('form, button, input, nav, .back')].filter({VISIBLE}).length") == 0
+    cut = f"""[...document.querySelectorAll('main *')].filter({VISIBLE}).filter((one) => !one.closest('svg, .unseen'))
+        .filter((one) => one.getBoundingClientRect().right > 704 || one.scrollWidth > one.clientWidth + 1 && one.clientWidth)
+        .map((one) => one.outerHTML.slice(0, 120))"""
+    assert browser.run(cut) == []
+    seen = browser.run("document.querySelector('main').innerText")
+    browser("Emulation.setEmulatedMedia", media="")
+    return str(seen)
+
+
+CARDS = f"[...document.querySelectorAll('article.card')].filter({VISIBLE}).map((one) => one.id)"
+
+
+@pytest.mark.parametrize("name", ["grad-cam", "integrated-gradients", "random"])
+def test_a_card_takes_at_most_four_sheets_of_paper(browser, deck, tmp_path, name):
+    browser.open(write_card(deck.find(name), deck, tmp_path / "card.html"))
+    assert browser.sheets() <= (1 if name == "random" else 4)
+    seen = on_paper(browser)
+    wanted = {"Determinism", "METHODOLOGY", "Origin"} | {one.test for one in deck.find(name).evidence if name != "random"}
+    assert [one for one in wanted if one not in seen] == []
+    assert name == "random" or re.search(r"\d \[[^]]+\]", seen), "no number with its interval"
+    assert "numbers" not in seen.split("Origin")[0].splitlines()
+
+
+def test_paper_shows_the_open_card_and_what_was_unfolded_on_it(browser):
     browser.run("location.hash = '#card-rise'")
     browser.rest()
-    assert browser.run(f"{cards}.filter({VISIBLE}).map((one) => one.id)") == ["card-rise"]
+    assert browser.sheets() <= 4
+    folded = on_paper(browser)
+    assert "difference, + is better" not in folded
+    browser.run("document.querySelector('#card-rise .test details').open = true")
+    assert on_paper(browser).count("difference, + is better") == 1
+    assert browser.run(CARDS) == ["card-rise"]
+
+
+def test_paper_of_the_gallery_holds_what_was_chosen_and_no_card(browser, path):
+    assert browser.sheets() <= 5
+    seen = on_paper(browser)
+    assert browser.run(CARDS) == []
+    assert "All methods" in seen
+    assert "What matters to you?" not in seen
+    assert "Side by side" not in seen
+    browser.open(path, "#priorities?essential=input-sensitivity&seconds=2&compare=grad-cam,rise")
+    browser.rest()
+    assert browser.sheets() <= 6
+    seen = on_paper(browser)
+    assert "essential: it shows what the model's answer depends on" in seen
+    assert "a map may take at most 2 s" in seen
+    assert browser.run("document.querySelector('#news').textContent") in seen
+    assert "Side by side" in seen
 
 
 def test_without_a_script_every_card_can_be_read(browser, path):
     browser("Emulation.setScriptExecutionDisabled", value=True)
     browser.open(path)
     assert browser.run(f"[...document.querySelectorAll('article.card')].filter({VISIBLE}).length") == 12
+    assert 12 <= browser.sheets() <= 12 * 4 + 5, "each card begins on a sheet of its own"
     assert browser.run("document.querySelector('#wishes').checkVisibility()") is False
     assert browser.run(f"[...document.querySelectorAll('.live')].filter({VISIBLE}).length") == 0
 

@@ -200,6 +200,8 @@ function answer() {
     button.setAttribute("aria-pressed", chosen);
   }
   ranking.replaceChildren();
+  document.documentElement.classList.toggle("asked", Boolean(asked));
+  find("#chosen").replaceChildren(...chosen());
   find("#unasked").hidden = Boolean(asked);
   if (!asked) {
     say("Nothing is chosen yet.");
@@ -224,6 +226,15 @@ function answer() {
     : deck.enough ? "What is not known was not measured in this run; more tests would tell." : `With at least ${deck.minimum} images the tests behind your needs could speak.`;
   ranking.append(...[unknown.length ? caution(unknown[0]) : null, make("p", { class: "note honest" }, `${why} These come closest:`), list(close, false)].filter(Boolean),
     ...folded(`the ${plural(rest.length, "other method")}`, rest));
+}
+
+/** What was asked for, in words: on paper the form gives way to it. */
+function chosen() {
+  const levels = ["essential", "nice", "unwanted"].map((level) => [deck.levels[level], Object.keys(deck.wishes)
+    .filter((name) => wishes.levels[name] === level).map((name) => lower(deck.wishes[name]))]);
+  const conditions = [wishes.cost === null ? [] : `a map may take at most ${span(wishes.cost)}`, wishes.blackBox ? "the model only gives answers" : []].flat();
+  return [...levels, ["condition", conditions]].filter(([, those]) => those.length)
+    .map(([word, those]) => make("li", null, make("b", null, `${word}: `), those.join("; ")));
 }
 
 let waiting = 0;
@@ -290,10 +301,6 @@ for (const button of all("button.fold"))
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-// Paper shows what is folded, also where the style alone cannot unfold it.
-let unfolded = [];
-window.addEventListener("beforeprint", () => { unfolded = all("details:not([open])"); for (const one of unfolded) one.open = true; });
-window.addEventListener("afterprint", () => { for (const one of unfolded) one.open = false; });
 window.addEventListener("hashchange", () => follow(true));
 follow(Boolean(location.hash));
 fillForm();

@@ -41,8 +41,8 @@ def examples_of(run: Readable, methods: Sequence[Mapping[str, Any]]) -> dict[str
     """By label of a method, its maps of the run's first photographs."""
     found: dict[str, list[Example]] = {one["label"]: [] for one in methods}
     for place, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
-        seen = photo["prediction"] or photo["id"]
-        sure = f", p = {photo['probability']}" if photo["probability"] else ""
+        said = f"the model says {photo['prediction']}" if photo["prediction"] else str(photo["id"])
+        sure = f" (probability {photo['probability']})" if photo["prediction"] and photo["probability"] else ""
         shown = Picture(f"photo-{place}", photo["photo"], f"photograph {photo['id']}") if photo["photo"] else None
         for at, tile in enumerate(photo["tiles"]):
             drawn = (
@@ -53,7 +53,7 @@ def examples_of(run: Readable, methods: Sequence[Mapping[str, Any]]) -> dict[str
                 else None,
             )
             found[tile["name"]].append(
-                Example(f"{seen}{sure}", tile["signed"], tuple(one for one in drawn if one is not None))
+                Example(f"{said}{sure}", tile["signed"], tuple(one for one in drawn if one is not None))
             )
     return {label: tuple(those) for label, those in found.items()}
 

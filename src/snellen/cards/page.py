@@ -235,6 +235,7 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         ],
         "wishes": WISHES,
         "briefly": BRIEFLY,
+        "levels": LEVEL_WORDS,
         "titles": {key: named for attributes in CATEGORIES.values() for key, (named, _) in attributes.items()},
         "profiles": {
             one.name: {key: level for key, level in one.levels.items() if level != "unimportant"} for one in profiles()

@@ -259,12 +259,19 @@ def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: Yardstic
         "settings": _settings(stick.settings),
         "source": one.source,
         "weight": f"{trust:.2f}",
+        "counts": _counts(trust),
         "doubtful": trust < RELIABLE,
         "marks": marks,
         "flags": [mark.split(":")[0] for mark in marks],
         "pairs": [_pair(pair) for pair in one.against],
         "literature": _literature(papers, one),
     }
+
+
+def _counts(weight: float) -> str:
+    """How much a test counts in the grade, in words; nothing where it counts in full, or almost."""
+    share = round(100 * weight)
+    return "" if share >= 98 else f"counts {share} %" if share else "does not count"
 
 
 def _pair(pair: Against) -> dict[str, Any]:
