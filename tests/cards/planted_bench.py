@@ -34,9 +34,10 @@ class Free:
 
 @dataclass(frozen=True)
 class Noisy(Free):
-    """A ramp with noise on it that the seed decides."""
+    """A ramp with noise on it that the seed decides; `idle` does nothing."""
 
-    spread: float = 0.5
+    spread: float = 0.3
+    idle: int = 1
 
     def __call__(self, classifier: Any, inputs: Tensor, targets: Tensor, *, rng: Rng) -> Tensor:
         return RAMP + self.spread * rng.normal("noise", (SIDE, SIDE))
@@ -78,7 +79,7 @@ class Broken(Free):
 
 
 RANGES: dict[type, tuple[str, dict[str, Any]]] = {
-    Noisy: ("planted-noise", {"spread": (0.1, 2.0)}),
+    Noisy: ("planted-noise", {"spread": (0.1, 2.0), "idle": (2,)}),
     Dialled: ("planted-dial", {"turn": (0.5, 1.0, 7.0), "idle": (2, 13), "still": (True,)}),
     Broken: ("planted-failure", {"when": ("always", "never")}),
 }

@@ -61,11 +61,16 @@ def test_constant_maps_are_counted_not_guessed() -> None:
     assert determinism(still, [still, still]).share == 1.0
 
 
-def test_the_cheap_ones_get_all_and_the_slow_ones_what_is_left() -> None:
-    costs = {"slow": 4.0, "quick": 0.1, "hopeless": 60.0}
-    assert repetitions(costs, images=4, seeds=3, seconds=20.0) == {"quick": (4, 3), "slow": (1, 3)}
-    assert repetitions(costs, images=4, seeds=3, seconds=10.0) == {"quick": (4, 3), "slow": (1, 2)}
-    assert repetitions(costs, images=4, seeds=3, seconds=1e3) == dict.fromkeys(costs, (4, 3))
-    assert repetitions(costs, images=4, seeds=3, seconds=0.0) == {}
-    several = {"one": 4.0, "two": 4.0, "three": 4.0}
-    assert repetitions(several, images=4, seeds=3, seconds=10.0) == dict.fromkeys(several, (1, 2))  # each fits alone
+@pytest.mark.parametrize(
+    ("weight", "budget", "expected"),
+    [
+        (10, 120, (4, 3)),  # 4 × 3 maps fit exactly
+        (10, 119, (3, 3)),
+        (10, 30, (1, 3)),
+        (10, 29, (1, 2)),
+        (10, 0, (1, 2)),  # two seeds are always tried: one could not tell luck from rounding
+        (0, 0, (4, 3)),
+    ],
+)
+def test_more_seeds_come_before_more_images(weight: int, budget: int, expected: tuple[int, int]) -> None:
+    assert repetitions(float(weight), images=4, seeds=3, budget=float(budget)) == expected

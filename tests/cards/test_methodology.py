@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def ids(run: Run, count: int) -> list[str]:
 def test_planted_luck_is_found_and_its_numbers_are_those_of_a_naive_twin(run: Run) -> None:
     names = tuple(ids(run, 2))
     noise = [Rng(seed, names).normal("noise", (24, 24)) for seed in (0, 1, 2)]
-    maps = [RAMP + 0.5 * one for one in noise]
+    maps = [RAMP + 0.3 * one for one in noise]
     twin = [correlation(maps[0][i], other[i]) for other in maps[1:] for i in range(2)]
     found = read(run)["planted-noise"]["determinism"]
     assert found.word == "varies"
@@ -145,10 +146,10 @@ def test_the_default_is_tried_where_the_run_has_another_value(run: Run) -> None:
 
 def test_maps_with_other_settings_learn_from_all_images(run: Run) -> None:
     case, name = planted(COUNT), "deepshap(backgrounds=4)"
-    learn(case.classifier, samples(case), methods=[name], observer=Silent())
-    rng = Rng(0, tuple(ids(run, 2)))
+    learn(case.classifier, samples(case), methods=[name], seed=1, observer=Silent())
+    rng = Rng(1, tuple(ids(run, 2)))
     twin = METHODS.parse(name)(case.classifier, case.inputs[:2], case.targets[:2], rng=rng)
-    side = Run(run.folder / "methodology" / "settings-2")
+    side = Run(run.folder / "methodology" / "settings-seed-1-2")
     np.testing.assert_allclose(side.maps(name, ids(run, 2)), twin.numpy(), rtol=1e-3, atol=1e-5)
 
 
@@ -165,11 +166,33 @@ def test_a_method_without_settings_depends_on_none(tmp_path: Path) -> None:
         assert found[name]["hyperparameter-dependence"].sentence == "It has no settings."
 
 
-def test_luck_is_named_beside_what_settings_do(run: Run) -> None:
+def test_luck_is_divided_out_of_what_settings_do(run: Run) -> None:
+    """As a naive twin says: maps with another setting have another seed too, as those have that show luck alone."""
     findings = read(run)["planted-noise"]
-    chance = findings["determinism"].share
-    assert f"another seed alone gives {chance:.2f}" in findings["hyperparameter-dependence"].sentence
+    found, chance = findings["hyperparameter-dependence"], findings["determinism"].share
+    own, other = (Rng(seed, tuple(ids(run, 2))).normal("noise", (24, 24)) for seed in (0, 1))
+    twin = {
+        text: sum(correlation((RAMP + 0.3 * own)[i], (RAMP + spread * other)[i]) for i in range(2)) / 2
+        for text, spread in (("0.1", 0.1), ("2.0", 2.0), ("2", 0.3))
+    }
+    settings = found.numbers["settings"]
+    tried = {**settings["spread"]["values"], **settings["idle"]["values"]}
+    assert {value: one["correlation"] for value, one in tried.items()} == pytest.approx(twin, abs=1e-5)
+    assert settings["idle"]["mean"] == pytest.approx(chance, abs=0.05)  # it does nothing
+    assert 0.25 < chance < 0.75
+    left = (twin["0.1"] + twin["2.0"]) / 2 / chance
+    assert found.share == pytest.approx(left, abs=1e-5)
+    assert f"another seed alone gives {chance:.2f}, of which {left:.0%} is left" in found.sentence
     assert "another seed" not in read(run)["gradient"]["hyperparameter-dependence"].sentence
+
+
+def test_of_a_method_that_is_nearly_all_luck_nothing_is_said_about_settings(tmp_path: Path) -> None:
+    found = measured(planted_run(tmp_path, ["planted-noise(spread=5.0)"], None))["planted-noise(spread=5.0)"]
+    assert found["determinism"].share < 0.25
+    dependence = found["hyperparameter-dependence"]
+    assert (dependence.word, math.isnan(dependence.share)) == ("not known", True)
+    assert "cannot be told from luck" in dependence.sentence
+    assert set(dependence.numbers["settings"]["spread"]["values"]) == {"0.1", "2.0", "0.3"}  # the numbers are shown
 
 
 # Needs, costs, and what fails ----------------------------------------------------------------------------------------
@@ -211,12 +234,49 @@ def test_what_fails_with_another_seed_or_setting_is_not_known_and_says_why(tmp_p
     assert when["values"]["never"]["correlation"] == 1.0
 
 
-def test_without_time_nothing_is_guessed(tmp_path: Path) -> None:
-    found = measured(planted_run(tmp_path, ["planted-noise"], None), seconds=0.0)["planted-noise"]
-    assert math.isnan(found["determinism"].share)
-    assert math.isnan(found["hyperparameter-dependence"].share)
-    assert "give more seconds" in found["determinism"].sentence
-    assert found["computational-efficiency"].share == 1.0
+# The plan ------------------------------------------------------------------------------------------------------------
+
+COSTLY = ["integrated-gradients(steps=8)", "smoothgrad(samples=4)", "gradient"]
+
+
+def plan(run: Run) -> Any:
+    return json.loads((run.folder / "methodology" / "measured.json").read_bytes())["plan"]
+
+
+@pytest.mark.parametrize("slower", [0.1, 10.0])
+def test_a_busy_machine_plans_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slower: float) -> None:
+    """Both what the clock says of a map and what it says of the model are ten times as much, or as little."""
+    given = {"images": 3, "seeds": 2, "passes": 4}  # 4 passes of 224×224 are 348 of 24×24: not enough for everything
+    quiet = planted_run(tmp_path / "quiet", COSTLY, ["sparseness"])
+    first = measured(quiet, **given)
+    clock = time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: slower * clock())
+    busy = planted_run(tmp_path / "busy", COSTLY, ["sparseness"])
+    second = measured(busy, **given)
+    assert plan(busy) == plan(quiet)
+    left = [reason for one in plan(quiet).values() for *_, reason in one["left"]]
+    assert "a map would cost about as much as 300 forward passes" in left, "everything fits, so nothing is shown"
+    assert {one["swept"] for one in plan(quiet).values()} == {1, 3}
+    for name in COSTLY:
+        for attribute in ("determinism", "hyperparameter-dependence"):
+            assert second[name][attribute].sentence == first[name][attribute].sentence
+            assert second[name][attribute].share == first[name][attribute].share
+
+
+def test_the_plan_of_a_method_does_not_hang_on_the_others_or_on_when_they_came(tmp_path: Path) -> None:
+    together = planted_run(tmp_path / "together", COSTLY, None)
+    measured(together, passes=4)
+    for some in (COSTLY[:1], COSTLY):
+        grown = planted_run(tmp_path / "grown", some, None)
+        measured(grown, passes=4)
+    assert plan(grown) == plan(together)
+
+
+def test_with_the_least_budget_every_setting_is_tried_once(tmp_path: Path) -> None:
+    found = measured(planted_run(tmp_path, COSTLY[:1], None), passes=0)[COSTLY[0]]
+    settings = found["hyperparameter-dependence"].numbers["settings"]
+    assert {name: len(one["values"]) for name, one in settings.items()} == {"steps": 1, "baseline": 1, "of": 1, "fold": 1}
+    assert (found["determinism"].numbers["n"], found["determinism"].numbers["seeds"]) == (1, 2)
 
 
 # Keeping and going on ------------------------------------------------------------------------------------------------
@@ -323,7 +383,7 @@ def test_another_classifier_or_other_images_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "methodology").exists()
 
 
-@pytest.mark.parametrize(("name", "value"), [("images", 0), ("seeds", 1), ("seconds", -1.0)])
+@pytest.mark.parametrize(("name", "value"), [("images", 0), ("seeds", 1), ("passes", -1)])
 def test_too_little_is_refused(run: Run, name: str, value: Any) -> None:
     with pytest.raises(SnellenError, match=f"{name} must be at least"):
         measured(run, **{name: value})

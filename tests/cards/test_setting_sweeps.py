@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+import torch
 from planted_bench import small_bench
 
-from snellen.cards.sweeps import Trial, afford, place, trials_of
+from snellen.cards.sweeps import Trial, afford, place, remaining, trials_of
 from snellen.registry import METHODS, label
 
 GRADIENT = METHODS.build("gradient")
 
 
-def trial(setting: str, value: str, seconds: float) -> Trial:
-    return Trial(setting, value, GRADIENT, seconds)
+def trial(setting: str, value: str, weight: int) -> Trial:
+    return Trial(setting, value, GRADIENT, float(weight))
 
 
 def values(trials: list[Trial]) -> set[str]:
@@ -21,10 +23,10 @@ def values(trials: list[Trial]) -> set[str]:
 
 def test_every_declared_value_is_a_trial_and_its_price_follows_the_passes() -> None:
     method = METHODS.build("integrated-gradients", {"steps": 8})
-    trials, left = trials_of(method, small_bench(), 2.0, 0.5)
+    trials, left = trials_of(method, small_bench(), 0.5)
     assert not left
-    steps = {one.value: one.seconds for one in trials if one.setting == "steps"}
-    assert steps == {"16": 4.5, "64": 16.5, "100": 25.5, "32": 8.5}  # the default comes last, for the run has another
+    steps = {one.value: one.weight for one in trials if one.setting == "steps"}
+    assert steps == {"16": 48.5, "64": 192.5, "100": 300.5, "32": 96.5}  # the default comes last, for the run has another
     assert {one.value for one in trials if one.setting == "baseline"} == {"black", "blur", "gaussian"}
     assert all(label(one.method) != label(method) for one in trials)
     assert all(one.method.steps == 8 for one in trials if one.setting != "steps")  # type: ignore[attr-defined]
@@ -32,55 +34,78 @@ def test_every_declared_value_is_a_trial_and_its_price_follows_the_passes() -> N
 
 def test_settings_of_a_wrapped_method_stay_as_they_are() -> None:
     method = METHODS.parse("smoothgrad(of=input-x-gradient, samples=4)")
-    trials, _ = trials_of(method, small_bench(), 1.0, 0.0)
+    trials, _ = trials_of(method, small_bench(), 0.0)
     assert {label(one.method.of) for one in trials if one.setting == "samples"} == {"input-x-gradient"}  # type: ignore[attr-defined]
     assert {one.value for one in trials if one.setting == "of"} == {"gradient", "gradient(fold=sum)", "grad-cam"}
 
 
 def test_a_layer_that_the_method_cannot_use_is_left_out_with_the_reason() -> None:
-    trials, left = trials_of(METHODS.build("cam"), small_bench(), 1.0, 0.0)
+    trials, left = trials_of(METHODS.build("cam"), small_bench(), 0.0)
     assert values(trials) == {"layer=second"}  # a mean and one linear layer follow there, and nowhere before
     (only,) = left
     assert only[:2] == ("layer", "first")
     assert "cam cannot pass through conv2d at features" in only[2]
 
 
-SOME = {
-    "quick": [trial("a", "1", 0.1), trial("a", "2", 0.1), trial("b", "1", 0.2)],
-    "slow": [trial("a", "1", 5.0), trial("a", "2", 30.0), trial("b", "1", 6.0)],
-}
+SOME = [trial("a", "1", 10), trial("a", "2", 300), trial("b", "1", 60), trial("a", "3", 20)]
 
 
-def test_with_time_enough_all_is_tried_on_all_images() -> None:
-    kept, images, left = afford(SOME, 4, 1e3)
-    assert kept == SOME
-    assert images == {"quick": 4, "slow": 4}
-    assert left == {"quick": [], "slow": []}
+@pytest.mark.parametrize(
+    ("budget", "tried", "images"),
+    [
+        (4 * 390, {"a=1", "a=2", "b=1", "a=3"}, 4),
+        (2 * 390, {"a=1", "a=2", "b=1", "a=3"}, 2),
+        (389, {"a=1", "b=1", "a=3"}, 4),  # 4 × 90 = 360
+        (359, {"a=1", "b=1", "a=3"}, 3),
+        (89, {"a=1", "b=1"}, 1),
+        (0, {"a=1", "b=1"}, 1),  # of every setting something is tried
+    ],
+)
+def test_every_setting_comes_first_then_values_then_images(budget: int, tried: set[str], images: int) -> None:
+    kept, count, left = afford(SOME, 4, float(budget))
+    assert (values(kept), count) == (tried, images)
+    assert {f"{setting}={value}" for setting, value, _ in left} == values(SOME) - tried
 
 
-def test_with_little_time_every_setting_is_tried_once_and_the_cheap_ones_on_all_images() -> None:
-    kept, images, left = afford(SOME, 4, 15.0)
-    assert values(kept["quick"]) == {"a=1", "a=2", "b=1"}
-    assert values(kept["slow"]) == {"a=1", "b=1"}
-    assert images == {"quick": 4, "slow": 1}
-    assert left["slow"] == [("a", "2", "a map would take about 30 s")]
+def test_what_is_left_out_says_what_it_would_cost() -> None:
+    assert afford(SOME, 4, 100.0)[2] == [("a", "2", "a map would cost about as much as 300 forward passes")]
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.15, 1.0, 7.0, 20.0, 60.0, 200.0])
-def test_the_budget_is_exceeded_only_by_the_first_trial_of_a_method(seconds: float) -> None:
-    kept, images, left = afford(SOME, 4, seconds)
-    spent = sum(images[owner] * one.seconds for owner, trials in kept.items() for one in trials)
-    assert spent <= seconds + 1e-9 or len(kept["slow"]) == images["slow"] == 1
-    for owner, trials in SOME.items():
-        assert len(kept[owner]) + len(left[owner]) == len(trials)
+def test_what_costs_nothing_is_tried_on_all_images() -> None:
+    free = [trial("a", "1", 0), trial("a", "2", 0)]
+    assert afford(free, 4, 0.0) == (free, 4, [])
 
 
-def test_of_every_method_something_is_tried_that_can_be_done_in_the_time() -> None:
-    crowd = {str(one): [trial("a", "1", 3.0), trial("b", "1", 4.0)] for one in range(4)}
-    kept, images, _ = afford(crowd, 4, 5.0)
-    assert {owner: values(one) for owner, one in kept.items()} == {owner: {"a=1"} for owner in crowd}
-    assert set(images.values()) == {1}
-    assert not any(afford(crowd, 4, 2.0)[0].values())
+@pytest.mark.parametrize(
+    ("correlation", "chance", "expected"),
+    [
+        (0.3, 1.0, 0.3),  # no luck: as it is
+        (0.3, 0.6, 0.5),  # half of the likeness that luck leaves
+        (0.6, 0.6, 1.0),  # a setting that does nothing
+        (0.66, 0.6, 1.0),  # by luck above
+        (-0.1, 0.6, 0.0),
+        (0.25, 0.25, 1.0),
+        (0.2, 0.2, math.nan),  # nearly all is luck
+        (0.3, math.nan, 0.3),  # luck was not measured
+    ],
+)
+def test_what_a_setting_leaves_is_measured_by_what_luck_leaves(correlation: float, chance: float, expected: float) -> None:
+    assert remaining(correlation, chance) == pytest.approx(expected, nan_ok=True)
+
+
+def test_luck_is_divided_out_of_maps_of_known_make() -> None:
+    """Half of a map is steady and half luck, so it has 1/2 in common with itself; the setting turns the steady half by 60°.
+
+    So maps with the setting have 1/2 · cos 60° = 1/4 in common with those without, and 1/4 : 1/2 = cos 60°, without luck.
+    """
+    steady, other, *lucks = torch.randn(4, 200_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    turned = 0.5 * steady + math.sqrt(0.75) * other
+    own, again, tried = steady + lucks[0], steady + lucks[1], turned + lucks[1]
+    chance, moved = (float(np.corrcoef(own, one)[0, 1]) for one in (again, tried))
+    assert (chance, moved) == (pytest.approx(0.5, abs=0.01), pytest.approx(0.25, abs=0.01))
+    assert remaining(moved, chance) == pytest.approx(0.5, abs=0.02)
+    shared = float(np.corrcoef(own, turned + lucks[0])[0, 1])  # under one seed luck looks like likeness
+    assert shared == pytest.approx(0.75, abs=0.01)
 
 
 def test_places_count_what_is_better() -> None:

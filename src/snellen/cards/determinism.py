@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -18,25 +18,14 @@ NEARLY = 0.95
 Maps = Float[Tensor, "batch height width"]
 
 
-def repetitions(costs: Mapping[str, float], images: int, seeds: int, seconds: float) -> dict[str, tuple[int, int]]:
-    """By method, for how many images and other seeds there is time, given what a map costs; too slow ones are not in it.
+def repetitions(weight: float, images: int, seeds: int, budget: float) -> tuple[int, int]:
+    """On how many images and with how many other seeds a map is made again that weighs so many passes.
 
-    Methods that can do all in an even share of the time do all. Every other is made again for one image with two seeds if
-    that takes no longer than all may; then with more seeds, and then for more images, the cheapest first, while there is
-    time left.
+    One image with two seeds in any case; then more seeds, and then more images, as far as the budget goes.
     """
-    even = seconds / max(1, len(costs))
-    found = {
-        name: (images, seeds) if images * seeds * cost <= even else (1, 2)
-        for name, cost in costs.items()
-        if 2 * cost <= seconds
-    }
-    for step in ((1, seeds), (images, seeds)):
-        for name in sorted(found, key=lambda name: costs[name]):
-            wanted = found | {name: max(step, found[name])}
-            if sum(costs[one] * many * times for one, (many, times) in wanted.items()) <= seconds:
-                found = wanted
-    return found
+    if seeds * weight > budget:
+        return 1, max(2, int(budget // weight))
+    return (min(images, int(budget // (seeds * weight))) if weight else images), seeds
 
 
 def determinism(own: Maps, others: Sequence[Maps]) -> Finding:

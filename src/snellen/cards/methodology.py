@@ -30,18 +30,21 @@ from snellen.registry import METHODS, METRICS, Attribute, label
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.runs.machine import machine
-from snellen.runs.progress import Observer, default_observer, duration
+from snellen.runs.progress import Observer, default_observer, duration, weight_of
 from snellen.types import Passes
 from snellen.writing import write_whole
 
 FILE = "measured.json"
-SCHEMA = 1
+SCHEMA = 2
 
-SECONDS = 50.0
-"""What all repetitions of a run's methods should take together, a third of it for other seeds; timing comes before.
+PASSES = 600
+"""What each method may spend on maps made again, in forward passes; a third of it goes to other seeds.
 
-Many slow methods take longer, because each is repeated at least once where that alone can be done in the time.
+This is for pictures of 224×224; of smaller ones as many more go through the model as they have fewer pixels. It is no time,
+because a busy machine would try less then, and what is tried decides grades. Nor is it shared among the methods, so that
+what is tried of one does not hang on which others a run has.
 """
+PIXELS = 224 * 224
 
 
 def read(run: Readable) -> Findings:
@@ -67,30 +70,30 @@ def measure(
     observer: Observer | None = None,
     images: int = 4,
     seeds: int = 3,
-    seconds: float = SECONDS,
+    passes: int = PASSES,
     classifier: Any = None,
     samples: Any = None,
 ) -> Findings:
     """Measures every method of a run that was not measured yet, and keeps what it finds in the run's folder.
 
-    Maps of up to `images` images are made again with `seeds` other seeds and with other settings, within about `seconds`:
-    slow methods get fewer images and fewer values. The model and the images are those of the run's settings; for a run that
-    was made from Python objects, give both.
+    Maps of up to `images` images are made again with `seeds` other seeds and with other settings, within about `passes` for
+    each method (see `PASSES`): costly methods get fewer images and fewer values, but always two seeds and one value of every
+    setting. The model and the images are those of the run's settings; for a run made from Python objects, give both.
     """
-    for name, value, least in (("images", images, 1), ("seeds", seeds, 2), ("seconds", seconds, 0)):
+    for name, value, least in (("images", images, 1), ("seeds", seeds, 2), ("passes", passes, 0)):
         if value < least:
             raise SnellenError(f"{name} must be at least {least} to measure methodology, not {value}")
     tried = {*run.explained, *_failures(run)}
     if not tried:
         raise SnellenError(f"'{run.folder}' has no maps yet; continue it first: snellen resume {run.folder}")
-    asked = {"images": images, "seeds": seeds, "seconds": seconds}
+    asked = {"images": images, "seeds": seeds, "passes": passes}
     state = _read(run)
     if state["asked"] != asked:
         state = _blank(run) | {"asked": asked}
     missing = [one for one in run.methods if one in tried and one not in state["findings"]]
     if missing:
         bench = Bench.of(run, classifier, samples, observer or default_observer())
-        _Measurement(bench, state, min(images, len(bench.samples)), seeds, seconds).run(missing)
+        _Measurement(bench, state, min(images, len(bench.samples)), seeds, passes).run(missing)
     return read(run)
 
 
@@ -100,7 +103,7 @@ class _Measurement:
     state: dict[str, Any]
     images: int
     seeds: int
-    seconds: float
+    passes: int
 
     def run(self, missing: Sequence[str]) -> None:
         """Times, plans, repeats, sweeps and sums up; whatever is there already is taken as it is."""
@@ -143,35 +146,36 @@ class _Measurement:
                 bench.observer.end()
 
     def _plan(self, names: Sequence[str]) -> None:
-        """Decides once what is tried, because another look at the clock would decide otherwise."""
+        """Decides what is tried, from passes alone: the same run always gets the same plan."""
         if not names:
             return
         bench = self.bench
         metrics = cheap_metrics(bench, bench.ids(self.images))
-        scoring = sum((one.passes(bench.size, Passes(), bench.classifier) for one in metrics), Passes())
-        found = {
-            one: trials_of(bench.methods[one], bench, self._cost(one).seconds, bench.pace.seconds(scoring)) for one in names
-        }
-        kept, swept, dear = afford({one: trials for one, (trials, _) in found.items()}, self.images, self.seconds * 2 / 3)
-        costs = {one: self._cost(one).seconds for one in names}
-        repeats = repetitions(costs, self.images, self.seeds, self.seconds / 3)
+        scoring = weight_of(sum((one.passes(bench.size, Passes(), bench.classifier) for one in metrics), Passes()))
+        budget = self.passes * max(1.0, PIXELS / math.prod(bench.size))
         for one in names:
+            trials, impossible = trials_of(bench.methods[one], bench, scoring)
+            kept, images, dear = afford(trials, self.images, budget * 2 / 3)
             self.state["plan"][one] = {
-                "repeated": repeats.get(one, (0, 0)),
-                "swept": swept[one],
-                "trials": [[each.setting, each.value, label(each.method), each.seconds] for each in kept[one]],
-                "left": [*found[one][1], *dear[one]],
+                "repeated": repetitions(self._weight(one), self.images, self.seeds, budget / 3),
+                "swept": images,
+                "trials": [[each.setting, each.value, label(each.method), each.weight] for each in kept],
+                "left": [*impossible, *dear],
             }
         self.state["metrics"] = [label(one) for one in metrics]
         self._save()
 
     def _announce(self, names: Sequence[str]) -> None:
-        plans = [(self.state["plan"][one], self._cost(one).seconds) for one in names]
-        again = sum(math.prod(plan["repeated"]) for plan, _ in plans)
-        other = sum(plan["swept"] * len(plan["trials"]) for plan, _ in plans)
-        seconds = sum(math.prod(plan["repeated"]) * cost for plan, cost in plans)
-        seconds += sum(plan["swept"] * sum(one[3] for one in plan["trials"]) for plan, _ in plans)
-        left = sum(len(plan["left"]) for plan, _ in plans)
+        """Forecasts the time: what a map took as the run has it, and as much more or less as others weigh."""
+        again = other = left = 0
+        seconds = 0.0
+        for name in names:
+            plan, own = self.state["plan"][name], max(1.0, self._weight(name))
+            repeats, weights = math.prod(plan["repeated"]), [max(1.0, one[3]) for one in plan["trials"]]
+            again += repeats
+            other += plan["swept"] * len(weights)
+            left += len(plan["left"])
+            seconds += self._cost(name).seconds * (repeats + plan["swept"] * sum(weights) / own)
         self.bench.observer.note(
             f"{len(names)} methods of '{self.bench.run.folder.name}': {again:,} maps with up to {self.seeds} other seeds "
             f"and {other:,} maps with other settings, about {duration(seconds)}; {left} values of settings are left out"
@@ -185,10 +189,6 @@ class _Measurement:
         first = bench.run.record["spec"]["seed"]
         for images, seeds in sorted({tuple(self.state["plan"][one]["repeated"]) for one in names}):
             group = [one for one in names if tuple(self.state["plan"][one]["repeated"]) == (images, seeds)]
-            if images == 0:
-                price = {one: f"two maps would take {duration(2 * self._cost(one).seconds)}" for one in group}
-                found |= {one: [_unknown("determinism", f"{price[one]}; give more seconds")] for one in group}
-                continue
             methods = [bench.methods[one] for one in group]
             sides = [
                 bench.explain(f"seed-{seed}-of-{seeds}", methods, images=images, seed=seed, metrics=())
@@ -204,8 +204,12 @@ class _Measurement:
         return found
 
     def _sweep(self, names: Sequence[str], chance: Mapping[str, float]) -> dict[str, list[Finding]]:
-        """Hyperparameter dependence, from maps with other settings; one that two methods share is made once."""
+        """Hyperparameter dependence, from maps with other settings; one that two methods share is made once.
+
+        They get another seed than the run's maps: under the same one, luck that two settings share would look like likeness.
+        """
         bench, found = self.bench, dict[str, list[Finding]]()
+        seed = bench.run.record["spec"]["seed"] + 1
         metrics = [METRICS.parse(one) for one in self.state["metrics"]]
         for images in sorted({self.state["plan"][one]["swept"] for one in names}):
             group = {
@@ -214,10 +218,11 @@ class _Measurement:
                 if self.state["plan"][one]["swept"] == images
             }
             every = {label(each.method): each.method for trials in group.values() for each in trials}
-            seed = bench.run.record["spec"]["seed"]
             side = None
             if every:
-                side = bench.explain("settings", list(every.values()), images=images, seed=seed, metrics=metrics)
+                side = bench.explain(
+                    f"settings-seed-{seed}", list(every.values()), images=images, seed=seed, metrics=metrics
+                )
             for one, trials in group.items():
                 left = [(each[0], each[1], each[2]) for each in self.state["plan"][one]["left"]]
                 found[one] = [dependence(one, trials, left, bench, side, bench.ids(images), chance[one])]
@@ -240,6 +245,10 @@ class _Measurement:
 
     def _cost(self, name: str) -> Cost:
         return Cost(**self.state["costs"][name])
+
+    def _weight(self, name: str) -> float:
+        """What one map costs as the run has it, in forward passes."""
+        return weight_of(self.bench.passes(self.bench.methods[name]))
 
     def _save(self) -> None:
         file = _file(self.bench.run)

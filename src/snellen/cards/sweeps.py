@@ -26,6 +26,12 @@ from snellen.types import Method, Metric, Passes, Related
 HARDLY, STRONGLY = 0.9, 0.5
 """From the first mean rank correlation on a map hardly depends on a setting; below the second strongly."""
 
+FAINT = 0.25
+"""The least rank correlation between a method's own maps under two seeds with which something is said of its settings.
+
+Where it is lower, more than three quarters of what a map shows is luck, and dividing by it would make up numbers.
+"""
+
 PLACED = 2
 """How many metrics say where a method stands among the others."""
 
@@ -37,19 +43,18 @@ class Trial:
     setting: str
     value: str
     method: Method
-    seconds: float
-    """What one map and its scores should take."""
+    weight: float
+    """What one map and its scores cost, in forward passes."""
 
 
 Left = tuple[str, str, str]
 """A setting, a value of it that is not tried, and why not."""
 
 
-def trials_of(method: Method, bench: Bench, seconds: float, scoring: float) -> tuple[list[Trial], list[Left]]:
+def trials_of(method: Method, bench: Bench, scoring: float) -> tuple[list[Trial], list[Left]]:
     """Every declared value of every setting, the default included where the run has another, but for what cannot work.
 
-    `seconds` is what one map takes as the run has it; what others take is told from the passes that they need. `scoring` is
-    what the scores of one map take.
+    `scoring` is what the scores of one map cost, in forward passes.
     """
     written = spec(method)
     found: list[Trial] = []
@@ -78,50 +83,34 @@ def trials_of(method: Method, bench: Bench, seconds: float, scoring: float) -> t
             if not able:
                 left.append((one.name, text, refused[label(built)]))
             else:
-                share = weight_of(bench.passes(built)) / max(1.0, weight_of(bench.passes(method)))
-                found.append(Trial(one.name, text, built, seconds * max(share, 0.05) + scoring))
+                found.append(Trial(one.name, text, built, weight_of(bench.passes(built)) + scoring))
     return found, left
 
 
-def afford(
-    trials: Mapping[str, Sequence[Trial]], images: int, seconds: float
-) -> tuple[dict[str, list[Trial]], dict[str, int], dict[str, list[Left]]]:
-    """Which trials of which method can be had for this many seconds, on how many images, and which cannot.
+def afford(trials: Sequence[Trial], images: int, budget: float) -> tuple[list[Trial], int, list[Left]]:
+    """Which trials of one method can be had for this many forward passes, on how many images, and which cannot.
 
-    Methods that can do all in an even share of the time do all. For the others first one value of every setting on one
-    image; then more values, and more images for all values of a method, the cheapest first in both. The cheapest trial of a
-    method is made in any case if it alone takes no longer than all may: of every method something should be known.
+    The cheapest value of every setting is tried on one image in any case, for a grade that left a setting out would be too
+    good; then come the other values, the cheapest first, and then more images for all of them. No clock is asked: a
+    busy machine must not change a card.
     """
-    prices = {owner: images * sum(one.seconds for one in several) for owner, several in trials.items()}
-    whole = {owner for owner, price in prices.items() if price <= seconds / max(1, len(prices))}
-    chosen = {owner: list(several) if owner in whole else [] for owner, several in trials.items()}
-    counts = {owner: images if owner in whole else 1 for owner in trials}
-    spent = sum(prices[owner] for owner in whole)
-    everything = [(one.seconds, owner, one) for owner, several in trials.items() if owner not in whole for one in several]
-    everything.sort(key=lambda one: one[0])
-    for price, owner, one in everything:
-        room = seconds if not chosen[owner] else seconds - spent
-        if price <= room and all(other.setting != one.setting for other in chosen[owner]):
-            chosen[owner].append(one)
-            spent += price
-    more: list[tuple[float, str, Trial | None]] = [one for one in everything if one[2] not in chosen[one[1]]]
-    more += [(price - price / images, owner, None) for owner, price in prices.items() if owner not in whole]
-    for _, owner, trial in sorted(more, key=lambda one: one[0]):
-        if trial is None:
-            price = (images - 1) * sum(one.seconds for one in chosen[owner])
-            if spent + price <= seconds:
-                counts[owner] = images
-                spent += price
-        elif spent + trial.seconds * counts[owner] <= seconds:
-            chosen[owner].append(trial)
-            spent += trial.seconds * counts[owner]
-    left = {
-        owner: [(one.setting, one.value, f"a map would take about {one.seconds:.2g} s") for one in several
-                if one not in chosen[owner]]
-        for owner, several in trials.items()
-    }  # fmt: skip
-    kept = {owner: [one for one in several if one in chosen[owner]] for owner, several in trials.items()}
-    return kept, counts, left
+    ordered = sorted(trials, key=lambda one: one.weight)
+    first: dict[str, Trial] = {}
+    for one in ordered:
+        first.setdefault(one.setting, one)
+    chosen = list(first.values())
+    spent = sum(one.weight for one in chosen)
+    for one in ordered:
+        if one not in chosen and spent + one.weight <= budget:
+            chosen.append(one)
+            spent += one.weight
+    left = [
+        (one.setting, one.value, f"a map would cost about as much as {one.weight:,.0f} forward passes")
+        for one in trials
+        if one not in chosen
+    ]
+    count = max(1, min(images, int(budget // spent))) if spent else images
+    return [one for one in trials if one in chosen], count, left
 
 
 def cheap_metrics(bench: Bench, ids: Sequence[str]) -> list[Metric]:
@@ -157,7 +146,8 @@ def dependence(
 ) -> Finding:
     """How far maps and places move; `side` holds the maps and scores of the trials on these images of the run.
 
-    `chance` is the rank correlation that another seed alone gives: what is no lower says nothing about a setting.
+    The trials were made under another seed than the run's own maps, and `chance` is the mean rank correlation that another
+    seed alone gives: what a setting does is told from what is left of it (see `remaining`).
     """
     method = bench.methods[own]
     if not dataclasses.fields(method):  # type: ignore[arg-type]
@@ -182,9 +172,26 @@ def dependence(
         why = reasons[0] if reasons else "all maps are constant, so no rank correlation is defined"
         return Finding("hyperparameter-dependence", "not known", f"No setting could be tried: {why}.", math.nan, numbers)
     worst = min(known, key=lambda name: known[name]["mean"])
-    share = min(1.0, max(0.0, known[worst]["mean"]))
+    share = remaining(known[worst]["mean"], chance)
+    if math.isnan(share):
+        why = (
+            f"another seed alone gives maps with a mean rank correlation of {chance:.2f}, below {FAINT}, so what a setting "
+            "does cannot be told from luck"
+        )
+        return Finding("hyperparameter-dependence", "not known", f"Not known: {why}.", math.nan, numbers)
     word = "hardly" if share >= HARDLY else "strongly" if share < STRONGLY else "somewhat"
-    return Finding("hyperparameter-dependence", word, _sentence(worst, settings, numbers), share, numbers)
+    return Finding("hyperparameter-dependence", word, _sentence(worst, settings, numbers, share), share, numbers)
+
+
+def remaining(correlation: float, chance: float) -> float:
+    """How much of a method's likeness to itself another setting leaves, between 0 and 1; NaN where luck decides nearly all.
+
+    Both are mean rank correlations between maps under two seeds, the first with another setting too. Luck lowers both alike,
+    so a setting that does nothing leaves 1. A `chance` that is not known corrects nothing.
+    """
+    if chance < FAINT:
+        return math.nan
+    return min(1.0, max(0.0, correlation / (1.0 if math.isnan(chance) else chance)))
 
 
 def _own(method: Method, setting: str, bench: Bench) -> str:
@@ -240,7 +247,7 @@ def _sum_up(facts: dict[str, Any]) -> None:
     facts["moved"], facts["moved_by"], facts["moved_value"] = moved or (None, None, None)
 
 
-def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Any]) -> str:
+def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Any], share: float) -> str:
     tried = {name: len(facts["values"]) for name, facts in settings.items() if facts["values"]}
     facts = settings[worst]
     count = sum(tried.values())
@@ -250,7 +257,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
         f"with the run's {worst}={facts['own']}; lowest {facts['lowest']:.2f} at {facts['lowest_value']})"
     ]
     if numbers["chance"] < 1:
-        words.append(f"another seed alone gives {numbers['chance']:.2f}")
+        words.append(f"another seed alone gives {numbers['chance']:.2f}, of which {share:.0%} is left")
     moved = max((one for one in settings if settings[one]["moved"] is not None), default=None,
                 key=lambda one: settings[one]["moved"])  # fmt: skip
     if moved is None:
