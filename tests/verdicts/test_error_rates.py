@@ -45,6 +45,7 @@ def test_false_passes_are_rare_in_the_hardest_case():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # half a minute each, but not while others compute
 @pytest.mark.parametrize(("name", "images", "family"), [*CELLS, *((name, 30, (1, 1)) for name in POPULATIONS)])
 def test_false_passes_are_rare_in_many_draws(name, images, family):
     assert passes(name, images, family, 2000) <= 100
