@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,8 @@ from scipy.ndimage import gaussian_filter
 from planted import planted
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, label, traits
+from snellen.runs.progress import Silent
+from snellen.runs.settings import Settings
 from snellen.types import Method
 
 
@@ -36,6 +40,16 @@ def test_shuffled_keeps_the_histogram_and_no_place(inner: str) -> None:
         assert not torch.equal(one, two)
     moved = shuffled.flatten(1)
     assert not torch.equal(moved[0].argsort(stable=True), moved[1].argsort(stable=True))
+
+
+@pytest.mark.parametrize("metric", ["random-logit", "cascading-randomisation"])
+def test_shuffled_follows_neither_class_nor_model(tmp_path: Path, metric: str) -> None:
+    """It keeps one order of pixels, so where the map inside turns over it stays as like itself as a map of nothing does."""
+    asked = {"model": "digits", "images": "zoo:digits", "methods": ["gradient", "shuffled", "random"], "metrics": [metric]}
+    likeness = Settings.of({**asked, "out": str(tmp_path)}).run(Silent()).table()[metric]
+    assert likeness["random"] == pytest.approx(1)
+    assert likeness["shuffled"] > 0.9
+    assert likeness["gradient"] < 0.8
 
 
 def test_shuffled_spreads_a_patch_evenly() -> None:

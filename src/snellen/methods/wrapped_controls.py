@@ -67,6 +67,7 @@ class Blurred:
 @method(
     "shuffled",
     cite="tomsett2020",
+    version=2,
     deterministic=False,
     implementation_invariant=True,
     control=True,
@@ -75,7 +76,14 @@ class Blurred:
 )
 @dataclass(frozen=True)
 class Shuffled:
-    """Another method's values, each at a random pixel: the same histogram, without any place."""
+    """Another method's values, each at a random pixel: the same histogram, without any place.
+
+    Which pixel gets the largest value, the second largest and so on is drawn for the image, whatever the class and the
+    classifier. Were the pixels of each map moved alike instead, two maps of an image would stay as like or unlike as those
+    inside, and the control would seem to follow class and model as well as they do; were they moved anew for each map, it
+    would seem to follow both perfectly. What it still follows is the histogram: a map of few values other than zero that
+    becomes one of many changes here too.
+    """
 
     of: Method = GRADIENT
 
@@ -94,7 +102,7 @@ class Shuffled:
         maps = self.of(classifier, inputs, targets, rng=rng)
         # Ties among so many 24-bit draws are rare, and a stable sort breaks them the same way each time.
         order = rng.uniform("shuffled", (maps[0].numel(),)).argsort(dim=1, stable=True).to(maps.device)
-        return maps.flatten(1).gather(1, order).view_as(maps)
+        return maps.flatten(1).sort(dim=1, descending=True).values.gather(1, order).view_as(maps)
 
 
 def _gaussian(sigma: float) -> Float[Tensor, " taps"]:
