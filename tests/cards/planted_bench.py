@@ -14,6 +14,8 @@ from torch import Tensor
 
 from planted import SIDE, Planted, planted
 from snellen.cards.bench import Bench
+from snellen.cards.deck import Findings
+from snellen.cards.methodology import measure
 from snellen.registry import METHODS, method
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.progress import Silent
@@ -112,6 +114,13 @@ def planted_run(
         case.classifier, samples(case), methods=methods, metrics=metrics, out=folder, options=options,
         observer=Silent(),
     )  # fmt: skip
+
+
+def measured(run: Run, **given: Any) -> Findings:
+    """What is measured of a run of all planted images, with little of everything."""
+    case = planted(COUNT)
+    asked = {"observer": Silent(), "images": 2, "seeds": 2, "classifier": case.classifier, "samples": samples(case)}
+    return measure(run, **asked | given)
 
 
 @cache

@@ -3,7 +3,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from planted_bench import ACROSS, COUNT, RAMP, planted_run, registered, samples
+from planted_bench import ACROSS, COUNT, RAMP, measured, planted_run, registered, samples
 from scipy.stats import spearmanr
 
 from planted import planted
@@ -33,12 +32,6 @@ METRICS_TRIED = ["sparseness", "complexity", "energy-pointing-game", "deletion"]
 def _planted() -> Iterator[None]:
     with registered():
         yield
-
-
-def measured(run: Run, **given: Any) -> Any:
-    case = planted(COUNT)
-    asked = {"observer": Silent(), "images": 2, "seeds": 2, "classifier": case.classifier, "samples": samples(case)}
-    return measure(run, **asked | given)
 
 
 @pytest.fixture(scope="module")
@@ -232,51 +225,6 @@ def test_what_fails_with_another_seed_or_setting_is_not_known_and_says_why(tmp_p
     when = found["hyperparameter-dependence"].numbers["settings"]["when"]
     assert "the planted failure" in when["not_tried"]["always"]
     assert when["values"]["never"]["correlation"] == 1.0
-
-
-# The plan ------------------------------------------------------------------------------------------------------------
-
-COSTLY = ["integrated-gradients(steps=8)", "smoothgrad(samples=4)", "gradient"]
-
-
-def plan(run: Run) -> Any:
-    return json.loads((run.folder / "methodology" / "measured.json").read_bytes())["plan"]
-
-
-@pytest.mark.parametrize("slower", [0.1, 10.0])
-def test_a_busy_machine_plans_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slower: float) -> None:
-    """Both what the clock says of a map and what it says of the model are ten times as much, or as little."""
-    given = {"images": 3, "seeds": 2, "passes": 4}  # 4 passes of 224×224 are 348 of 24×24: not enough for everything
-    quiet = planted_run(tmp_path / "quiet", COSTLY, ["sparseness"])
-    first = measured(quiet, **given)
-    clock = time.perf_counter
-    monkeypatch.setattr(time, "perf_counter", lambda: slower * clock())
-    busy = planted_run(tmp_path / "busy", COSTLY, ["sparseness"])
-    second = measured(busy, **given)
-    assert plan(busy) == plan(quiet)
-    left = [reason for one in plan(quiet).values() for *_, reason in one["left"]]
-    assert "a map would cost about as much as 300 forward passes" in left, "everything fits, so nothing is shown"
-    assert {one["swept"] for one in plan(quiet).values()} == {1, 3}
-    for name in COSTLY:
-        for attribute in ("determinism", "hyperparameter-dependence"):
-            assert second[name][attribute].sentence == first[name][attribute].sentence
-            assert second[name][attribute].share == first[name][attribute].share
-
-
-def test_the_plan_of_a_method_does_not_hang_on_the_others_or_on_when_they_came(tmp_path: Path) -> None:
-    together = planted_run(tmp_path / "together", COSTLY, None)
-    measured(together, passes=4)
-    for some in (COSTLY[:1], COSTLY):
-        grown = planted_run(tmp_path / "grown", some, None)
-        measured(grown, passes=4)
-    assert plan(grown) == plan(together)
-
-
-def test_with_the_least_budget_every_setting_is_tried_once(tmp_path: Path) -> None:
-    found = measured(planted_run(tmp_path, COSTLY[:1], None), passes=0)[COSTLY[0]]
-    settings = found["hyperparameter-dependence"].numbers["settings"]
-    assert {name: len(one["values"]) for name, one in settings.items()} == {"steps": 1, "baseline": 1, "of": 1, "fold": 1}
-    assert (found["determinism"].numbers["n"], found["determinism"].numbers["seeds"]) == (1, 2)
 
 
 # Keeping and going on ------------------------------------------------------------------------------------------------
