@@ -4,43 +4,25 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from browser import Browser
-from recorded import METHODS, Recorded
+from recorded_deck import deck_of
 
 from snellen.cards.deck import Deck
 from snellen.cards.page import write_card, write_cards
 from snellen.cards.priorities import Priorities, profiles
 from snellen.cards.recommend import recommend
-from snellen.cards.schema import ATTRIBUTES, METHODOLOGY, Finding
+from snellen.cards.schema import ATTRIBUTES
 from snellen.cards.sheet import title
 
 pytestmark = pytest.mark.slow
 
 PLACES = ["", "#card-grad-cam", "#priorities?nice=minimality&essential=input-sensitivity"]
 VISIBLE = "(one) => one.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true })"
-
-
-def deck_of(images: int) -> Deck:
-    """Grades of all kinds: some known, some not, two methods that tie, and some that need no look inside."""
-    rng = np.random.default_rng(3)
-    findings = {
-        name: {
-            attribute: Finding(attribute, "measured", f"A sentence about {attribute}.", float(np.round(rng.random(), 3)),
-                               {"seconds": float(10 ** rng.uniform(-3, 1)), "forward": 3, "backward": 1})
-            for attribute in METHODOLOGY[:4]
-        }
-        for name in METHODS if name != "occlusion"
-    }  # fmt: skip
-    findings["rise"] = findings["gradient"]
-    return Deck.of(Recorded(ids=[f"{at}.jpg" for at in range(images)]), findings)
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +134,15 @@ def test_nothing_scrolls_sideways_on_a_phone(browser, path, place):
     assert browser.run(wide) == []
 
 
+def test_two_that_were_chosen_fit_a_phone_without_scrolling(browser, path):
+    browser.size(390, 844)
+    browser.open(path, "#comparison?compare=grad-cam,rise")
+    browser.rest()
+    cells = f"[...document.querySelectorAll('table.side td')].filter({VISIBLE})"
+    right = f"Math.max(...{cells}.map((one) => one.getBoundingClientRect().right))"
+    assert 300 < browser.run(right) <= 390
+
+
 def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser, deck):
     asked = [Priorities(one.levels, profile=one) for one in profiles()]
     asked += [Priorities({}, avoid_cost=0.05), Priorities({}, black_box=True)]
@@ -203,6 +194,9 @@ def test_before_anything_is_chosen_the_answer_says_how_to_begin_and_one_press_cl
     assert browser.run(hint)
     clear = "document.querySelector('[data-profile=\"\"]')"
     assert browser.run(f"{clear}.getAttribute('aria-pressed')") == "true"
+    browser.open(path, "#priorities?nice=label-sensitivity,minimality")
+    browser.rest()
+    assert "Nothing is essential, so no method is left out." in browser.run("document.querySelector('#news').textContent")
     browser.open(path, "#priorities?seconds=0.5")
     browser.rest()
     assert browser.run(hint) is False

@@ -170,7 +170,7 @@ function entryOf(entry, placed) {
 
 /** How sure the first place is, in a sentence. */
 function steady(entries) {
-  if (entries.length < 2 || Number.isNaN(entries[0].score)) return null;
+  if (entries.length < 2 || Number.isNaN(entries[0].score) || alike(entries).length === entries.length) return null;
   const shares = [...stability(entries, wishes)].filter(([, share]) => share >= 0.01).sort((one, other) => other[1] - one[1]);
   const words = shares.slice(0, 3).map(([one, share], at) => `${one.method.title}${at ? "" : " is first"} in ${Math.round(100 * share)}`);
   return make("p", { class: "small steady" }, `How firm is this? If every weight may be half or twice as large, ${words.join(", ")} of 100 cases${alike(entries).length > 1 ? "; among equals the name decides" : ""}.`);
@@ -211,8 +211,11 @@ function answer() {
   const [met, unknown, missed] = STATES.map(of);
   if (met.length) {
     const level = alike(met).map((one) => one.method.title);
-    const lead = level.length === 1 ? `${level[0]} comes first.` : `${level.slice(0, -1).join(", ")} and ${level.at(-1)} are level, in the order of their names.`;
-    say(`${lead} ${met.length} of ${plural(deck.methods.length, "method")} ${met.length === 1 ? "meets" : "meet"} your needs.`);
+    const lead = level.length === 1 ? `${level[0]} comes first.`
+      : level.length === deck.methods.length ? `All ${level.length} methods are level: nothing that is known of them here tells them apart.`
+      : `${level.slice(0, -1).join(", ")} and ${level.at(-1)} are level, in the order of their names.`;
+    const needs = met[0].needs.length ? `${met.length} of ${plural(deck.methods.length, "method")} ${met.length === 1 ? "meets" : "meet"} your needs.` : "Nothing is essential, so no method is left out.";
+    say(`${lead} ${needs}`);
     ranking.append(...[steady(met), caution(met[0]), list(met, true)].filter(Boolean),
       ...folded(`${unknown.length} more, of which something you need is not known`, unknown),
       ...folded(`${plural(missed.length, "method")} that ${missed.length === 1 ? "misses" : "miss"} a need`, missed));
@@ -268,6 +271,7 @@ function compare() {
   }
   for (const cell of all("[data-column]")) cell.hidden = some && !picked.includes(cell.dataset.column);
   find("table.side").classList.toggle("close", some);
+  find("table.side").classList.toggle("many", picked.length > 2);
   const titles = picked.map((id) => deck.methods.find((one) => one.id === id).title);
   find("#picked").textContent = some ? `${difference()}` : picked.length ? `${titles[0]} is ticked; tick one to three more.` : `All ${deck.methods.length} methods are shown; tick two to four to see only those.`;
   find("#clear").hidden = !picked.length;

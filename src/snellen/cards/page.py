@@ -17,7 +17,7 @@ from snellen.cards.examples import examples_of, style
 from snellen.cards.priorities import LEVELS, Level, profiles
 from snellen.cards.recommend import INSIDE, deaf
 from snellen.cards.schema import TESTED, Card
-from snellen.cards.sheet import sheet, shown, title, verdict, yardsticks
+from snellen.cards.sheet import full, sheet, shown, title, verdict, yardsticks
 from snellen.cards.terminal import TELLING
 from snellen.registry import Attribute
 from snellen.report import drawing, numbers
@@ -117,7 +117,7 @@ def _facts(deck: Deck) -> dict[str, Any]:
         "table": _table(deck, places),
         "trial": _trial(deck),
         "wishes": [
-            {"key": key, "wish": WISHES[key], "title": named, "category": name}  # type: ignore[index]
+            {"key": key, "wish": WISHES[key], "title": full(name, named), "category": name}  # type: ignore[index]
             for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
         ],
         "levels": LEVELS,
@@ -166,7 +166,7 @@ def _table(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
                 for metric, first in tests.items()
             ]  # fmt: skip
             groups.append(
-                {"category": name, "key": key, "title": named, "question": asks, "rows": rows,
+                {"category": name, "key": key, "title": full(name, named), "question": asks, "rows": rows,
                  "cells": [_grade_cell(card, key) for card in cards]}  # type: ignore[arg-type]
             )  # fmt: skip
     return {"columns": [{"id": places[one.method], "title": title(one)} for one in cards], "groups": groups}
@@ -194,7 +194,9 @@ def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
 def _trial(deck: Deck) -> list[dict[str, Any]]:
     """The metrics, with what speaks against each and what its verdicts weigh."""
     spec = {one["label"]: one for one in deck.run.record["spec"]["metrics"]}
-    asked = {key: (name, named) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()}
+    asked = {
+        key: (name, full(name, named)) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
+    }
     rows = []
     for label, one in deck.trust.items():
         category, attribute = asked[spec[label]["attribute"]]
@@ -209,7 +211,7 @@ def _trial(deck: Deck) -> list[dict[str, Any]]:
 def _standing(one: Trust) -> dict[str, str]:
     """How far a metric may be believed, as shape and word."""
     if one.axiom:
-        return {"mark": "●", "kind": "pass", "word": "an axiom: kept or broken"}
+        return {"mark": "●", "kind": "pass", "word": "must hold exactly"}
     if one.weight >= 2 / 3:
         return {"mark": "●", "kind": "pass", "word": "counts"}
     if one.weight > 0.1:
@@ -236,7 +238,9 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         "wishes": WISHES,
         "briefly": BRIEFLY,
         "levels": LEVEL_WORDS,
-        "titles": {key: named for attributes in CATEGORIES.values() for key, (named, _) in attributes.items()},
+        "titles": {
+            key: full(name, named) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
+        },
         "profiles": {
             one.name: {key: level for key, level in one.levels.items() if level != "unimportant"} for one in profiles()
         },

@@ -89,7 +89,7 @@ def sheet(
             {
                 "name": name,
                 "attributes": [
-                    _attribute(card, f"{place}-{key}", key, named, asks, sticks)  # type: ignore[arg-type]
+                    _attribute(card, f"{place}-{key}", key, full(name, named), asks, sticks)  # type: ignore[arg-type]
                     for key, (named, asks) in attributes.items()
                 ],
             }
@@ -125,9 +125,15 @@ def title(card: Card) -> str:
 def glance(card: Card) -> list[dict[str, Any]]:
     """The grades of all ten attributes, under their categories."""
     return [
-        {"name": name, "grades": [{"title": named, **shown(card.grades[key])} for key, (named, _) in attributes.items()]}  # type: ignore[index]
+        {"name": name, "grades": [{"title": full(name, named), **shown(card.grades[key])}  # type: ignore[index]
+                                  for key, (named, _) in attributes.items()]}
         for name, attributes in CATEGORIES.items()
-    ]
+    ]  # fmt: skip
+
+
+def full(category: str, named: str) -> str:
+    """An attribute's name where its category's does not stand above it: Input alone says nothing, Input sensitivity does."""
+    return f"{named} sensitivity" if category == "sensitivity" else named
 
 
 def shown(grade: Grade) -> dict[str, Any]:
@@ -161,7 +167,8 @@ def _cost(card: Card, costs: Mapping[str, float] | None) -> str:
     if not found or any(not math.isfinite(float(found.get(key, math.nan))) for key in ("forward", "backward", "seconds")):
         return ""
     passes = [f"{numbers.tally(float(found[way]))} {way}" for way in ("forward", "backward") if found[way]]
-    return f"{' + '.join(passes) or 'no pass of the model'}, {numbers.span(float(found['seconds']))} a map"
+    asked = f"{' + '.join(passes)} pass{'' if found['forward'] + found['backward'] == 1 else 'es'}" if passes else "no pass"
+    return f"{asked} of the model, {numbers.span(float(found['seconds']))} a map"
 
 
 # Attributes --------------------------------------------------------------------------------------------------------------

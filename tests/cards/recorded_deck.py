@@ -1,0 +1,29 @@
+"""A deck of the recorded run of the report's tests, with measured methodology for most of its methods."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+from recorded import METHODS, Recorded
+
+from snellen.cards.deck import Deck
+from snellen.cards.schema import METHODOLOGY, Finding
+
+
+def deck_of(images: int) -> Deck:
+    """Grades of all kinds: some known, some not, two methods that tie, and some that need no look inside."""
+    rng = np.random.default_rng(3)
+    findings = {
+        name: {
+            attribute: Finding(attribute, "measured", f"A sentence about {attribute}.", float(np.round(rng.random(), 3)),
+                               {"seconds": float(10 ** rng.uniform(-3, 1)), "forward": 3, "backward": 1})
+            for attribute in METHODOLOGY[:4]
+        }
+        for name in METHODS if name != "occlusion"
+    }  # fmt: skip
+    findings["rise"] = findings["gradient"]
+    return Deck.of(Recorded(ids=[f"{at}.jpg" for at in range(images)]), findings)
