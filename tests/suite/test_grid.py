@@ -19,6 +19,7 @@ from snellen import runs
 from snellen.errors import SnellenError
 from snellen.registry import METRICS, Test
 from snellen.runs.progress import Silent
+from snellen.runs.settings import Settings
 from snellen.suite import Grid, run_suite, subject
 from snellen.suite.page import page
 from snellen.suite.questions import PEOPLE, TESTS, answers
@@ -143,6 +144,24 @@ def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
     assert {"pass", "fail"} <= verdicts
     deletion = next(row for row in grid.tests if row.test == "Deletion")
     assert [cell.verdict for cell in deletion.cells] == ["pass", "pass", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("named", "controls"), [([], ("random", "edge", "fake-cam", "centre")), (["blurred"], ("blurred",))]
+)
+def test_methods_named_without_a_control_get_the_four(tmp_path, named, controls):
+    values = {"methods": ["gradient", *named], "metrics": ["sparsity"], "out": str(tmp_path), "workers": 0}
+    assert run_suite(subject(values, full=False), full=False, observer=Silent()).controls == controls
+
+
+def test_a_run_without_controls_says_beforehand_that_nothing_will_be_judged(tmp_path, monkeypatch):
+    for methods, said in ((["gradient"], ["add random,edge,fake-cam,centre for verdicts"]), (["gradient", "random"], [])):
+        values = {"model": "digits", "images": "zoo:digits", "methods": methods, "metrics": ["sparsity"], "workers": 0}
+        notes: list[str] = []
+        seen = Silent()
+        monkeypatch.setattr(seen, "note", notes.append, raising=False)
+        Settings.of(values | {"out": str(tmp_path / str(len(methods)))}).run(seen)
+        assert [note.partition("; ")[2] for note in notes if note.startswith("no control")] == said
 
 
 def test_the_model_and_the_images_are_loaded_once(tmp_path, monkeypatch):

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from snellen.errors import SnellenError
+from snellen.methods.controls import CONTROLS
 from snellen.registry import METHODS, label, traits
 from snellen.runs.plan import servable
-from snellen.textbox.line_up import CONTROLS, PUBLISHED, REDUCED, everything, line, line_up, own_method
+from snellen.textbox.line_up import PUBLISHED, REDUCED, everything, line, line_up, own_method
 from snellen.textbox.reasoners import find
 from snellen.types import Passes
 

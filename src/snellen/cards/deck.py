@@ -13,6 +13,7 @@ from snellen.cards.prose import prose_of
 from snellen.cards.schema import Card, Directness, Evidence, Finding, Prose, Source
 from snellen.claims import MethodTraits
 from snellen.errors import SnellenError, nearest
+from snellen.methods.controls import CONTROLS
 from snellen.registry import METHODS, Attribute, traits
 from snellen.report.readable import Readable
 from snellen.runs import Run
@@ -150,7 +151,7 @@ def refuse_unfit(run: Readable) -> None:
     methods = run.record["spec"]["methods"]
     if not any(one["control"] for one in methods):
         raise SnellenError(
-            f"'{run.folder}' has no controls, so nothing can be judged; add random,edge,fake-cam,centre to its --methods"
+            f"'{run.folder}' has no controls, so nothing can be judged; add {','.join(CONTROLS)} to its --methods"
         )
     for one in methods:
         if one["name"] not in METHODS:

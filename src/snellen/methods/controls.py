@@ -13,6 +13,9 @@ from snellen.classifier import Classifier
 from snellen.registry import method
 from snellen.types import Passes, Rng
 
+CONTROLS = ("random", "edge", "fake-cam", "centre")
+"""The four that methods are judged against."""
+
 Images = Float[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]
 Maps = Float[Tensor, "batch height width"]

@@ -19,7 +19,8 @@ import yaml
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, nearest
-from snellen.registry import CONDITIONS
+from snellen.methods.controls import CONTROLS
+from snellen.registry import CONDITIONS, traits
 from snellen.runs.evaluate import Options, UnfinishedError, evaluate
 from snellen.runs.executors import dask_executor
 from snellen.runs.plan import parse_methods, parse_metrics
@@ -202,6 +203,10 @@ class Settings:
             classifier, samples = loaded or self.load(observer)
             with _checking(observer):
                 training = self.training_samples(classifier, observer)
+            if metrics and not any(traits(one).control for one in methods):
+                observer.note(
+                    f"no control is among the methods, so nothing will be judged; add {','.join(CONTROLS)} for verdicts"
+                )
             options = Options(self.shard, self.workers, self.threads, self.compile, self.as_values())
             return evaluate(
                 classifier,

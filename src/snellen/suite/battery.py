@@ -10,6 +10,7 @@ from typing import Any
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.methods.controls import CONTROLS
 from snellen.registry import METRICS, label, traits
 from snellen.runs import plan as planning
 from snellen.runs.progress import Observer
@@ -31,8 +32,6 @@ QUICK = (
     "input-x-gradient", "xrai(steps=4)", "rise(masks=100)", "sis", "lime(samples=60)", "kernel-shap(samples=60)",
 )  # fmt: skip
 """The same for a suite that is not full."""
-
-CONTROLS = ("random", "edge", "fake-cam", "centre")
 
 ALWAYS: Mapping[str, Mapping[str, Any]] = {"infidelity": {"scaled": True}}
 """Settings of metrics for a table of methods whose maps have different units, which must not decide."""
@@ -72,9 +71,9 @@ def subject(given: Mapping[str, Any], *, full: bool) -> Settings:
 def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Grid:
     """Runs every test that this classifier and these images allow, and says of every other why not.
 
-    Methods and metrics that the settings name are taken as they are; otherwise the eleven methods of the card, four
-    controls, and the metrics that answer the card's tests. `full` adds the tests that need trained relatives of the
-    classifier, and all other metrics.
+    Methods and metrics that the settings name are taken as they are; otherwise the eleven methods of the card, and the
+    metrics that answer its tests. Four controls come along where no control is named: verdicts are given against them.
+    `full` adds the tests that need trained relatives of the classifier, and all other metrics.
     """
     classifier, samples = loaded = settings.load(observer)
     methods, left_out = _able(classifier, samples, settings, full)
@@ -87,7 +86,9 @@ def _able(classifier: Classifier, samples: Samples, settings: Settings, full: bo
     """The methods that can explain this classifier, and in a sentence why the others cannot."""
     inputs = classifier.to_inputs(samples[0].image[None])
     names = [one if one != "sis" else _sis(inputs.shape[2] * inputs.shape[3]) for one in (METHODS if full else QUICK)]
-    methods = planning.parse_methods(settings.methods or (*names, *CONTROLS))
+    methods = planning.parse_methods(settings.methods or names)
+    if not any(traits(one).control for one in methods):
+        methods += planning.parse_methods(CONTROLS)
     able, left_out = planning.servable(classifier, methods, inputs)
     if settings.methods and left_out:
         raise SnellenError(next(iter(left_out.values())))

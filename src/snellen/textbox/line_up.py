@@ -12,12 +12,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from snellen.errors import SnellenError
+from snellen.methods.controls import CONTROLS
 from snellen.registry import METHODS, MethodTraits, label, traits
 from snellen.types import Method
 from snellen.zoo.models import find_object
-
-CONTROLS = ("random", "edge", "fake-cam", "centre")
-"""Maps that know nothing of the classifier; they stand in every field."""
 
 PUBLISHED = (
     "gradient@kim2022", "smoothgrad@kim2022", "deconvnet@kim2022", "guided-backprop@kim2022", "deep-taylor@kim2022",
