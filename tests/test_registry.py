@@ -236,6 +236,7 @@ class Rich:
     sizes: tuple[int, ...] = (1, 2)
     fill: Fill = MEAN
     method: Method | None = None
+    __call__, passes = Plain.__call__, Plain.passes
 
 
 RICH: Registry[Any] = Registry("rich")

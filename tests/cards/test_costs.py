@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import pytest
 import torch
 from planted_bench import small_bench
 
-from snellen.cards.costs import REPEATS, Cost, Memory, agnosticism, efficiency, measure_cost
+from snellen.cards.costs import REPEATS, Cost, agnosticism, efficiency, measure_cost
 from snellen.registry import METHODS
 from snellen.types import Passes
 
@@ -57,19 +58,25 @@ def test_passes_that_could_be_shared_are_counted_all_the_same() -> None:
     assert (cost.forward, cost.backward) == (6, 6)
 
 
+ALLOCATIONS = """
+import torch
+from snellen.cards.costs import Memory
+
+held = torch.ones(64, 2**18)  # 64 MiB
+memory = Memory(torch.device("cpu"))
+for _ in range(4):
+    torch.ones(96, 2**18).sum()
+print(memory.peak(), Memory(torch.device("cpu")).peak(), float(held.sum()))
+"""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is not measured")
 def test_memory_is_the_peak_above_what_was_held() -> None:
-    held = torch.ones(64, 2**18)  # 64 MiB
-    memory = Memory(torch.device("cpu"))
-    for _ in range(4):
-        torch.ones(96, 2**18).sum()
-    peak = memory.peak()
-    assert peak is not None
+    # In a process of its own: a test that ran units here has told the allocator to keep what is freed.
+    done = subprocess.run([sys.executable, "-c", ALLOCATIONS], capture_output=True, text=True, check=True, timeout=120)
+    peak, again, _ = map(float, done.stdout.split())
     assert 90 < peak < 240  # not the sum of all four; one that was freed may be handed back late
-    again = Memory(torch.device("cpu")).peak()
-    assert again is not None
     assert again < 10
-    assert float(held.sum()) > 0
 
 
 @pytest.mark.parametrize(

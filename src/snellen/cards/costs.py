@@ -71,7 +71,10 @@ def measure_cost(method: Method, bench: Bench, on_pass: Callable[[Passes], None]
 
 
 class Memory:
-    """Watches the memory from now on; Linux counts that of the process, CUDA that of the device, others nothing."""
+    """Watches the memory from now on; Linux counts that of the process, CUDA that of the device, others nothing.
+
+    A process that ran units itself keeps freed blocks (`speed.keep_memory`), and may then count a large one more than once.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
