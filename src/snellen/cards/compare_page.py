@@ -11,8 +11,7 @@ from snellen.cards.schema import METHODOLOGY, Card
 from snellen.cards.sheet import Yardstick, shown, title, verdict, yardsticks
 from snellen.report import numbers, strip
 from snellen.report.frame import render, write_page
-from snellen.report.page import CATEGORIES, COLOURS, target_words
-from snellen.verdicts import MINIMUM_IMAGES, certainty
+from snellen.report.page import CATEGORIES, COLOURS, subject_facts
 
 
 def write_comparison(comparison: Comparison, path: str | Path) -> Path:
@@ -26,16 +25,10 @@ def page(comparison: Comparison) -> str:
 
 
 def _facts(comparison: Comparison) -> dict[str, Any]:
-    record = comparison.deck.run.record
-    images = int(record["samples"]["count"])
     sticks = yardsticks(comparison.deck)
     rows = {one.attribute: one for one in comparison.rows}
     return {
-        "record": record,
-        "target": target_words(str(record["spec"]["target"])),
-        "images": numbers.count(images, "image"),
-        "sure": certainty(images),
-        "minimum": MINIMUM_IMAGES,
+        **subject_facts(comparison.deck.run),
         "notes": comparison.deck.notes,
         "methods": [{"label": one.method, "title": title(one), "control": one.control} for one in comparison.cards],
         "categories": [

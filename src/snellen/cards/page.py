@@ -22,7 +22,7 @@ from snellen.cards.terminal import TELLING
 from snellen.registry import Attribute
 from snellen.report import drawing, numbers
 from snellen.report.frame import render, write_page
-from snellen.report.page import CATEGORIES, target_words
+from snellen.report.page import CATEGORIES, subject_facts
 from snellen.verdicts import MINIMUM_IMAGES, Trust, certainty
 from snellen.verdicts.rule import AXIOM, RULE
 
@@ -87,7 +87,7 @@ def card_page(card: Card, deck: Deck | None = None) -> str:
     spec = next(one for one in deck.run.record["spec"]["methods"] if one["label"] == card.method)
     examples = examples_of(deck.run, [spec])
     one = sheet(card, "card", yardsticks(deck), examples[card.method], _costs(deck).get(card.method))
-    facts |= {"record": deck.run.record, "sure": certainty(len(deck.run.samples())), "pictures": Markup(style(examples))}
+    facts |= subject_facts(deck.run) | {"pictures": Markup(style(examples))}
     return render("cards/single.html", STYLES, {**facts, "card": one})
 
 
@@ -96,18 +96,14 @@ def _common() -> dict[str, Any]:
 
 
 def _facts(deck: Deck) -> dict[str, Any]:
-    record, spec = deck.run.record, deck.run.record["spec"]
-    images = len(deck.run.samples())
+    spec = deck.run.record["spec"]
     sticks, costs = yardsticks(deck), _costs(deck)
     examples = examples_of(deck.run, spec["methods"])
     places = dict(zip((one.method for one in deck.cards), _places(deck.cards), strict=True))
     sheets = [sheet(one, places[one.method], sticks, examples[one.method], costs.get(one.method)) for one in deck.cards]
     return {
         **_common(),
-        "record": record,
-        "sure": certainty(images),
-        "images": numbers.count(images, "image"),
-        "target": target_words(str(spec["target"])),
+        **subject_facts(deck.run),
         "pictures": Markup(style(examples)),
         "notes": deck.notes,
         "sheets": sheets,

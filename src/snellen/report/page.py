@@ -69,13 +69,10 @@ def _facts(run: Readable) -> dict[str, Any]:
     ]  # fmt: skip
     photographs = photographs_of(run, samples, spec["methods"])
     return {
-        "record": record,
+        **subject_facts(run),
         "totals": record.get("totals"),
         "spec": spec,
         "n": len(samples),
-        "images": numbers.count(len(samples), "image"),
-        "sure": sure,
-        "minimum": MINIMUM_IMAGES,
         "margin": MARGIN,
         "methods": [one for one in spec["methods"] if not one["control"]],
         "controls": controls,
@@ -91,7 +88,6 @@ def _facts(run: Readable) -> dict[str, Any]:
         "traces": _traces(run, spec),
         "costs": _costs(run, spec),
         "citations": _citations(spec),
-        "target": target_words(str(spec["target"])),
         "text": _text,
         "number": _number,
         "span": numbers.span,
@@ -99,14 +95,21 @@ def _facts(run: Readable) -> dict[str, Any]:
     }
 
 
-def target_words(target: str) -> str:
-    """Which class the maps explain, in words."""
+def subject_facts(run: Readable) -> dict[str, Any]:
+    """What every page of a run says of it: record, the class that maps explain, how many images, what so many can show."""
+    images, target = len(run.samples()), str(run.record["spec"]["target"])
     known = {
         "predicted": "the class that the model finds most likely",
         "label": "the class that the label names",
         "least-likely": "the class that the model finds least likely",
     }
-    return known.get(target, f"class {target}")
+    return {
+        "record": run.record,
+        "target": known.get(target, f"class {target}"),
+        "images": numbers.count(images, "image"),
+        "sure": certainty(images),
+        "minimum": MINIMUM_IMAGES,
+    }
 
 
 # Strips ------------------------------------------------------------------------------------------------------------------

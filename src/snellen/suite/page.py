@@ -9,9 +9,9 @@ from typing import Any
 
 from snellen.report import numbers
 from snellen.report.frame import render, write_page
-from snellen.report.page import CATEGORIES, MARKS, target_words
+from snellen.report.page import CATEGORIES, MARKS, subject_facts
 from snellen.suite.grid import Cell, Grid, Row
-from snellen.verdicts import MARGIN, MINIMUM_IMAGES, certainty
+from snellen.verdicts import MARGIN
 
 
 def write_suite(grid: Grid, path: Path) -> Path:
@@ -26,15 +26,10 @@ def page(grid: Grid) -> str:
 
 def _facts(grid: Grid) -> dict[str, Any]:
     record = grid.run.record
-    images = len(grid.run.samples())
     run = [row for row in grid.tests if row.cells]
     own = [cell for row in run for cell in row.cells if not cell.control]
     return {
-        "record": record,
-        "target": target_words(str(record["spec"]["target"])),
-        "images": numbers.count(images, "image"),
-        "sure": certainty(images),
-        "minimum": MINIMUM_IMAGES,
+        **subject_facts(grid.run),
         "margin": MARGIN,
         "methods": grid.methods,
         "controls": grid.controls,
