@@ -10,9 +10,7 @@ from snellen.cards.schema import METHODOLOGY, Card, Evidence
 from snellen.registry import METRICS, Attribute
 from snellen.report import numbers
 from snellen.verdicts import MINIMUM_IMAGES
-
-FEW = "too few images for a verdict"
-"""The reason that verdicts give where there are not enough images."""
+from snellen.verdicts.rule import FEW
 
 
 def because(card: Card, attribute: Attribute) -> str:

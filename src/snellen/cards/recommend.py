@@ -19,11 +19,12 @@ from jaxtyping import Float
 
 from snellen.cards.deck import Deck
 from snellen.cards.priorities import Priorities
-from snellen.cards.reasons import FEW, because, care, plain, remedies
+from snellen.cards.reasons import because, care, plain, remedies
 from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade
 from snellen.registry import Attribute
 from snellen.report import numbers
 from snellen.verdicts import certainty
+from snellen.verdicts.rule import FEW
 
 ENOUGH = 0.5
 """A need is met from this grade on."""

@@ -14,6 +14,7 @@ from snellen.report.page import CATEGORIES, MARKS
 from snellen.report.terminal import split_evenly
 from snellen.suite.grid import Cell, Grid, Row
 from snellen.verdicts import certainty
+from snellen.verdicts.rule import FEW
 
 _STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
 _NAMES = 30
@@ -82,7 +83,7 @@ def _reasons(row: Row) -> dict[str, list[Cell]]:
     """The cells without a verdict that counts, by their reason; methods that could not run at all are told once."""
     found: dict[str, list[Cell]] = {}
     for cell in row.cells:
-        if not cell.control and cell.verdict in ("", "not counted") and cell.reason != "too few images for a verdict":
+        if not cell.control and cell.verdict in ("", "not counted") and cell.reason != FEW:
             found.setdefault(cell.reason, []).append(cell)
     return found
 

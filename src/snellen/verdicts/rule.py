@@ -45,6 +45,9 @@ DEAF = 0.1
 
 RESAMPLES = 5_000
 
+FEW = "too few images for a verdict"
+"""The reason where there are fewer than `MINIMUM_IMAGES`."""
+
 MOST = 100_000
 """Advice that asks for more images than this says so in words instead."""
 
@@ -287,7 +290,7 @@ def verdict_of(against: Sequence[Against]) -> tuple[Verdict, str]:
     if not against:
         return "not counted", "nothing to compare with"
     if min(one.n for one in against) < MINIMUM_IMAGES:
-        return "not counted", "too few images for a verdict"
+        return "not counted", FEW
     worse, alike = [one.control for one in against if one.worse], [one.control for one in against if one.alike]
     if worse:
         return "fail", f"worse than {', '.join(worse)}"
@@ -313,7 +316,7 @@ def _axiom(
         if not row.n:
             verdict, reason = _nothing(row)
         elif row.n < MINIMUM_IMAGES:
-            verdict, reason = "not counted", "too few images for a verdict"
+            verdict, reason = "not counted", FEW
         elif far <= tolerance:
             verdict, reason = "pass", f"within {tolerance:g} of {best:g}: {_at_most(far)}"
         elif near > tolerance:
