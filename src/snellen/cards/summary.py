@@ -15,10 +15,11 @@ from snellen.cards.document import CHAPTERS, ReadCard
 from snellen.cards.markdown import in_order
 from snellen.cards.schema import METHODOLOGY, Card, Evidence
 from snellen.cards.sheet import NEEDS, proven
-from snellen.cards.terminal import GRADES, STYLES
+from snellen.cards.terminal import GRADES
 from snellen.registry import Attribute
 from snellen.report import numbers
 from snellen.report.page import CATEGORIES, MARKS
+from snellen.report.terminal import STYLES, legend
 
 _WIDEST = 120
 
@@ -66,7 +67,7 @@ class Shown:
             yield _table(lines, room)
 
     def _words(self) -> Iterator[Text]:
-        yield _legend()
+        yield legend() + Text("↑ higher is better, ↓ lower is better")
         yield from map(Text, self._notes)
         if self._card.source and not self._card.control and not set(METHODOLOGY[:-1]) & set(self._card.findings):
             yield Text("`snellen cards` with this run measures determinism, settings, fitting models and cost.", style="dim")
@@ -115,7 +116,7 @@ class ShownDocument:
         ]
         yield Text("")
         yield Text(", ".join([*works, numbers.count(len(card.results), "result")]), style="dim")
-        yield _legend()
+        yield legend() + Text("↑ higher is better, ↓ lower is better")
 
 
 def _plain(text: str) -> str:
@@ -176,8 +177,3 @@ def _mark(verdict: str) -> Text:
 
 def _joined(*parts: str) -> str:
     return "; ".join(filter(None, parts))
-
-
-def _legend() -> Text:
-    marks = [(f"{mark} {name}  ", STYLES[name]) for name, mark in MARKS.items()]
-    return Text.assemble(*marks, "↑ higher is better, ↓ lower is better")

@@ -18,9 +18,8 @@ from snellen.cards.recommend import DRAWS, Difference, Need, Place, Recommendati
 from snellen.cards.schema import Card, Evidence, Grade
 from snellen.report import numbers
 from snellen.report.page import CATEGORIES, MARKS
-from snellen.report.terminal import split_evenly
+from snellen.report.terminal import STYLES, legend, split_evenly
 
-STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
 GRADES = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "not counted"}
 _STATES: dict[State, tuple[str, str]] = {
     "met": ("pass", "meets your needs"),
@@ -138,10 +137,7 @@ class ShownComparison:
             yield Text("")
             yield self._table(some, min(30, (options.max_width - _NAMES) // len(some) - 1))
         yield Text("")
-        legend = Text()
-        for name, mark in MARKS.items():
-            legend.append(f"{mark} {name}  ", style=STYLES[name])
-        yield legend + Text("means over images; ↑ higher is better, ↓ lower is better; ! a marked metric", style="dim")
+        yield legend() + Text("means over images; ↑ higher is better, ↓ lower is better; ! a marked metric", style="dim")
         yield from _bullets("Where they differ most", [one.words for one in self._all.differences[:3]])
         yield from _bullets("Otherwise than in the literature", self._all.disagreements)
         yield from _bullets("Take care", self._all.notes)

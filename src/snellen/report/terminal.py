@@ -13,10 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.report import numbers
+from snellen.report.page import MARKS
 from snellen.report.readable import Readable
 from snellen.verdicts import certainty, fooled, summarise
 
 T = TypeVar("T")
+
+STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
+"""The colour of each verdict, beside its shape."""
 
 _SHORT = {
     "average": "avg.", "complexity": "complex", "deletion": "dele-\ntion", "increase": "incr.", "insertion": "inser-\ntion",
@@ -129,6 +133,11 @@ def split_evenly(columns: Sequence[T], width: Callable[[T], int], room: int) -> 
         if tables == len(columns) or all(sum(width(one) + 1 for one in group) <= room for group in groups):
             return groups
     return []
+
+
+def legend() -> Text:
+    """The verdicts with their shapes and colours."""
+    return Text.assemble(*((f"{mark} {name}  ", STYLES[name]) for name, mark in MARKS.items()))
 
 
 def _heading(metric: Mapping[str, Any], twins: bool) -> Text:

@@ -11,12 +11,11 @@ from rich.text import Text
 
 from snellen.report import numbers
 from snellen.report.page import CATEGORIES, MARKS
-from snellen.report.terminal import split_evenly
+from snellen.report.terminal import STYLES, legend, split_evenly
 from snellen.suite.grid import Cell, Grid, Row
 from snellen.verdicts import certainty
 from snellen.verdicts.rule import FEW
 
-_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
 _NAMES = 30
 
 
@@ -58,12 +57,7 @@ class Shown:
             yield line
 
     def _words(self) -> list[Text]:
-        lines = [
-            Text.assemble(
-                ("● pass  ", "green"), ("■ fail  ", "red"), ("◆ inconclusive  ", "yellow"), ("○ not counted", "dim"),
-                "   means over images; ↑ higher is better, ↓ lower is better",
-            )
-        ]  # fmt: skip
+        lines = [legend() + Text(" means over images; ↑ higher is better, ↓ lower is better")]
         # Headings leave settings out, and a verdict is one on the settings too.
         labels = [*self._grid.methods, *self._grid.controls, *(row.metric or "" for row in self._grid.rows)]
         if chosen := [one for one in labels if "(" in one or "@" in one]:
@@ -110,7 +104,7 @@ def _shown(row: Row, name: str) -> Text:
         return Text("")
     mark = MARKS.get(cell.verdict, "" if cell.control and cell.n else "○")
     mean = "–" if math.isnan(cell.mean) else numbers.short(cell.mean)
-    style = "dim" if cell.control else _STYLES.get(cell.verdict, "dim")
+    style = "dim" if cell.control else STYLES.get(cell.verdict, "dim")
     return Text(f"{mark}{mean}", style=style)
 
 
