@@ -28,9 +28,6 @@ from snellen.verdicts.trust import TRUTH, known_truth
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PICTURE = DOCS / "verdicts.md", DOCS / "verdicts-power.svg"
 
-RESAMPLES = 500
-"""Fewer than the rule draws, to save time; more draws move ends of intervals by a few hundredths of their width."""
-
 NUMBERS = (30, 60, 100, 200, 400)
 MANY = (800, 1600)
 FAMILIES = ((1, 1), (1, 4), (8, 4))
@@ -48,7 +45,7 @@ def tally(
     anyone = 0
     for at in range(draws):
         own, rivals = scores(name, rng, images, methods, controls, effect)
-        found = [verdict_of(one)[0] for one in against_controls(own, rivals, names, resamples=RESAMPLES, seed=at)]
+        found = [verdict_of(one)[0] for one in against_controls(own, rivals, names, seed=at)]
         counted.update(found)
         anyone += "pass" in found
     total = counted.total()
@@ -118,7 +115,7 @@ def advice(draws: int) -> list[str]:
         names = [f"control {at}" for at in range(rivals)]
 
         def against(values: np.ndarray, seed: int, names: Sequence[str] = names, effect: float = effect):
-            found = against_controls(values[:, :1] + effect, values[:, 1:], names, resamples=RESAMPLES, seed=seed)
+            found = against_controls(values[:, :1] + effect, values[:, 1:], names, seed=seed)
             return found[0]
 
         first = rng.normal(size=(n, 1 + rivals))

@@ -25,7 +25,7 @@ def passes(name: str, images: int, family: tuple[int, int], draws: int, effect: 
     found = 0
     for at in range(draws):
         own, rivals = scores(name, rng, images, *family, effect)
-        judged = against_controls(own, rivals, controls, resamples=500, seed=at)
+        judged = against_controls(own, rivals, controls, seed=at)
         found += any(verdict_of(one)[0] == wanted for one in judged)
     return found
 

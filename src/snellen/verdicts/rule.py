@@ -174,7 +174,6 @@ def against_controls(
     rivals: Float[np.ndarray, "images controls"],
     controls: Sequence[str],
     *,
-    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[tuple[Against, ...]]:
     """For each method, how it stands against each control in one test; larger scores are better."""
