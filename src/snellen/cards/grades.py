@@ -18,11 +18,16 @@ from collections.abc import Mapping, Sequence
 
 from snellen.cards.schema import METHODOLOGY, TESTED, Evidence, Finding, Grade
 from snellen.registry import Attribute
+from snellen.verdicts import Verdict
 
 VALUES = {"pass": 1.0, "inconclusive": 0.5, "fail": 0.0}
 
 GOOD, POOR = 2 / 3, 1 / 3
 """From the first on a grade is good, up to the second it is poor, in between it is mixed."""
+
+
+BORROWED: Mapping[str, Verdict] = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "not counted"}
+"""Which verdict's shape and colour the word of a grade borrows."""
 
 
 def grade(attribute: Attribute, evidence: Sequence[Evidence]) -> Grade:

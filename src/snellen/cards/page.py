@@ -22,9 +22,10 @@ from snellen.cards.terminal import TELLING
 from snellen.registry import Attribute
 from snellen.report import drawing, numbers
 from snellen.report.frame import render, write_page
-from snellen.report.page import CATEGORIES, subject_facts
+from snellen.report.page import CATEGORIES, MARKS, subject_facts
 from snellen.verdicts import MINIMUM_IMAGES, Trust, certainty
 from snellen.verdicts.rule import AXIOM, RULE
+from snellen.verdicts.trust import RELIABLE
 
 STYLES = ["report/page.css", "cards/cards.css"]
 
@@ -145,8 +146,7 @@ def _costs(deck: Deck) -> dict[str, dict[str, float]]:
 
 def _tally(deck: Deck) -> list[dict[str, Any]]:
     own = [one for card in deck.methods for one in card.evidence if one.source.kind == "run"]
-    words = ("pass", "fail", "inconclusive", "not counted")
-    return [{**verdict(word), "count": sum(one.verdict == word for one in own)} for word in words]
+    return [{**verdict(word), "count": sum(one.verdict == word for one in own)} for word in MARKS]
 
 
 def _table(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
@@ -207,12 +207,12 @@ def _trial(deck: Deck) -> list[dict[str, Any]]:
 def _standing(one: Trust) -> dict[str, str]:
     """How far a metric may be believed, as shape and word."""
     if one.axiom:
-        return {"mark": "●", "kind": "pass", "word": "must hold exactly"}
-    if one.weight >= 2 / 3:
-        return {"mark": "●", "kind": "pass", "word": "counts"}
+        return {**verdict("pass"), "word": "must hold exactly"}
+    if one.weight >= RELIABLE:
+        return {**verdict("pass"), "word": "counts"}
     if one.weight > 0.1:
-        return {"mark": "◆", "kind": "inconclusive", "word": "counts less"}
-    return {"mark": "○", "kind": "not-counted", "word": "hardly counts" if one.weight > 0 else "does not count"}
+        return {**verdict("inconclusive"), "word": "counts less"}
+    return {**verdict("not counted"), "word": "hardly counts" if one.weight > 0 else "does not count"}
 
 
 def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from snellen.cards.deck import Deck
 from snellen.cards.examples import Example
+from snellen.cards.grades import BORROWED
 from snellen.cards.measured import facts_of, settings_of
 from snellen.cards.schema import Card, Evidence, Grade
 from snellen.citations import CITATIONS
@@ -20,11 +21,6 @@ from snellen.report import numbers, strip
 from snellen.report.page import CATEGORIES, COLOURS, MARKS, bounds_of
 from snellen.verdicts import MINIMUM_IMAGES, Against
 from snellen.verdicts.trust import RELIABLE
-
-KINDS = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "not-counted"}
-"""Which verdict's shape and colour a grade borrows."""
-
-_SHAPES = {"good": MARKS["pass"], "mixed": MARKS["inconclusive"], "poor": MARKS["fail"], "not known": MARKS["not counted"]}
 
 NEEDS = {
     "gradients": "gradients of the model",
@@ -139,8 +135,7 @@ def full(category: str, named: str) -> str:
 def shown(grade: Grade) -> dict[str, Any]:
     """A grade as shape, word and number."""
     return {
-        "mark": _SHAPES[grade.word],
-        "kind": KINDS[grade.word],
+        **verdict(BORROWED[grade.word]),
         "word": grade.word,
         "number": "" if math.isnan(grade.share) else f"{grade.share:.2f}",
         "reason": grade.reason,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -12,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.cards.document import CHAPTERS, ReadCard
+from snellen.cards.grades import BORROWED
 from snellen.cards.markdown import in_order
 from snellen.cards.schema import METHODOLOGY, Card, Evidence
 from snellen.cards.sheet import NEEDS, proven
-from snellen.cards.terminal import GRADES
+from snellen.cards.terminal import number
 from snellen.registry import Attribute
 from snellen.report import numbers
 from snellen.report.page import CATEGORIES, MARKS
@@ -57,8 +57,8 @@ class Shown:
 
     def _attribute(self, key: Attribute, title: str, question: str, room: int) -> Iterator[RenderableType]:
         card, grade = self._card, self._card.grades[key]
-        kind, share = GRADES[grade.word], "" if math.isnan(grade.share) else f" {grade.share:.2f}"
-        head = Text(f"{MARKS[kind]} {grade.word}{share}", style=STYLES[kind])
+        kind = BORROWED[grade.word]
+        head = Text(f"{MARKS[kind]} {grade.word}{number(grade)}", style=STYLES[kind])
         yield _row(title, head, grade.reason, question, room)
         if key in METHODOLOGY:
             return
@@ -151,15 +151,15 @@ def _table(lines: Sequence[tuple[Text, Text, Text, str]], room: int) -> Padding:
     if numbered:
         grid.add_column(width=17 if room < 100 else 26)
     grid.add_column(ratio=1)
-    for mark, test, number, words in lines:
-        cells = [mark, test, number] if numbered else [mark, test]
+    for mark, test, value, words in lines:
+        cells = [mark, test, value] if numbered else [mark, test]
         grid.add_row(*cells, Text(words.replace("\n", " "), style="dim" if mark.plain.startswith("○") else ""))
     return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
 def _tested(one: Evidence) -> tuple[Text, Text, Text, str]:
-    number = Text(f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}" if one.n else "")
-    return _mark(one.verdict), Text(f"{one.test} {one.arrow}"), number, _joined(one.reason, one.advice, *_doubts(one))
+    mean = Text(f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}" if one.n else "")
+    return _mark(one.verdict), Text(f"{one.test} {one.arrow}"), mean, _joined(one.reason, one.advice, *_doubts(one))
 
 
 def _doubts(one: Evidence) -> list[str]:
@@ -167,8 +167,12 @@ def _doubts(one: Evidence) -> list[str]:
 
 
 def _published(one: Evidence) -> tuple[Text, Text, Text, str]:
-    number = Text("in the literature", style="dim")
-    return _mark(one.verdict), Text(one.test), number, f"{one.source.name.split(' (')[0]}: {one.reason}"
+    return (
+        _mark(one.verdict),
+        Text(one.test),
+        Text("in the literature", style="dim"),
+        f"{one.source.name.split(' (')[0]}: {one.reason}",
+    )
 
 
 def _mark(verdict: str) -> Text:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.cards.compare import Comparison
+from snellen.cards.grades import BORROWED
 from snellen.cards.priorities import LEVELS, Priorities, Profile
 from snellen.cards.reasons import plain
 from snellen.cards.recommend import DRAWS, Difference, Need, Place, Recommendation, State
@@ -20,7 +21,6 @@ from snellen.report import numbers
 from snellen.report.page import CATEGORIES, MARKS
 from snellen.report.terminal import STYLES, legend, split_evenly
 
-GRADES = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "not counted"}
 _STATES: dict[State, tuple[str, str]] = {
     "met": ("pass", "meets your needs"),
     "not known": ("not counted", "not known to meet your needs"),
@@ -203,7 +203,7 @@ def wishes(priorities: Priorities) -> str:
 
 def _need(need: Need) -> Text:
     kind = {"met": "pass", "not known": "not counted", "missed": "fail"}[need.state]
-    grade = f" {need.grade.share:.2f}" if need.grade and not math.isnan(need.grade.share) else ""
+    grade = number(need.grade) if need.grade else ""
     return Text.assemble(
         (f"{MARKS[kind]} {need.state} ", STYLES[kind]), (plain(need.name) + grade, "bold"), f": {need.words}"
     )
@@ -216,14 +216,14 @@ def _needs(needs: Sequence[Need], detailed: bool) -> Iterator[Text]:
         return
     yield from (_need(one) for one in needs if one.state == "missed")
     for state, kind in (("not known", "not counted"), ("met", "pass")):
-        some = [f"{plain(one.name)}{_number(one.grade) if one.grade else ''}" for one in needs if one.state == state]
+        some = [f"{plain(one.name)}{number(one.grade) if one.grade else ''}" for one in needs if one.state == state]
         if some:
             yield Text.assemble((f"{MARKS[kind]} {state} ", STYLES[kind]), ", ".join(some))
 
 
 def _graded(grade: Grade) -> Text:
-    kind = GRADES[grade.word]
-    return Text.assemble((f"{MARKS[kind]} {grade.word} ", STYLES[kind]), plain(grade.attribute) + _number(grade))
+    kind = BORROWED[grade.word]
+    return Text.assemble((f"{MARKS[kind]} {grade.word} ", STYLES[kind]), plain(grade.attribute) + number(grade))
 
 
 def _unwanted(grade: Grade) -> Text:
@@ -234,10 +234,11 @@ def _unwanted(grade: Grade) -> Text:
         "poor": ("pass", "little"),
         "not known": ("not counted", "not known"),
     }[grade.word]
-    return Text.assemble((f"{MARKS[kind]} {word} ", STYLES[kind]), plain(grade.attribute) + _number(grade))
+    return Text.assemble((f"{MARKS[kind]} {word} ", STYLES[kind]), plain(grade.attribute) + number(grade))
 
 
-def _number(grade: Grade) -> str:
+def number(grade: Grade) -> str:
+    """A grade's number after its word; nothing where it is not known."""
     return "" if math.isnan(grade.share) else f" {grade.share:.2f}"
 
 
@@ -268,8 +269,8 @@ def _given_up(one: Difference | None, priorities: Priorities) -> str:
 
 
 def _grade_cell(grade: Grade) -> Text:
-    kind = GRADES[grade.word]
-    return Text(f"{MARKS[kind]} {grade.word}{_number(grade)}", style=f"bold {STYLES[kind]}")
+    kind = BORROWED[grade.word]
+    return Text(f"{MARKS[kind]} {grade.word}{number(grade)}", style=f"bold {STYLES[kind]}")
 
 
 def _test_cell(one: Evidence | None, width: int) -> Text:
