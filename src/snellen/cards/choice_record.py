@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from snellen.cards.recommend import Recommendation
+from snellen.cards.record import plain
 from snellen.cards.schema import ATTRIBUTES
 from snellen.report.frame import write_page
 
@@ -16,7 +15,7 @@ from snellen.report.frame import write_page
 def as_json(found: Recommendation) -> dict[str, Any]:
     """The choice as plain values; what is not known is null."""
     asked = found.priorities
-    return {
+    values = {
         "sentence": found.sentence,
         "model": found.deck.run.record["classifier"]["name"],
         "fingerprint": found.deck.run.record["classifier"]["fingerprint"],
@@ -32,30 +31,27 @@ def as_json(found: Recommendation) -> dict[str, Any]:
                 "place": one.place,
                 "method": one.card.method,
                 "state": one.state,
-                "score": _number(one.score),
+                "score": one.score,
                 "needs": [
-                    {"name": need.name, "state": need.state, "grade": _number(need.grade.share) if need.grade else None,
+                    {"name": need.name, "state": need.state, "grade": need.grade.share if need.grade else None,
                      "words": need.words} for need in one.needs
                 ],
-                "grades": {attribute: _number(one.card.grades[attribute].share) for attribute in asked.weighed},
-                "decided": [asdict(each) for each in one.decided],
-                "sacrifice": asdict(one.sacrifice) if one.sacrifice else None,
-                "first": _number(one.first),
+                "grades": {attribute: one.card.grades[attribute].share for attribute in asked.weighed},
+                "decided": one.decided,
+                "sacrifice": one.sacrifice,
+                "first": one.first,
                 "pareto": one.pareto,
             }
             for one in found.places
         ],
-        "first_three_hold": _number(found.holds),
+        "first_three_hold": found.holds,
         "nearest": [one.card.method for one in found.nearest],
-        "remedies": list(found.remedies),
-        "cautions": list(found.cautions),
+        "remedies": found.remedies,
+        "cautions": found.cautions,
     }  # fmt: skip
+    return {name: plain(value) for name, value in values.items()}
 
 
 def write_json(found: Recommendation, path: Path) -> Path:
     """Writes the choice whole or not at all."""
     return write_page(json.dumps(as_json(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n", path)
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
