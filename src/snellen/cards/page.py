@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from snellen.cards.deck import Deck
 from snellen.cards.examples import examples_of, style
 from snellen.cards.priorities import LEVELS, Level, profiles
 from snellen.cards.recommend import INSIDE, deaf
+from snellen.cards.record import plain
 from snellen.cards.schema import TESTED, Card
 from snellen.cards.sheet import full, sheet, shown, title, verdict, yardsticks
 from snellen.cards.terminal import TELLING
@@ -128,10 +128,10 @@ def _places(cards: Sequence[Card]) -> Iterator[str]:
     """An address in the page for every card: its label in letters that need no escape."""
     taken: set[str] = set()
     for one in cards:
-        plain = re.sub(r"[^a-z0-9]+", "-", one.method.lower()).strip("-")
-        place, at = f"card-{plain}", 2
+        letters = re.sub(r"[^a-z0-9]+", "-", one.method.lower()).strip("-")
+        place, at = f"card-{letters}", 2
         while place in taken:
-            place, at = f"card-{plain}-{at}", at + 1
+            place, at = f"card-{letters}-{at}", at + 1
         taken.add(place)
         yield place
 
@@ -223,9 +223,9 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
                 "id": places[card.method],
                 "label": card.method,
                 "title": title(card),
-                "grades": {key: None if math.isnan(one.share) else one.share for key, one in card.grades.items()},
+                "grades": {key: plain(one.share) for key, one in card.grades.items()},
                 "words": {key: one.word for key, one in card.grades.items()},
-                "seconds": seconds(card),
+                "seconds": plain(card.seconds),
                 "inside": sorted(INSIDE.intersection(card.needs)),
                 "deaf": deaf(card, title(card)),
             }
@@ -244,13 +244,6 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         "minimum": MINIMUM_IMAGES,
         "telling": TELLING,
     }
-
-
-def seconds(card: Card) -> float | None:
-    """What one map takes, where that was measured."""
-    finding = card.findings.get("computational-efficiency")
-    value = float(finding.numbers.get("seconds", math.nan)) if finding else math.nan
-    return value if math.isfinite(value) else None
 
 
 __all__ = ["WISHES", "card_page", "page", "write_card", "write_cards"]

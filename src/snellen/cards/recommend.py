@@ -314,12 +314,11 @@ def _state(needs: Sequence[Need]) -> State:
 
 
 def _cost(card: Card, limit: float) -> Need:
-    finding = card.findings.get("computational-efficiency")
-    seconds = float(finding.numbers.get("seconds", math.nan)) if finding else math.nan
-    if math.isnan(seconds):
+    if math.isnan(card.seconds):
         return Need("avoid-cost", "not known", "what a map costs was not measured")
-    words = f"takes {numbers.span(seconds)} per image, {'within' if seconds <= limit else 'more than'} {numbers.span(limit)}"
-    return Need("avoid-cost", "met" if seconds <= limit else "missed", words)
+    met = card.seconds <= limit
+    words = f"takes {numbers.span(card.seconds)} per image, {'within' if met else 'more than'} {numbers.span(limit)}"
+    return Need("avoid-cost", "met" if met else "missed", words)
 
 
 def _decided(

@@ -134,6 +134,12 @@ class Card:
         return tuple(one for one in self.evidence if one.attribute == attribute and one.source.kind == "literature")
 
     @property
+    def seconds(self) -> float:
+        """What one map takes; NaN where that was not measured."""
+        finding = self.findings.get("computational-efficiency")
+        return float(finding.numbers.get("seconds", "nan")) if finding else float("nan")
+
+    @property
     def disagreements(self) -> tuple[tuple[Evidence, Evidence], ...]:
         """Pairs (measured, literature) of the same test, one a pass and the other a fail."""
         written = [one for one in self.evidence if one.source.kind == "literature"]
