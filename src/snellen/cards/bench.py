@@ -32,6 +32,11 @@ FOLDER = "methodology"
 _PYTHON = "snellen.cards.methodology.measure(run, classifier=..., samples=...)"
 
 
+def failures(run: Run) -> dict[str, str]:
+    """By label, why a method could not explain all images."""
+    return {one["method"]: one["problem"] for one in run.record.get("errors") or [] if "metric" not in one}
+
+
 @dataclass(frozen=True, eq=False)
 class Bench:
     """Everything that a run explained, at hand again."""

@@ -8,7 +8,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ import torch
 from snellen.cards.bench import Bench
 from snellen.cards.schema import Finding
 from snellen.lessons import learning
-from snellen.registry import label, traits
-from snellen.report.numbers import span
+from snellen.report.numbers import count, span
 from snellen.types import Method, Passes, Rng
 
 REPEATS = 7
@@ -108,11 +107,11 @@ def efficiency(cost: Cost, method: Method, bench: Bench, machine: Mapping[str, A
     lessons = f", after learning from {len(bench.samples)} images" if learning(method) else ""
     height, width = bench.size
     where = machine["gpu"] if bench.classifier.device.type == "cuda" else machine["processor"]
-    threads = f", {machine['threads']} thread{'' if machine['threads'] == 1 else 's'}"
     sentence = (
         f"{span(seconds)} for one image of {height}×{width} alone{lessons} (order 1e{order}; "
-        f"{f'median of {cost.repeats} images' if cost.repeats > 1 else '1 image'}; "
-        f"passes: {cost.forward:,} forward, {cost.backward:,} backward; {memory}) on {where}{threads}."
+        f"{'median of ' if cost.repeats > 1 else ''}{count(cost.repeats, 'image')}; "
+        f"passes: {cost.forward:,} forward, {cost.backward:,} backward; {memory}) "
+        f"on {where}, {count(machine['threads'], 'thread')}."
     )
     numbers = {
         "seconds": cost.seconds,
@@ -126,7 +125,7 @@ def efficiency(cost: Cost, method: Method, bench: Bench, machine: Mapping[str, A
     return Finding("computational-efficiency", f"1e{order}", sentence, share, numbers)
 
 
-def agnosticism(needs: Sequence[str], images: int, problem: str | None) -> Finding:
+def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Finding:
     """What a method needs of a model, which the contract suite proves, and whether it could explain this one."""
     inside = sorted(set(needs) & {"layer", "relu"})
     if inside or "gradients" in needs:
@@ -143,21 +142,11 @@ def agnosticism(needs: Sequence[str], images: int, problem: str | None) -> Findi
     return Finding("model-agnosticism", word, sentence, share, {"needs": sorted(needs), "n": images})
 
 
-def needs_of(method: Method) -> tuple[str, ...]:
-    """What this method needs, with the settings that it has."""
-    return tuple(sorted(traits(method).needs))
-
-
 def expected(method: Method, bench: Bench) -> Passes:
     """About how many passes `measure_cost` will make, for the progress bar."""
     once = bench.passes(method)
     seconds = max(bench.pace.seconds(once), 1e-3)
     return once * (1 if seconds >= SLOW else 2 + max(1, min(REPEATS, int(PATIENCE / seconds))))
-
-
-def title(method: Method) -> str:
-    """What the progress bar says."""
-    return f"timing {label(method)}"
 
 
 def _status(name: str) -> float | None:

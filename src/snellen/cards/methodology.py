@@ -18,15 +18,15 @@ from typing import Any
 
 import torch
 
-from snellen.cards.bench import FOLDER, Bench
-from snellen.cards.costs import Cost, agnosticism, efficiency, expected, measure_cost, needs_of, title
+from snellen.cards.bench import FOLDER, Bench, failures
+from snellen.cards.costs import Cost, agnosticism, efficiency, expected, measure_cost
 from snellen.cards.deck import Findings, source_of
 from snellen.cards.determinism import determinism, repetitions
 from snellen.cards.record import plain
 from snellen.cards.schema import Finding
 from snellen.cards.sweeps import Trial, afford, cheap_metrics, dependence, trials_of
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, METRICS, Attribute, label
+from snellen.registry import METHODS, METRICS, Attribute, label, traits
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.runs.machine import machine
@@ -83,7 +83,7 @@ def measure(
     for name, value, least in (("images", images, 1), ("seeds", seeds, 2), ("passes", passes, 0)):
         if value < least:
             raise SnellenError(f"{name} must be at least {least} to measure methodology, not {value}")
-    tried = {*run.explained, *_failures(run)}
+    tried = {*run.explained, *failures(run)}
     if not tried:
         raise SnellenError(f"'{run.folder}' has no maps yet; continue it first: snellen resume {run.folder}")
     asked = {"images": images, "seeds": seeds, "passes": passes}
@@ -138,7 +138,7 @@ class _Measurement:
             bench.observer.begin("timing", passes, len(names))
             try:
                 for name, method in zip(names, every, strict=True):
-                    bench.observer.running(title(method))
+                    bench.observer.running(f"timing {name}")
                     self.state["costs"][name] = asdict(measure_cost(method, bench, bench.observer.passed))
                     bench.observer.finished(Passes())
                     self._save()
@@ -236,10 +236,10 @@ class _Measurement:
         if name not in bench.methods:
             spec = next(one for one in bench.run.record["spec"]["methods"] if one["label"] == name)
             method = METHODS.build(spec["name"], spec["params"])
-            return [agnosticism(needs_of(method), rows, _failures(bench.run)[name])]
+            return [agnosticism(traits(method).needs, rows, failures(bench.run)[name])]
         method = bench.methods[name]
         return [
-            agnosticism(needs_of(method), rows, None),
+            agnosticism(traits(method).needs, rows, None),
             efficiency(self._cost(name), method, bench, self.state["machine"]),
         ]
 
@@ -263,11 +263,6 @@ class _Measurement:
 
 def _unknown(attribute: Attribute, reason: str) -> Finding:
     return Finding(attribute, "not known", f"Not measured: {reason}.", math.nan)
-
-
-def _failures(run: Run) -> dict[str, str]:
-    """By label, why a method could not explain all images."""
-    return {one["method"]: one["problem"] for one in run.record.get("errors") or [] if "metric" not in one}
 
 
 def _broken(run: Readable) -> SnellenError:

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from snellen.cards.bench import Bench
+from snellen.cards.bench import Bench, failures
 from snellen.cards.schema import Finding
 from snellen.claims import LAYERS
 from snellen.errors import SnellenError
 from snellen.methods.coarse import layer_of
 from snellen.registry import METHODS, METRICS, label, spec, text_of, traits
-from snellen.report.numbers import listed
+from snellen.report.numbers import count, listed
 from snellen.runs import Run
 from snellen.runs import plan as planning
 from snellen.runs.progress import weight_of
@@ -109,8 +109,8 @@ def afford(trials: Sequence[Trial], images: int, budget: float) -> tuple[list[Tr
         for one in trials
         if one not in chosen
     ]
-    count = max(1, min(images, int(budget // spent))) if spent else images
-    return [one for one in trials if one in chosen], count, left
+    affordable = max(1, min(images, int(budget // spent))) if spent else images
+    return [one for one in trials if one in chosen], affordable, left
 
 
 def cheap_metrics(bench: Bench, ids: Sequence[str]) -> list[Metric]:
@@ -205,7 +205,7 @@ def _try_all(
     own: str, trials: Sequence[Trial], bench: Bench, side: Run, ids: Sequence[str], settings: dict[str, dict[str, Any]]
 ) -> None:
     compare = likening(torch.from_numpy(bench.run.maps(own, ids)), "spearman")
-    failed = {one["method"]: one["problem"] for one in side.record.get("errors") or [] if "metric" not in one}
+    failed = failures(side)
     before, after = _means(bench.run, ids, side.metrics), _means(side, ids, side.metrics)
     rivals = [one for one in _methods(bench.run) if one != own]
     for one in trials:
@@ -250,11 +250,10 @@ def _sum_up(facts: dict[str, Any]) -> None:
 def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Any], share: float) -> str:
     tried = {name: len(facts["values"]) for name, facts in settings.items() if facts["values"]}
     facts = settings[worst]
-    count = sum(tried.values())
     words = [
-        f"{count} other value{'' if count == 1 else 's'} of {listed(list(tried))} on {numbers['n']} "
-        f"image{'' if numbers['n'] == 1 else 's'}: the map hangs most on {worst} (mean rank correlation {facts['mean']:.2f} "
-        f"with the run's {worst}={facts['own']}; lowest {facts['lowest']:.2f} at {facts['lowest_value']})"
+        f"{count(sum(tried.values()), 'other value')} of {listed(list(tried))} on {count(numbers['n'], 'image')}: "
+        f"the map hangs most on {worst} (mean rank correlation {facts['mean']:.2f} with the run's "
+        f"{worst}={facts['own']}; lowest {facts['lowest']:.2f} at {facts['lowest_value']})"
     ]
     if numbers["chance"] < 1:
         words.append(f"another seed alone gives {numbers['chance']:.2f}, of which {share:.0%} is left")
@@ -267,15 +266,15 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     else:
         most = settings[moved]
         words.append(
-            f"{moved}={most['moved_value']} moves it {most['moved']} place{'' if most['moved'] == 1 else 's'} "
+            f"{moved}={most['moved_value']} moves it {count(most['moved'], 'place')} "
             f"among the run's {numbers['methods']} methods by {most['moved_by']}"
         )
     undefined = sum(one["undefined"] for facts in settings.values() for one in facts["values"].values())
     if undefined:
-        words.append(f"{undefined} correlation{'' if undefined == 1 else 's'} undefined: constant maps")
+        words.append(f"{count(undefined, 'correlation')} undefined: constant maps")
     left = sum(len(facts["not_tried"]) for facts in settings.values())
     if left:
-        words.append(f"{left} value{'' if left == 1 else 's'} not tried")
+        words.append(f"{count(left, 'value')} not tried")
     return "; ".join(words) + "."
 
 
