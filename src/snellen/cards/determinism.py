@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.cards.schema import Finding
+from snellen.report.numbers import count
 from snellen.similarity import likening
 
 NEARLY = 0.95
@@ -49,18 +50,18 @@ def determinism(own: Maps, others: Sequence[Maps]) -> Finding:
         "n": len(own),
         "seeds": len(others),
     }
-    tried = f"{len(own)} image{'' if len(own) == 1 else 's'} explained under {len(others)} other seeds"
+    tried = f"{count(len(own), 'image')} explained under {len(others)} other seeds"
     if not changed:
         return Finding("determinism", "exact", f"{tried}: every map is the same to the last bit.", 1.0, numbers)
-    count = (
+    differing = (
         f"of {repeated} maps under the later seeds {changed} differ{'s' if changed == 1 else ''} from those under the first"
     )
     if not len(known):
-        sentence = f"{tried}: {count}; no rank correlation is defined, for maps are constant."
+        sentence = f"{tried}: {differing}; no rank correlation is defined, for maps are constant."
         return Finding("determinism", "varies", sentence, math.nan, numbers)
     undefined = f" ({numbers['undefined']} undefined: constant maps)" if numbers["undefined"] else ""
     sentence = (
-        f"{tried}: {count}; rank correlation with the run's own maps {mean:.2f} on average, {lowest:.2f} at the "
+        f"{tried}: {differing}; rank correlation with the run's own maps {mean:.2f} on average, {lowest:.2f} at the "
         f"lowest{undefined}."
     )
     return Finding("determinism", "nearly the same" if mean >= NEARLY else "varies", sentence, max(0.0, mean), numbers)

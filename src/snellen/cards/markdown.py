@@ -37,7 +37,7 @@ def document(card: Card, example: str | None = None) -> ReadCard:
         prose.title,
         prose.summary,
         prose.methodology,
-        _list(prose.developers),
+        numbers.listed(prose.developers) if prose.developers else "",
         _shared(card),
         tuple(_reference(key, original if key == cite else "See Also") for key in keys),
         tuple(Link("", name, url) for name, url in prose.implementations.items()),
@@ -186,10 +186,6 @@ def _tested(card: Card, one: Evidence, others: Sequence[Evidence]) -> str:
 def _where(model: str, data: str) -> str:
     kind = re.sub(r"^\d+ images?: ", "", data)  # how many it were is said with the numbers
     return f"Evaluated with {_safe(model)} on {_safe(kind)}."
-
-
-def _list(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _safe(text: str) -> str:
