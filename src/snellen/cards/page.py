@@ -157,12 +157,12 @@ def _table(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         for key, (named, asks) in attributes.items():
             tests = {one.metric: one for card in cards for one in card.measured(key)}  # type: ignore[arg-type]
             rows = [
-                {"test": first.test, "metric": metric, "arrow": first.arrow,
+                {"test": first.test, "arrow": first.arrow,
                  "cells": [_cell(card, metric) for card in cards]}
                 for metric, first in tests.items()
             ]  # fmt: skip
             groups.append(
-                {"category": name, "key": key, "title": full(name, named), "question": asks, "rows": rows,
+                {"category": name, "title": full(name, named), "question": asks, "rows": rows,
                  "cells": [_grade_cell(card, key) for card in cards]}  # type: ignore[arg-type]
             )  # fmt: skip
     return {"columns": [{"id": places[one.method], "title": title(one)} for one in cards], "groups": groups}
@@ -198,7 +198,7 @@ def _trial(deck: Deck) -> list[dict[str, Any]]:
         category, attribute = asked[spec[label]["attribute"]]
         rows.append(
             {"label": label, "test": spec[label].get("test") or "", "summary": spec[label].get("summary") or "",
-             "category": category, "attribute": attribute, "weight": one.weight, "number": f"{one.weight:.2f}",
+             "category": category, "attribute": attribute, "number": f"{one.weight:.2f}",
              "share": f"{100 * one.weight:.0f}", "marks": one.marks, "kind": _standing(one)}
         )  # fmt: skip
     return rows

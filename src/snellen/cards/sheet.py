@@ -85,7 +85,7 @@ def sheet(
             {
                 "name": name,
                 "attributes": [
-                    _attribute(card, f"{place}-{key}", key, full(name, named), asks, sticks)  # type: ignore[arg-type]
+                    _attribute(card, key, full(name, named), asks, sticks)  # type: ignore[arg-type]
                     for key, (named, asks) in attributes.items()
                 ],
             }
@@ -169,13 +169,10 @@ def _cost(card: Card, costs: Mapping[str, float] | None) -> str:
 # Attributes --------------------------------------------------------------------------------------------------------------
 
 
-def _attribute(
-    card: Card, place: str, key: Attribute, named: str, asks: str, sticks: Mapping[str, Yardstick]
-) -> dict[str, Any]:
+def _attribute(card: Card, key: Attribute, named: str, asks: str, sticks: Mapping[str, Yardstick]) -> dict[str, Any]:
     finding = card.findings.get(key)
-    tests = _tests(card, key, place, sticks)
+    tests = _tests(card, key, sticks)
     return {
-        "id": place,
         "title": named,
         "question": asks,
         "grade": shown(card.grades[key]),
@@ -183,7 +180,6 @@ def _attribute(
             # An order of magnitude as in the paper, 1e-1, is in the sentence; as a word it says nothing to most readers.
             "word": "" if key == "computational-efficiency" else finding.word,
             "sentence": finding.sentence, "facts": facts_of(finding), "settings": settings_of(finding),
-            "source": finding.source.name if finding.source else "",
         } if finding else None,
         "prose": paragraphs(card.prose.sections[key]) if key in card.prose.sections else "",
         "tests": tests,
@@ -211,7 +207,7 @@ def _idle(key: Attribute, run: set[str]) -> list[str]:
 # Tests -------------------------------------------------------------------------------------------------------------------
 
 
-def _tests(card: Card, key: Attribute, place: str, sticks: Mapping[str, Yardstick]) -> list[dict[str, Any]]:
+def _tests(card: Card, key: Attribute, sticks: Mapping[str, Yardstick]) -> list[dict[str, Any]]:
     """One row per measured metric, then one per test that only papers ran."""
     papers: dict[str, list[Evidence]] = {}
     for one in card.literature(key):
@@ -223,7 +219,7 @@ def _tests(card: Card, key: Attribute, place: str, sticks: Mapping[str, Yardstic
          "literature": _literature(those, None)}
         for test, those in papers.items() if test not in done
     ]  # fmt: skip
-    return [{"id": f"{place}-{at}", **row} for at, row in enumerate(rows)]
+    return rows
 
 
 def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: Yardstick) -> dict[str, Any]:
@@ -259,7 +255,6 @@ def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: Yardstic
         "summary": one.summary,
         "rule": one.rule,
         "settings": _settings(stick.settings),
-        "source": one.source,
         "weight": f"{trust:.2f}",
         "counts": _counts(trust),
         "doubtful": trust < RELIABLE,
@@ -291,11 +286,9 @@ def _literature(papers: Sequence[Evidence], mine: Evidence | None) -> dict[str, 
     if not papers:
         return None
     words = sorted({one.verdict for one in papers})
-    word = words[0] if len(words) == 1 else "mixed"
     against = mine is not None and any({mine.verdict, one.verdict} == {"pass", "fail"} for one in papers)
     return {
-        "word": word,
-        "mark": MARKS.get(word, MARKS["inconclusive"]),
+        "word": words[0] if len(words) == 1 else "mixed",
         "count": numbers.count(len(papers), "paper"),
         "against": against,
         "notes": [
