@@ -15,6 +15,7 @@ from snellen.cards.schema import Card
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, label, traits
 from snellen.report.drawing import sheet
+from snellen.report.photographs import SHOWN
 from snellen.writing import replacing, write_whole
 
 
@@ -64,7 +65,7 @@ def write_files(card: Card, deck: Deck | None, folder: Path) -> list[Path]:
 
 def _example(card: Card, deck: Deck, path: Path) -> Path | None:
     """The first photograph that the run kept, with the method's map of it."""
-    for row in deck.run.samples().head(12).to_dict("records"):
+    for row in deck.run.samples().head(SHOWN).to_dict("records"):
         photo = deck.run.picture(str(row["sample"]))
         if photo is None:
             continue

@@ -34,11 +34,10 @@ class Joined:
         first = records[0]
         spec = dict(first["spec"])
         for kind in ("methods", "metrics"):
-            spec[kind] = list(
-                {one["label"]: one for record in reversed(records) for one in reversed(record["spec"][kind])}.values()
-            )
-            order = list(dict.fromkeys(one["label"] for record in records for one in record["spec"][kind]))
-            spec[kind].sort(key=lambda one: order.index(one["label"]))
+            found: dict[str, Any] = {}
+            for one in (one for record in records for one in record["spec"][kind]):
+                found.setdefault(one["label"], one)
+            spec[kind] = list(found.values())
         finished = [one["finished"] for one in records]
         notes = list(dict.fromkeys(note for one in records for note in one.get("notes") or []))
         return first | {"spec": spec, "finished": finished[-1] if all(finished) else None, "notes": notes}

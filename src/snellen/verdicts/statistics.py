@@ -1,4 +1,4 @@
-"""From scores per image to means with intervals, paired comparisons with controls, and words that n allows."""
+"""From scores per image to means with intervals, metrics that are fooled, and words that n allows."""
 
 from __future__ import annotations
 
