@@ -120,14 +120,12 @@ const lower = (text) => text[0].toLowerCase() + text.slice(1);
 const span = (seconds) => (seconds < 1 ? `${Number((1000 * seconds).toPrecision(3))} ms` : `${Number(seconds.toPrecision(3))} s`);
 const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-const MARKS = { good: ["●", "pass"], mixed: ["◆", "inconclusive"], poor: ["■", "fail"], "not known": ["○", "not-counted"] };
-
 /** One property of a method: what it is, and the grade as shape, word and number. */
 function graded(method, name) {
-  const word = method.words[name], [shape, kind] = MARKS[word];
+  const word = method.words[name], { mark, kind } = deck.marks[word];
   const number = method.grades[name] === null ? "" : ` ${two(method.grades[name])}`;
   return make("li", null, `${deck.briefly[name]} `,
-    make("span", { class: `v ${kind}` }, make("i", { "aria-hidden": "true" }, shape), word + number));
+    make("span", { class: `v ${kind}` }, make("i", { "aria-hidden": "true" }, mark), word + number));
 }
 
 function line(words, items) {

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from snellen import __version__
 from snellen.cards.deck import Deck
 from snellen.cards.examples import examples_of, style
+from snellen.cards.grades import BORROWED
 from snellen.cards.priorities import LEVELS, Level, profiles
 from snellen.cards.recommend import INSIDE, deaf
 from snellen.cards.record import plain
@@ -234,6 +235,7 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         "wishes": WISHES,
         "briefly": BRIEFLY,
         "levels": LEVEL_WORDS,
+        "marks": {word: verdict(borrowed) for word, borrowed in BORROWED.items()},
         "titles": {
             key: full(name, named) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
         },
