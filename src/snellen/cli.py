@@ -12,6 +12,7 @@ from rich.console import Console
 
 from snellen import options
 from snellen.cards_cli import app as cards
+from snellen.study_cli import app as study
 from snellen.textbox_cli import app as textbox
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 
 app.add_typer(textbox, name="textbox")
+app.add_typer(study, name="study")
 
 INTERRUPTED = 130
 """The exit code of a command that was interrupted from the keyboard."""

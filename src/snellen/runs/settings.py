@@ -113,7 +113,7 @@ class Settings:
             value = tuple(given) if isinstance(given, list) else given
             if key in ("mean", "std") and isinstance(given, int | float):
                 value = (float(given),)
-            if not _fits(value, hints[key]):
+            if not fits(value, hints[key]):
                 raise SnellenError(f"setting '{key}' cannot be {value!r}")
             kept[key] = value
         return cls(**kept)
@@ -244,13 +244,14 @@ def _check_takes_scenes(classifier: Classifier) -> None:
         raise SnellenError(f"{DIGITS} are colour pictures of {SIDE}×{SIDE}, which '{classifier.name}' does not take")
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value that was read from a file is of the type that is written beside a field."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return any(_fits(value, one) for one in typing.get_args(hint))
+        return any(fits(value, one) for one in typing.get_args(hint))
     if typing.get_origin(hint) is Literal:
         return value in typing.get_args(hint)
     if typing.get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(_fits(one, typing.get_args(hint)[0]) for one in value)
+        return isinstance(value, tuple) and all(fits(one, typing.get_args(hint)[0]) for one in value)
     if hint is Any:
         return True
     if hint is float and isinstance(value, int) and not isinstance(value, bool):

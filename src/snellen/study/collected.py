@@ -1,0 +1,86 @@
+"""What a study has collected, as three tables: who took part, what they answered, and how they rated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+PARTICIPANTS: dict[str, str] = {
+    "participant": "random name of the participant",
+    "number": "place in the order of arrival, from 0",
+    "group": "which group (see the protocol) the participant was put into, from 0",
+    "arm": "the method whose maps were shown, `none` without maps; empty within subjects, where all were",
+    "presentation": "how maps were shown: overlay, side-by-side, map, or photograph without maps; empty within subjects",
+    "language": "language of the pages",
+    "simulated": "true for a simulated participant, who is nobody",
+    "state": "started, finished or withdrawn",
+    "started": "when consent was given, UTC",
+    "finished": "when the last page was answered, UTC; empty otherwise",
+    "pages": "pages answered",
+    "last_page": "kind of the first page without an answer, where somebody left; empty when finished",
+    "attention_shown": "attention checks answered",
+    "attention_missed": "of these, answered otherwise than asked",
+    "median_seconds": "median time per trial that counts",
+    "excluded": "the pre-stated rule that excludes the participant: unfinished, withdrawn, attention, too fast; else empty",
+}
+ANSWERS: dict[str, str] = {
+    "participant": "random name of the participant",
+    "arm": "the method whose map was shown",
+    "presentation": "how it was shown",
+    "task": "the task",
+    "item": "the item that was judged",
+    "samples": "the images of the item, by their names in the run, with a semicolon between",
+    "practice": "true for an answer that does not count",
+    "position": "place of the page in the participant's order, from 0",
+    "value": "the answer: per cent, 1 for 'the model is wrong' and 0 for 'right', or a rating",
+    "beside": "certainty (50 to 100) or stake (0 to 10), where the task asks for one",
+    "chosen": "forward selection: places (from 0) of the chosen images, with a semicolon between",
+    "truth": "what would have been right; empty where nothing is, and in forward selection",
+    "score": "the score of the answer (see the task)",
+    "higher_is_better": "whether a high score is a good one",
+    "seconds": "time on the page, measured in the browser or, where that is missing, by the server",
+    "at": "when the answer arrived, UTC",
+}
+RATINGS: dict[str, str] = {
+    "participant": "random name of the participant",
+    "arm": "the method whose maps were rated",
+    "presentation": "how they were shown",
+    "scale": "the questionnaire",
+    "item": "the statement, from 1",
+    "answer": "the answer, from 1 (disagree strongly)",
+    "score": "the answer, turned round where the statement is reverse-scored",
+    "seconds": "time on the questionnaire's page",
+    "at": "when the answer arrived, UTC",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """The three tables of a study, with the columns above; `simulated` where nobody took part."""
+
+    participants: pd.DataFrame
+    answers: pd.DataFrame
+    ratings: pd.DataFrame
+    simulated: bool = False
+
+    @staticmethod
+    def of(
+        participants: list[dict[str, Any]], answers: list[dict[str, Any]], ratings: list[dict[str, Any]], *, simulated: bool
+    ) -> Collected:
+        """From rows."""
+        return Collected(
+            pd.DataFrame(participants, columns=list(PARTICIPANTS)),
+            pd.DataFrame(answers, columns=list(ANSWERS)),
+            pd.DataFrame(ratings, columns=list(RATINGS)),
+            simulated,
+        )
+
+    @property
+    def counted(self) -> Collected:
+        """Only participants that no rule excludes, and only answers that are no practice."""
+        people = self.participants[self.participants["excluded"] == ""]
+        known = set(people["participant"])
+        answers = self.answers[self.answers["participant"].isin(known) & ~self.answers["practice"].astype(bool)]
+        return Collected(people, answers, self.ratings[self.ratings["participant"].isin(known)], self.simulated)

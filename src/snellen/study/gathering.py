@@ -1,0 +1,140 @@
+"""From what each participant did, page by page, to the three tables; exclusions by the rule that the protocol states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Literal
+
+from snellen.study.collected import Collected
+from snellen.study.folder import Study
+from snellen.study.protocol import Exclusion
+from snellen.study.schedule import Page
+from snellen.study.tasks import TASKS, Answer, score
+
+State = Literal["started", "finished", "withdrawn"]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What was answered on one page: a trial's answer, {"answers": [4, 2, …]} on a scale, {"value": 3} in a check."""
+
+    content: Mapping[str, Any]
+    seconds: float
+    at: str
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One participant: who, where in the design, and the replies by page."""
+
+    participant: str
+    number: int
+    group: int
+    language: str
+    simulated: bool
+    state: State
+    started: str
+    finished: str
+    replies: Mapping[str, Reply] = field(default_factory=dict)
+
+
+def gather(study: Study, visits: Iterable[Visit], *, simulated: bool) -> Collected:
+    """The tables of all these participants, who are either all real or all simulated."""
+    people: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
+    ratings: list[dict[str, Any]] = []
+    for visit in visits:
+        if visit.simulated != simulated:
+            raise ValueError("real and simulated participants are never put into one table")
+        pages = study.pages(visit.group, visit.number)
+        own, rated, checks = _replies(study, visit, pages)
+        people.append(_person(study, visit, pages, own, checks))
+        answers += own
+        ratings += rated
+    return Collected.of(people, answers, ratings, simulated=simulated)
+
+
+def _replies(
+    study: Study, visit: Visit, pages: tuple[Page, ...]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[bool]]:
+    answers: list[dict[str, Any]] = []
+    ratings: list[dict[str, Any]] = []
+    checks: list[bool] = []
+    for position, page in enumerate(pages):
+        reply = visit.replies.get(page.id)
+        if reply is None:
+            continue
+        common = {
+            "participant": visit.participant,
+            "arm": page.condition.arm,
+            "presentation": page.condition.presentation,
+            "seconds": reply.seconds,
+            "at": reply.at,
+        }
+        if page.kind == "trial":
+            answers.append(common | _answer(page, reply, position))
+        elif page.kind == "attention":
+            checks.append(reply.content.get("value") == page.wanted)
+        elif page.kind == "scale":
+            scale = study.scales[page.scale]
+            ratings += [
+                common | {"scale": page.scale, "item": item, "answer": given, "score": scale.score(item, given)}
+                for item, given in enumerate(reply.content["answers"], 1)
+            ]
+    return answers, ratings, checks
+
+
+def _answer(page: Page, reply: Reply, position: int) -> dict[str, Any]:
+    assert page.item is not None
+    item, task, given = page.item, TASKS[page.item.task], Answer.of(reply.content)
+    return {
+        "task": item.task,
+        "item": item.id,
+        "samples": ";".join(item.samples),
+        "practice": item.practice,
+        "position": position,
+        "value": given.value,
+        "beside": given.beside,
+        "chosen": ";".join(map(str, given.chosen)),
+        "truth": None if isinstance(item.truth, tuple) else item.truth,
+        "score": score(task, item.truth, given),
+        "higher_is_better": task.higher_is_better,
+    }
+
+
+def _person(
+    study: Study, visit: Visit, pages: tuple[Page, ...], answers: list[dict[str, Any]], checks: list[bool]
+) -> dict[str, Any]:
+    between = study.protocol.design == "between"
+    times = [one["seconds"] for one in answers if not one["practice"]]
+    missing = next((one.kind for one in pages if one.id not in visit.replies), "")
+    missed, middle = checks.count(False), median(times) if times else float("nan")
+    return {
+        "participant": visit.participant,
+        "number": visit.number,
+        "group": visit.group,
+        "arm": pages[0].condition.arm if between else "",
+        "presentation": pages[0].condition.presentation if between else "",
+        "language": visit.language,
+        "simulated": visit.simulated,
+        "state": visit.state,
+        "started": visit.started,
+        "finished": visit.finished,
+        "pages": len(visit.replies),
+        "last_page": missing,
+        "attention_shown": len(checks),
+        "attention_missed": missed,
+        "median_seconds": middle,
+        "excluded": _excluded(study.protocol.exclude, visit.state, missed, middle),
+    }
+
+
+def _excluded(rule: Exclusion, state: State, missed: int, middle: float) -> str:
+    """The first rule that excludes; nothing where none does."""
+    if state != "finished":
+        return "withdrawn" if state == "withdrawn" else "unfinished"
+    if missed > rule.missed:
+        return "attention"
+    return "too fast" if middle < rule.seconds else ""

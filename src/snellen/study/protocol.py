@@ -1,0 +1,192 @@
+"""The protocol of a study: what `study.yaml` says, checked in one place before anybody is shown anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from snellen.errors import SnellenError, nearest
+from snellen.runs.settings import Settings, fits
+
+Design = Literal["between", "within"]
+Presentation = Literal["overlay", "side-by-side", "map"]
+TaskName = Literal["confidence", "error-detection", "class-accuracy", "forward-selection", "betting", "sharpness"]
+Order = Literal["shuffled", "fixed"]
+
+NONE = "none"
+"""The arm without explanation: the photograph alone."""
+
+
+@dataclass(frozen=True, order=True)
+class Condition:
+    """What a participant is shown beside the photograph: the map of a method, in one way of showing it."""
+
+    arm: str
+    presentation: str
+
+    @property
+    def name(self) -> str:
+        """How files and tables name it."""
+        return self.arm if self.arm == NONE else f"{self.arm}/{self.presentation}"
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """One task of the protocol: how many items count, and how many are for practice."""
+
+    task: TaskName
+    items: int = 12
+    practice: int = 2
+    order: Order = "shuffled"
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Who does not count, stated before anybody took part."""
+
+    missed: int = 0
+    """More attention checks missed than this."""
+    seconds: float = 1.0
+    """A median time per trial shorter than this."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Everything about a study that is decided before it begins."""
+
+    title: str
+    arms: tuple[str, ...]
+    tasks: tuple[TaskPlan, ...]
+    design: Design = "between"
+    presentation: tuple[Presentation, ...] = ("overlay",)
+    languages: tuple[str, ...] = ("en", "de")
+    scales: tuple[str, ...] = ("satisfaction", "trust")
+    attention: int = 2
+    exclude: Exclusion = Exclusion()
+    alpha: float = 0.05
+    margin: float = 0.5
+    """Two arms whose means on a scale differ by less than this count as equal, in points of the scale."""
+    seed: int = 0
+    people: int | None = None
+    """The study closes itself when so many have finished; None: the experimenter closes it."""
+    abandoned: float = 60.0
+    """Minutes without an answer after which a participant's place is given to the next who comes."""
+    recruiting: tuple[str, ...] = ()
+    """Names of parameters in the link that are kept, such as PROLIFIC_PID; anything else is forgotten."""
+    return_link: str | None = None
+    """Where the last page leads to; `{code}` stands for the completion code."""
+    run: str = ""
+    """The run folder that the study was made from."""
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot be carried out."""
+        _check(self)
+
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Every arm in every presentation; the arm without explanation has only one."""
+        return tuple(
+            Condition(arm, shown) for arm in self.arms for shown in (self.presentation if arm != NONE else ("photograph",))
+        )
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Condition, ...], ...]:
+        """What participants are divided into: a condition each, or the order in which one meets all of them."""
+        if self.design == "between":
+            return tuple((one,) for one in self.conditions)
+        return tuple(tuple(self.conditions[place] for place in row) for row in latin_square(len(self.conditions)))
+
+    @staticmethod
+    def read(path: Path) -> Protocol:
+        """The protocol in a YAML file."""
+        return Protocol.of(Settings.read(path), str(path))
+
+    @staticmethod
+    def of(values: Mapping[str, Any], owner: str) -> Protocol:
+        """A protocol from plain values; unknown names and wrong types are refused by name."""
+        kept = _fitting(Protocol, values, owner)
+        kept["tasks"] = tuple(TaskPlan(**_fitting(TaskPlan, one, f"{owner}, tasks")) for one in kept.get("tasks", ()))
+        if "exclude" in kept:
+            kept["exclude"] = Exclusion(**_fitting(Exclusion, kept["exclude"], f"{owner}, exclude"))
+        missing = [one for one in ("title", "arms", "tasks") if not kept.get(one)]
+        if missing:
+            raise SnellenError(f"{owner} has no '{missing[0]}'; see docs/studies.md for an example")
+        return Protocol(**kept)
+
+    def as_values(self) -> dict[str, Any]:
+        """The protocol as it stands in YAML and JSON."""
+        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()}
+
+
+def latin_square(size: int) -> list[list[int]]:
+    """Orders in which every place follows every other equally often: a row per order, twice as many for an odd size.
+
+    >>> latin_square(4)
+    [[0, 1, 3, 2], [1, 2, 0, 3], [2, 3, 1, 0], [3, 0, 2, 1]]
+    """
+    first = [0, *((step + 1) // 2 if step % 2 else size - step // 2 for step in range(1, size))]
+    rows = [[(one + row) % size for one in first] for row in range(size)]
+    return rows if size % 2 == 0 or size == 1 else rows + [row[::-1] for row in rows]
+
+
+def _fitting(kind: type, values: Any, owner: str) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    if not isinstance(values, Mapping):
+        raise SnellenError(f"{owner} must hold settings by name, not {values!r}")
+    found = {}
+    for key, given in values.items():
+        if key not in hints:
+            raise SnellenError(f"{owner} has an unknown setting '{key}'{nearest(str(key), hints)}")
+        value = tuple(given) if isinstance(given, list) else given
+        if key not in ("tasks", "exclude") and not fits(value, hints[key]):
+            raise SnellenError(f"{owner}: '{key}' cannot be {given!r}")
+        found[key] = value
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return {key: _plain(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def _check(one: Protocol) -> None:
+    for problem in _problems(one):
+        raise SnellenError(f"the protocol '{one.title}' {problem}")
+
+
+def _problems(one: Protocol) -> Iterator[str]:
+    if not one.title.strip():
+        yield "needs a title"
+    for what, names in (("arms", one.arms), ("languages", one.languages), ("scales", one.scales)):
+        if len(set(names)) < len(names):
+            yield f"names one of its {what} twice; leave the second out"
+    if len(set(one.presentation)) < len(one.presentation) or not one.presentation:
+        yield "needs its presentations, each once: overlay, side-by-side or map"
+    if not one.languages:
+        yield "needs a language, such as en"
+    if not [arm for arm in one.arms if arm != NONE]:
+        yield f"needs an arm with maps beside '{NONE}'"
+    if not one.tasks:
+        yield "needs a task"
+    if len({plan.task for plan in one.tasks}) < len(one.tasks):
+        yield "has the same task twice; give it more items instead"
+    for plan in one.tasks:
+        if plan.items < 1 or plan.practice < 0:
+            yield f"needs at least one item of '{plan.task}' and no negative number of practice trials"
+        if one.design == "within" and plan.items < len(one.conditions):
+            yield (
+                f"has {plan.items} items of '{plan.task}' for {len(one.conditions)} conditions, but within subjects every "
+                f"condition needs at least one; give at least {len(one.conditions)}"
+            )
+    if one.attention < 0 or one.exclude.missed < 0 or one.exclude.seconds < 0:
+        yield "cannot have negative numbers of attention checks, misses or seconds"
+    if not 0 < one.alpha < 0.5 or one.margin <= 0:
+        yield "needs an alpha between 0 and 0.5 and a margin above 0"
+    if one.abandoned <= 0 or (one.people is not None and one.people < 1):
+        yield "needs `abandoned` above 0 minutes and, where it is given, `people` of at least 1"

@@ -1,0 +1,77 @@
+"""A small study without a run: items whose truth is known, and pictures of a few pixels."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+from PIL import Image
+
+from snellen.study import folder as folders
+from snellen.study.folder import Study, new_password
+from snellen.study.protocol import Protocol
+from snellen.study.scales import shipped
+from snellen.study.stimuli import Item, Picture
+from snellen.study.tasks import FURTHER, TASKS
+
+TEXTS = Path(folders.__file__).parent / "texts"
+
+PROTOCOL: dict[str, Any] = {
+    "title": "Planted",
+    "arms": ["grad-cam", "guided-backprop", "none"],
+    "tasks": [{"task": "error-detection", "items": 6, "practice": 1}, {"task": "class-accuracy", "items": 4, "practice": 1}],
+}
+
+
+def plant(folder: Path, **changes: Any) -> tuple[Study, str]:
+    """A study in a new folder, and the experimenter's password; `changes` replace settings of `PROTOCOL`."""
+    values = PROTOCOL | changes
+    protocol = Protocol.of(values, "planted")
+    (folder / "pictures").mkdir(parents=True)
+    count = 0
+
+    def picture() -> Picture:
+        nonlocal count
+        count += 1
+        name = f"{count * 7919 % 100_003:05x}.png"
+        Image.new("RGB", (8, 8), (count * 37 % 256, count * 91 % 256, count * 53 % 256)).save(folder / "pictures" / name)
+        return Picture(name, 8, 8)
+
+    items = []
+    for plan in protocol.tasks:
+        task = TASKS[plan.task]
+        for place in range(plan.practice + plan.items):
+            samples = tuple(f"{plan.task}-{place}-{one}" for one in range(task.images))
+            truth: Any = {
+                "percent": float(5 + 13 * place % 95),
+                "right-or-wrong": float(place % 2),
+                "choice": tuple((place + one) % 3 > 0 for one in range(FURTHER)),
+                "rating": None,
+            }[task.answer]
+            items.append(
+                Item(
+                    f"{plan.task}-{place}",
+                    plan.task,
+                    place < plan.practice,
+                    samples,
+                    tuple("tabby" for _ in samples),
+                    truth,
+                    {one.name: tuple(picture() for _ in samples) for one in protocol.conditions},
+                    "tabby" if task.about_class else "",
+                    tuple(f"further-{place}-{one}" for one in range(FURTHER)) if task.answer == "choice" else (),
+                    tuple(picture() for _ in range(FURTHER)) if task.answer == "choice" else (),
+                )
+            )
+    subject = {"run": "planted", "model": "planted", "fingerprint": "0" * 32, "digest": "0" * 32, "images": len(items)}
+    stimuli = {"schema": folders.SCHEMA, "subject": subject, "items": [one.as_values() for one in items]}
+    (folder / "stimuli.json").write_text(json.dumps(stimuli))
+    (folder / "study.yaml").write_text(yaml.safe_dump(values))
+    for room, files in (("questionnaires", shipped().values()), ("texts", TEXTS.glob("*.yaml"))):
+        (folder / room).mkdir()
+        for one in files:
+            shutil.copy(one, folder / room)
+    password = new_password(folder)
+    return Study.read(folder), password
