@@ -2,8 +2,8 @@
 
 `study.yaml` is the protocol. `texts/en.yaml` holds every sentence that a participant reads, a file per language;
 `questionnaires/` the scales. `stimuli.json` holds items, their truth and the names of their pictures; those lie in
-`pictures/` under names that betray nothing. `secret.json` holds the server's key and the hash of the experimenter's password.
-`answers.sqlite` holds what participants answered, unless another database is named.
+`pictures/` under names that betray nothing. `secret.json` holds the server's key and the hash of the
+experimenter's password. `answers.sqlite` holds what participants answered, unless another database is named.
 """
 
 from __future__ import annotations
