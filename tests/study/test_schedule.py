@@ -67,7 +67,8 @@ def test_without_maps_nobody_rates_them(tmp_path: Path) -> None:
     kinds = {(one.kind, one.task) for one in study.pages(2, 0)}
     assert ("trial", "confidence") in kinds
     assert ("trial", "sharpness") not in kinds
-    assert not [kind for kind, _ in kinds if kind == "scale"]
+    assert [one.scale for one in study.pages(2, 0) if one.kind == "scale"] == ["trust"]
+    assert [one.scale for one in study.pages(0, 0) if one.kind == "scale"] == ["satisfaction", "trust"]
 
 
 def test_within_subjects_every_item_is_met_under_every_condition_over_the_groups(within: Study) -> None:

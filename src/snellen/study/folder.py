@@ -110,7 +110,8 @@ class Study:
 
     def pages(self, group: int, number: int) -> tuple[Page, ...]:
         """The pages of the participant with this number in this group."""
-        return schedule(self.protocol, self.items, group, number)
+        mapless = [name for name, one in self.scales.items() if not one.needs_map]
+        return schedule(self.protocol, self.items, mapless, group, number)
 
     @cached_property
     def key(self) -> bytes:

@@ -19,6 +19,8 @@ class Scale:
     points: int
     reverse: tuple[int, ...]
     """Statements, from 1, of which disagreeing is the good answer."""
+    needs_map: bool
+    """Whether it is about explanations, so that it cannot be asked of those who saw none."""
     source: str
     licence: str
     titles: Mapping[str, str]
@@ -47,6 +49,7 @@ class Scale:
                 path.stem,
                 int(values["points"]),
                 tuple(int(one) for one in values.get("reverse") or ()),
+                bool(values["needs_map"]),
                 str(values["source"]),
                 str(values["licence"]),
                 {language: str(one["title"]) for language, one in texts.items()},

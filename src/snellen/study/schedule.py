@@ -5,7 +5,7 @@ Nothing of this is stored. What a participant has answered is stored, and the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,9 +40,14 @@ class Page:
         return self.item is not None and self.item.practice
 
 
-def schedule(protocol: Protocol, items: Sequence[Item], group: int, number: int) -> tuple[Page, ...]:
-    """The pages of the participant with this number in this group (see `Protocol.groups`)."""
-    found = list(_pages(protocol, items, group, number))
+def schedule(
+    protocol: Protocol, items: Sequence[Item], mapless: Collection[str], group: int, number: int
+) -> tuple[Page, ...]:
+    """The pages of the participant with this number in this group (see `Protocol.groups`).
+
+    `mapless` are the scales that those are asked too who see no maps.
+    """
+    found = list(_pages(protocol, items, mapless, group, number))
     trials = [place for place, one in enumerate(found) if one.kind == "trial" and not one.practice]
     draw = Rng(protocol.seed, ()).shared(f"study/{number}/attention")
     # Checks stand behind trials that count, one in each of as many stretches of equal length.
@@ -56,7 +61,7 @@ def schedule(protocol: Protocol, items: Sequence[Item], group: int, number: int)
     )
 
 
-def _pages(protocol: Protocol, items: Sequence[Item], group: int, number: int) -> Iterator[Page]:
+def _pages(protocol: Protocol, items: Sequence[Item], mapless: Collection[str], group: int, number: int) -> Iterator[Page]:
     conditions = protocol.groups[group]
     explained: set[str] = set()
     yield Page("", "instructions", conditions[0])
@@ -75,8 +80,8 @@ def _pages(protocol: Protocol, items: Sequence[Item], group: int, number: int) -
                 explained.add(plan.task)
             for item in _turn(protocol, plan, [one for one in own if not one.practice], condition, group, number):
                 yield Page("", "trial", condition, plan.task, item)
-        if condition.arm != NONE:
-            for scale in protocol.scales:
+        for scale in protocol.scales:
+            if condition.arm != NONE or scale in mapless:
                 yield Page("", "scale", condition, scale=scale)
 
 
