@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-slow check docs format conformance bench bench-methods bench-metrics bench-commands bench-textbox planted-weights digits-weights textbox-models constraints clean
+.PHONY: demo test test-browser test-slow system check docs format conformance bench bench-methods bench-metrics bench-commands bench-textbox planted-weights digits-weights textbox-models constraints clean
 
 demo: $(VENV)/demo.stamp          ## seven photographs: a report and cards; 64 scenes: verdicts, cards and a choice of method
 	$(BIN)/snellen run demo.yaml
@@ -15,11 +15,17 @@ demo: $(VENV)/demo.stamp          ## seven photographs: a report and cards; 64 s
 	$(BIN)/snellen recommend --run runs/digits --profile radiologist
 
 test: $(VENV)/test.stamp          ## the fast tests
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal
+
+test-browser: $(VENV)/test.stamp  ## studies in a real Chromium
+	$(BIN)/python -m pytest -m browser
 
 test-slow: $(VENV)/test.stamp     ## the exhaustive tests
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
+
+system:                           ## Debian's PostgreSQL and Chromium, which some tests use; needs root
+	command -v chromium && test -d /usr/lib/postgresql || { apt-get update -qq && apt-get install -y -qq postgresql chromium > /dev/null; }
 
 check: $(VENV)/test.stamp         ## format, lint, types, import layers, generated docs
 	$(BIN)/ruff format --check src tests benchmarks docs
