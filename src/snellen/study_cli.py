@@ -19,3 +19,9 @@ Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="the study's folde
 @app.callback()
 def study() -> None:
     """Studies with people: whether a map helps anyone, and whether the metrics know."""
+    from importlib.util import find_spec
+
+    from snellen.errors import SnellenError
+
+    if not all(map(find_spec, ("alembic", "pingouin", "sqlalchemy", "starlette", "statsmodels", "uvicorn"))):
+        raise SnellenError("`snellen study` needs the extra: pip install 'snellen[study]'")
