@@ -1,0 +1,14 @@
+"""What Alembic runs: every missing step, on the connection and in the transaction that it is given."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from snellen.study.tables import METADATA
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=METADATA,
+    version_table="snellen_version",
+)
+context.run_migrations()

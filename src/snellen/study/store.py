@@ -1,0 +1,306 @@
+"""What participants did, kept in a database: the only code that touches one.
+
+Everything that happens is an event that is added and never changed. The event of an answer has the key (participant, page):
+the same answer sent twice, by two tabs or to a server that was killed meanwhile, is there once. When `Store.reply`
+returns, the answer is on disk. `places.py` tells which group a new participant is put into.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy.exc import IntegrityError
+
+from snellen.errors import SnellenError
+from snellen.study.database import Database
+from snellen.study.folder import Study
+from snellen.study.gathering import Reply, State, Visit
+from snellen.study.places import next_group
+from snellen.study.tables import EVENTS, PARTICIPANTS, STUDY
+
+FILE = "answers.sqlite"
+"""The database inside the study's folder, where no other is named."""
+
+LONGEST = 200
+"""Characters of a recruiting id that are kept."""
+
+Openness = Literal["open", "paused", "closed"]
+
+
+class ClosedError(Exception):
+    """Nobody new is admitted; `state` tells why."""
+
+    def __init__(self, state: Literal["paused", "closed", "full"]) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+@dataclass(frozen=True)
+class Person:
+    """A participant who was admitted: a random name, the place in the design, and the completion code."""
+
+    participant: str
+    number: int
+    group: int
+    language: str
+    simulated: bool
+    state: State
+    code: str
+
+
+_PERSON = [PARTICIPANTS.c[one.name] for one in fields(Person)]
+_VISIT = [PARTICIPANTS.c[one.name] for one in fields(Visit) if one.name != "replies"]
+_REPLY = [EVENTS.c[one.name] for one in fields(Reply)]
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """The answers of one study. Threads and processes may use the same database at once."""
+
+    study: Study
+    database: Database
+    now: Callable[[], datetime] = _utc
+
+    @staticmethod
+    def open(study: Study, url: str | None = None, *, now: Callable[[], datetime] = _utc) -> Store:
+        """The store in the study's folder or at this address, which must belong to this study as it is now."""
+        store = Store(study, Database.open(url, study.folder / FILE), now)
+        try:
+            with store.database.writing() as connection:
+                _claim(connection, study)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self.database.close()
+
+    # The study.
+
+    @property
+    def state(self) -> Openness:
+        """Whether newcomers are admitted."""
+        with self.database.reading() as connection:
+            found: Openness = connection.execute(select(STUDY.c.state)).scalar_one()
+        return found
+
+    def set_state(self, state: Openness) -> None:
+        """Opens, pauses or closes the study for newcomers; who is inside may always finish."""
+        with self.database.writing() as connection:
+            connection.execute(STUDY.update().values(state=state))
+            connection.execute(EVENTS.insert(), {"kind": "state", "content": {"state": state}, "at": self._at()})
+
+    # One participant.
+
+    def admit(self, *, token: str, language: str, simulated: bool, recruited: Mapping[str, str]) -> Person:
+        """Gives whoever holds this token a place in the design, once; nobody new is admitted to a closed or full study."""
+        digest = _digest(token)
+        with self.database.writing() as connection:
+            state = connection.execute(select(STUDY.c.state).with_for_update()).scalar_one()
+            known = _person(connection, digest)
+            if known is not None:
+                return known
+            if state != "open":
+                raise ClosedError(state)
+            counting = self._counting(connection, simulated)
+            people = self.study.protocol.people
+            if people is not None and sum(counting.values()) >= people:
+                raise ClosedError("full")
+            last = select(func.max(PARTICIPANTS.c.number)).where(PARTICIPANTS.c.simulated == simulated)
+            number = connection.execute(last).scalar_one()
+            person = Person(
+                secrets.token_hex(12),
+                0 if number is None else number + 1,
+                next_group(self.study.protocol, counting, simulated=simulated),
+                language,
+                simulated,
+                "started",
+                secrets.token_hex(4).upper(),
+            )
+            at = self._at()
+            kept = {name: str(recruited[name])[:LONGEST] for name in self.study.protocol.recruiting if recruited.get(name)}
+            own = {"token": digest, "recruited": kept, "started": at, "finished": "", "seen": at}
+            connection.execute(PARTICIPANTS.insert(), {**vars(person), **own})
+            content = {"number": person.number, "group": person.group, "language": language}
+            connection.execute(
+                EVENTS.insert(), {"participant": person.participant, "kind": "admitted", "content": content, "at": at}
+            )
+        return person
+
+    def find(self, token: str) -> Person | None:
+        """The participant who holds this token, as things stand now."""
+        with self.database.reading() as connection:
+            return _person(connection, _digest(token))
+
+    def replies(self, person: Person) -> dict[str, Reply]:
+        """What a participant has answered, by page, in the order of arrival."""
+        own = (EVENTS.c.participant == person.participant) & (EVENTS.c.kind == "reply")
+        query = select(EVENTS.c.page, *_REPLY).where(own).order_by(EVENTS.c.id)
+        with self.database.reading() as connection:
+            return {page: Reply(*reply) for page, *reply in connection.execute(query)}
+
+    def reply(self, person: Person, page: str, content: Mapping[str, Any], seconds: float, *, last: bool) -> bool:
+        """Keeps an answer; False, and nothing is kept, where the page has an answer or the participant is done or gone.
+
+        When this returns True, the answer is on disk, and with `last` the participant has finished.
+        """
+        if not math.isfinite(seconds):
+            raise ValueError(f"{seconds} seconds are no time")
+        json.dumps(content, allow_nan=False)
+        at, name = self._at(), person.participant
+        news = {"seen": at, "state": "finished", "finished": at} if last else {"seen": at}
+        reply = {"participant": name, "kind": "reply", "page": page, "content": dict(content), "seconds": seconds, "at": at}
+        try:
+            with self.database.writing() as connection:
+                if not connection.execute(_started(name).values(news)).rowcount:
+                    return False
+                connection.execute(EVENTS.insert(), reply)
+                if last:
+                    connection.execute(EVENTS.insert(), {"participant": name, "kind": "finished", "content": {}, "at": at})
+        except IntegrityError:
+            return False
+        return True
+
+    def withdraw(self, person: Person) -> None:
+        """Ends a participation that has not finished; the place is given to the next who comes."""
+        at, name = self._at(), person.participant
+        with self.database.writing() as connection:
+            if connection.execute(_started(name).values(state="withdrawn", seen=at)).rowcount:
+                connection.execute(EVENTS.insert(), {"participant": name, "kind": "withdrawn", "content": {}, "at": at})
+
+    def erase(self, participant: str) -> bool:
+        """Forgets a participant: answers, times, ids, token and name are gone; that somebody had this place stays.
+
+        False where nobody has this name. Files of the database hold nothing of it afterwards.
+        """
+        if not participant.isalnum() or not participant.isascii():
+            return False
+        blank: dict[str, Any] = {
+            "language": "",
+            "code": "",
+            "token": None,
+            "recruited": {},
+            "started": "",
+            "finished": "",
+            "seen": "",
+        }
+        own = PARTICIPANTS.c.participant == participant
+        with self.database.writing() as connection:
+            known = connection.execute(select(PARTICIPANTS).where(own, PARTICIPANTS.c.state != "erased").with_for_update())
+            row = known.one_or_none()
+            if row is None:
+                return False
+            connection.execute(EVENTS.delete().where(EVENTS.c.participant == participant))
+            connection.execute(
+                PARTICIPANTS.update().where(own).values(participant=secrets.token_hex(12), state="erased", **blank)
+            )
+            content = {"number": row.number, "group": row.group, "simulated": row.simulated}
+            connection.execute(EVENTS.insert(), {"kind": "erased", "content": content, "at": self._at()})
+        self.database.scrub()
+        return True
+
+    # All of them.
+
+    def visits(self, *, simulated: bool) -> list[Visit]:
+        """Every participant, real or simulated, with all answers, in the order of arrival; without those who were erased."""
+        joined = PARTICIPANTS.outerjoin(
+            EVENTS, and_(EVENTS.c.participant == PARTICIPANTS.c.participant, EVENTS.c.kind == "reply")
+        )
+        query = (
+            select(*_VISIT, EVENTS.c.page, *_REPLY)
+            .select_from(joined)
+            .where(PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state != "erased")
+            .order_by(PARTICIPANTS.c.number, EVENTS.c.id)
+        )
+        found: dict[tuple[Any, ...], dict[str, Reply]] = {}
+        with self.database.reading() as connection:
+            for row in connection.execute(query):
+                page, *reply = row[len(_VISIT) :]
+                replies = found.setdefault(tuple(row[: len(_VISIT)]), {})
+                if page is not None:
+                    replies[page] = Reply(*reply)
+        return [Visit(*who, replies) for who, replies in found.items()]
+
+    def erased(self, *, simulated: bool = False) -> int:
+        """How many were erased."""
+        query = select(func.count()).where(PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state == "erased")
+        with self.database.reading() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def recruited(self, *, simulated: bool) -> dict[str, dict[str, str]]:
+        """The recruiting ids that were kept, by participant, in the order of arrival."""
+        query = (
+            select(PARTICIPANTS.c.participant, PARTICIPANTS.c.recruited)
+            .where(PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state != "erased")
+            .order_by(PARTICIPANTS.c.number)
+        )
+        with self.database.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(query)}
+
+    def _counting(self, connection: Connection, simulated: bool) -> dict[int, int]:
+        """How many count in each group: who has finished, and who showed a sign of life lately."""
+        since = _text(self.now() - timedelta(minutes=self.study.protocol.abandoned))
+        active = and_(PARTICIPANTS.c.state == "started", PARTICIPANTS.c.seen >= since)
+        query = (
+            select(PARTICIPANTS.c.group, func.count())
+            .where(PARTICIPANTS.c.simulated == simulated, or_(PARTICIPANTS.c.state == "finished", active))
+            .group_by(PARTICIPANTS.c.group)
+        )
+        return {row[0]: row[1] for row in connection.execute(query)}
+
+    def _at(self) -> str:
+        return _text(self.now())
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _person(connection: Connection, digest: str) -> Person | None:
+    row = connection.execute(select(*_PERSON).where(PARTICIPANTS.c.token == digest)).one_or_none()
+    return None if row is None else Person(*tuple(row))
+
+
+def _started(name: str) -> Any:
+    """What changes a participant who is on the way, and nobody else."""
+    return PARTICIPANTS.update().where(PARTICIPANTS.c.participant == name, PARTICIPANTS.c.state == "started")
+
+
+def _claim(connection: Connection, study: Study) -> None:
+    """Writes whose database this is, or refuses one that holds answers to something else."""
+    identity = study.sign("database")[:32]
+    row = connection.execute(select(STUDY)).one_or_none()
+    if row is None:
+        connection.execute(STUDY.insert(), {"id": 1, "identity": identity, "digest": study.digest, "state": "open"})
+        return
+    if row.identity != identity:
+        raise SnellenError(f"the database belongs to another study than '{study.folder}'; give each its own with --database")
+    if row.digest == study.digest:
+        return
+    query = select(PARTICIPANTS.c.simulated, func.count()).group_by(PARTICIPANTS.c.simulated)
+    people: dict[bool, int] = {row[0]: row[1] for row in connection.execute(query)}
+    if people:
+        who = f"{people[False]} participants" if people.get(False) else f"{people[True]} simulated participants"
+        raise SnellenError(
+            f"'{study.folder}' was changed after {who} had begun, and their answers would not be comparable with new ones; "
+            "put study.yaml, stimuli.json and questionnaires back, or begin with another database"
+        )
+    connection.execute(STUDY.update().values(digest=study.digest))
