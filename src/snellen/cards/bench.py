@@ -20,10 +20,8 @@ from snellen.runs import Options, Run, evaluate, learn
 from snellen.runs import plan as planning
 from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.progress import Observer, Relay
-from snellen.runs.settings import Settings
-from snellen.runs.store import key_of
-from snellen.runs.tasks import cut
-from snellen.samples import Samples, as_samples, under
+from snellen.runs.reopening import reopen
+from snellen.samples import Samples
 from snellen.types import Method, Metric, Passes
 
 FOLDER = "methodology"
@@ -51,32 +49,11 @@ class Bench:
     @staticmethod
     def of(run: Run, classifier: Any, samples: Any, observer: Observer) -> Bench:
         """What the run's request names, or what is given; anything else than what the run saw is refused."""
-        if (classifier is None) != (samples is None):
-            raise SnellenError(f"classifier and samples belong together: {_PYTHON}")
-        record, spec = run.record, run.record["spec"]
-        if classifier is None:
-            if record["request"] is None:
-                raise SnellenError(
-                    f"'{run.folder}' was made from Python objects, so its methodology is measured there: {_PYTHON}; "
-                    "or leave it out with --no-measure"
-                )
-            classifier, samples = Settings.of(record["request"]).load(observer)
-        known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
-        loaded = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
-        if spec.get("condition") is not None:
-            loaded = under(loaded, spec["condition"], seed=spec["seed"])
-        pairs = {
-            "another classifier": (record["classifier"]["fingerprint"], known.fingerprint),
-            "other images": (record["samples"]["digest"], key_of([one.digests for one in cut(loaded, spec["shard"])])),
-        }
-        for what, (before, now) in pairs.items():
-            if before != now:
-                raise SnellenError(
-                    f"'{run.folder}' was made with {what} ({before[:8]}, now {now[:8]}); "
-                    f"make the run again, or give what it saw: {_PYTHON}"
-                )
+        known, loaded = reopen(
+            run, classifier, samples, observer, given=_PYTHON, instead="or leave the methodology out with --no-measure"
+        )
         methods = {}
-        for one in spec["methods"]:
+        for one in run.record["spec"]["methods"]:
             if one["label"] in run.explained:
                 methods[one["label"]] = method = METHODS.build(one["name"], one["params"])
                 if traits(method).version != one["version"]:

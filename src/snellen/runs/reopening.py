@@ -1,0 +1,44 @@
+"""The classifier and the images of a run, loaded again and checked: a run keeps maps and scores, not what they are of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snellen.classifier import Classifier
+from snellen.errors import SnellenError
+from snellen.runs.progress import Observer
+from snellen.runs.run import Run
+from snellen.runs.settings import Loaded, Settings
+from snellen.runs.store import key_of
+from snellen.runs.tasks import cut
+from snellen.samples import as_samples, under
+
+
+def reopen(run: Run, classifier: Any, samples: Any, observer: Observer, *, given: str, instead: str = "") -> Loaded:
+    """What the run's request names, or what is given here; anything else than what the run saw is refused.
+
+    `given` shows how both are given in Python, and `instead` what else could be done, for the sentence that refuses.
+    """
+    if (classifier is None) != (samples is None):
+        raise SnellenError(f"classifier and samples belong together: {given}")
+    record, spec = run.record, run.record["spec"]
+    if classifier is None:
+        if record["request"] is None:
+            other = f"; {instead}" if instead else ""
+            raise SnellenError(f"'{run.folder}' was made from Python objects, which have to be given there: {given}{other}")
+        classifier, samples = Settings.of(record["request"]).load(observer)
+    known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
+    loaded = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
+    if spec.get("condition") is not None:
+        loaded = under(loaded, spec["condition"], seed=spec["seed"])
+    pairs = {
+        "another classifier": (record["classifier"]["fingerprint"], known.fingerprint),
+        "other images": (record["samples"]["digest"], key_of([one.digests for one in cut(loaded, spec["shard"])])),
+    }
+    for what, (before, now) in pairs.items():
+        if before != now:
+            raise SnellenError(
+                f"'{run.folder}' was made with {what} ({before[:8]}, now {now[:8]}); "
+                f"make the run again, or give what it saw: {given}"
+            )
+    return known, loaded
