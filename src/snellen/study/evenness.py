@@ -1,0 +1,115 @@
+"""Some of many, chosen so that every kind comes equally often, as far as there are enough of each."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+Trait = Callable[[T], Hashable]
+
+Kind = tuple[Hashable, int, tuple[Hashable, ...]]
+"""What tells two of the pool apart: group, reuse, and the traits that are to come equally often."""
+
+
+def pick(
+    pool: Sequence[T],
+    needs: Mapping[Hashable, int],
+    *,
+    group: Trait[T],
+    reuse: Callable[[T], int] = lambda one: 0,
+    over: Sequence[Trait[T]] = (),
+) -> list[T]:
+    """From every group as many as it needs, with the least reuse, and then with the traits as even as can be.
+
+    The first trait counts most: the second is made even only where that costs the first nothing. Even means the least sum of
+    squared counts. That is reached for reuse and the first trait; a later one is so even that no exchange of one for
+    another would help. Among equals, those that stand first in the pool are taken: a shuffled pool makes a random choice.
+
+    >>> pick(["cat 1", "cat 2", "dog 1", "dog 2"], {True: 2}, group=lambda one: True, over=[lambda one: one[:3]])
+    ['cat 1', 'dog 1']
+    """
+    left: dict[Kind, list[T]] = defaultdict(list)
+    for one in pool:
+        left[group(one), reuse(one), tuple(trait(one) for trait in over)].append(one)
+    there: Counter[Hashable] = Counter()
+    for kind, some in left.items():
+        there[kind[0]] += len(some)
+    for name, wanted in needs.items():
+        if there[name] < wanted:
+            raise ValueError(f"{wanted} of {name!r} are wanted, and there are {there[name]}")
+    scale = _Scale(left, len(over))
+    for name in sorted(needs, key=lambda one: there[one] - needs[one]):  # those with the least choice come first
+        for _ in range(needs[name]):
+            free = [kind for kind in left if kind[0] == name and scale.left[kind]]
+            scale.put(min(free, key=lambda kind: scale.cost([(None, kind)])))
+    while (better := next(scale.gains(), None)) is not None:
+        scale.move(better)
+    return [one for kind, some in left.items() for one in some[: scale.taken[kind]]]
+
+
+Move = tuple[Kind | None, Kind]
+"""One of the first kind goes back, where there is a first, and one of the second is taken."""
+
+
+class _Scale:
+    """What is taken of every kind, and what an exchange would change."""
+
+    def __init__(self, pool: Mapping[Kind, Sequence[object]], traits: int) -> None:
+        self.left = Counter({kind: len(some) for kind, some in pool.items()})
+        self.taken: Counter[Kind] = Counter()
+        self.counts: list[Counter[Hashable]] = [Counter() for _ in range(traits)]
+
+    def put(self, kind: Kind, times: int = 1) -> None:
+        self.left[kind] -= times
+        self.taken[kind] += times
+        for counts, trait in zip(self.counts, kind[2], strict=True):
+            counts[trait] += times
+
+    def move(self, moves: Sequence[Move]) -> None:
+        for back, taken in moves:
+            if back is not None:
+                self.put(back, -1)
+            self.put(taken)
+
+    def cost(self, moves: Sequence[Move]) -> tuple[int, ...]:
+        """By how much reuse and uneven traits would grow, in the order in which they count."""
+        reuse = sum(taken[1] - (back[1] if back else 0) for back, taken in moves)
+        found = [reuse]
+        for place, counts in enumerate(self.counts):
+            change: Counter[Hashable] = Counter()
+            for back, taken in moves:
+                change[taken[2][place]] += 1
+                if back is not None:
+                    change[back[2][place]] -= 1
+            found.append(sum(step * (2 * counts[trait] + step) for trait, step in change.items()))
+        return tuple(found)
+
+    def gains(self) -> Iterator[list[Move]]:
+        """Exchanges that make it better: one for another, or one in each of two groups where those hang together."""
+        nothing = (0,) * (1 + len(self.counts))
+        single = list(self._exchanges())
+        for one in single:
+            if self.cost([one]) < nothing:
+                yield [one]
+        if not self.counts or max(self.counts[0].values(), default=0) < 2:
+            return
+        # A trait can pass from one group to another: what goes back in one group comes in again in the other.
+        by_trait: dict[Hashable, list[Move]] = defaultdict(list)
+        for one in single:
+            by_trait[one[1][2][0]].append(one)
+        for one in single:
+            assert one[0] is not None
+            for other in by_trait[one[0][2][0]]:
+                if other[1][0] != one[1][0] and self.cost([one, other]) < nothing:
+                    yield [one, other]
+
+    def _exchanges(self) -> Iterator[tuple[Kind, Kind]]:
+        free: dict[Hashable, list[Kind]] = defaultdict(list)
+        for kind, count in self.left.items():
+            if count:
+                free[kind[0]].append(kind)
+        for back, count in self.taken.items():
+            if count:
+                yield from ((back, taken) for taken in free[back[0]])
