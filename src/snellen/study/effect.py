@@ -1,0 +1,130 @@
+"""What is assumed of simulated people: how far arms, people and items differ, and who does not take it seriously."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from snellen.errors import SnellenError, nearest
+from snellen.notation import split_names
+from snellen.study.protocol import NONE, Protocol
+
+ABILITIES = "abilities"
+"""What people can do with a map: every task but the rating of sharpness."""
+
+EVERYTHING = "all"
+"""Abilities, ratings and questionnaires alike."""
+
+_RATING = "sharpness"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much people and items differ, in standard deviations of skill."""
+
+    people: float = 1.0
+    items: float = 0.7
+    moments: float = 0.7
+    """How much the same person's luck with the same item would differ from one time to the next."""
+    bets: float = 0.7
+    """How stakes and certainties follow the probability of being right: 1 they do, 0 they are always in the middle."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Who leaves, who does not look, and how long the others take."""
+
+    leaving: float = 0.08
+    """Share of people who leave before the end, on any page."""
+    inattentive: float = 0.04
+    """Share of people who answer at random, attention checks included."""
+    hasty: float = 0.02
+    """Share of people who answer at random within half a second, but see the attention checks."""
+    seconds: float = 8.0
+    """Median time of the others per page."""
+
+    def __post_init__(self) -> None:
+        """Refuses shares that are none."""
+        if min(self.leaving, self.inattentive, self.hasty) < 0 or self.leaving > 1 or self.inattentive + self.hasty > 1:
+            raise SnellenError("shares of people who leave, do not look or hurry must lie between 0 and 1")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How far each arm shifts each outcome, as Cohen's d of participants' means; where nothing is named, nothing is shifted.
+
+    A positive d is a better score: more right answers, a smaller distance, a higher rating.
+    """
+
+    shifts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By outcome (a task, a questionnaire, `abilities` or `all`) and arm."""
+    link: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """By arm and item, how much easier the item is in that arm, in standard deviations of skill, beside the shift."""
+    spread: Spread = Spread()
+    crowd: Crowd = Crowd()
+
+    def d(self, outcome: str, arm: str, *, ability: bool) -> float:
+        """The difference that is assumed; the narrowest name wins.
+
+        >>> Effect({"all": {"lime": 0.2}, "trust": {"lime": 0.0}}).d("trust", "lime", ability=False)
+        0.0
+        """
+        for name in (outcome, *([ABILITIES] if ability else []), EVERYTHING):
+            if arm in self.shifts.get(name, {}):
+                return self.shifts[name][arm]
+        return 0.0
+
+    @staticmethod
+    def of(text: str, protocol: Protocol, crowd: Crowd | None = None) -> Effect:
+        """From a command line: `none`, `0.5` (the first arm differs in everything), or `grad-cam=0.5,trust:lime=-0.2`."""
+        shifts: dict[str, dict[str, float]] = {}
+        parts = [] if text.strip().lower() == "none" else split_names(text)
+        if not parts and text.strip().lower() != "none":
+            raise SnellenError("an effect is written as none, 0.5 or grad-cam=0.5,trust:grad-cam=0.2")
+        for part in parts:
+            label, equals, number = part.rpartition("=")
+            if not equals:
+                if len(parts) > 1:
+                    raise SnellenError(
+                        f"cannot read '{part}' in the effect '{text}'; write grad-cam=0.5 or trust:grad-cam=0.2"
+                    )
+                label = f"{EVERYTHING}:{next(one for one in protocol.arms if one != NONE)}"
+            outcome, arm = _named(label.strip(), protocol)
+            shifts.setdefault(outcome, {})[arm] = _number(number, part)
+        return Effect(shifts, crowd=crowd or Crowd())
+
+    def __str__(self) -> str:
+        """As it is written on the command line."""
+        written = [
+            f"{'' if outcome == ABILITIES else f'{outcome}:'}{arm}={d:g}"
+            for outcome, some in self.shifts.items()
+            for arm, d in some.items()
+        ]
+        return ",".join(written) or "none"
+
+
+def _named(label: str, protocol: Protocol) -> tuple[str, str]:
+    outcomes = [ABILITIES, EVERYTHING, *(one.task for one in protocol.tasks), *protocol.scales]
+    if label in protocol.arms:
+        return ABILITIES, label
+    outcome, colon, arm = label.partition(":")
+    if colon and outcome not in outcomes:
+        raise SnellenError(f"the study has no outcome '{outcome}'{nearest(outcome, outcomes)}; it has {', '.join(outcomes)}")
+    if not colon:
+        outcome, arm = ABILITIES, label
+    if arm not in protocol.arms:
+        raise SnellenError(
+            f"the study has no arm '{arm}'{nearest(arm, protocol.arms)}; its arms are {', '.join(protocol.arms)}"
+        )
+    return outcome, arm
+
+
+def _number(text: str, part: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not abs(found) <= 5:
+        raise SnellenError(f"the effect '{part}' needs a number between -5 and 5, in standard deviations, such as 0.5")
+    return found

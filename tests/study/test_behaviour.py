@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted_study import plant
+from scipy import stats
+
+from snellen.errors import SnellenError
+from snellen.study.behaviour import Behaviour, blocks, rehearse
+from snellen.study.effect import Crowd, Effect, Spread
+from snellen.study.folder import Study
+from snellen.study.tasks import TASKS
+from snellen.types import Rng
+
+EARNEST = Crowd(leaving=0.0, inattentive=0.0, hasty=0.0)
+ALL = (*TASKS, "satisfaction", "trust")
+MANY = 6000
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A study with all six tasks and both questionnaires."""
+    tasks = [{"task": name, "items": 12, "practice": 1} for name in TASKS]
+    return plant(tmp_path_factory.mktemp("studies") / "everything", tasks=tasks)[0]
+
+
+@pytest.fixture(scope="module")
+def within(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    tasks = [{"task": "error-detection", "items": 12, "practice": 0}, {"task": "confidence", "items": 12, "practice": 0}]
+    return plant(tmp_path_factory.mktemp("studies") / "within", tasks=tasks, design="within", scales=[])[0]
+
+
+def _d(one: np.ndarray, other: np.ndarray) -> float:
+    return float((one.mean() - other.mean()) / np.sqrt((one.var(ddof=1) + other.var(ddof=1)) / 2))
+
+
+@pytest.mark.parametrize("outcome", ALL)
+@pytest.mark.parametrize("declared", [0.5, -0.8])
+def test_a_declared_difference_is_the_difference_of_participants_means(
+    everything: Study, outcome: str, declared: float
+) -> None:
+    behaviour = Behaviour.of(everything, Effect({"all": {"grad-cam": declared}}, crowd=EARNEST))
+    one, people = behaviour.outcomes[outcome], behaviour.people(2 * MANY, 5)
+
+    def means(arm: str, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(one.score(people.given(outcome, arm, rows))[:, one.counts].mean(axis=1))
+
+    found = _d(means("grad-cam", np.arange(MANY)), means("guided-backprop", np.arange(MANY, 2 * MANY)))
+    sign = 1 if one.higher_is_better else -1
+    assert found * sign == pytest.approx(declared, abs=3.5 * np.sqrt(2 / MANY))  # three and a half standard errors of d
+
+
+def test_within_subjects_a_declared_difference_holds_between_conditions(within: Study) -> None:
+    tables = rehearse(within, 400, Effect({"abilities": {"grad-cam": 0.6}}, crowd=EARNEST), seed=2)
+    for task, sign in (("error-detection", 1), ("confidence", -1)):
+        rows = tables.answers[tables.answers["task"] == task]
+        means = rows.groupby(["participant", "arm"])["score"].mean().unstack("arm")
+        found = sign * _d(means["grad-cam"].to_numpy(), means["none"].to_numpy())
+        assert found == pytest.approx(0.6, abs=0.16)
+        assert abs(_d(means["guided-backprop"].to_numpy(), means["none"].to_numpy())) < 0.16
+
+
+@pytest.mark.parametrize("outcome", ALL)
+def test_both_readings_of_a_formula_agree(everything: Study, outcome: str) -> None:
+    one = Behaviour.of(everything, Effect()).outcomes[outcome]
+    for ease in (-1.5, 0.0, 1.2):
+        eases = np.full((8000, len(one.items)), ease)
+        scores = one.score(one.given(eases, one.noise(8000, np.random.default_rng(1)), 0.7))
+        mean, square = one.moments(eases[:1], 0.7)
+        wrong = np.abs(scores.mean(axis=0) - mean[0]) / np.maximum(scores.std(axis=0), 1e-9) * np.sqrt(8000)
+        assert wrong.max() < 4.5
+        assert (scores**2).mean(axis=0) == pytest.approx(square[0], rel=0.08)
+
+
+def test_scores_of_many_at_once_are_the_scores_that_the_tables_hold(everything: Study) -> None:
+    effect = Effect({"all": {"grad-cam": 0.4}})
+    tables = rehearse(everything, 24, effect, seed=9)
+    people = Behaviour.of(everything, effect).people(24, 9)
+    compared = 0
+    for row, person in tables.participants.iterrows():
+        for name, one in people.behaviour.outcomes.items():
+            if person["state"] != "finished" or (person["arm"] == "none" and one.needs_map):
+                continue
+            own = one.score(people.given(name, person["arm"], np.array([row])))[0]
+            table = tables.ratings if one.scale else tables.answers
+            mine = table[(table["participant"] == person["participant"]) & (table["scale" if one.scale else "task"] == name)]
+            known = dict(zip(mine["item"], mine["score"], strict=True))
+            assert [known[place if one.scale else item] for place, item in enumerate(one.items, 1)] == own.tolist()
+            compared += 1
+    assert compared > 100
+
+
+def test_the_same_seed_draws_the_same_people_and_another_others(everything: Study) -> None:
+    first, again, other = (rehearse(everything, 12, Effect(), seed=seed).answers for seed in (3, 3, 4))
+    assert first.equals(again)
+    assert not first["value"].equals(other["value"])
+
+
+def test_people_who_leave_or_do_not_look_come_in_the_assumed_shares_and_are_excluded_by_the_rule(tmp_path: Path) -> None:
+    small, crowd = plant(tmp_path / "s")[0], Crowd(leaving=0.2, inattentive=0.1, hasty=0.1)
+    people = rehearse(small, 300, Effect(crowd=crowd), seed=1).participants
+    shares = people["excluded"].value_counts(normalize=True)
+    assert shares["unfinished"] == pytest.approx(0.2, abs=0.06)
+    # One of 25 who answer two checks at random passes both.
+    assert shares["attention"] == pytest.approx(0.8 * 0.1 * 24 / 25, abs=0.04)
+    assert shares["too fast"] == pytest.approx(0.8 * 0.1, abs=0.04)
+    assert people.loc[people["excluded"] == "", "median_seconds"].median() == pytest.approx(8, rel=0.1)
+    assert people["simulated"].all()
+    assert people.loc[people["state"] == "started", "last_page"].nunique() > 2
+
+
+def test_stakes_follow_the_probability_of_being_right_only_as_far_as_assumed(everything: Study) -> None:
+    def slope(bets: float) -> float:
+        people = Behaviour.of(everything, Effect(spread=Spread(bets=bets), crowd=EARNEST)).people(1000, 6)
+        one, given = people.behaviour.outcomes["betting"], people.answers("betting", "none")
+        assert given.beside is not None
+        return float(np.corrcoef((given.value == one.truth).ravel(), given.beside.ravel())[0, 1])
+
+    assert slope(1.0) > 0.15
+    assert abs(slope(0.0)) < 0.04
+
+
+def test_a_planted_link_makes_items_easier_arm_by_arm(everything: Study) -> None:
+    arms = everything.protocol.arms
+    items = [one.id for one in everything.items if one.task == "error-detection" and not one.practice]
+    draw = np.random.default_rng(0)
+    link = {(arm, item): float(draw.normal()) for arm in arms for item in items}
+    rows = rehearse(everything, 240, Effect(link=link, crowd=EARNEST), seed=8).answers
+    own = rows[rows["item"].isin(items)].groupby(["arm", "item"])["score"].mean()
+    # Against what is left when every item's own difficulty is taken away.
+    left = own - own.groupby("item").transform("mean")
+    given = np.array([link[place] for place in left.index])
+    centred = given - np.array([np.mean([link[arm, item] for arm in arms]) for _, item in left.index])
+    assert stats.spearmanr(left, centred).statistic > 0.8
+
+
+def test_people_who_trust_are_satisfied_and_statements_hang_together(everything: Study) -> None:
+    ratings = rehearse(everything, 240, Effect(crowd=EARNEST), seed=4).ratings
+    means = ratings.groupby(["participant", "scale"])["score"].mean().unstack().dropna()
+    assert 0.3 < means.corr().iloc[0, 1] < 0.6
+    trust = ratings[ratings["scale"] == "trust"].pivot_table(index="participant", columns="item", values="score")
+    alpha = 8 / 7 * (1 - trust.var().sum() / trust.sum(axis=1).var())
+    assert 0.7 < alpha < 0.9
+
+
+def test_groups_come_in_blocks() -> None:
+    found = blocks(3, 11, Rng(0, ()).shared("groups"))
+    assert len(found) == 11
+    assert all(sorted(found[start : start + 3]) == [0, 1, 2] for start in (0, 3, 6))
+    assert len(blocks(3, 0, Rng(0, ()).shared("groups"))) == 0
+
+
+def test_effects_are_read_as_they_are_written(everything: Study) -> None:
+    protocol = everything.protocol
+    assert Effect.of("none", protocol) == Effect()
+    found = Effect.of("grad-cam=0.5, trust:guided-backprop=-0.2,none=0.1", protocol)
+    assert found.shifts == {"abilities": {"grad-cam": 0.5, "none": 0.1}, "trust": {"guided-backprop": -0.2}}
+    assert Effect.of(str(found), protocol) == found
+    assert found.d("betting", "grad-cam", ability=True) == 0.5
+    assert found.d("sharpness", "grad-cam", ability=False) == 0
+    assert Effect.of("0.3", protocol).shifts == {"all": {"grad-cam": 0.3}}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gradcam=0.5", "did you mean 'grad-cam'"),
+        ("thrust:grad-cam=0.5", "did you mean 'trust'"),
+        ("grad-cam=much", "between -5 and 5"),
+        ("grad-cam=nan", "between -5 and 5"),
+        ("grad-cam=0.5,lime", "cannot read 'lime'"),
+        ("", "written as none"),
+        ("much", "between -5 and 5"),
+    ],
+)
+def test_an_effect_that_cannot_be_meant_is_refused_in_a_sentence(everything: Study, text: str, words: str) -> None:
+    with pytest.raises(SnellenError, match=words):
+        Effect.of(text, everything.protocol)
+
+
+def test_a_difference_beyond_the_ceiling_is_refused_with_the_most_that_can_be(tmp_path: Path) -> None:
+    study, _ = plant(tmp_path / "s")
+    with pytest.raises(SnellenError, match=r"d = 4 in error-detection.*the most is [12]\.\d"):
+        Behaviour.of(study, Effect.of("error-detection:grad-cam=4", study.protocol))
+    with pytest.raises(SnellenError, match="between 0 and 1"):
+        Crowd(inattentive=0.7, hasty=0.7)
