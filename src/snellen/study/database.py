@@ -39,7 +39,11 @@ class Database:
         database = Database(_engine(address), threading.Lock())
         try:
             with database.writing() as connection:
+                _durable(connection)
                 _migrate(connection)
+        except SnellenError:
+            database.close()
+            raise
         except CommandError:
             database.close()
             raise SnellenError(f"{_name(address)} was written by a newer version of Snellen; update Snellen") from None
@@ -118,6 +122,7 @@ def _engine(address: URL) -> Engine:
             pool_size=12,
             max_overflow=12,
             pool_timeout=WAIT,
+            pool_pre_ping=True,
             connect_args={"connect_timeout": 10},
         )
     _private(Path(str(address.database)))
@@ -143,6 +148,14 @@ def _engine(address: URL) -> Engine:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def _durable(connection: Connection) -> None:
+    """Refuses a PostgreSQL that reports as written what is not on disk yet; SQLite does as it was told above."""
+    if connection.dialect.name == "postgresql":
+        for setting in ("fsync", "synchronous_commit"):
+            if connection.execute(text(f"SHOW {setting}")).scalar_one() == "off":
+                raise SnellenError(f"the database has {setting} = off and could lose answers in a crash; switch it on")
 
 
 def _migrate(connection: Connection) -> None:

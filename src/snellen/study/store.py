@@ -233,7 +233,7 @@ class Store:
                 replies = found.setdefault(tuple(row[: len(_VISIT)]), {})
                 if page is not None:
                     replies[page] = Reply(*reply)
-        return [Visit(*who, replies) for who, replies in found.items()]
+        return [Visit(*(*who, replies)) for who, replies in found.items()]
 
     def erased(self, *, simulated: bool = False) -> int:
         """How many were erased."""

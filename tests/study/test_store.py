@@ -1,0 +1,502 @@
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import crowds
+import numpy as np
+import postgres
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from planted_study import plant
+from sqlalchemy import create_engine, text
+
+from snellen.errors import SnellenError
+from snellen.study.database import Database
+from snellen.study.folder import Study
+from snellen.study.gathering import gather
+from snellen.study.store import LONGEST, ClosedError, Person, Store
+from snellen.study.tables import METADATA
+
+
+class Clock:
+    """A time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 3, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def pass_minutes(self, minutes: float) -> None:
+        self.time += timedelta(minutes=minutes)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return plant(tmp_path / "study", recruiting=["PROLIFIC_PID"])[0]
+
+
+@pytest.fixture
+def store(study: Study, url: str, clock: Clock) -> Iterator[Store]:
+    found = Store.open(study, url, now=clock)
+    yield found
+    found.close()
+
+
+def admit(store: Store, token: str, *, simulated: bool = False, **recruited: str) -> Person:
+    return store.admit(token=token, language="en", simulated=simulated, recruited=recruited)
+
+
+def finish(store: Store, person: Person) -> None:
+    assert store.reply(person, "p000", {}, 1.0, last=True)
+
+
+def groups(store: Store, *, simulated: bool = False) -> Counter[int]:
+    return Counter(one.group for one in store.visits(simulated=simulated))
+
+
+def spread(counts: Counter[int]) -> int:
+    return max(counts[group] for group in range(3)) - min(counts[group] for group in range(3))
+
+
+def test_what_a_participant_did_is_read_back_as_it_was(store: Store, study: Study, clock: Clock) -> None:
+    person = admit(store, "a")
+    assert (person.number, person.language, person.simulated, person.state) == (0, "en", False, "started")
+    assert store.find("a") == person
+    assert store.find("b") is None
+    clock.pass_minutes(1)
+    odd = {"value": 3, "beside": None, "chosen": [1, 2], "text": "ü ☃ \x00 \ud800 'quoted' \"twice\" 100 %"}
+    assert store.reply(person, "p000", odd, 1.25, last=False)
+    clock.pass_minutes(1)
+    assert store.reply(person, "p001", {}, 0.5, last=True)
+    replies = store.replies(person)
+    assert list(replies) == ["p000", "p001"]
+    assert replies["p000"].content == odd
+    assert replies["p000"].seconds == 1.25
+    assert replies["p000"].at == "2026-03-01T00:01:00.000+00:00"
+    (visit,) = store.visits(simulated=False)
+    assert (visit.participant, visit.number, visit.group, visit.state) == (person.participant, 0, person.group, "finished")
+    assert (visit.started, visit.finished) == ("2026-03-01T00:00:00.000+00:00", "2026-03-01T00:02:00.000+00:00")
+    assert visit.replies == replies
+    found = store.find("a")
+    assert found is not None
+    assert found.state == "finished"
+    assert len(gather(study, store.visits(simulated=False), simulated=False).participants) == 1
+
+
+def test_names_codes_and_orders_of_participants_are_their_own(store: Store) -> None:
+    people = [admit(store, f"t{one}") for one in range(30)]
+    assert [one.number for one in people] == list(range(30))
+    assert len({one.participant for one in people}) == len({one.code for one in people}) == 30
+
+
+def test_whoever_comes_twice_is_the_same_participant_also_when_the_study_is_closed(store: Store) -> None:
+    person = admit(store, "a")
+    store.set_state("closed")
+    assert admit(store, "a") == person
+    assert len(store.visits(simulated=False)) == 1
+
+
+def test_only_the_hash_of_a_token_and_only_named_recruiting_ids_are_kept(store: Store) -> None:
+    person = admit(store, "the-token-itself", PROLIFIC_PID="x" * 999, EMAIL="somebody@example.org")
+    assert store.recruited(simulated=False) == {person.participant: {"PROLIFIC_PID": "x" * LONGEST}}
+    everything = dump(store)
+    assert "the-token-itself" not in everything
+    assert "example.org" not in everything
+
+
+def dump(store: Store) -> str:
+    with store.database.reading() as connection:
+        return "\n".join(str(tuple(row)) for table in METADATA.sorted_tables for row in connection.execute(table.select()))
+
+
+def test_a_page_answered_many_times_at_once_has_the_first_answer_only(store: Store) -> None:
+    person = admit(store, "a")
+    for page in range(5):
+        gate = threading.Barrier(16)
+
+        def send(value: int, page: int = page, gate: threading.Barrier = gate) -> bool:
+            gate.wait()
+            return store.reply(person, f"p{page:03d}", {"value": value}, 1.0, last=False)
+
+        with ThreadPoolExecutor(16) as pool:
+            stored = list(pool.map(send, range(16)))
+        assert stored.count(True) == 1
+        assert store.replies(person)[f"p{page:03d}"].content == {"value": stored.index(True)}
+    assert len(store.visits(simulated=False)[0].replies) == 5
+
+
+def test_the_last_answer_finishes_and_nothing_comes_after_it(store: Store) -> None:
+    person = admit(store, "a")
+    finish(store, person)
+    assert not store.reply(person, "p001", {}, 1.0, last=False)
+    store.withdraw(person)
+    assert store.visits(simulated=False)[0].state == "finished"
+    assert list(store.replies(person)) == ["p000"]
+
+
+def test_who_withdrew_answers_no_more_and_keeps_what_was_answered(store: Store) -> None:
+    person = admit(store, "a")
+    assert store.reply(person, "p000", {"value": 1}, 1.0, last=False)
+    store.withdraw(person)
+    store.withdraw(person)
+    assert not store.reply(person, "p001", {}, 1.0, last=True)
+    (visit,) = store.visits(simulated=False)
+    assert (visit.state, visit.finished, list(visit.replies)) == ("withdrawn", "", ["p000"])
+    assert dump(store).count("'withdrawn'") == 2  # the participant's row and one event
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_numbers_that_are_none_are_refused(store: Store, wrong: float) -> None:
+    person = admit(store, "a")
+    with pytest.raises(ValueError, match="no time"):
+        store.reply(person, "p000", {}, wrong, last=False)
+    with pytest.raises(ValueError, match="JSON"):
+        store.reply(person, "p000", {"value": wrong}, 1.0, last=False)
+    assert not store.replies(person)
+
+
+def test_without_drop_out_every_block_holds_every_group_once_in_changing_order(store: Store) -> None:
+    order = [admit(store, f"t{one}").group for one in range(30)]
+    blocks = [tuple(order[start : start + 3]) for start in range(0, 30, 3)]
+    assert all(sorted(block) == [0, 1, 2] for block in blocks)
+    assert len(set(blocks)) > 2
+
+
+def test_two_hundred_arriving_at_once_leave_the_groups_balanced(store: Store) -> None:
+    crowds.arrive(store, [f"t{one}" for one in range(200)], 32)
+    counts = groups(store)
+    assert counts.total() == 200
+    assert spread(counts) <= 1
+    assert sorted(one.number for one in store.visits(simulated=False)) == list(range(200))
+
+
+def child(what: str, study: Study, url: str, *rest: str) -> subprocess.Popen[str]:
+    program = [sys.executable, crowds.__file__, what, str(study.folder), url, *rest]
+    return subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def ready(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+
+def go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def test_arriving_at_several_servers_at_once_leaves_the_groups_balanced(study: Study, url: str) -> None:
+    # Half of them try both servers, and the database is made by whichever comes first.
+    names = [f"t{one}" for one in range(200)]
+    servers = [child("arrive", study, url, *some) for some in (names[:150], names[50:])]
+    for one in servers:
+        ready(one)
+    for one in servers:
+        go(one)
+    for one in servers:
+        one.communicate()
+        assert one.returncode == 0
+    store = Store.open(study, url)
+    counts = groups(store)
+    store.close()
+    assert counts.total() == 200
+    assert spread(counts) <= 1
+
+
+def test_answers_survive_the_sudden_death_of_the_server(study: Study, url: str) -> None:
+    server = child("answer", study, url)
+    ready(server)
+    go(server)
+    assert server.stdout is not None
+    told = [int(server.stdout.readline()) for _ in range(40)]
+    server.send_signal(signal.SIGKILL)
+    told += [int(line) for line in server.communicate()[0].split()]
+    store = Store.open(study, url)
+    person = store.find("only")
+    assert person is not None
+    replies = store.replies(person)
+    store.close()
+    assert list(replies) == [f"p{page:05d}" for page in range(len(replies))]
+    assert len(replies) in (len(told), len(told) + 1)  # one more may have been kept before it could be told
+
+
+def test_answers_are_on_disk_when_they_are_kept(store: Store) -> None:
+    settings = {"sqlite": ("synchronous", 2), "postgresql": ("fsync", "on")}
+    name, value = settings[store.database.engine.dialect.name]
+    with store.database.writing() as connection:
+        assert connection.execute(text(f"{'PRAGMA' if store.database.sqlite else 'SHOW'} {name}")).scalar_one() == value
+        if store.database.sqlite:
+            assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+
+
+def test_a_postgresql_that_answers_before_it_has_written_is_refused(study: Study, cluster: postgres.Cluster) -> None:
+    with pytest.raises(SnellenError, match="synchronous_commit = off"):
+        Store.open(study, cluster.fresh() + "&options=-csynchronous_commit%3Doff")
+
+
+def test_a_postgresql_that_was_restarted_is_found_again(study: Study, cluster: postgres.Cluster) -> None:
+    url = cluster.fresh()
+    store = Store.open(study, url)
+    person = admit(store, "a")
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        assert connection.execute(text(f"SELECT pg_terminate_backend(pid) {others}")).all()
+    engine.dispose()
+    assert store.reply(person, "p000", {}, 1.0, last=False)
+    store.close()
+
+
+def test_the_place_of_who_left_is_given_to_the_next(store: Store, clock: Clock) -> None:
+    people = [admit(store, f"t{one}") for one in range(6)]
+    store.withdraw(people[1])
+    assert admit(store, "after withdrawal").group == people[1].group
+    assert store.erase(people[4].participant)
+    assert admit(store, "after erasure").group == people[4].group
+    clock.pass_minutes(59)
+    for one in (0, 2, 3):
+        finish(store, people[one])
+    clock.pass_minutes(2)
+    # Only number 5 and the two late-comers said nothing for an hour.
+    silent = {people[5].group, people[1].group, people[4].group}
+    assert {admit(store, f"late {one}").group for one in range(3)} == silent
+    # Who comes back is let in and counts.
+    assert store.reply(people[5], "p000", {}, 1.0, last=True)
+    assert Counter(one.group for one in store.visits(simulated=False) if one.state == "finished")[people[5].group] == 2
+
+
+def test_groups_of_those_who_finish_stay_balanced_under_drop_out(store: Store, clock: Clock) -> None:
+    # In group 0 half of the people leave, in group 1 nearly nobody; ten are on the way at a time.
+    draw = np.random.default_rng(0)
+    leaving = (0.5, 0.05, 0.25)
+    inside: list[Person] = []
+    for one in range(150):
+        clock.pass_minutes(5)
+        inside.append(admit(store, f"t{one}"))
+        if len(inside) > 10:
+            person = inside.pop(0)
+            if draw.random() > leaving[person.group]:
+                finish(store, person)
+            elif draw.random() < 0.5:
+                store.withdraw(person)
+    admitted = groups(store)
+    done = Counter(one.group for one in store.visits(simulated=False) if one.state == "finished")
+    assert done.total() > 80
+    assert spread(admitted) > 15  # so many more had to be admitted to the group that people leave
+    assert spread(done) <= 10  # of the ten who are on the way, some will leave
+    for person in inside:
+        finish(store, person)
+    clock.pass_minutes(61)
+    for one in range(12):
+        finish(store, admit(store, f"end {one}"))
+    assert spread(Counter(one.group for one in store.visits(simulated=False) if one.state == "finished")) <= 1
+
+
+def test_real_and_simulated_participants_are_numbered_assigned_and_listed_apart(store: Store) -> None:
+    order = [admit(store, f"r{one}").group for one in range(6)]
+    rehearsed = [admit(store, f"s{one}", simulated=True, PROLIFIC_PID="s") for one in range(6)]
+    assert [one.number for one in rehearsed] == list(range(6))
+    assert sorted(one.group for one in rehearsed) == sorted(order)
+    assert {one.simulated for one in store.visits(simulated=False)} == {False}
+    assert {one.simulated for one in store.visits(simulated=True)} == {True}
+    assert set(store.recruited(simulated=True)) == {one.participant for one in rehearsed}
+    store.erase(rehearsed[0].participant)
+    assert (store.erased(), store.erased(simulated=True)) == (0, 1)
+
+
+@pytest.mark.parametrize("state", ["paused", "closed"])
+def test_a_paused_or_closed_study_admits_nobody_but_who_is_inside_may_finish(store: Store, state: Any) -> None:
+    person = admit(store, "a")
+    assert store.state == "open"
+    store.set_state(state)
+    assert store.state == state
+    with pytest.raises(ClosedError) as refused:
+        admit(store, "b")
+    assert refused.value.state == state
+    finish(store, person)
+    store.set_state("open")
+    assert admit(store, "b").number == 1
+
+
+def test_a_full_study_admits_the_next_when_somebody_leaves(tmp_path: Path, url: str, clock: Clock) -> None:
+    store = Store.open(plant(tmp_path / "study", people=3)[0], url, now=clock)
+    people = [admit(store, f"t{one}") for one in range(3)]
+    with pytest.raises(ClosedError) as refused:
+        admit(store, "d")
+    assert refused.value.state == "full"
+    assert admit(store, "rehearsal", simulated=True).number == 0
+    store.withdraw(people[0])
+    finish(store, admit(store, "d"))
+    finish(store, people[1])
+    clock.pass_minutes(61)
+    finish(store, admit(store, "e"))
+    clock.pass_minutes(1000)
+    with pytest.raises(ClosedError):
+        admit(store, "f")
+    assert store.reply(people[2], "p000", {}, 1.0, last=True)
+    store.close()
+
+
+def test_erasure_leaves_a_place_and_nothing_else(store: Store) -> None:
+    person = admit(store, "a", PROLIFIC_PID="the-recruit")
+    other = admit(store, "b")
+    assert store.reply(person, "p000", {"value": 1}, 1.0, last=False)
+    assert store.erase(person.participant)
+    assert not store.erase(person.participant)
+    assert not store.erase("nobody")
+    assert not store.erase("\x00'; --")
+    assert store.find("a") is None
+    assert not store.reply(person, "p001", {}, 1.0, last=False)
+    assert store.replies(person) == {}
+    assert [one.participant for one in store.visits(simulated=False)] == [other.participant]
+    assert store.recruited(simulated=False) == {other.participant: {}}
+    assert store.erased() == 1
+    assert admit(store, "a").number == 2  # a newcomer as far as anybody can tell
+    for trace in (person.participant, person.code, "the-recruit"):
+        assert trace not in dump(store)
+
+
+def test_erasure_leaves_no_trace_in_the_files(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "erased").mkdir()
+    store = Store.open(study, f"sqlite:///{tmp_path}/erased/a.sqlite")
+    people = [admit(store, f"t{one}", PROLIFIC_PID=f"recruit-{one}-") for one in range(12)]
+    for page in range(30):
+        for one, person in enumerate(people):
+            # Some contents fill a page of the file, so that rows move about.
+            store.reply(person, f"p{page:03d}", {"text": f"content-{one}-" * (1 + 300 * (page % 7 == 0))}, 1.0, last=False)
+    assert "content-5-" in _bytes(tmp_path / "erased")
+    assert store.erase(people[5].participant)
+    left = _bytes(tmp_path / "erased")
+    for trace in ("content-5-", "recruit-5-", people[5].participant):
+        assert trace not in left
+    for kept in ("content-4-", "recruit-4-", people[4].participant):
+        assert kept in left
+    store.close()
+
+
+def test_erasure_leaves_no_trace_in_the_tables_files_of_postgresql(study: Study, cluster: postgres.Cluster) -> None:
+    store = Store.open(study, cluster.fresh())
+    people = [admit(store, f"t{one}", PROLIFIC_PID=f"recruit-{one}-") for one in range(3)]
+    for person in people:
+        store.reply(person, "p000", {"text": f"content-of-{person.number}-"}, 1.0, last=False)
+    _checkpoint(store)
+    assert "content-of-1-" in _bytes(cluster.folder / "data" / "base")
+    assert store.erase(people[1].participant)
+    _checkpoint(store)
+    left = _bytes(cluster.folder / "data" / "base")
+    assert not [trace for trace in ("content-of-1-", "recruit-1-", people[1].participant) if trace in left]
+    assert "content-of-2-" in left
+    store.close()
+
+
+def _checkpoint(store: Store) -> None:
+    with store.database.reading() as connection:
+        connection.execute(text("CHECKPOINT"))
+
+
+def _bytes(folder: Path) -> str:
+    return "\n".join(one.read_bytes().decode("latin-1") for one in sorted(folder.rglob("*")) if one.is_file())
+
+
+def test_a_database_belongs_to_one_study(study: Study, url: str, tmp_path: Path) -> None:
+    Store.open(study, url).close()
+    with pytest.raises(SnellenError, match="another study"):
+        Store.open(plant(tmp_path / "other")[0], url)
+
+
+def test_a_study_may_be_changed_until_somebody_has_begun(study: Study, url: str) -> None:
+    Store.open(study, url).close()
+    changed = _changed(study, "seed: 1")
+    store = Store.open(changed, url)
+    person = admit(store, "a")
+    store.close()
+    again = Store.open(_changed(study, "title: Other words"), url)  # what answers do not depend on may change
+    again.close()
+    with pytest.raises(SnellenError, match=r"after 1 participants? had begun"):
+        Store.open(_changed(study, "seed: 2"), url)
+    store = Store.open(changed, url)
+    assert store.find("a") == person
+    store.close()
+
+
+def _changed(study: Study, line: str) -> Study:
+    path = study.folder / "study.yaml"
+    name = line.split(":", maxsplit=1)[0]
+    kept = [one for one in path.read_text().splitlines() if not one.startswith(f"{name}:")]
+    path.write_text("\n".join([*kept, line]) + "\n")
+    return Study.read(study.folder)
+
+
+def test_tables_made_step_by_step_are_the_tables_of_the_code(url: str, tmp_path: Path) -> None:
+    database = Database.open(url, tmp_path)
+    with database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": "snellen_version"})
+        assert context.get_current_heads() == ("0001",)
+        assert compare_metadata(context, METADATA) == []
+    database.close()
+    Database.open(url, tmp_path).close()  # nothing is left to do
+
+
+def test_a_database_of_a_newer_version_is_refused(url: str, tmp_path: Path) -> None:
+    database = Database.open(url, tmp_path)
+    with database.writing() as connection:
+        connection.execute(text("UPDATE snellen_version SET version_num = '9999'"))
+    database.close()
+    with pytest.raises(SnellenError, match="newer version of Snellen"):
+        Database.open(url, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        (
+            "postgresql+psycopg://user:hidden@127.0.0.1:1/answers",
+            "cannot open the database 'postgresql://127.0.0.1:1/answers'",
+        ),
+        ("postgresql+psycopg://127.0.0.1:1/answers?password=hidden", "cannot open"),
+        ("postgresql+psycopg://user:hidden@127.0.0.1:1/answers?nonsense=hidden", "cannot open"),
+        ("sqlite:////nowhere/at/all.sqlite", "cannot open"),
+        ("sqlite:////dev/null/hidden", "cannot open"),
+        ("sqlite://", "no file named"),
+        ("sqlite:///:memory:", "answers cannot be kept"),
+        ("mysql://user:hidden@there/answers", "answers cannot be kept in 'mysql'"),
+        ("hidden", "address cannot be read"),
+        ("postgresql://user:hidden@there:port/x", "address cannot be read"),
+    ],
+)
+def test_a_database_that_cannot_be_opened_says_so_in_a_sentence_without_its_password(
+    study: Study, address: str, words: str
+) -> None:
+    with pytest.raises(SnellenError, match=re.escape(words)) as refused:
+        Store.open(study, address)
+    sentence = str(refused.value)
+    assert "hidden" not in sentence.replace("/dev/null/hidden", "")
+    assert "\n" not in sentence
+    assert refused.value.__cause__ is None
+
+
+def test_the_file_in_the_folder_is_for_its_owner_alone(study: Study) -> None:
+    store = Store.open(study)
+    admit(store, "a")
+    files = list(study.folder.glob("answers.sqlite*"))
+    assert len(files) == 3
+    assert {one.stat().st_mode & 0o077 for one in files} == {0}
+    store.close()
