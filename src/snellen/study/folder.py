@@ -127,6 +127,11 @@ class Study:
         """What marks a participant as simulated, and lets so many of them come from one address."""
         return self.sign("rehearsal")
 
+    @property
+    def password_mark(self) -> str:
+        """Changes with the experimenter's password, and tells nothing of it."""
+        return self.sign("password", _json(self.folder / "secret.json")["password"])[:32]
+
     def admits(self, password: str) -> bool:
         """Whether this is the experimenter's password."""
         known = _json(self.folder / "secret.json")

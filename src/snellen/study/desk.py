@@ -1,0 +1,174 @@
+"""The experimenter's pages: how the study is going, pausing and closing it, export, and erasing a participant."""
+
+from __future__ import annotations
+
+import io
+import secrets
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlencode
+
+import anyio
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from snellen.report import numbers
+from snellen.study.guard import Form, first, read_form
+from snellen.study.overview import Overview, overview
+from snellen.study.session import HOURS
+from snellen.study.site import Site, onward
+from snellen.study.store import Openness
+
+_ORDERS: dict[str, Openness] = {"pause": "paused", "resume": "open", "close": "closed"}
+
+
+@dataclass(frozen=True, eq=False)
+class Desk:
+    """The experimenter's pages; all but the login need one."""
+
+    site: Site
+
+    def routes(self) -> list[Route]:
+        """Where they are."""
+        return [
+            Route("/admin", self.desk, methods=["GET"]),
+            Route("/admin/login", self.login, methods=["POST"]),
+            Route("/admin/logout", self.logout, methods=["POST"]),
+            Route("/admin/state", self.state, methods=["POST"]),
+            Route("/admin/export", self.export, methods=["GET"]),
+            Route("/admin/erase", self.erase, methods=["GET", "POST"]),
+        ]
+
+    # Coming in -------------------------------------------------------------------------------------------------------------
+
+    async def login(self, request: Request) -> Response:
+        """Checks the password, one at a time: each check costs much, and that is meant."""
+        form = await read_form(request)
+        visitor = request.cookies.get(self.site.cookie("snellen-door"), "")
+        if not visitor or not self.site.seal.holds(form, visitor, "login"):
+            raise HTTPException(403)
+        password = first(form, "password") or ""
+        if not await anyio.to_thread.run_sync(self.site.study.admits, password, limiter=self.site.one_by_one):
+            return self._door(request, status=403, wrong=True)
+        response = onward("/admin")
+        self.site.keep(response, "snellen-desk", self.site.sessions.begin(), strict=True, seconds=HOURS * 3600)
+        return response
+
+    def _door(self, request: Request, *, status: int = 200, wrong: bool = False) -> Response:
+        visitor = secrets.token_urlsafe(24)
+        facts = {"csrf": self.site.seal.form(visitor, "login"), "wrong": wrong}
+        response = self.site.render("door.html", self.site.language(request), facts, status)
+        self.site.keep(response, "snellen-door", visitor, strict=True, seconds=3600)
+        return response
+
+    async def logout(self, request: Request) -> Response:
+        """Ends the login, also for whoever might have copied its cookie."""
+        session, _ = await self._allowed(request, "logout")
+        self.site.sessions.end(session)
+        response = onward("/admin")
+        response.delete_cookie(self.site.cookie("snellen-desk"), secure=self.site.secure, httponly=True, samesite="strict")
+        return response
+
+    async def _allowed(self, request: Request, page: str) -> tuple[str, Form]:
+        """The login and the form of a request that changes something; anything else is refused."""
+        form, session = await read_form(request), self.site.session(request)
+        if session is None or not self.site.seal.holds(form, session, f"desk/{page}"):
+            raise HTTPException(403)
+        return session, form
+
+    # Looking ---------------------------------------------------------------------------------------------------------------
+
+    async def desk(self, request: Request) -> Response:
+        """How the study is going; for whoever is not logged in, the door."""
+        session = self.site.session(request)
+        if session is None:
+            return self._door(request)
+        return await run_in_threadpool(self._desk, request, session)
+
+    def _desk(self, request: Request, session: str) -> Response:
+        site = self.site
+        real, simulated = self._overview(simulated=False), self._overview(simulated=True)
+        erased, unknown = (request.query_params.get(name, "")[:64] for name in ("erased", "unknown"))
+        facts = {
+            "csrf": {page: site.seal.form(session, f"desk/{page}") for page in ("state", "logout")},
+            "state": site.store.state,
+            "real": real,
+            "simulated": simulated,
+            "protocol": site.study.protocol,
+            "link": str(request.base_url),
+            "time": datetime.now(UTC).strftime("%H:%M:%S UTC"),
+            "erased": erased,
+            "unknown": unknown,
+            "short": numbers.short,
+        }
+        return site.render("desk.html", site.language(request), facts)
+
+    def _overview(self, *, simulated: bool) -> Overview:
+        store = self.site.store
+        return overview(
+            self.site.study,
+            store.visits(simulated=simulated),
+            store.recruited(simulated=simulated),
+            simulated=simulated,
+            erased=store.erased(simulated=simulated),
+            pages=self.site.pages,
+        )
+
+    async def export(self, request: Request) -> Response:
+        """Everything that was collected, as one ZIP file; real and simulated answers are never in the same."""
+        if self.site.session(request) is None:
+            return onward("/admin")
+        simulated = request.query_params.get("data") == "simulated"
+        name = f"{'simulated-' if simulated else ''}answers-{datetime.now(UTC):%Y-%m-%d}.zip"
+        content = await run_in_threadpool(self._export, simulated)
+        return Response(
+            content, media_type="application/zip", headers={"content-disposition": f'attachment; filename="{name}"'}
+        )
+
+    def _export(self, simulated: bool) -> bytes:
+        from snellen.study.export import write_export
+
+        out = io.BytesIO()
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for path in write_export(self.site.study, self.site.store, Path(folder), simulated=simulated):
+                zipped.write(path, path.name)
+        return out.getvalue()
+
+    # Changing --------------------------------------------------------------------------------------------------------------
+
+    async def state(self, request: Request) -> Response:
+        """Pauses, closes or opens the study."""
+        _, form = await self._allowed(request, "state")
+        order = first(form, "order") or ""
+        if order not in _ORDERS:
+            raise HTTPException(400)
+        await run_in_threadpool(self.site.store.set_state, _ORDERS[order])
+        return onward("/admin")
+
+    async def erase(self, request: Request) -> Response:
+        """Asks whether a participant should really be erased, and does it."""
+        if request.method != "POST":
+            session, name = self.site.session(request), request.query_params.get("participant", "").strip()[:64]
+            if session is None or not name:
+                return onward("/admin")
+            known = await run_in_threadpool(self._known, name)
+            if not known:
+                return onward(f"/admin?{urlencode({'unknown': name})}")
+            facts = {"csrf": self.site.seal.form(session, "desk/erase"), "participant": name}
+            return self.site.render("erase.html", self.site.language(request), facts)
+        _, form = await self._allowed(request, "erase")
+        name = (first(form, "participant") or "")[:64]
+        done = await run_in_threadpool(self.site.store.erase, name)
+        self.site.forget()
+        return onward(f"/admin?{urlencode({'erased' if done else 'unknown': name})}")
+
+    def _known(self, name: str) -> bool:
+        return any(
+            one.participant == name for simulated in (False, True) for one in self.site.store.visits(simulated=simulated)
+        )

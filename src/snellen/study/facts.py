@@ -1,0 +1,91 @@
+"""What a page shows, as facts for its template: nothing here may hold an arm's name, or a truth before its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from snellen.study.folder import Study
+from snellen.study.gathering import Reply
+from snellen.study.protocol import NONE
+from snellen.study.schedule import CHOICES, Page
+from snellen.study.stimuli import Item, Picture
+from snellen.study.tasks import RANGES, TASKS, Answer, Task, score
+
+AHEAD = 2
+"""Trials whose pictures are loaded in advance."""
+
+
+def facts_of(
+    study: Study, language: str, pages: tuple[Page, ...], place: int, replies: Mapping[str, Reply]
+) -> dict[str, Any]:
+    """The facts of one page."""
+    page = pages[place]
+    facts: dict[str, Any] = {"maps": "" if page.condition.arm == NONE else page.condition.presentation}
+    if page.kind == "change":
+        facts["change"] = _change(page, pages[place - 1])
+    elif page.kind == "task":
+        facts |= {"task": page.task, "practice": place + 1 < len(pages) and pages[place + 1].practice}
+    elif page.kind == "attention":
+        facts |= {"wanted": page.wanted, "choices": range(1, CHOICES + 1)}
+    elif page.kind == "scale":
+        facts |= _scale(study, language, page)
+    elif page.item is not None:
+        facts |= _item(page.item, page)
+        if page.kind == "feedback":
+            reply = replies[pages[place - 1].id]
+            facts |= _feedback(TASKS[page.item.task], page.item, Answer.of(reply.content))
+    return facts
+
+
+def _change(page: Page, before: Page) -> str:
+    if page.condition.arm == NONE:
+        return "gone"
+    return "begin" if before.condition.arm == NONE else "other"
+
+
+def _scale(study: Study, language: str, page: Page) -> dict[str, Any]:
+    scale = study.scales[page.scale]
+    return {
+        "heading": scale.titles[language],
+        "introduction": scale.introductions[language],
+        "answers": scale.answers[language],
+        "statements": scale.statements[language],
+        "since": study.protocol.design == "within",
+    }
+
+
+def _item(item: Item, page: Page) -> dict[str, Any]:
+    task = TASKS[item.task]
+    return {
+        "task": item.task,
+        "answer": task.answer,
+        "beside": task.beside,
+        "ranges": RANGES,
+        "practice": item.practice,
+        "about": item.about,
+        "pictures": list(zip(item.pictures[page.condition.name], item.said, strict=True)),
+        "alt": "photograph" if page.condition.arm == NONE else page.condition.presentation,
+        "further": item.choices,
+    }
+
+
+def _feedback(task: Task, item: Item, given: Answer) -> dict[str, Any]:
+    """What was answered in practice, and what was right: a practice item is asked of nobody again."""
+    facts: dict[str, Any] = {"given": given, "score": round(score(task, item.truth, given))}
+    if isinstance(item.truth, tuple):
+        return facts | {"judged": list(zip(item.choices, item.truth, strict=True))}
+    return facts | {"truth": None if item.truth is None else round(item.truth)}
+
+
+def pictures_of(page: Page) -> tuple[Picture, ...]:
+    """Every picture on a page."""
+    if page.item is None:
+        return ()
+    return (*page.item.pictures[page.condition.name], *page.item.choices)
+
+
+def ahead(pages: tuple[Page, ...], place: int) -> list[str]:
+    """The names of the pictures that come next."""
+    trials = [one for one in pages[place + 1 :] if one.kind == "trial"][:AHEAD]
+    return [picture.name for one in trials for picture in pictures_of(one)]

@@ -1,0 +1,72 @@
+"""What a participant's form says: the reply to a page, or which of its fields cannot be taken and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from snellen.study.folder import Study
+from snellen.study.guard import Form, first
+from snellen.study.schedule import CHOICES, Page
+from snellen.study.tasks import RANGES, TASKS, AnswerError, Task, read_answer
+
+LONGEST_DAY = 86_400_000
+"""Milliseconds on one page that a browser is believed; more is a broken clock."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A form that was read: what to keep of it, or the sentence (by name) that belongs beside each refused field."""
+
+    content: dict[str, Any] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def read_reply(study: Study, page: Page, form: Form) -> Filled:
+    """The reply to a page; where something is missing or impossible, nothing of it is taken."""
+    if page.kind == "trial":
+        return _trial(TASKS[page.item.task if page.item else "confidence"], form)
+    if page.kind == "attention":
+        value = _number(form, "value", CHOICES)
+        return Filled({"value": value}) if value else Filled(refused={"value": _why(form, "value", "missing")})
+    if page.kind == "scale":
+        scale = study.scales[page.scale]
+        answers = {f"s{place}": _number(form, f"s{place}", scale.points) for place in range(1, scale.items + 1)}
+        refused = {name: _why(form, name, "line") for name, value in answers.items() if not value}
+        return Filled(refused=refused) if refused else Filled({"answers": list(answers.values())})
+    return Filled()
+
+
+def _trial(task: Task, form: Form) -> Filled:
+    value, beside, chosen = first(form, "value"), first(form, "beside"), form.get("chosen", [])
+    try:
+        return Filled(read_answer(task, value, beside, chosen).as_values())
+    except AnswerError as problem:
+        if task.answer == "choice":
+            return Filled(refused={"chosen": problem.reason})
+    # Both questions of a page are judged, each as if the other had been answered well.
+    refused: dict[str, str] = {}
+    well, well_beside = str(RANGES[task.answer][1]), str(RANGES[task.beside][1]) if task.beside else None
+    for name, trial in (("value", (value, well_beside)), ("beside", (well, beside))):
+        try:
+            read_answer(task, *trial, [])
+        except AnswerError as problem:
+            refused[name] = problem.reason
+    return Filled(refused=refused)
+
+
+def _number(form: Form, name: str, most: int) -> int | None:
+    given = first(form, name) or ""
+    return int(given) if len(given) <= 2 and given.isascii() and given.isdigit() and 1 <= int(given) <= most else None
+
+
+def _why(form: Form, name: str, missing: str) -> str:
+    return "impossible" if first(form, name) else missing
+
+
+def seconds(form: Form, since: float) -> float:
+    """Time on the page: as the browser measured it, or, where it did not, since the server showed it."""
+    given = first(form, "ms") or ""
+    if given.isascii() and given.isdigit() and len(given) <= 9 and int(given) <= LONGEST_DAY:
+        return int(given) / 1000
+    return round(since, 3)

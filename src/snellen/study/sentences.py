@@ -1,0 +1,109 @@
+"""The sentences of the pages: one file per language, found by name, with words filled in and everything escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+from markupsafe import Markup, escape
+
+from snellen.errors import SnellenError, nearest
+from snellen.study.folder import Study
+
+_WORD = re.compile(r"\{([a-z_]+)\}")
+_BOLD = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
+_CODE = re.compile(r"`(.+?)`")
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """Every sentence in one language; `t("tasks.*.question", "betting")` is the one of that task, as plain text."""
+
+    language: str
+    texts: Mapping[str, str]
+    _rich: dict[tuple[str, ...], Markup] = field(default_factory=dict)
+
+    def __call__(self, name: str, *places: str, **words: object) -> str:
+        """A sentence as plain text; every star in its name stands for one of `places`."""
+        text = " ".join(self.texts[_named(name, places)].split())
+        return _WORD.sub(lambda found: str(words[found[1]]), text) if words else text
+
+    def line(self, name: str, *places: str, **words: object) -> Markup:
+        """A sentence with its bold words."""
+        return _filled(_marked(self.texts[_named(name, places)]), words)
+
+    def rich(self, name: str, *places: str, **words: object) -> Markup:
+        """A text in paragraphs, with its bold words."""
+        key = (name, *places)
+        if key not in self._rich:
+            parts = re.split(r"\n\s*\n", self.texts[_named(name, places)].strip())
+            self._rich[key] = Markup("\n").join(Markup("<p>{}</p>").format(_marked(one)) for one in parts)
+        return _filled(self._rich[key], words)
+
+
+def _named(name: str, places: tuple[str, ...]) -> str:
+    for place in places:
+        name = name.replace("*", place, 1)
+    return name
+
+
+def _marked(text: str) -> Markup:
+    return Markup(_CODE.sub(r"<code>\1</code>", _BOLD.sub(r"<strong>\1</strong>", str(escape(" ".join(text.split()))))))
+
+
+def _filled(text: Markup, words: Mapping[str, object]) -> Markup:
+    # Words come last, so that nothing in them can be taken for markup or for another word.
+    return Markup(_WORD.sub(lambda found: str(escape(words[found[1]])), text)) if words else text
+
+
+def flat(texts: Mapping[str, Any], owner: str, before: str = "") -> Iterator[tuple[str, str]]:
+    """Every sentence with its name, `consent.heading`."""
+    for name, value in texts.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, owner, f"{before}{name}.")
+        elif isinstance(value, str) and value.strip():
+            yield f"{before}{name}", value
+        else:
+            raise SnellenError(f"'{before}{name}' in {owner} must be a sentence, not {value!r}; put it in quotation marks")
+
+
+def words(text: str) -> set[str]:
+    """The words in braces that a sentence wants filled in."""
+    return set(_WORD.findall(text))
+
+
+@cache
+def shipped(language: str = "en") -> dict[str, str]:
+    """The sentences that come with Snellen, by name."""
+    file = resources.files("snellen.study").joinpath("texts", f"{language}.yaml")
+    return dict(flat(yaml.safe_load(file.read_text(encoding="utf-8")), f"texts/{language}.yaml"))
+
+
+def check_texts(study: Study) -> dict[str, Sentences]:
+    """The sentences of a study by language; a name or a word in braces that is missing is refused before anybody reads."""
+    wanted = shipped()
+    found = {}
+    for language, texts in study.texts.items():
+        owner = f"'{study.folder / 'texts' / language}.yaml'"
+        own = dict(flat(texts, owner))
+        for name in wanted.keys() - own.keys():
+            raise SnellenError(f"{owner} has no '{name}'; Snellen's own text says: {' '.join(wanted[name].split())[:80]}")
+        for name in own.keys() - wanted.keys():
+            raise SnellenError(f"{owner} has an unknown name '{name}'{nearest(name, wanted)}")
+        for name, text in own.items():
+            _check_words(owner, name, words(text), words(wanted[name]))
+        found[language] = Sentences(language, own)
+    return found
+
+
+def _check_words(owner: str, name: str, own: set[str], wanted: set[str]) -> None:
+    for word in sorted(wanted - own):
+        raise SnellenError(f"'{name}' in {owner} has lost its {{{word}}}; put it back where it should be filled in")
+    for word in sorted(own - wanted):
+        known = f"only {', '.join(f'{{{one}}}' for one in sorted(wanted))}" if wanted else "nothing"
+        raise SnellenError(f"'{name}' in {owner} asks for {{{word}}}, but {known} can be filled in there")

@@ -1,0 +1,209 @@
+"""What all pages of a served study share: its sentences, templates and files, and who is asking."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+from threading import Lock
+from typing import Any
+
+import anyio
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from snellen.errors import SnellenError
+from snellen.study.example import examples
+from snellen.study.folder import Study
+from snellen.study.guard import REHEARSAL, Rates, Seal, address_of, same
+from snellen.study.schedule import Page
+from snellen.study.sentences import Sentences, check_texts
+from snellen.study.session import Sessions
+from snellen.study.store import Person, Store
+
+TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "png": "image/png"}
+PERSON_SECONDS = 20.0
+"""How long it is remembered who holds a token, for pictures and problems; pages ask the store every time."""
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,64}")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the pages, in memory."""
+
+    content: bytes
+    type: str
+    version: str
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A study that is being served."""
+
+    study: Study
+    store: Store
+    sentences: Mapping[str, Sentences]
+    files: Mapping[str, File]
+    templates: jinja2.Environment
+    pages: Callable[[int, int], tuple[Page, ...]]
+    seal: Seal
+    sessions: Sessions
+    rates: Rates
+    secure: bool
+    behind_proxy: bool
+    one_by_one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    """Passwords are checked behind each other, so that many who guess cannot take the whole machine."""
+    _people: dict[str, tuple[float, Person]] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    @staticmethod
+    def of(study: Study, store: Store, *, secure: bool, behind_proxy: bool) -> Site:
+        """Reads and checks everything that pages are made of, once."""
+        files = _files()
+        environment = jinja2.Environment(
+            loader=jinja2.FunctionLoader(lambda name: _read(name).decode()),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=jinja2.StrictUndefined,
+            auto_reload=False,
+        )
+        environment.globals["static"] = {name: f"/static/{name}?{one.version}" for name, one in files.items()}
+        environment.globals["title"] = study.protocol.title
+        pages = lru_cache(maxsize=4096)(study.pages)
+        _check_link(study)
+        return Site(
+            study,
+            store,
+            check_texts(study),
+            files,
+            environment,
+            pages,
+            Seal(study),
+            Sessions(study),
+            Rates(),
+            secure,
+            behind_proxy,
+        )
+
+    # Who is asking ---------------------------------------------------------------------------------------------------------
+
+    def cookie(self, name: str) -> str:
+        """The name of a cookie; two studies at one address must not read each other's."""
+        return f"{'__Host-' if self.secure else ''}{name}-{self.study.sign('cookie')[:8]}"
+
+    def token(self, request: Request) -> str | None:
+        """The secret of a participant, where there is one that could be."""
+        found = request.cookies.get(self.cookie("snellen"), "")
+        return found if _TOKEN.fullmatch(found) else None
+
+    def rehearses(self, request: Request) -> bool:
+        """Whether a request is one of a simulated participant."""
+        return same(request.headers.get(REHEARSAL), self.study.rehearsal)
+
+    def address(self, request: Request) -> str:
+        """Whom a request is counted for."""
+        return address_of(request, behind_proxy=self.behind_proxy)
+
+    def person(self, token: str | None) -> Person | None:
+        """Who holds a token, as of the last seconds."""
+        if token is None:
+            return None
+        known, now = self._people.get(token), time.monotonic()
+        if known is not None and now < known[0]:
+            return known[1]
+        found = self.store.find(token)
+        with self._lock:
+            if len(self._people) >= 4096:
+                self._people.clear()
+            if found is not None:
+                self._people[token] = (now + PERSON_SECONDS, found)
+        return found
+
+    def forget(self) -> None:
+        """Forgets who holds which token: the store knows."""
+        with self._lock:
+            self._people.clear()
+
+    def session(self, request: Request) -> str | None:
+        """The login of the experimenter that a request carries; None where it carries none that holds."""
+        found = request.cookies.get(self.cookie("snellen-desk"))
+        return found if self.sessions.holds(found) else None
+
+    def language(self, request: Request) -> str:
+        """The language to answer in: asked for in the link, or the browser's, or the study's first."""
+        asked = request.query_params.get("lang", "")
+        if asked in self.sentences:
+            return asked
+        for wanted in _accepted(request.headers.get("accept-language", "")):
+            for known in self.sentences:
+                if wanted.partition("-")[0] == known.partition("-")[0].lower():
+                    return known
+        return next(iter(self.sentences))
+
+    # Answers ---------------------------------------------------------------------------------------------------------------
+
+    def render(self, template: str, language: str, facts: Mapping[str, Any], status: int = 200) -> HTMLResponse:
+        """A page in a language."""
+        sentences = self.sentences[language]
+        text = self.templates.get_template(template).render(facts, t=sentences, language=language)
+        return HTMLResponse(text, status)
+
+    def message(self, language: str, kind: str, name: str, status: int, **words: object) -> HTMLResponse:
+        """A small page of a heading and a text, such as `problem.missing` and `problem.missing_text`."""
+        return self.render("message.html", language, {"kind": kind, "name": name, "words": words}, status)
+
+    def keep(self, response: Response, name: str, value: str, *, strict: bool, seconds: int) -> None:
+        """Sets a cookie that scripts and other sites cannot use."""
+        response.set_cookie(
+            self.cookie(name),
+            value,
+            max_age=seconds,
+            path="/",
+            secure=self.secure,
+            httponly=True,
+            samesite="strict" if strict else "lax",
+        )
+
+
+def onward(path: str) -> RedirectResponse:
+    """Leads on to another page, so that no form is ever sent twice by reloading."""
+    return RedirectResponse(path, 303)
+
+
+def _check_link(study: Study) -> None:
+    link = study.protocol.return_link
+    if link and not link.startswith(("https://", "http://")):
+        raise SnellenError(f"'return_link' in study.yaml must begin with https://, not '{link}'")
+
+
+def _accepted(header: str) -> list[str]:
+    """The languages of a browser, the dearest first.
+
+    >>> _accepted("fr;q=0.4, de-AT, en;q=0.8")
+    ['de-at', 'en', 'fr']
+    """
+    found = []
+    for part in header[:500].lower().split(","):
+        name, _, rest = part.strip().partition(";")
+        weight = re.fullmatch(r"\s*q=([01](?:\.[0-9]{0,3})?)\s*", rest)
+        found.append((-(float(weight[1]) if weight else 1.0), name.strip()))
+    return [name for _, name in sorted(found, key=lambda one: one[0])]
+
+
+def _read(name: str) -> bytes:
+    return resources.files("snellen.study").joinpath("pages", name).read_bytes()
+
+
+def _files() -> dict[str, File]:
+    contents = {name: _read(name) for name in ("study.css", "study.js", "desk.js", "icon.svg")} | examples()
+    return {
+        name: File(content, TYPES[name.rpartition(".")[2]], hashlib.sha256(content).hexdigest()[:12])
+        for name, content in contents.items()
+    }

@@ -1,0 +1,248 @@
+"""The participant's pages: consent, one page after another, the end; and the way out at any time.
+
+Where a participant is, is never remembered: it is the first page of the schedule to which the store has no reply.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from snellen.study.facts import ahead, facts_of
+from snellen.study.form import Filled, read_reply, seconds
+from snellen.study.gathering import Reply
+from snellen.study.guard import Form, first, read_form
+from snellen.study.schedule import Page
+from snellen.study.site import Site, onward
+from snellen.study.store import LONGEST, ClosedError, Person
+from snellen.study.tasks import TASKS, Answer, score
+
+MONTH = 30 * 86_400
+"""Seconds that a browser keeps a participant's place."""
+
+_SPENT = {"trial": 15, "attention": 5, "scale": 60, "task": 20, "instructions": 40, "change": 15, "feedback": 6}
+"""Seconds that a page of each kind takes, roughly, for the time that the consent page announces."""
+
+
+@dataclass(frozen=True, eq=False)
+class Visiting:
+    """The pages of participants."""
+
+    site: Site
+
+    def routes(self) -> list[Route]:
+        """Where they are."""
+        return [
+            Route("/", self.arrive, methods=["GET"]),
+            Route("/consent", self.consent, methods=["POST"]),
+            Route("/page", self.page, methods=["GET", "POST"]),
+            Route("/withdraw", self.withdraw, methods=["GET", "POST"]),
+            Route("/end", self.end, methods=["GET"]),
+        ]
+
+    # Coming ----------------------------------------------------------------------------------------------------------------
+
+    async def arrive(self, request: Request) -> Response:
+        """The consent page; whoever has begun goes on where they stopped."""
+        return await run_in_threadpool(self._arrive, request)
+
+    def _arrive(self, request: Request) -> Response:
+        site, token = self.site, self.site.token(request)
+        person = site.store.find(token) if token else None
+        if person is not None and person.state == "started":
+            return onward("/page?notice=resumed")
+        if person is not None and "next" not in request.query_params:
+            return onward("/end")
+        language, state = site.language(request), site.store.state
+        if state != "open":
+            return site.message(language, "closed", state, 403)
+        if token is None or person is not None:
+            token = secrets.token_urlsafe(32)
+        recruited = self._recruited({name: [value] for name, value in request.query_params.items()})
+        facts = {
+            "csrf": site.seal.form(token, "consent"),
+            "minutes": self.minutes,
+            "recruited": recruited,
+            "languages": {one: f"/?{urlencode({**recruited, 'lang': one})}" for one in site.sentences},
+            "names": {one: sentences("language") for one, sentences in site.sentences.items()},
+        }
+        response = site.render("consent.html", language, facts)
+        site.keep(response, "snellen", token, strict=False, seconds=MONTH)
+        return response
+
+    async def consent(self, request: Request) -> Response:
+        """Admits a participant, once however often the form is sent."""
+        form, token = await read_form(request), self.site.token(request)
+        if token is None or not self.site.seal.holds(form, token, "consent"):
+            raise HTTPException(403)
+        language = first(form, "lang") or ""
+        if language not in self.site.sentences:
+            language = self.site.language(request)
+        simulated = self.site.rehearses(request)
+        try:
+            await run_in_threadpool(
+                self.site.store.admit,
+                token=token,
+                language=language,
+                simulated=simulated,
+                recruited=self._recruited(form),
+            )
+        except ClosedError as closed:
+            return self.site.message(language, "closed", closed.state, 403)
+        return onward("/page")
+
+    def _recruited(self, form: Form) -> dict[str, str]:
+        """The ids of a recruiting platform that the protocol names; control characters have no place in them."""
+        found = {name: first(form, name) or "" for name in self.site.study.protocol.recruiting}
+        clean = {name: "".join(filter(str.isprintable, value))[:LONGEST] for name, value in found.items()}
+        return {name: value for name, value in clean.items() if value}
+
+    @cached_property
+    def minutes(self) -> int:
+        """How long taking part takes, roughly, in steps of five minutes."""
+        groups = range(len(self.site.study.protocol.groups))
+        spent = max(sum(_SPENT[page.kind] for page in self.site.pages(group, 0)) for group in groups)
+        return 5 * ceil(spent / 300)
+
+    # Page by page ----------------------------------------------------------------------------------------------------------
+
+    async def page(self, request: Request) -> Response:
+        """The participant's current page, and the answer to it."""
+        form = await read_form(request) if request.method == "POST" else None
+        return await run_in_threadpool(self._page, request, form)
+
+    def _page(self, request: Request, form: Form | None) -> Response:
+        site, token = self.site, self.site.token(request)
+        person = site.store.find(token) if token else None
+        if token is None or person is None:
+            return onward("/")
+        if person.state != "started":
+            return onward("/end")
+        pages, replies = site.pages(person.group, person.number), site.store.replies(person)
+        if form is not None:
+            return self._answer(token, person, pages, replies, form)
+        place = current(pages, replies)
+        if place is None:
+            return onward("/end")
+        notice = request.query_params.get("notice", "")
+        notice = notice if notice in ("answered", "resumed") and replies else ""
+        return self._show(token, person, pages, replies, place, notice=notice)
+
+    def _answer(
+        self, token: str, person: Person, pages: tuple[Page, ...], replies: Mapping[str, Reply], form: Form
+    ) -> Response:
+        site, name = self.site, first(form, "page") or ""
+        place = next((at for at, one in enumerate(pages) if one.id == name), None)
+        since = site.seal.since(first(form, "shown"), token, name) if place is not None else None
+        if place is None or since is None or not site.seal.holds(form, token, name):
+            raise HTTPException(403)
+        if place != current(pages, replies):
+            return onward("/page?notice=answered")
+        filled = read_reply(site.study, pages[place], form)
+        if filled.refused:
+            return self._show(token, person, pages, replies, place, form=form, filled=filled)
+        last = place == len(pages) - 1
+        if not site.store.reply(person, name, filled.content, seconds(form, since), last=last):
+            return onward("/page?notice=answered")
+        return onward("/end" if last else "/page")
+
+    def _show(
+        self,
+        token: str,
+        person: Person,
+        pages: tuple[Page, ...],
+        replies: Mapping[str, Reply],
+        place: int,
+        *,
+        notice: str = "",
+        form: Form | None = None,
+        filled: Filled | None = None,
+    ) -> Response:
+        site, page = self.site, pages[place]
+        given = form or {}
+        facts: dict[str, Any] = {
+            "kind": page.kind,
+            "page": page.id,
+            "progress": (place + 1, len(pages)),
+            "csrf": site.seal.form(token, page.id),
+            # A form that comes back was first shown earlier, and time has been spent on it.
+            "shown": (first(given, "shown") if form else None) or site.seal.shown(token, page.id),
+            "ms": first(given, "ms") or "",
+            "notice": notice,
+            "refused": filled.refused if filled else {},
+            "entered": {name: values[0][:20] for name, values in given.items() if values},
+            "chosen": given.get("chosen", []),
+            "ahead": ahead(pages, place),
+        }
+        facts |= facts_of(site.study, person.language, pages, place, replies)
+        return site.render(f"{page.kind}.html", person.language, facts, 422 if filled else 200)
+
+    # Leaving ---------------------------------------------------------------------------------------------------------------
+
+    async def withdraw(self, request: Request) -> Response:
+        """Asks whether somebody really wants to stop, and ends the participation."""
+        form = await read_form(request) if request.method == "POST" else None
+        return await run_in_threadpool(self._withdraw, request, form)
+
+    def _withdraw(self, request: Request, form: Form | None) -> Response:
+        site, token = self.site, self.site.token(request)
+        person = site.store.find(token) if token else None
+        if token is None or person is None:
+            return onward("/")
+        if person.state != "started":
+            return onward("/end")
+        if form is None:
+            return site.render("withdraw.html", person.language, {"csrf": site.seal.form(token, "withdraw")})
+        if not site.seal.holds(form, token, "withdraw"):
+            raise HTTPException(403)
+        site.store.withdraw(person)
+        return onward("/end")
+
+    async def end(self, request: Request) -> Response:
+        """The last page: what it was about, and the completion code; or, after leaving early, that nothing is used."""
+        return await run_in_threadpool(self._end, request)
+
+    def _end(self, request: Request) -> Response:
+        site, token = self.site, self.site.token(request)
+        person = site.store.find(token) if token else None
+        if person is None:
+            return onward("/")
+        if person.state == "withdrawn":
+            return site.render("withdrawn.html", person.language, {"participant": person.participant})
+        pages, replies = site.pages(person.group, person.number), site.store.replies(person)
+        if person.state == "started" and current(pages, replies) is not None:
+            return onward("/page")
+        link, won = site.study.protocol.return_link, points(pages, replies)
+        facts = {
+            "code": person.code,
+            "participant": person.participant,
+            "points": None if won is None else str(won).replace("-", "−"),
+            "link": link.replace("{code}", quote(person.code)) if link else "",
+        }
+        return site.render("end.html", person.language, facts)
+
+
+def current(pages: tuple[Page, ...], replies: Mapping[str, Reply]) -> int | None:
+    """The place of the first page without a reply; None where all have one."""
+    return next((place for place, one in enumerate(pages) if one.id not in replies), None)
+
+
+def points(pages: tuple[Page, ...], replies: Mapping[str, Reply]) -> int | None:
+    """The sum of all bets that count; None where nobody was asked to bet."""
+    task = TASKS["betting"]
+    bets = [one for one in pages if one.kind == "trial" and one.item and one.task == "betting" and not one.practice]
+    scores = [
+        score(task, one.item.truth, Answer.of(replies[one.id].content)) for one in bets if one.item and one.id in replies
+    ]
+    return round(sum(scores)) if bets else None

@@ -1,0 +1,220 @@
+"""The web application of a study: all routes, what happens when something goes wrong, and the server around it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from snellen.errors import SnellenError
+from snellen.study.desk import Desk
+from snellen.study.facts import pictures_of
+from snellen.study.folder import Study
+from snellen.study.guard import Guarded, Kind
+from snellen.study.site import Site
+from snellen.study.store import Store
+from snellen.study.visiting import Visiting
+
+THREADS = 12
+"""How many requests may wait for the database at once; more would only stand in each other's way."""
+
+FOREVER = "max-age=31536000, immutable"
+
+_PROBLEMS = {404: "missing", 405: "method", 413: "large", 429: "often", 500: "server"}
+_PICTURES = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp"}
+
+log = logging.getLogger("snellen.study")
+
+
+def application(study: Study, store: Store, *, secure: bool = False, behind_proxy: bool = False) -> Starlette:
+    """The web application of a study; `secure` where it is reached by https alone."""
+    site = Site.of(study, store, secure=secure, behind_proxy=behind_proxy)
+
+    async def problem(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return await _problem(site, request, error.status_code, dict(error.headers or {}))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        yield
+
+    app = Starlette(
+        routes=[*Visiting(site).routes(), *Desk(site).routes(), *Files(site).routes()],
+        middleware=[Middleware(Guarded, secure=secure), Middleware(Calm, site=site)],
+        exception_handlers={HTTPException: problem},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _problem(site: Site, request: Request, status: int, headers: dict[str, str], **words: object) -> Response:
+    """A small kind page in the visitor's language."""
+    try:
+        person = await run_in_threadpool(site.person, site.token(request))
+    except Exception:
+        person = None
+    language = person.language if person is not None and person.language in site.sentences else site.language(request)
+    response = site.message(language, "problem", _PROBLEMS.get(status, "form"), status, **words)
+    response.headers.update(headers)
+    return response
+
+
+@dataclass(frozen=True, eq=False)
+class Calm:
+    """Lets nobody ask too often, and turns what goes wrong inside into a page."""
+
+    app: ASGIApp
+    site: Site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request, begun = Request(scope), False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        wait = 0 if self.site.rehearses(request) else self.site.rates.wait(_kind(request), self.site.address(request))
+        if wait:
+            response = await _problem(self.site, request, 429, {"retry-after": str(wait)}, seconds=wait)
+            await response(scope, receive, send)
+            return
+        try:
+            await self.app(scope, receive, noted)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.url.path)
+            if begun:
+                raise
+            response = await _problem(self.site, request, 500, {})
+            await response(scope, receive, send)
+
+
+def _kind(request: Request) -> Kind:
+    if request.method in ("GET", "HEAD"):
+        return "view"
+    return {"/consent": "arrive", "/admin/login": "login"}.get(request.scope["path"], "send")  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """Files of the pages for everybody, and pictures of the study for those who take part in it."""
+
+    site: Site
+
+    def routes(self) -> list[Route]:
+        """Where they are."""
+        read = lru_cache(maxsize=1024)(lambda name: (self.site.study.folder / "pictures" / name).read_bytes())
+        shown = lru_cache(maxsize=64)(self._shown)
+
+        def picture(request: Request) -> Response:
+            """A picture, for a participant who is to see it, and for the experimenter."""
+            name = request.path_params["name"]
+            person = self.site.person(self.site.token(request))
+            allowed = person is not None and name in shown(person.group)
+            if not allowed and (name not in self.site.study.by_picture or self.site.session(request) is None):
+                raise HTTPException(404)
+            kind = _PICTURES.get(name.rpartition(".")[2], "application/octet-stream")
+            return Response(read(name), media_type=kind, headers={"cache-control": f"private, {FOREVER}"})
+
+        return [
+            Route("/picture/{name}", picture, methods=["GET"]),
+            Route("/static/{name}", self.static, methods=["GET"]),
+            Route("/health", self.health, methods=["GET"]),
+        ]
+
+    def _shown(self, group: int) -> frozenset[str]:
+        """The pictures that participants of a group are shown."""
+        return frozenset(picture.name for page in self.site.pages(group, 0) for picture in pictures_of(page))
+
+    async def static(self, request: Request) -> Response:
+        """A style, a script or a drawing."""
+        file = self.site.files.get(request.path_params["name"])
+        if file is None:
+            raise HTTPException(404)
+        return Response(file.content, media_type=file.type, headers={"cache-control": f"public, {FOREVER}"})
+
+    def health(self, request: Request) -> Response:
+        """Whether the server and its database answer."""
+        return PlainTextResponse(f"ok, {self.site.store.state}\n")
+
+
+def serve(
+    study: Study,
+    store: Store,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    secure: bool = False,
+    behind_proxy: bool = False,
+) -> None:
+    """Serves the study until it is interrupted; every answer that was given by then is kept."""
+    import uvicorn
+
+    app = application(study, store, secure=secure, behind_proxy=behind_proxy)
+    listening = _listen(host, port)
+    for line in _greeting(study, store, _link(host, listening.getsockname()[1], secure)):
+        print(line, flush=True)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        timeout_graceful_shutdown=5,
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        listening.close()
+    print("stopped; every answer is kept")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except (OSError, OverflowError) as problem:
+        listening.close()
+        why = "is in use" if getattr(problem, "errno", 0) == 98 else f"cannot be had ({problem})"
+        raise SnellenError(f"port {port} of {host} {why}; choose another with --port") from None
+    listening.set_inheritable(True)
+    return listening
+
+
+def _link(host: str, port: int, secure: bool) -> str:
+    name = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"{'https' if secure else 'http'}://{name}:{port}"
+
+
+def _greeting(study: Study, store: Store, link: str) -> list[str]:
+    counts = dict.fromkeys(("finished", "started", "withdrawn"), 0)
+    for visit in store.visits(simulated=False):
+        counts[visit.state] += 1
+    return [
+        f"study: {study.protocol.title} ({store.state}; {counts['finished']} finished, {counts['started']} begun)",
+        f"participants: {link}/",
+        f"experimenter: {link}/admin (a lost password: `snellen study password {study.folder}` makes a new one)",
+    ]
