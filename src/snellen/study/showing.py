@@ -1,0 +1,78 @@
+"""How maps become pictures: one treatment for every arm, so that people compare maps and not ways of drawing.
+
+Every map is drawn in the same colours, from dark to light, by the same rule for its scale. Only what speaks for the model's
+answer is drawn: a map that also says what speaks against it would need other colours, another legend and another
+explanation than its neighbours. What differs on purpose is the presentation, a factor of the study.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from PIL import Image, ImageColor
+from torch import Tensor
+
+from snellen.report import drawing
+
+LEAST, MOST = 320, 640
+"""The longer side of a picture, in pixels; two stand side by side."""
+GAP = 16
+PHOTOGRAPH = "photograph"
+"""What the arm without explanation sees."""
+
+_PIXELS = 128
+"""Up to this side the pixels themselves are shown, as squares; photographs are enlarged smoothly."""
+_QUALITY = 82
+
+Rgb = UInt8[np.ndarray, "height width 3"]
+Shown = UInt8[np.ndarray, "rows columns 3"]
+
+
+def photograph(image: Float[Tensor, "channels height width"]) -> Rgb:
+    """An image of the run as eight-bit colours."""
+    pixels = (255 * image).round().clamp(0, 255).byte().permute(1, 2, 0).cpu().numpy()
+    return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else np.ascontiguousarray(pixels)
+
+
+def picture(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> Shown:
+    """What a participant sees of an image: its photograph, or its map in one of the presentations."""
+    return _beside([_enlarged(one) for one in _panels(photo, values, presentation)])
+
+
+def _panels(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> list[Rgb]:
+    if presentation == PHOTOGRAPH or values is None:
+        return [photo]
+    evidence = np.maximum(values, 0)
+    ends = drawing.limits(evidence, signed=False)
+    if presentation == "overlay":
+        return [drawing.overlay(photo, evidence, False, ends)]
+    alone = drawing.tile(evidence, False, ends)
+    return [photo, alone] if presentation == "side-by-side" else [alone]
+
+
+def _enlarged(one: Rgb) -> Shown:
+    """By a whole number up to a size at which small things can be seen; what is larger than the screen is made smaller."""
+    longest = max(one.shape[:2])
+    if longest >= LEAST:
+        return drawing.shrink(one, MOST)
+    times = math.ceil(LEAST / longest)
+    how = Image.Resampling.NEAREST if longest <= _PIXELS else Image.Resampling.LANCZOS
+    return np.asarray(Image.fromarray(one).resize((one.shape[1] * times, one.shape[0] * times), how))
+
+
+def _beside(panels: list[Shown]) -> UInt8[np.ndarray, "rows _ 3"]:
+    if len(panels) == 1:
+        return panels[0]
+    gap = np.full((panels[0].shape[0], GAP, 3), ImageColor.getrgb(drawing.PAPER), dtype=np.uint8)
+    return np.concatenate([panels[0], gap, panels[1]], axis=1)
+
+
+def encoded(shown: Shown, photo: Rgb) -> bytes:
+    """A picture as a WebP file without any remarks in it: pixel for pixel where `photo` is so small that pixels are seen."""
+    exact = max(photo.shape[:2]) <= _PIXELS
+    out = io.BytesIO()
+    Image.fromarray(shown).save(out, "WEBP", lossless=exact, quality=100 if exact else _QUALITY, method=4)
+    return out.getvalue()
