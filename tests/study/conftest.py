@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Iterator
 from pathlib import Path
 
 import postgres
@@ -23,16 +22,9 @@ def cluster() -> Iterator[postgres.Cluster]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
-    """Makes addresses of new, empty databases, of either kind."""
-    if request.param == "sqlite":
-        numbers = count()
-        return lambda: f"sqlite:///{tmp_path}/{next(numbers)}.sqlite"
-    found: postgres.Cluster = request.getfixturevalue("cluster")
-    return found.fresh
-
-
-@pytest.fixture
-def url(fresh: Callable[[], str]) -> str:
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a new, empty database, of either kind."""
-    return fresh()
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/url.sqlite"
+    found: postgres.Cluster = request.getfixturevalue("cluster")
+    return found.fresh()

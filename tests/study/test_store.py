@@ -398,10 +398,13 @@ def test_erasure_leaves_no_trace_in_the_tables_files_of_postgresql(study: Study,
     for person in people:
         store.reply(person, "p000", {"text": f"content-of-{person.number}-"}, 1.0, last=False)
     _checkpoint(store)
-    assert "content-of-1-" in _bytes(cluster.folder / "data" / "base")
+    with store.database.reading() as connection:
+        number = connection.execute(text("SELECT oid FROM pg_database WHERE datname = current_database()")).scalar_one()
+    folder = cluster.folder / "data" / "base" / str(number)
+    assert "content-of-1-" in _bytes(folder)
     assert store.erase(people[1].participant)
     _checkpoint(store)
-    left = _bytes(cluster.folder / "data" / "base")
+    left = _bytes(folder)
     assert not [trace for trace in ("content-of-1-", "recruit-1-", people[1].participant) if trace in left]
     assert "content-of-2-" in left
     store.close()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import Connection, and_, bindparam, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from snellen.errors import SnellenError
@@ -58,7 +58,16 @@ class Person:
 
 _PERSON = [PARTICIPANTS.c[one.name] for one in fields(Person)]
 _VISIT = [PARTICIPANTS.c[one.name] for one in fields(Visit) if one.name != "replies"]
-_REPLY = [EVENTS.c[one.name] for one in fields(Reply)]
+_REPLY = [EVENTS.c.page, *(EVENTS.c[one.name] for one in fields(Reply))]
+
+# What every page asks for is put together once.
+_FIND = select(*_PERSON).where(PARTICIPANTS.c.token == bindparam("digest"))
+_REPLIES = select(*_REPLY).where(EVENTS.c.participant == bindparam("name"), EVENTS.c.kind == "reply").order_by(EVENTS.c.id)
+_EVENT = EVENTS.insert().inline()
+_STARTED = PARTICIPANTS.update().where(PARTICIPANTS.c.participant == bindparam("name"), PARTICIPANTS.c.state == "started")
+_SEEN = _STARTED.values(seen=bindparam("at"))
+_LAST = _STARTED.values(seen=bindparam("at"), finished=bindparam("at"), state="finished")
+_LEAVE = _STARTED.values(seen=bindparam("at"), state="withdrawn")
 
 
 def _utc() -> datetime:
@@ -102,7 +111,7 @@ class Store:
         """Opens, pauses or closes the study for newcomers; who is inside may always finish."""
         with self.database.writing() as connection:
             connection.execute(STUDY.update().values(state=state))
-            connection.execute(EVENTS.insert(), {"kind": "state", "content": {"state": state}, "at": self._at()})
+            connection.execute(_EVENT, {"kind": "state", "content": {"state": state}, "at": self._at()})
 
     # One participant.
 
@@ -136,9 +145,7 @@ class Store:
             own = {"token": digest, "recruited": kept, "started": at, "finished": "", "seen": at}
             connection.execute(PARTICIPANTS.insert(), {**vars(person), **own})
             content = {"number": person.number, "group": person.group, "language": language}
-            connection.execute(
-                EVENTS.insert(), {"participant": person.participant, "kind": "admitted", "content": content, "at": at}
-            )
+            connection.execute(_EVENT, {"participant": person.participant, "kind": "admitted", "content": content, "at": at})
         return person
 
     def find(self, token: str) -> Person | None:
@@ -148,10 +155,8 @@ class Store:
 
     def replies(self, person: Person) -> dict[str, Reply]:
         """What a participant has answered, by page, in the order of arrival."""
-        own = (EVENTS.c.participant == person.participant) & (EVENTS.c.kind == "reply")
-        query = select(EVENTS.c.page, *_REPLY).where(own).order_by(EVENTS.c.id)
         with self.database.reading() as connection:
-            return {page: Reply(*reply) for page, *reply in connection.execute(query)}
+            return {page: Reply(*reply) for page, *reply in connection.execute(_REPLIES, {"name": person.participant})}
 
     def reply(self, person: Person, page: str, content: Mapping[str, Any], seconds: float, *, last: bool) -> bool:
         """Keeps an answer; False, and nothing is kept, where the page has an answer or the participant is done or gone.
@@ -162,15 +167,14 @@ class Store:
             raise ValueError(f"{seconds} seconds are no time")
         json.dumps(content, allow_nan=False)
         at, name = self._at(), person.participant
-        news = {"seen": at, "state": "finished", "finished": at} if last else {"seen": at}
         reply = {"participant": name, "kind": "reply", "page": page, "content": dict(content), "seconds": seconds, "at": at}
         try:
             with self.database.writing() as connection:
-                if not connection.execute(_started(name).values(news)).rowcount:
+                if not connection.execute(_LAST if last else _SEEN, {"name": name, "at": at}).rowcount:
                     return False
-                connection.execute(EVENTS.insert(), reply)
+                connection.execute(_EVENT, reply)
                 if last:
-                    connection.execute(EVENTS.insert(), {"participant": name, "kind": "finished", "content": {}, "at": at})
+                    connection.execute(_EVENT, {"participant": name, "kind": "finished", "content": {}, "at": at})
         except IntegrityError:
             return False
         return True
@@ -179,8 +183,8 @@ class Store:
         """Ends a participation that has not finished; the place is given to the next who comes."""
         at, name = self._at(), person.participant
         with self.database.writing() as connection:
-            if connection.execute(_started(name).values(state="withdrawn", seen=at)).rowcount:
-                connection.execute(EVENTS.insert(), {"participant": name, "kind": "withdrawn", "content": {}, "at": at})
+            if connection.execute(_LEAVE, {"name": name, "at": at}).rowcount:
+                connection.execute(_EVENT, {"participant": name, "kind": "withdrawn", "content": {}, "at": at})
 
     def erase(self, participant: str) -> bool:
         """Forgets a participant: answers, times, ids, token and name are gone; that somebody had this place stays.
@@ -209,7 +213,7 @@ class Store:
                 PARTICIPANTS.update().where(own).values(participant=secrets.token_hex(12), state="erased", **blank)
             )
             content = {"number": row.number, "group": row.group, "simulated": row.simulated}
-            connection.execute(EVENTS.insert(), {"kind": "erased", "content": content, "at": self._at()})
+            connection.execute(_EVENT, {"kind": "erased", "content": content, "at": self._at()})
         self.database.scrub()
         return True
 
@@ -221,7 +225,7 @@ class Store:
             EVENTS, and_(EVENTS.c.participant == PARTICIPANTS.c.participant, EVENTS.c.kind == "reply")
         )
         query = (
-            select(*_VISIT, EVENTS.c.page, *_REPLY)
+            select(*_VISIT, *_REPLY)
             .select_from(joined)
             .where(PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state != "erased")
             .order_by(PARTICIPANTS.c.number, EVENTS.c.id)
@@ -275,13 +279,8 @@ def _digest(token: str) -> str:
 
 
 def _person(connection: Connection, digest: str) -> Person | None:
-    row = connection.execute(select(*_PERSON).where(PARTICIPANTS.c.token == digest)).one_or_none()
+    row = connection.execute(_FIND, {"digest": digest}).one_or_none()
     return None if row is None else Person(*tuple(row))
-
-
-def _started(name: str) -> Any:
-    """What changes a participant who is on the way, and nobody else."""
-    return PARTICIPANTS.update().where(PARTICIPANTS.c.participant == name, PARTICIPANTS.c.state == "started")
 
 
 def _claim(connection: Connection, study: Study) -> None:

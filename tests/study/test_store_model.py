@@ -1,0 +1,162 @@
+"""Random sequences of what happens to a store, beside a model of it that is nothing but lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from planted_study import plant
+
+from snellen.study.folder import Study
+from snellen.study.gathering import Reply
+from snellen.study.store import ClosedError, Person, Store
+from snellen.study.tables import METADATA
+
+PEOPLE = 5
+ABANDONED = 10.0
+
+
+@dataclass
+class Somebody:
+    """What the model knows of a participant."""
+
+    person: Person
+    token: str
+    state: str = "started"
+    seen: float = 0.0
+    replies: dict[str, Reply] = field(default_factory=dict)
+
+
+class Model:
+    """The rules of a store, written down as simply as can be."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.minutes = 0.0
+        self.state = "open"
+        self.everybody: list[Somebody] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=self.minutes)
+
+    def counting(self, simulated: bool) -> list[Somebody]:
+        return [
+            one
+            for one in self.everybody
+            if one.person.simulated == simulated
+            and (one.state == "finished" or (one.state == "started" and self.minutes - one.seen <= ABANDONED))
+        ]
+
+    def admit(self, who: int, simulated: bool) -> None:
+        token = f"{who} {simulated}"
+        known = next((one for one in self.everybody if one.token == token), None)
+        counting = self.counting(simulated)
+        refused = self.state if self.state != "open" else "full" if len(counting) >= PEOPLE else None
+        if known is None and refused is not None:
+            with pytest.raises(ClosedError) as error:
+                self.store.admit(token=token, language="de", simulated=simulated, recruited={})
+            assert error.value.state == refused
+            return
+        person = self.store.admit(token=token, language="de", simulated=simulated, recruited={})
+        if known is not None:
+            assert person.participant == known.person.participant
+            return
+        held = Counter(one.person.group for one in counting)
+        assert held[person.group] == min(held[group] for group in range(3))
+        assert person.number == sum(one.person.simulated == simulated for one in self.everybody)
+        self.everybody.append(Somebody(person, token, seen=self.minutes))
+
+    def reply(self, who: int, page: int, value: int, last: bool) -> None:
+        one = self._one(who)
+        if one is None:
+            return
+        name = f"p{page:03d}"
+        stored = self.store.reply(one.person, name, {"value": value}, value / 4, last=last)
+        assert stored == (one.state == "started" and name not in one.replies)
+        if stored:
+            one.replies[name] = Reply({"value": value}, value / 4, self.now().isoformat(timespec="milliseconds"))
+            one.seen = self.minutes
+            one.state = "finished" if last else "started"
+
+    def withdraw(self, who: int) -> None:
+        one = self._one(who)
+        if one is not None:
+            self.store.withdraw(one.person)
+            one.state = "withdrawn" if one.state == "started" else one.state
+
+    def erase(self, who: int) -> None:
+        one = self._one(who)
+        if one is not None:
+            assert self.store.erase(one.person.participant) == (one.state != "erased")
+            one.state, one.token = "erased", ""
+
+    def wait(self, minutes: float) -> None:
+        self.minutes += minutes
+
+    def switch(self, state: Any) -> None:
+        self.store.set_state(state)
+        self.state = state
+
+    def compare(self) -> None:
+        assert self.store.state == self.state
+        for simulated in (False, True):
+            left = [one for one in self.everybody if one.person.simulated == simulated]
+            there = [one for one in left if one.state != "erased"]
+            visits = self.store.visits(simulated=simulated)
+            assert [(one.participant, one.state, dict(one.replies)) for one in visits] == [
+                (one.person.participant, one.state, one.replies) for one in there
+            ]
+            assert self.store.erased(simulated=simulated) == len(left) - len(there)
+        for one in self.everybody:
+            found = self.store.find(one.token)
+            assert (found and found.state) == (one.state if one.token else None)
+            assert self.store.replies(one.person) == ({} if one.state == "erased" else one.replies)
+
+    def _one(self, who: int) -> Somebody | None:
+        return self.everybody[who % len(self.everybody)] if self.everybody else None
+
+
+WHO = st.integers(0, 11)
+STEPS = st.one_of(
+    st.tuples(st.just("admit"), WHO, st.booleans()),
+    st.tuples(st.just("admit"), WHO, st.just(False)),
+    st.tuples(st.just("reply"), WHO, st.integers(0, 3), st.integers(0, 100), st.booleans()),
+    st.tuples(st.just("withdraw"), WHO),
+    st.tuples(st.just("erase"), WHO),
+    st.tuples(st.just("wait"), st.sampled_from([0.5, 4.0, 11.0])),
+    st.tuples(st.just("switch"), st.sampled_from(["open", "open", "paused", "closed"])),
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return plant(tmp_path / "study", people=PEOPLE, abandoned=ABANDONED)[0]
+
+
+def test_whatever_happens_the_store_follows_its_rules(study: Study, url: str) -> None:
+    tried: Counter[str] = Counter()
+
+    @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+    @given(st.lists(STEPS, min_size=5, max_size=40))
+    def follow(steps: list[tuple[Any, ...]]) -> None:
+        store = Store.open(study, url)
+        with store.database.writing() as connection:
+            for table in reversed(METADATA.sorted_tables):
+                connection.execute(table.delete())
+        store.close()
+        store = Store.open(study, url, now=lambda: model.now())
+        model = Model(store)
+        for what, *how in steps:
+            getattr(model, what)(*how)
+            tried[what] += 1
+        model.compare()
+        store.close()
+
+    follow()
+    assert set(tried) == {"admit", "reply", "withdraw", "erase", "wait", "switch"}
