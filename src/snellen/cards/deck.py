@@ -12,11 +12,12 @@ from snellen.cards.literature import literature_of
 from snellen.cards.prose import prose_of
 from snellen.cards.schema import Card, Directness, Evidence, Finding, Prose, Source
 from snellen.claims import MethodTraits
-from snellen.errors import SnellenError, nearest
+from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
 from snellen.registry import METHODS, Attribute, traits
 from snellen.report.readable import Readable
 from snellen.runs import Run
+from snellen.runs.naming import find_label
 from snellen.verdicts import Trust, judge, trust
 
 Findings = Mapping[str, Mapping[Attribute, Finding]]
@@ -79,19 +80,8 @@ class Deck:
 
     def find(self, name: str) -> Card:
         """The card of a method by its label or, where only one setting of it was run, by its name."""
-        written = "".join(name.split())
-        exact = [one for one in self.cards if "".join(one.method.split()) == written]
-        named = exact or [one for one in self.cards if one.name == written]
-        if len(named) == 1:
-            return named[0]
-        if named:
-            several = ", ".join(one.method for one in named)
-            raise SnellenError(f"'{self.run.folder}' has '{name}' with several settings; name one: {several}")
-        labels = [one.method for one in self.cards]
-        raise SnellenError(
-            f"'{self.run.folder}' has no method '{name}'{nearest(name, [*labels, *(one.name for one in self.cards)])} "
-            f"(it has: {', '.join(labels)})"
-        )
+        label = find_label(name, {one.method: one.name for one in self.cards}, f"'{self.run.folder}'")
+        return next(one for one in self.cards if one.method == label)
 
 
 def card(
