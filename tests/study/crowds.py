@@ -1,12 +1,19 @@
-"""What several processes do to one store at the same time; run as a program, so that each has its own interpreter."""
+"""What several processes do to one store at the same time."""
 
 from __future__ import annotations
 
-import sys
+import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
 
 from snellen.study.folder import Study
 from snellen.study.store import Store
+
+PROCESSES = multiprocessing.get_context("forkserver")
+# Imported once, for all of them.
+PROCESSES.set_forkserver_preload(["snellen.study.store"])
 
 
 def arrive(store: Store, names: list[str], threads: int) -> None:
@@ -19,21 +26,19 @@ def arrive(store: Store, names: list[str], threads: int) -> None:
         list(pool.map(one, [*names, *names]))
 
 
-def answer(store: Store) -> None:
-    """Answers page after page and says so, until somebody ends the process."""
+def serve_arrivals(folder: Path, url: str, names: list[str], gate: Barrier) -> None:
+    """A process that opens the database as soon as the others do, and then admits."""
+    study = Study.read(folder)
+    gate.wait()
+    store = Store.open(study, url)
+    arrive(store, names, 8)
+    store.close()
+
+
+def serve_answers(folder: Path, url: str, told: Connection) -> None:
+    """A process that keeps answers, page after page, and tells so, until somebody ends it."""
+    store = Store.open(Study.read(folder), url)
     person = store.admit(token="only", language="en", simulated=False, recruited={})
     for page in range(100_000):
         assert store.reply(person, f"p{page:05d}", {"value": page}, 1.0, last=False)
-        print(page, flush=True)
-
-
-if __name__ == "__main__":
-    what, folder, url, *rest = sys.argv[1:]
-    opened = Store.open(Study.read(folder), url)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    if what == "answer":
-        answer(opened)
-    else:
-        arrive(opened, rest, 8)
-    opened.close()
+        told.send(page)

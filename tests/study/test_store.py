@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -187,33 +185,19 @@ def test_two_hundred_arriving_at_once_leave_the_groups_balanced(store: Store) ->
     assert sorted(one.number for one in store.visits(simulated=False)) == list(range(200))
 
 
-def child(what: str, study: Study, url: str, *rest: str) -> subprocess.Popen[str]:
-    program = [sys.executable, crowds.__file__, what, str(study.folder), url, *rest]
-    return subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def ready(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-
-
-def go(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
-
-
 def test_arriving_at_several_servers_at_once_leaves_the_groups_balanced(study: Study, url: str) -> None:
-    # Half of them try both servers, and the database is made by whichever comes first.
+    # Half of the people try two servers, and the tables are made by whichever server comes first.
     names = [f"t{one}" for one in range(200)]
-    servers = [child("arrive", study, url, *some) for some in (names[:150], names[50:])]
+    gate = crowds.PROCESSES.Barrier(3)
+    servers = [
+        crowds.PROCESSES.Process(target=crowds.serve_arrivals, args=(study.folder, url, some, gate))
+        for some in (names[:100], names[50:150], names[100:])
+    ]
     for one in servers:
-        ready(one)
+        one.start()
     for one in servers:
-        go(one)
-    for one in servers:
-        one.communicate()
-        assert one.returncode == 0
+        one.join()
+        assert one.exitcode == 0
     store = Store.open(study, url)
     counts = groups(store)
     store.close()
@@ -222,20 +206,23 @@ def test_arriving_at_several_servers_at_once_leaves_the_groups_balanced(study: S
 
 
 def test_answers_survive_the_sudden_death_of_the_server(study: Study, url: str) -> None:
-    server = child("answer", study, url)
-    ready(server)
-    go(server)
-    assert server.stdout is not None
-    told = [int(server.stdout.readline()) for _ in range(40)]
-    server.send_signal(signal.SIGKILL)
-    told += [int(line) for line in server.communicate()[0].split()]
+    heard, told = crowds.PROCESSES.Pipe(duplex=False)
+    server = crowds.PROCESSES.Process(target=crowds.serve_answers, args=(study.folder, url, told))
+    server.start()
+    told.close()
+    pages = [heard.recv() for _ in range(40)]
+    server.kill()
+    with suppress(EOFError):
+        while True:
+            pages.append(heard.recv())
+    server.join()
     store = Store.open(study, url)
     person = store.find("only")
     assert person is not None
     replies = store.replies(person)
     store.close()
     assert list(replies) == [f"p{page:05d}" for page in range(len(replies))]
-    assert len(replies) in (len(told), len(told) + 1)  # one more may have been kept before it could be told
+    assert len(replies) in (len(pages), len(pages) + 1)  # one more may have been kept before it could be told
 
 
 def test_answers_are_on_disk_when_they_are_kept(store: Store) -> None:
