@@ -106,6 +106,7 @@ class Desk:
             "erased": erased,
             "unknown": unknown,
             "short": numbers.short,
+            "tally": numbers.tally,
         }
         return site.render("desk.html", site.language(request), facts)
 

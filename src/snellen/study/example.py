@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-from typing import get_args
 
 import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw
 
 from snellen.report import drawing
-from snellen.study.protocol import Presentation
 from snellen.study.showing import LEAST, picture
 
 SIDE = LEAST
@@ -19,9 +17,9 @@ _FINE = 4
 
 
 def examples() -> dict[str, bytes]:
-    """By name of the file, the example in every presentation, and the colour scale, as PNG."""
+    """By name of the file, the example with its map over it and beside it, and the colour scale, as PNG."""
     photo, values = _boat(), _map()
-    shown = {f"example-{one}.png": _png(picture(photo, values, one)) for one in get_args(Presentation)}
+    shown = {f"example-{one}.png": _png(picture(photo, values, one)) for one in ("overlay", "side-by-side")}
     return shown | {"scale.png": _png(drawing.scale_bar(False))}
 
 

@@ -30,7 +30,7 @@ class Sentences:
 
     def __call__(self, name: str, *places: str, **words: object) -> str:
         """A sentence as plain text; every star in its name stands for one of `places`."""
-        text = " ".join(self.texts[_named(name, places)].split())
+        text = _joined(self.texts[_named(name, places)])
         return _WORD.sub(lambda found: str(words[found[1]]), text) if words else text
 
     def line(self, name: str, *places: str, **words: object) -> Markup:
@@ -52,8 +52,13 @@ def _named(name: str, places: tuple[str, ...]) -> str:
     return name
 
 
+def _joined(text: str) -> str:
+    """In one line, which does not break before a sign of per cent."""
+    return " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%")
+
+
 def _marked(text: str) -> Markup:
-    return Markup(_CODE.sub(r"<code>\1</code>", _BOLD.sub(r"<strong>\1</strong>", str(escape(" ".join(text.split()))))))
+    return Markup(_CODE.sub(r"<code>\1</code>", _BOLD.sub(r"<strong>\1</strong>", str(escape(_joined(text))))))
 
 
 def _filled(text: Markup, words: Mapping[str, object]) -> Markup:

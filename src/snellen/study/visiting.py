@@ -181,6 +181,7 @@ class Visiting:
             "ms": first(given, "ms") or "",
             "notice": notice,
             "refused": filled.refused if filled else {},
+            "focus": next(iter(filled.refused)) if filled else "",
             "entered": {name: values[0][:20] for name, values in given.items() if values},
             "chosen": given.get("chosen", []),
             "ahead": ahead(pages, place),

@@ -44,6 +44,8 @@ for (const question of document.querySelectorAll(".number")) {
     slider.classList.toggle("unset", !set);
     number.placeholder = "–";
     if (set) {
+      number.removeAttribute("aria-invalid");
+      for (const sentence of question.querySelectorAll(".wrong")) sentence.remove();
       slider.value = number.value;
       slider.removeAttribute("aria-valuetext");
     } else {
