@@ -137,7 +137,6 @@ def _engine(address: URL) -> Engine:
             "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
-            "secure_delete = ON",
             "temp_store = MEMORY",
         ):
             connection.execute(f"PRAGMA {setting}")
