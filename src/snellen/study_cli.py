@@ -20,6 +20,11 @@ Database = Annotated[
     typer.Option(metavar="URL", help="where answers are kept, such as postgresql+psycopg://...; else in the study's folder"),
 ]
 
+Effects = Annotated[
+    str,
+    typer.Option(help="assumed differences (Cohen's d): none, 0.5 for the first arm, or grad-cam=0.5,trust:grad-cam=0.2"),
+]
+
 
 @app.callback()
 def study() -> None:
@@ -30,6 +35,65 @@ def study() -> None:
 
     if not all(map(find_spec, ("alembic", "pingouin", "sqlalchemy", "starlette", "statsmodels", "uvicorn"))):
         raise SnellenError("`snellen study` needs the extra: pip install 'snellen[study]'")
+
+
+@app.command()
+def new(
+    folder: Folder,
+    protocol: Annotated[
+        Path | None, typer.Argument(metavar="[PROTOCOL]", help="a YAML file of settings; options given here win over it")
+    ] = None,
+    run: Annotated[Path | None, typer.Option(metavar="RUN", help="the run folder whose maps people will see")] = None,
+    arms: Annotated[str | None, typer.Option(help="methods of the run with commas between; none for no map")] = None,
+    design: Annotated[str | None, typer.Option(help="between or within subjects")] = None,
+    presentation: Annotated[str | None, typer.Option(help="overlay, side-by-side, map, with commas between")] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="names with items and practice: error-detection:12:2,class-accuracy:12")
+    ] = None,
+    scales: Annotated[str | None, typer.Option(help="questionnaires with commas between")] = None,
+    languages: Annotated[str | None, typer.Option(help="en, de, with commas between")] = None,
+    people: Annotated[int | None, typer.Option(help="how many are to finish; nobody new is admitted then")] = None,
+    seed: Annotated[int | None, typer.Option(help="changes the choice of images and all orders")] = None,
+    title: Annotated[str | None, typer.Option(help="what participants read at the head of the pages")] = None,
+) -> None:
+    """Make a study from a run: choose images, draw the maps of all arms in the same way, write texts and questionnaires."""
+    from rich.console import Console
+
+    from snellen.errors import SnellenError
+    from snellen.notation import split_names
+    from snellen.runs.progress import Live
+    from snellen.runs.settings import Settings
+    from snellen.study.folder import new_password
+    from snellen.study.making import make, read_tasks
+    from snellen.study.preview import Made
+
+    values = Settings.read(protocol) if protocol else {}
+    several = {"arms": arms, "presentation": presentation, "scales": scales, "languages": languages}
+    values |= {name: split_names(one) for name, one in several.items() if one is not None}
+    single = {"design": design, "people": people, "seed": seed, "title": title, "run": run and str(run)}
+    values |= {name: one for name, one in single.items() if one is not None}
+    values |= {"tasks": read_tasks(tasks)} if tasks is not None else {}
+    if not values.get("run"):
+        raise SnellenError("a study is made from a run; give --run RUN, a folder that `snellen run` wrote")
+    made = make(values["run"], folder, values, observer=Live())
+    Console().print(Made(made))
+    print(f"study: {made.folder}; edit study.yaml, texts/ and questionnaires/ there")
+    print(f"password for the experimenter's page, told only now: {new_password(made.folder)}")
+    print(f"next: snellen study check {folder}, then snellen study serve {folder}")
+
+
+@app.command()
+def check(folder: Folder) -> None:
+    """Read a study again, and say what a participant will meet, how long that takes, and who will not count."""
+    from rich.console import Console
+
+    from snellen.study.folder import Study
+    from snellen.study.preview import Preview
+    from snellen.study.sentences import check_texts
+
+    found = Study.read(folder)
+    check_texts(found)
+    Console().print(Preview(found))
 
 
 @app.command()
@@ -66,3 +130,70 @@ def password(folder: Folder) -> None:
     from snellen.study.folder import Study, new_password
 
     print(f"password: {new_password(Study.read(folder).folder)}")
+
+
+@app.command()
+def power(
+    folder: Folder,
+    effect: Effects = "0.5",
+    task: Annotated[list[str] | None, typer.Option(help="only this task or questionnaire; may be given again")] = None,
+    goal: Annotated[float, typer.Option("--power", help="how likely a difference is to be found")] = 0.8,
+    alpha: Annotated[
+        float | None, typer.Option(help="how likely one is to be found where none is; else the study's")
+    ] = None,
+    simulations: Annotated[int, typer.Option(help="simulated studies of every size that is tried")] = 1000,
+    per_arm: Annotated[list[int] | None, typer.Option(help="tell the power of this size too; may be given again")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="another seed draws other people")] = 0,
+) -> None:
+    """Tell how many people the study needs, by simulating whole studies and testing them as `analyse` does."""
+    from rich.console import Console
+
+    from snellen.study.effect import Effect
+    from snellen.study.folder import Study
+    from snellen.study.power import power as planning
+
+    found, console = Study.read(folder), Console()
+    with console.status("simulating") as status:
+        needed = planning(
+            found,
+            Effect.of(effect, found.protocol),
+            tasks=task or (),
+            goal=goal,
+            alpha=alpha,
+            studies=simulations,
+            sizes=per_arm or (),
+            seed=seed,
+            tell=lambda words: status.update(f"simulating, {words}"),
+        )
+    console.print(needed)
+
+
+@app.command()
+def join(
+    folder: Folder,
+    run: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="a run of the same model and images; else the one it was made from")
+    ] = None,
+    database: Database = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="what simulated people answered: marked everywhere, and never counted")
+    ] = False,
+) -> None:
+    """Put what people could do into the run: on its cards, in recommendations, and beside every metric."""
+    from rich.console import Console
+
+    from snellen.study.folder import Study
+    from snellen.study.gathering import gather
+    from snellen.study.joined_terminal import ShownJoin
+    from snellen.study.joining import join as joined
+    from snellen.study.store import Store
+
+    found = Study.read(folder)
+    store = Store.open(found, database)
+    try:
+        collected = gather(found, store.visits(simulated=simulated), simulated=simulated)
+    finally:
+        store.close()
+    place = run or Path(found.protocol.run)
+    Console().print(ShownJoin(*joined(found, collected, place)))
+    print(f"joined: {place}/people; `snellen cards --run {place}` shows it")

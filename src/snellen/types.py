@@ -303,10 +303,12 @@ class Sharing(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What one metric said of one method's maps, sample by sample."""
+    """What one metric, or the people of a study, said of one method's maps, sample by sample."""
 
     method: str
     metric: str
     ids: tuple[str, ...]
     values: Float[Tensor, " batch"]
     curve: Float[Tensor, "batch points"] | None = None
+    source: Literal["metric", "human", "simulated"] = "metric"
+    """Who judged; simulated people are nobody, and what they said counts nowhere."""

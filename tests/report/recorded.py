@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from snellen.errors import SnellenError
+from snellen.runs.people import People
 
 METHODS = {
     "gradient": (True, False), "input-x-gradient": (True, False), "integrated-gradients": (True, False),
@@ -55,6 +56,7 @@ class Recorded:
     folder: Path = Path("runs/demo")
     seed: int = 0
     zoom: int = 1
+    studies: tuple[People, ...] = ()
 
     @property
     def record(self) -> dict[str, Any]:
@@ -152,3 +154,6 @@ class Recorded:
         names = ["method", "images", "forward", "backward", "seconds", "model_seconds", "metric_forward", "metric_backward",
                  "metric_seconds"]  # fmt: skip
         return pd.DataFrame(rows, columns=names)
+
+    def people(self) -> tuple[People, ...]:
+        return self.studies

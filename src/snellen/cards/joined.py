@@ -12,6 +12,7 @@ import pandas as pd
 
 from snellen.errors import SnellenError
 from snellen.report.readable import Readable
+from snellen.runs.people import People, union
 
 
 class Joined:
@@ -85,6 +86,10 @@ class Joined:
         """Per method: images, passes and seconds, from the first run that has it."""
         every = pd.concat([one.costs() for one in self._runs], ignore_index=True)
         return every.drop_duplicates(["method"], ignore_index=True)
+
+    def people(self) -> tuple[People, ...]:
+        """The studies of all runs."""
+        return union(one.people() for one in self._runs)
 
 
 def _belong(first: Readable, other: Readable) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
+from snellen.runs.people import People
+
 
 @runtime_checkable
 class Readable(Protocol):
@@ -49,4 +51,8 @@ class Readable(Protocol):
 
     def costs(self) -> pd.DataFrame:
         """Per method: images, passes and seconds."""
+        ...
+
+    def people(self) -> tuple[People, ...]:
+        """What studies with people say of its methods."""
         ...

@@ -14,6 +14,7 @@ from PIL import Image
 
 from snellen.errors import SnellenError
 from snellen.runs import records
+from snellen.runs.people import People, read_people
 from snellen.runs.store import Store
 
 
@@ -139,6 +140,10 @@ class Run:
                 _add(row, "metric_", cost)
         frame = pd.DataFrame.from_dict(rows, orient="index", columns=_COST_COLUMNS)
         return frame.reindex([one for one in self.methods if one in rows]).rename_axis("method").reset_index()
+
+    def people(self) -> tuple[People, ...]:
+        """What studies with people say of its methods; `snellen study join` adds one."""
+        return read_people(self.folder)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Writes one HTML page that opens offline; beside the run's record unless told otherwise."""

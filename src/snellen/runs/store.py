@@ -102,6 +102,17 @@ class Store:
         self._write(self.folder / "relatives" / f"{key}.json", content)
         return name
 
+    def put_people(self, key: str, record: dict[str, Any], table: bytes) -> None:
+        """Keeps what a study says in the place of what it said before; the record that names the table comes last."""
+        room = self.folder / "people"
+        with self._excused():
+            room.mkdir(exist_ok=True)
+        before = self.people().get(key)
+        name = self._put("people", table, ".parquet")
+        self._write(room / f"{key}.json", json.dumps({**record, "file": name}, indent=1, allow_nan=False).encode())
+        if before is not None and before["file"] != name:
+            (room / before["file"]).unlink(missing_ok=True)
+
     def finish(self, key: str, record: dict[str, Any]) -> None:
         """Declares a unit finished."""
         self._write(self.folder / "units" / f"{key}.json", json.dumps(record, indent=1, allow_nan=False).encode())
@@ -166,6 +177,20 @@ class Store:
     def relative_module(self, file: str) -> bytes:
         """A trained relative as it was pickled."""
         return (self.folder / "relatives" / file).read_bytes()
+
+    def people(self) -> dict[str, dict[str, Any]]:
+        """The record of every study that was joined, by key."""
+        found: dict[str, dict[str, Any]] = {}
+        for path in sorted((self.folder / "people").glob("*.json")):
+            try:
+                found[path.stem] = json.loads(path.read_bytes())
+            except ValueError:
+                raise SnellenError(f"'{path}' is damaged; remove it and join the study again") from None
+        return found
+
+    def people_table(self, file: str) -> pa.Table:
+        """People's scores per image."""
+        return pq.read_table(self.folder / "people" / file)
 
     def scores(self, files: list[tuple[str, list[str]]], columns: list[str]) -> pa.Table:
         """The scores in these files, in this order, each for the metrics named with it."""

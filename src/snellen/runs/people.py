@@ -1,0 +1,232 @@
+"""What the people of a study could do with the maps of a run, kept in the run's folder beside what metrics say.
+
+`RUN/people/` holds one record per study, named by the study's digest, and the file that it names: the score of every image
+and method, in Parquet, named by its content. The record is written last and takes the place of an earlier one of the same
+study. Nothing else in the folder is touched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import torch
+
+from snellen.errors import SnellenError
+from snellen.runs.store import Store
+from snellen.types import Scores
+
+SCHEMA = 1
+
+NO_MAP = "none"
+"""How a study names the arm that sees no explanation."""
+
+COLUMNS = ("sample", "method", "presentation", "metric", "value", "n", "error", "source")
+"""Of the file of scores: `n` answers by as many people, and the standard error of their mean."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """How those did, or what those said, who saw the maps of one method in one presentation; one value per person."""
+
+    method: str
+    """A method's label, or `none`."""
+    presentation: str
+    people: int
+    mean: float
+    low: float
+    high: float
+    """Ends of the 95 % interval of the mean."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """By how much the people of one arm did better than those of another (positive is better, whatever the score)."""
+
+    other: str
+    mean: float
+    low: float
+    high: float
+    margin: float
+    error: float
+    p: float
+    """Corrected for all comparisons of the same kind in the task."""
+    people: int
+    """In the smaller of the two arms."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What one arm's answers say of its method: a verdict, by the rule of the outcome, and what it rests on."""
+
+    method: str
+    presentation: str
+    verdict: str
+    reason: str
+    against: tuple[Contrast, ...]
+    """What the verdict was judged by."""
+    others: tuple[Contrast, ...] = ()
+    """Beside it, other methods of the study."""
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One task or questionnaire of a study."""
+
+    name: str
+    kind: Literal["ability", "sharpness", "scale"]
+    score: str
+    """What the number is, in words."""
+    higher_is_better: bool
+    rule: str
+    arms: tuple[Arm, ...]
+    standings: tuple[Standing, ...]
+    """Of every arm with maps."""
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return self.name.replace("-", " ").capitalize()
+
+    def mean_of(self, method: str) -> float:
+        """The mean of an arm over its presentations; NaN where there is no such arm."""
+        means = [one.mean for one in self.arms if one.method == method]
+        return sum(means) / len(means) if means else math.nan
+
+
+@dataclass(frozen=True)
+class Link:
+    """Whether a metric goes with what people could do in a task, image by image (see `study.agreement`)."""
+
+    task: str
+    metric: str
+    word: str
+    """predicts, opposite, no sign or too few."""
+    estimate: float
+    low: float
+    high: float
+    p: float
+    items: int
+    methods: int
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """What one study says of the methods of a run."""
+
+    title: str
+    digest: str
+    """Of the study: protocol, stimuli and questionnaires."""
+    source: Literal["human", "simulated"]
+    begun: str
+    ended: str
+    """Days of the first and the last answer, empty where nobody answered."""
+    design: str
+    people: int
+    """Who counts."""
+    left_out: int
+    """Who does not, by the rule that the study stated beforehand."""
+    outcomes: tuple[Outcome, ...]
+    links: tuple[Link, ...]
+    images: pd.DataFrame
+    """The columns of `COLUMNS`: per image, method and task, people's mean score."""
+
+    @property
+    def presentations(self) -> tuple[str, ...]:
+        """How maps were shown."""
+        shown = (arm.presentation for one in self.outcomes for arm in one.arms if arm.method != NO_MAP)
+        return tuple(dict.fromkeys(shown))
+
+    @property
+    def scores(self) -> tuple[Scores, ...]:
+        """The same image by image, in the form of a metric's scores."""
+        return tuple(
+            Scores(
+                str(method),
+                str(metric),
+                tuple(map(str, rows["sample"])),
+                torch.tensor(rows["value"].to_numpy(dtype="float64")),
+                source=self.source,
+            )
+            for (method, metric), rows in self.images.groupby(["method", "metric"], sort=False)
+        )
+
+
+def write_people(folder: Path, people: People) -> None:
+    """Keeps what a study says in a run's folder, in the place of what the same study said before.
+
+    What simulated people answered never takes the place of what people did.
+    """
+    store = Store(folder)
+    table = io.BytesIO()
+    people.images.loc[:, list(COLUMNS)].to_parquet(table, index=False)
+    with store.writing():
+        before = store.people().get(people.digest)
+        if before is not None and before["source"] == "human" and people.source == "simulated":
+            raise SnellenError(
+                f"'{folder}' has what people answered in '{people.title}', and simulated people never take their place; "
+                "join the rehearsal to a copy of the run"
+            )
+        store.put_people(people.digest, {"schema": SCHEMA, **_plain(people)}, table.getvalue())
+
+
+def read_people(folder: Path) -> tuple[People, ...]:
+    """What studies say of the run in this folder, in the order in which they ended."""
+    store, found = Store(folder), []
+    for key, values in store.people().items():
+        if values["schema"] > SCHEMA:
+            raise SnellenError(
+                f"'{folder}/people/{key}.json' was written by a newer Snellen (schema {values['schema']}, not {SCHEMA}); "
+                "upgrade"
+            )
+        outcomes = tuple(_outcome(one) for one in values["outcomes"])
+        links = tuple(_of(Link, one) for one in values["links"])
+        images = store.people_table(values["file"]).to_pandas()
+        found.append(_of(People, values, outcomes=outcomes, links=links, images=images))
+    return union([tuple(found)])
+
+
+def union(several: Iterable[tuple[People, ...]]) -> tuple[People, ...]:
+    """The studies of several runs; where two hold the same one, people come before simulated people, then the first."""
+    found: dict[str, People] = {}
+    for one in (one for some in several for one in some):
+        if one.digest not in found or (one.source == "human" and found[one.digest].source == "simulated"):
+            found[one.digest] = one
+    return tuple(sorted(found.values(), key=lambda one: (one.ended, one.digest)))
+
+
+def _outcome(values: Mapping[str, Any]) -> Outcome:
+    arms = tuple(_of(Arm, one) for one in values["arms"])
+    standings = tuple(
+        _of(
+            Standing,
+            one,
+            against=tuple(_of(Contrast, each) for each in one["against"]),
+            others=tuple(_of(Contrast, each) for each in one["others"]),
+        )
+        for one in values["standings"]
+    )
+    found: Outcome = _of(Outcome, values, arms=arms, standings=standings)
+    return found
+
+
+def _of(kind: Any, values: Mapping[str, Any], **made: Any) -> Any:
+    """A record as what it was; what JSON has no number for is NaN."""
+    plain = {one.name: values[one.name] for one in dataclasses.fields(kind) if one.name not in made}
+    return kind(**{name: math.nan if value is None else value for name, value in plain.items()}, **made)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        fields = (one.name for one in dataclasses.fields(value) if one.name != "images")
+        return {name: _plain(getattr(value, name)) for name in fields}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,133 @@
+"""People's evidence in a run folder: kept whole, replaced by study, never mixed with simulated people."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from planted import planted
+from snellen.cards.joined import Joined
+from snellen.errors import SnellenError
+from snellen.runs import Options, Run, evaluate
+from snellen.runs.people import COLUMNS, Arm, Contrast, Link, Outcome, People, Standing, read_people, union, write_people
+from snellen.runs.store import Store
+from snellen.samples import from_arrays
+
+
+def people(**changes: object) -> People:
+    contrast = Contrast("none", 0.2, 0.1, 0.3, 0.05, 0.04, 0.01, 20)
+    arms = (Arm("gradient", "overlay", 20, 0.8, 0.7, 0.9), Arm("none", "photograph", 21, 0.6, math.nan, math.nan))
+    standing = Standing("gradient", "overlay", "pass", "better than people without a map", (contrast,), (), "")
+    outcome = Outcome("error-detection", "ability", "1 for right", True, "the rule", arms, (standing,))
+    rows = [(f"image {at}", "gradient", "overlay", "people:error-detection", at / 4, 5, 0.1, "human") for at in range(4)]
+    given = {
+        "title": "A study", "digest": "d" * 32, "source": "human", "begun": "2026-01-02", "ended": "2026-01-09",
+        "design": "between", "people": 41, "left_out": 3, "outcomes": (outcome,),
+        "links": (Link("error-detection", "deletion", "opposite", -0.5, -0.8, -0.2, 0.01, 12, 3),),
+        "images": pd.DataFrame(rows, columns=list(COLUMNS)),
+    }  # fmt: skip
+    return People(**(given | changes))  # type: ignore[arg-type]
+
+
+def told(one: People) -> str:
+    return repr({field.name: getattr(one, field.name) for field in dataclasses.fields(one) if field.name != "images"})
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
+
+
+@pytest.fixture(scope="module")
+def subject():
+    scene = planted()
+    pixels = scene.classifier.to_pixels(scene.inputs).clamp(0, 1)
+    return scene.classifier, from_arrays(torch.cat([pixels, pixels.flip(3)])[:4], labels=[0, 1, 2, 0])
+
+
+@pytest.fixture
+def run(subject, tmp_path) -> Run:
+    names = ["gradient", "random"]
+    return evaluate(*subject, methods=names, metrics=["complexity"], out=tmp_path / "run", options=Options(threads=1))
+
+
+def test_what_was_written_comes_back_and_the_run_s_own_files_stay(run):
+    before = files(run.folder)
+    assert run.people() == ()
+    write_people(run.folder, people())
+    found = Run(run.folder).people()
+    assert [told(one) for one in found] == [told(people())]
+    pd.testing.assert_frame_equal(found[0].images, people().images)
+    after = files(run.folder)
+    assert {name: content for name, content in after.items() if not name.startswith("people/")} == before
+    assert sorted(Path(name).suffix for name in set(after) - set(before)) == [".json", ".parquet"]
+    record = json.loads(after[f"people/{'d' * 32}.json"])
+    assert record["outcomes"][0]["arms"][1]["low"] is None  # undefined is null, and never 0
+    assert run.metrics == ["complexity"]
+    assert set(Run(run.folder).scores()["metric"]) == {"complexity"}
+
+
+def test_people_s_scores_have_the_form_of_a_metric_s_and_say_who_judged(run):
+    write_people(run.folder, people())
+    (scores,) = run.people()[0].scores
+    assert (scores.method, scores.metric, scores.source) == ("gradient", "people:error-detection", "human")
+    assert scores.ids == ("image 0", "image 1", "image 2", "image 3")
+    np.testing.assert_allclose(scores.values.numpy(), [0, 0.25, 0.5, 0.75])
+    simulated = people(source="simulated", images=people().images.assign(source="simulated"))
+    assert simulated.scores[0].source == "simulated"
+
+
+def test_the_same_study_takes_its_own_place_and_another_stands_beside_it(run):
+    write_people(run.folder, people())
+    more = people(people=60, images=people().images.assign(value=1.0))
+    write_people(run.folder, more)
+    assert [one.people for one in run.people()] == [60]
+    assert len(files(run.folder / "people")) == 2  # nothing refers to the old table, so it is gone
+    write_people(run.folder, people(digest="e" * 32, title="Another", ended="2025-12-01"))
+    assert [one.title for one in run.people()] == ["Another", "A study"]
+    write_people(run.folder, more)
+    assert len(run.people()) == 2
+
+
+def test_simulated_people_never_take_the_place_of_people(run):
+    rehearsal = people(source="simulated")
+    write_people(run.folder, rehearsal)
+    write_people(run.folder, people())
+    assert [one.source for one in run.people()] == ["human"]
+    with pytest.raises(SnellenError, match="simulated people never take their place"):
+        write_people(run.folder, rehearsal)
+    assert [one.source for one in run.people()] == ["human"]
+    both = union([(rehearsal,), (people(),)])
+    assert [one.source for one in both] == ["human"]
+
+
+def test_joined_runs_have_the_studies_of_all(subject, run, tmp_path):
+    other = evaluate(*subject, methods=["gradient"], metrics=["sparseness"], out=tmp_path / "other")
+    write_people(run.folder, people())
+    write_people(other.folder, people())
+    write_people(other.folder, people(digest="f" * 32, title="Another"))
+    assert [one.title for one in Joined([run, other]).people()] == ["A study", "Another"]
+
+
+def test_a_folder_that_is_being_written_is_left_alone(run):
+    with Store(run.folder).writing(), pytest.raises(SnellenError, match="being written by another run"):
+        write_people(run.folder, people())
+    assert run.people() == ()
+
+
+def test_damaged_and_newer_records_are_refused_in_a_sentence(run):
+    write_people(run.folder, people())
+    path = run.folder / "people" / f"{'d' * 32}.json"
+    whole = path.read_text()
+    path.write_text(whole.replace('"schema": 1', '"schema": 9'))
+    with pytest.raises(SnellenError, match="newer Snellen"):
+        read_people(run.folder)
+    path.write_text(whole[:-20])
+    with pytest.raises(SnellenError, match="damaged"):
+        read_people(run.folder)

@@ -1,0 +1,165 @@
+"""A study joined to its run: per-image scores by hand, the right run only, and what nobody answered."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from linked_study import ARMS, answers, linked, real
+from planted_study import plant
+from typer.testing import CliRunner
+
+from planted import planted
+from snellen.cli import app
+from snellen.errors import SnellenError
+from snellen.runs import Run, evaluate
+from snellen.samples import from_arrays
+from snellen.study.effect import Effect
+from snellen.study.folder import Study
+from snellen.study.joining import images_of, people_of, refuse_another
+from snellen.study.store import Store
+
+
+@pytest.fixture(scope="module")
+def study_and_run(tmp_path_factory):
+    tasks = [{"task": "error-detection", "items": 5, "practice": 1}, {"task": "class-accuracy", "items": 3, "practice": 1}]
+    return linked(tmp_path_factory.mktemp("joined") / "study", tasks=tasks)
+
+
+@pytest.fixture(scope="module")
+def collected(study_and_run):
+    return real(answers(study_and_run[0], 24, Effect()))
+
+
+def test_an_item_gives_its_score_to_each_of_its_images(study_and_run, collected):
+    study, _ = study_and_run
+    found = images_of(study, collected)
+    counted = collected.counted.answers
+    for task, images in (("error-detection", 1), ("class-accuracy", 3)):
+        rows = found[found["metric"] == f"people:{task}"]
+        items = [one for one in study.items if one.task == task and not one.practice]
+        assert len(rows) == len(items) * images * (len(ARMS) + 1)
+        item = items[0]
+        mine = counted[(counted["item"] == item.id) & (counted["arm"] == "lime")]["score"]
+        of = rows[(rows["method"] == "lime") & rows["sample"].isin(item.samples)]
+        assert len(of) == images
+        for _, row in of.iterrows():
+            assert (row["value"], row["n"]) == (pytest.approx(mine.mean()), len(mine))
+            assert row["error"] == pytest.approx(mine.std(ddof=1) / len(mine) ** 0.5)
+            assert row["source"] == "human"
+
+
+def test_an_image_of_several_items_gets_the_answers_of_all(study_and_run, collected):
+    study, _ = study_and_run
+    first, second = [one for one in study.items if one.task == "class-accuracy" and not one.practice][:2]
+    again = tuple(replace(one, samples=(first.samples[0],)) if one is second else one for one in study.items)
+    shared = Study(study.folder, study.protocol, again, study.subject, study.scales, study.texts)
+    found = images_of(shared, collected)
+    row = found[(found["sample"] == first.samples[0]) & (found["method"] == "lime")].iloc[0]
+    counted = collected.counted.answers
+    both = counted[counted["item"].isin([first.id, second.id]) & (counted["arm"] == "lime")]
+    assert (row["value"], row["n"]) == (pytest.approx(both["score"].mean()), len(both))
+
+
+def test_two_presentations_are_told_apart(tmp_path):
+    study, _ = linked(tmp_path / "s", presentation=["overlay", "map"], tasks=[{"task": "betting", "items": 3}])
+    found = images_of(study, answers(study, 28, Effect()))
+    assert set(found["metric"]) == {"people:betting/overlay", "people:betting/map", "people:betting"}
+    assert set(found[found["metric"] == "people:betting"]["method"]) == {"none"}
+
+
+def test_what_the_study_says_is_marked_by_who_answered(study_and_run, collected):
+    study, run = study_and_run
+    found = people_of(study, collected, run)
+    assert (found.source, found.people, found.left_out) == ("human", 24, 0)
+    assert found.begun <= found.ended
+    assert len(found.ended) == len("2026-01-01")
+    assert [one.kind for one in found.outcomes] == ["ability", "ability", "scale", "scale"]
+    rehearsed = people_of(study, answers(study, 24, Effect()), run)
+    assert rehearsed.source == "simulated"
+    assert {one.source for one in rehearsed.scores} == {"simulated"}
+    assert set(rehearsed.images["source"]) == {"simulated"}
+
+
+def test_only_a_run_of_the_same_model_and_images_fits(study_and_run):
+    study, run = study_and_run
+    subject = study.subject | {
+        "fingerprint": run.record["classifier"]["fingerprint"],
+        "digest": run.record["samples"]["digest"],
+    }
+
+    def of(**changes: str) -> Study:
+        return Study(study.folder, study.protocol, study.items, subject | changes, study.scales, study.texts)
+
+    refuse_another(of(), run)
+    with pytest.raises(SnellenError, match="a run of another model"):
+        refuse_another(of(fingerprint="0" * 32), run)
+    with pytest.raises(SnellenError, match="a run of other images"):
+        refuse_another(of(digest="0" * 32), run)
+    strange = replace(run, methods=[one for one in run.methods if one["control"]])
+    with pytest.raises(SnellenError, match="none of the methods"):
+        refuse_another(of(), strange)
+
+
+def test_nobody_is_said_to_be_nobody(study_and_run, collected):
+    study, run = study_and_run
+    nobody = replace(collected, participants=collected.participants.assign(excluded="attention"))
+    with pytest.raises(SnellenError, match="nobody has answered"):
+        people_of(study, nobody, run)
+
+
+def test_a_run_a_study_answers_and_the_command_that_joins_them(tmp_path: Path):
+    run, study = real_study(tmp_path)
+    with closing(Store.open(study)) as store:
+        for at in range(24):
+            answer(study, store, at)
+    said = CliRunner().invoke(app, ["study", "join", str(study.folder), "--run", str(run.folder)])
+    assert said.exit_code == 0, said.output
+    (found,) = run.people()
+    assert (found.title, found.source, found.people) == (study.protocol.title, "human", 24)
+    assert {one.sample for one in found.images.itertuples()} <= set(run.samples()["sample"])
+    assert {one.metric for one in found.links} == {"complexity", "sparseness"}
+    assert "Error detection" in said.output
+    assert "Do metrics predict people?" in said.output
+    nobody = CliRunner().invoke(app, ["study", "join", str(study.folder), "--run", str(run.folder), "--simulated"])
+    assert "nobody has answered" in str(nobody.exception)
+
+
+def real_study(folder: Path) -> tuple[Run, Study]:
+    """A run of a small network, and a study of its own images."""
+    scene = planted()
+    pixels = scene.classifier.to_pixels(scene.inputs).clamp(0, 1)
+    samples = from_arrays(torch.cat([pixels, pixels.flip(3), pixels.flip(2)])[:6], labels=[0, 1, 2, 0, 1, 2])
+    methods = ["gradient", "input-x-gradient", "random"]
+    run = evaluate(scene.classifier, samples, methods=methods, metrics=["complexity", "sparseness"], out=folder / "run")
+    tasks = [{"task": "error-detection", "items": 5, "practice": 1}]
+    study, _ = plant(folder / "study", arms=["gradient", "input-x-gradient", "none"], tasks=tasks, scales=["trust"])
+    made = json.loads((study.folder / "stimuli.json").read_text())
+    for item, name in zip(made["items"], run.samples()["sample"], strict=True):
+        item["samples"] = [name]
+    made["subject"] |= {
+        "fingerprint": run.record["classifier"]["fingerprint"],
+        "digest": run.record["samples"]["digest"],
+    }
+    (study.folder / "stimuli.json").write_text(json.dumps(made))
+    return run, Study.read(study.folder)
+
+
+def answer(study: Study, store: Store, at: int) -> None:
+    """Somebody who is right more often with maps of the gradient."""
+    person = store.admit(token=f"token {at}", language="en", simulated=False, recruited={})
+    pages = study.pages(person.group, person.number)
+    for place, page in enumerate(pages):
+        content: dict[str, object] = {}
+        if page.kind == "trial" and page.item:
+            right = page.condition.arm == "gradient" or (at + place) % 3 > 0
+            content = {"value": int(page.item.truth if right else 1 - page.item.truth), "beside": 80, "chosen": []}
+        elif page.kind == "attention":
+            content = {"value": page.wanted}
+        elif page.kind == "scale":
+            content = {"answers": [4] * 8}
+        store.reply(person, page.id, content, 5.0, last=place == len(pages) - 1)
