@@ -169,6 +169,54 @@ def power(
 
 
 @app.command()
+def analyse(
+    folder: Folder,
+    database: Database = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="what simulated people answered: a rehearsal, marked as such everywhere")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="where the report goes; else STUDY/analysis or STUDY/simulated-analysis"),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="a run of the same model and images: do its metrics predict people?")
+    ] = None,
+) -> None:
+    """Read a study: who took part, what they could do, whether arms differ or are equal, and how sure one may be."""
+    from rich.console import Console
+
+    from snellen.runs import Run
+    from snellen.study.analysis import analyse as reading
+    from snellen.study.analysis.page import write_analysis
+    from snellen.study.analysis.terminal import ShownAnalysis
+    from snellen.study.folder import Study
+    from snellen.study.gathering import gather
+    from snellen.study.joining import agreement_with
+    from snellen.study.store import Store
+
+    found, console = Study.read(folder), Console()
+    store = Store.open(found, database)
+    try:
+        collected = gather(found, store.visits(simulated=simulated), simulated=simulated)
+        erased = store.erased(simulated=simulated)
+    finally:
+        store.close()
+    with console.status("reading the study") as status:
+        agreement = agreement_with(found, collected, Run(run)) if run else None
+        done = reading(
+            found,
+            collected,
+            agreement,
+            erased=erased,
+            telling=lambda what, place, steps: status.update(f"reading the study, {place + 1} of {steps}: {what.lower()}"),
+        )
+    console.print(ShownAnalysis(done))
+    place = out or folder / ("simulated-analysis" if simulated else "analysis")
+    print(f"report: {write_analysis(done, place)[0]}")
+
+
+@app.command()
 def join(
     folder: Folder,
     run: Annotated[

@@ -1,14 +1,14 @@
 """Simulated people: drawn from what an `Effect` assumes, they answer the pages of a study, in memory or over HTTP.
 
 Every person has one skill for all tasks, an attitude for every questionnaire and an eye for sharpness, each standard
-normal; attitudes correlate at ½. An arm shifts them. A declared d is the Cohen's d of *participants' mean scores* that
+normal; attitudes correlate at about ½. An arm shifts them. A declared d is the Cohen's d of *participants' mean scores* that
 people who look would show on this study's items, against an arm without shift: chance, ceilings and the number of items
 all shrink a difference of skills, so the shift of the skill that gives this d is solved for, outcome by outcome.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +22,7 @@ from snellen.study.collected import Collected
 from snellen.study.effect import Effect, Spread
 from snellen.study.folder import Study
 from snellen.study.gathering import Reply, Visit, gather
-from snellen.study.outcomes import Given, Noise, Outcome, outcomes
+from snellen.study.judgement import Given, Judgement, Noise, judgements
 from snellen.study.protocol import NONE
 from snellen.study.schedule import CHOICES, Page
 from snellen.study.tasks import Answer
@@ -44,14 +44,14 @@ class Behaviour:
 
     study: Study
     effect: Effect
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, Judgement]
     shifts: Mapping[tuple[str, str], float]
     """By outcome and arm."""
 
     @staticmethod
     def of(study: Study, effect: Effect) -> Behaviour:
         """Solves for all shifts."""
-        found = outcomes(study)
+        found = judgements(study)
         conditions = len(study.protocol.conditions) if study.protocol.design == "within" else 1
         return Behaviour(
             study,
@@ -67,18 +67,11 @@ class Behaviour:
 
     def people(self, count: int, seed: int) -> People:
         """So many people; the same seed draws the same ones."""
-        rng, crowd = Rng(seed, ()), self.effect.crowd
-        draw = rng.shared("people")
+        crowd, draw = self.effect.crowd, Rng(seed, ()).shared("people")
         fate = draw.random(count)
-        shared = draw.standard_normal(count)
-        latent = {"skill": draw.standard_normal(count)}
-        for name, one in self.outcomes.items():
-            own = rng.shared(f"people/{name}").standard_normal(count)
-            latent[name] = latent["skill"] if one.ability else (shared + own) / np.sqrt(2) if one.scale else own
         return People(
             self,
-            {name: latent[name] for name in self.outcomes},
-            {name: one.noise(count, rng.shared(f"answers/{name}")) for name, one in self.outcomes.items()},
+            seed,
             fate < crowd.inattentive,
             (fate >= crowd.inattentive) & (fate < crowd.inattentive + crowd.hasty),
             np.where(draw.random(count) < crowd.leaving, draw.random(count), 1.0),
@@ -92,9 +85,7 @@ class People:
     """Some simulated people, a row each: what they are like, and the luck that they will have."""
 
     behaviour: Behaviour
-    latent: Mapping[str, Float[np.ndarray, " people"]]
-    """By outcome, what it takes to do well: standard normal."""
-    noise: Mapping[str, Noise]
+    seed: int
     inattentive: Bool[np.ndarray, " people"]
     hasty: Bool[np.ndarray, " people"]
     leaving: Float[np.ndarray, " people"]
@@ -102,35 +93,78 @@ class People:
     checks: Int[np.ndarray, "people checks"]
     """How far the inattentive will answer beside each attention check; 0 is right by luck."""
     pace: Float[np.ndarray, " people"]
-    _answers: dict[tuple[str, str], Given] = field(default_factory=dict, repr=False)
-    _times: dict[str, Float[np.ndarray, "people items"]] = field(default_factory=dict, repr=False)
+    _drawn: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.pace)
 
+    def latent(self, outcome: str, arm: str) -> Float[np.ndarray, " people"]:
+        """What it takes to do well in an outcome and an arm: standard normal, and the same skill in all tasks."""
+        one, part = self.behaviour.outcomes[outcome], self.behaviour.effect.spread.arms
+        traits = ["skill"] if one.ability else [outcome, "attitude"] if one.scale else [outcome]
+        always, here = (sum(self._normal(f"{name}{end}") for name in traits) for end in ("", f"/{arm}"))
+        found: Float[np.ndarray, " people"] = (np.sqrt(1 - part) * always + np.sqrt(part) * here) / np.sqrt(len(traits))
+        return found
+
+    def noise(self, outcome: str, arm: str) -> Noise:
+        """Everybody's luck; a questionnaire that one person meets in every arm is answered anew each time."""
+        one = self.behaviour.outcomes[outcome]
+        again = one.scale is not None and self.behaviour.study.protocol.design == "within"
+        name = f"answers/{outcome}/{arm}" if again else f"answers/{outcome}"
+        found: Noise = self._once(name, lambda draw: one.noise(len(self), draw))
+        return found
+
     def given(self, outcome: str, arm: str, rows: Int[np.ndarray, " rows"]) -> Given:
         """What these people answer to all items of an outcome in an arm."""
-        one, noise, spread = self.behaviour.outcomes[outcome], _rows(self.noise[outcome], rows), self.behaviour.effect.spread
+        one, noise, spread = (
+            self.behaviour.outcomes[outcome],
+            self.noise(outcome, arm).of(rows),
+            self.behaviour.effect.spread,
+        )
         linked = np.array([self.behaviour.effect.link.get((arm, item), 0.0) for item in one.items])
-        skill = spread.people * self.latent[outcome][rows] + self.behaviour.shifts[outcome, arm]
-        ease = skill[:, None] + linked - spread.items * one.difficulty
-        if one.beside:
+        skill = spread.people * self.latent(outcome, arm)[rows] + self.behaviour.shifts[outcome, arm]
+        ease = skill[:, None] + (linked - spread.items * one.difficulty)
+        if noise.moment is not None:
             ease = ease + spread.moments * noise.moment
-        looking, guessing = one.given(ease, noise, spread.bets), one.careless(noise)
+        found = one.given(ease, noise, spread.bets)
         careless = (self.inattentive | self.hasty)[rows]
-        value, beside, chosen = looking.value, looking.beside, looking.chosen
-        value[careless] = guessing.value[careless]
-        if beside is not None and guessing.beside is not None:
-            beside[careless] = guessing.beside[careless]
-        if chosen is not None and guessing.chosen is not None:
-            chosen[careless] = guessing.chosen[careless]
-        return Given(value, beside, chosen)
+        guessed = one.careless(noise.of(careless))
+        for looking, guessing in (
+            (found.value, guessed.value),
+            (found.beside, guessed.beside),
+            (found.chosen, guessed.chosen),
+        ):
+            if looking is not None:
+                looking[careless] = guessing
+        return found
 
-    def seconds(self, outcome: str, rows: Int[np.ndarray, " rows"]) -> Float[np.ndarray, "rows items"]:
-        """How long they take for each item; log-normal."""
-        middle = np.where(self.hasty[rows], _HASTY, self.behaviour.effect.crowd.seconds)
-        times = middle[:, None] * np.exp(_PACE * self.pace[rows, None] + _TIME * self.noise[outcome].time[rows])
-        found: Float[np.ndarray, "rows items"] = np.round(times, 2)
+    def seconds(self, outcome: str) -> Float[np.ndarray, "people items"]:
+        """How long everybody takes for each item; log-normal."""
+        found: Float[np.ndarray, "people items"] = self._once(f"times/{outcome}", lambda draw: self._times(outcome, draw))
+        return found
+
+    def _times(self, outcome: str, draw: np.random.Generator) -> Float[np.ndarray, "people items"]:
+        luck = draw.standard_normal((len(self), len(self.behaviour.outcomes[outcome].items)))
+        rounded: Float[np.ndarray, "people items"] = np.round(self.pages()[:, None] * np.exp(_TIME * luck), 2)
+        return rounded
+
+    def pages(self) -> Float[np.ndarray, " people"]:
+        """Everybody's median time per page."""
+        seconds = np.where(self.hasty, _HASTY, self.behaviour.effect.crowd.seconds)
+        found: Float[np.ndarray, " people"] = seconds * np.exp(_PACE * self.pace)
+        return found
+
+    def counted(self, arm: str, rows: Int[np.ndarray, " rows"]) -> Bool[np.ndarray, " rows"]:
+        """Whether each stays in the study by the rule of its protocol; `arm` is where they are, or any of many."""
+        rule, tasks = self.behaviour.study.protocol.exclude, self.behaviour.outcomes.items()
+        missed = self.inattentive[rows] * (self.checks[rows] > 0).sum(axis=1)
+        asked = [(name, one) for name, one in tasks if not one.scale and (arm != NONE or not one.needs_map)]
+        found: Bool[np.ndarray, " rows"] = (self.leaving[rows] == 1) & (missed <= rule.missed)
+        # Who is usually eight times as slow as the rule asks for is never too fast: five deviations lie between.
+        close = np.flatnonzero(self.pages()[rows] < 8 * rule.seconds)
+        if asked and len(close):
+            times = np.concatenate([self.seconds(name)[rows[close]][:, one.counts] for name, one in asked], axis=1)
+            found[close] &= np.median(times, axis=1) >= rule.seconds
         return found
 
     def replies(self, row: int) -> Replies:
@@ -139,15 +173,18 @@ class People:
 
     def answers(self, outcome: str, arm: str) -> Given:
         """What everybody answers, or would in that arm; reckoned once."""
-        if (outcome, arm) not in self._answers:
-            self._answers[outcome, arm] = self.given(outcome, arm, np.arange(len(self)))
-        return self._answers[outcome, arm]
+        found: Given = self._once(f"given/{outcome}/{arm}", lambda _: self.given(outcome, arm, np.arange(len(self))))
+        return found
 
-    def times(self, outcome: str) -> Float[np.ndarray, "people items"]:
-        """How long everybody takes; reckoned once."""
-        if outcome not in self._times:
-            self._times[outcome] = self.seconds(outcome, np.arange(len(self)))
-        return self._times[outcome]
+    def _normal(self, name: str) -> Float[np.ndarray, " people"]:
+        found: Float[np.ndarray, " people"] = self._once(name, lambda draw: draw.standard_normal(len(self)))
+        return found
+
+    def _once(self, name: str, make: Callable[[np.random.Generator], Any]) -> Any:
+        """Drawn when it is first asked for, by name: what else is asked for changes nothing."""
+        if name not in self._drawn:
+            self._drawn[name] = make(Rng(self.seed, ()).shared(f"people/{name}"))
+        return self._drawn[name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,11 +215,10 @@ class Replies:
     def seconds(self, page: Page) -> float:
         """How long the person takes for a page."""
         if page.kind == "trial" and page.item is not None:
-            return float(self.people.times(page.task)[self.row, self._place(page.task, page.item.id)])
+            return float(self.people.seconds(page.task)[self.row, self._place(page.task, page.item.id)])
         if page.kind == "scale":
-            return round(float(self.people.times(page.scale)[self.row].sum()), 2)
-        middle = _HASTY if self.people.hasty[self.row] else self.people.behaviour.effect.crowd.seconds
-        return round(float(middle * np.exp(_PACE * self.people.pace[self.row])), 2)
+            return round(float(self.people.seconds(page.scale)[self.row].sum()), 2)
+        return round(float(self.people.pages()[self.row]), 2)
 
     def leaves(self, place: int, pages: int) -> bool:
         """Whether the person is gone before this page, of so many."""
@@ -234,11 +270,7 @@ def _visits(study: Study, people: People, seed: int) -> Iterator[Visit]:
         )  # fmt: skip
 
 
-def _rows(noise: Noise, rows: Int[np.ndarray, " rows"]) -> Noise:
-    return Noise(noise.moment[rows], noise.main[rows], noise.beside[rows], noise.careless[rows], noise.time[rows])
-
-
-def _shift(one: Outcome, d: float, spread: Spread, conditions: int) -> float:
+def _shift(one: Judgement, d: float, spread: Spread, conditions: int) -> float:
     """The shift of skill that makes people's mean scores differ by `d` from those without shift."""
     if d == 0:
         return 0.0
@@ -257,7 +289,7 @@ def _shift(one: Outcome, d: float, spread: Spread, conditions: int) -> float:
     return float(brentq(lambda shift: found(shift) - d, 0.0, end, xtol=1e-4))
 
 
-def _spread_of_means(one: Outcome, shift: float, spread: Spread, conditions: int) -> tuple[float, float]:
+def _spread_of_means(one: Judgement, shift: float, spread: Spread, conditions: int) -> tuple[float, float]:
     """Mean and variance over people of the mean score, integrated over skill and luck."""
     skills, weights = _normal(21)
     lucks, chances = _normal(7 if one.beside else 1)

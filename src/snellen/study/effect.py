@@ -29,6 +29,8 @@ class Spread:
     """How much the same person's luck with the same item would differ from one time to the next."""
     bets: float = 0.7
     """How stakes and certainties follow the probability of being right: 1 they do, 0 they are always in the middle."""
+    arms: float = 0.3
+    """The share of the variance of skill that is of one arm alone; it decides how much a study within subjects gains."""
 
 
 @dataclass(frozen=True)

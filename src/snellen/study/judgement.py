@@ -48,18 +48,21 @@ class Given:
 class Noise:
     """The luck of some people with all items of an outcome."""
 
-    moment: Float[np.ndarray, "people items"]
-    """Normal; what makes an item easier or harder this time."""
     main: Float[np.ndarray, "people items *further"]
     """Uniform for right-or-wrong answers, normal otherwise."""
-    beside: Float[np.ndarray, "people items"]
-    careless: Float[np.ndarray, "people items *further"]
-    """Uniform: the answer of those who do not look."""
-    time: Float[np.ndarray, "people items"]
+    beside: Float[np.ndarray, "people items"] | None
+    """Normal, where something is asked beside the answer."""
+    moment: Float[np.ndarray, "people items"] | None
+    """Normal; what makes an item easier or harder this time, where one can feel that and bet on it."""
+
+    def of(self, rows: Int[np.ndarray, " rows"] | Bool[np.ndarray, " people"]) -> Noise:
+        """That of some of them."""
+        beside, moment = (None if one is None else one[rows] for one in (self.beside, self.moment))
+        return Noise(self.main[rows], beside, moment)
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class Judgement:
     """A task or a questionnaire: its items, what is true of them, and how hard they are."""
 
     name: str
@@ -80,15 +83,11 @@ class Outcome:
     def noise(self, people: int, draw: np.random.Generator) -> Noise:
         """Luck for so many people."""
         shape = (people, len(self.items))
-        main = shape if self.answer != "choice" else (*shape, FURTHER)
-        normal = self.answer in ("percent", "rating")
-        return Noise(
-            draw.standard_normal(shape),
-            draw.standard_normal(main) if normal else draw.random(main),
-            draw.standard_normal(shape),
-            draw.random(main),
-            draw.standard_normal(shape),
-        )
+        if self.answer == "choice":
+            return Noise(draw.random((*shape, FURTHER)), None, None)
+        if self.beside is None:
+            return Noise(draw.standard_normal(shape), None, None)
+        return Noise(draw.random(shape), draw.standard_normal(shape), draw.standard_normal(shape))
 
     def given(self, ease: Float[np.ndarray, "people items"], noise: Noise, bets: float) -> Given:
         """Answers of people who look."""
@@ -102,23 +101,28 @@ class Outcome:
             rightly = noise.main < right[..., None]
             return Given(np.zeros(ease.shape, dtype=np.int64), chosen=rightly == (self.truth > 0))
         value = np.where(noise.main < right, self.truth, 1 - self.truth).astype(np.int64)
-        return Given(value, self._beside(right, noise.beside, bets))
+        assert self.beside is not None
+        assert noise.beside is not None
+        least, most = RANGES[self.beside]
+        sure = _felt(right, bets) + _BESIDE_NOISE * noise.beside
+        return Given(value, _whole(least + (most - least) * sure, least, most))
 
     def careless(self, noise: Noise) -> Given:
         """Answers of people who do not look: anything that can be answered; the same all the way down a questionnaire."""
         low, high = self.ends
         if self.answer == "choice":
-            return Given(np.zeros(noise.time.shape, dtype=np.int64), chosen=noise.careless < 0.5)
-        luck = np.repeat(noise.careless[:, :1], len(self.items), axis=1) if self.scale else noise.careless
+            return Given(np.zeros(noise.main.shape[:2], dtype=np.int64), chosen=noise.main < 0.5)
+        luck = noise.main if self.answer == "right-or-wrong" else ndtr(noise.main)
+        if self.scale:
+            luck = np.repeat(luck[:, :1], len(self.items), axis=1)
         value = (low + np.floor(luck * (high - low + 1))).astype(np.int64)
         if self.scale:
             turned = [place - 1 for place in self.scale.reverse]
             value[:, turned] = low + high - value[:, turned]
-        beside = None
-        if self.beside:
-            least, most = RANGES[self.beside]
-            beside = (least + np.floor(ndtr(noise.beside) * (most - least + 1))).astype(np.int64)
-        return Given(value, beside)
+        if self.beside is None or noise.beside is None:
+            return Given(value)
+        least, most = RANGES[self.beside]
+        return Given(value, (least + np.floor(ndtr(noise.beside) * (most - least + 1))).astype(np.int64))
 
     def score(self, given: Given) -> Float[np.ndarray, "people items"]:
         """The scores of answers, as `tasks.score` and `Scale.score` give them one by one."""
@@ -160,15 +164,8 @@ class Outcome:
         stake = np.arange(low, high + 1)
         return (2 * right - 1) * (chance * stake).sum(axis=-1), (chance * stake**2).sum(axis=-1)
 
-    def _beside(
-        self, right: Float[np.ndarray, "people items"], noise: Float[np.ndarray, "people items"], bets: float
-    ) -> Int[np.ndarray, "people items"]:
-        assert self.beside is not None
-        low, high = RANGES[self.beside]
-        return _whole(low + (high - low) * (_felt(right, bets) + _BESIDE_NOISE * noise), low, high)
 
-
-def outcomes(study: Study) -> dict[str, Outcome]:
+def judgements(study: Study) -> dict[str, Judgement]:
     """Everything that the study measures, tasks first, by name."""
     found = {}
     for plan in study.protocol.tasks:
@@ -176,14 +173,14 @@ def outcomes(study: Study) -> dict[str, Outcome]:
         items = [one for one in study.items if one.task == plan.task]
         truth = np.array([0.0 if one.truth is None else one.truth for one in items], dtype=np.float64)
         ends = RANGES.get(task.answer, (0, 1))
-        found[str(plan.task)] = Outcome(
+        found[str(plan.task)] = Judgement(
             plan.task, task.answer, task.beside, ends, task.higher_is_better, task.answer != "rating", task.needs_map, None,
             tuple(one.id for one in items), np.array([not one.practice for one in items]), truth,
             _difficulty(study, [one.id for one in items]),
         )  # fmt: skip
     for name, scale in study.scales.items():
         statements = tuple(f"{name}/{place}" for place in range(1, scale.items + 1))
-        found[name] = Outcome(
+        found[name] = Judgement(
             name, "rating", None, (1, scale.points), True, False, scale.needs_map, scale, statements,
             np.ones(scale.items, dtype=bool), np.zeros(scale.items), _difficulty(study, statements),
         )  # fmt: skip

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from planted_study import plant
+from rich.console import Console
+from statsmodels.stats.power import FTestAnovaPower
+
+from snellen.errors import SnellenError
+from snellen.study.analysis.comparisons import compare
+from snellen.study.analysis.repeated import compare_within
+from snellen.study.behaviour import Behaviour, rehearse
+from snellen.study.effect import Crowd, Effect
+from snellen.study.folder import Study
+from snellen.study.power import LEAST, Trials, _repeated, _welch, chances, power
+
+EARNEST = Crowd(leaving=0.0, inattentive=0.0, hasty=0.0)
+TASKS = [{"task": "class-accuracy", "items": 12, "practice": 0}]
+ARMS = ["grad-cam", "guided-backprop", "lime"]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return plant(tmp_path_factory.mktemp("power") / "s", arms=ARMS, tasks=TASKS, scales=["trust"])[0]
+
+
+def _analytic(d: float, each: int) -> float:
+    # One of three arms lies d above the others: the spread of the three means is d·√2/3.
+    return float(FTestAnovaPower().power(d * np.sqrt(2) / 3, 3 * each, 0.05, k_groups=3))
+
+
+@pytest.mark.parametrize(("d", "each"), [(0.5, 55), (0.8, 20), (0.3, 40)])
+def test_power_is_what_the_textbook_says_where_everybody_counts(study: Study, d: float, each: int) -> None:
+    behaviour = Behaviour.of(study, Effect({"all": {"grad-cam": d}}, crowd=EARNEST))
+    trials = Trials(behaviour, 0.05, 600, 1)
+    for one in (trials(name, each) for name in behaviour.outcomes):
+        # Three and a half standard errors of a share, and a little for spreads that are not quite equal.
+        assert one.share == pytest.approx(_analytic(d, each), abs=3.5 * np.sqrt(0.25 / 600) + 0.01)
+
+
+def test_the_number_needed_is_that_of_the_textbook_and_more_are_recruited(study: Study) -> None:
+    found = power(study, Effect.of("0.8", study.protocol), studies=300, sizes=[20], tasks=["class-accuracy"])
+    (need,) = found.needs
+    assert need.people is not None
+    assert need.low is not None
+    assert need.high is not None
+    textbook = next(n for n in range(5, 99) if _analytic(0.8, n) >= 0.8)
+    # Some of those who count have guessed: a few more are needed than in the textbook.
+    assert 0 <= need.people - textbook <= 5
+    assert need.low <= need.people <= need.high
+    assert need.high - need.low <= 8
+    assert found.kept == pytest.approx(0.92 * (1 - 0.06), abs=0.01)
+    assert found.recruited(need.people) == pytest.approx(3 * need.people / found.kept, abs=3)
+    assert set(need.at) == {20, 55}
+    assert need.at[20].share < 0.8 < need.at[55].share
+
+
+def test_a_study_without_a_difference_finds_one_as_often_as_alpha_says(study: Study) -> None:
+    behaviour = Behaviour.of(study, Effect())
+    trials = Trials(behaviour, 0.05, 1000, 2)
+    for one in (trials(name, 30) for name in behaviour.outcomes):
+        low, high = one.ends
+        assert low - 0.01 < 0.05 < high + 0.01
+
+
+def test_where_nothing_is_assumed_no_number_is_told_and_where_too_much_is_the_least(study: Study) -> None:
+    found = power(study, Effect.of("abilities:grad-cam=2.5", study.protocol), studies=100)
+    needs = {one.outcome: one for one in found.needs}
+    assert needs["trust"].people is None
+    assert needs["class-accuracy"].people in (LEAST, LEAST + 1)
+    with (console := Console(width=100)).capture() as shown:
+        console.print(found)
+    assert "per arm" in shown.get()
+    assert "Welch" in shown.get()
+    assert "166 people" in shown.get()
+
+
+def test_both_tests_are_those_of_the_analysis() -> None:
+    draw = np.random.default_rng(0)
+    scores = [draw.normal(place / 4, 1 + place / 3, (7, 20)) for place in range(3)]
+    counted = [draw.random((7, 20)) < 0.8 for _ in scores]
+    for study, p in enumerate(_welch(scores, counted)):
+        kept = {str(arm): own[study][there[study]] for arm, (own, there) in enumerate(zip(scores, counted, strict=True))}
+        assert p == pytest.approx(compare(kept).decision.p)
+    wide = np.stack(scores, axis=-1)
+    for study, p in enumerate(_repeated(wide, counted[0])):
+        own = wide[study][counted[0][study]]
+        assert p == pytest.approx(compare_within(pd.DataFrame(own, columns=list("abc")), len(own)).decision.p)
+
+
+@pytest.mark.parametrize("design", ["between", "within"])
+def test_means_are_those_of_the_study_in_memory(tmp_path: Path, design: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, _ = plant(tmp_path / "s", arms=ARMS, tasks=TASKS, scales=["trust"], design=design)
+    effect, people = Effect.of("0.7", own.protocol), 48
+    # Both deal people out to the groups in turn.
+    monkeypatch.setattr("snellen.study.behaviour.blocks", lambda groups, people, _: np.arange(people) % groups)
+    tables = rehearse(own, people, effect, seed=3).counted
+    same = Behaviour.of(own, effect).people(people, 3)
+    for name, table in (("class-accuracy", tables.answers), ("trust", tables.ratings)):
+        means = table.groupby(["participant", "arm"])["score"].mean().unstack("arm")
+        if design == "within":
+            expected = compare_within(means, len(means)).decision.p
+        else:
+            expected = compare({arm: means[arm].dropna().to_numpy(dtype=np.float64) for arm in ARMS}).decision.p
+        assert chances(same, name, 1)[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"goal": 1.0}, "cannot be planned for"),
+        ({"studies": 10}, "at least 100"),
+        ({"sizes": [2]}, "never tested"),
+        ({"tasks": ["thrust"]}, "did you mean 'trust'"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(study: Study, asked: dict[str, object], words: str) -> None:
+    with pytest.raises(SnellenError, match=words):
+        power(study, Effect(), **asked)  # type: ignore[arg-type]
