@@ -3,9 +3,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import postgres
 import pytest
+
+if TYPE_CHECKING:
+    from browsing import Chromium, Server
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +32,45 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/url.sqlite"
     found: postgres.Cluster = request.getfixturevalue("cluster")
     return found.fresh()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    """A Chromium for these tests alone."""
+    import browsing
+
+    try:
+        browsing.program()
+    except browsing.MissingError as missing:
+        if browsing.REQUIRED in os.environ:
+            raise
+        pytest.skip(str(missing))
+    with browsing.chromium() as found:
+        yield found
+
+
+def _served(factory: pytest.TempPathFactory, name: str) -> Iterator[Server]:
+    import browsing
+    import photographed_study
+
+    study, password = photographed_study.plant_photographs(factory.mktemp("study") / name, photographed_study.STUDIES[name])
+    with browsing.serving(study, password) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A served study with every task."""
+    yield from _served(tmp_path_factory, "whole")
+
+
+@pytest.fixture(scope="session")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A served study in which everybody meets all kinds of maps, and none."""
+    yield from _served(tmp_path_factory, "changing")
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A served study of five pages; tests may kill its server, if they start it again."""
+    yield from _served(tmp_path_factory, "small")
