@@ -154,4 +154,28 @@ CITATIONS: dict[str, str] = {
     "arXiv:2103.10158",
     "zhang2018mixup": "Zhang, Cisse, Dauphin, Lopez-Paz. mixup: Beyond Empirical Risk Minimization. ICLR 2018. "
     "arXiv:1710.09412",
+    # Studies with people
+    "kares2025": "Kares, Speith, Zhang, Langer. What Makes for a Good Saliency Map? Comparing Strategies for Evaluating "
+    "Saliency Maps in Explainable AI (XAI). 2025. arXiv:2504.17023",
+    "hoffman2018": "Hoffman, Mueller, Klein, Litman. Metrics for Explainable AI: Challenges and Prospects. 2018. "
+    "arXiv:1812.04608",
+    "welch1951": "Welch. On the Comparison of Several Mean Values: An Alternative Approach. Biometrika 38(3), 1951.",
+    "delacre2019": "Delacre, Leys, Mora, Lakens. Taking Parametric Assumptions Seriously: Arguments for the Use of Welch's "
+    "F-test instead of the Classical F-test in One-Way ANOVA. International Review of Social Psychology 32(1), 2019.",
+    "greenhouse1959": "Greenhouse, Geisser. On Methods in the Analysis of Profile Data. Psychometrika 24(2), 1959.",
+    "holm1979": "Holm. A Simple Sequentially Rejective Multiple Test Procedure. Scandinavian Journal of Statistics 6(2), "
+    "1979.",
+    "hedges1981": "Hedges. Distribution Theory for Glass's Estimator of Effect Size and Related Estimators. Journal of "
+    "Educational Statistics 6(2), 1981.",
+    "steiger2004": "Steiger. Beyond the F Test: Effect Size Confidence Intervals and Tests of Close Fit in the Analysis of "
+    "Variance and Contrast Analysis. Psychological Methods 9(2), 2004.",
+    "schuirmann1987": "Schuirmann. A Comparison of the Two One-Sided Tests Procedure and the Power Approach for Assessing "
+    "the Equivalence of Average Bioavailability. Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987.",
+    "baayen2008": "Baayen, Davidson, Bates. Mixed-effects Modeling with Crossed Random Effects for Subjects and Items. "
+    "Journal of Memory and Language 59(4), 2008.",
+    "mancl2001": "Mancl, DeRouen. A Covariance Estimator for GEE with Improved Small-sample Properties. Biometrics 57(1), "
+    "2001.",
+    "feldt1965": "Feldt. The Approximate Sampling Distribution of Kuder-Richardson Reliability Coefficient Twenty. "
+    "Psychometrika 30(3), 1965.",
+    "brier1950": "Brier. Verification of Forecasts Expressed in Terms of Probability. Monthly Weather Review 78(1), 1950.",
 }

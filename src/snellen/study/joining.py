@@ -20,11 +20,16 @@ from snellen.study.standing import outcomes
 def join(study: Study, collected: Collected, folder: Path) -> tuple[People, Agreement]:
     """Writes what the people of a study could do into the folder of a run of the same model and images."""
     run = Run(folder)
-    refuse_another(study, run)
-    agreement = agree(run, collected, study)
+    agreement = agreement_with(study, collected, run)
     people = people_of(study, collected, run, agreement)
     write_people(run.folder, people)
     return people, agreement
+
+
+def agreement_with(study: Study, collected: Collected, run: Readable) -> Agreement:
+    """Whether the metrics of a run of the same model and images predict people."""
+    refuse_another(study, run)
+    return agree(run, collected, study)
 
 
 def refuse_another(study: Study, run: Readable) -> None:
