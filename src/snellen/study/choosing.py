@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -157,24 +157,17 @@ class _Table:
     def _judgements(self, task: TaskName, practice: bool, wanted: int) -> None:
         mine = self._seen(task)
         pool = [one for one in self._shuffled(self._fit(task), f"{task}/{practice}") if one.sample not in mine]
-        there = Counter(one.right for one in pool)
-        needs: Mapping[Hashable, int] = {None: wanted}
-        if task in _ERRORS:
-            wrong = min(max(wanted // 2, wanted - there[True]), there[False])
-            needs = {False: wrong, True: wanted - wrong}
-            if not practice and abs(2 * wrong - wanted) > 1:
-                self.notes.append(
-                    f"{task}: the model is wrong in {wrong} of {count(wanted, 'item')}, because it is wrong on "
-                    f"{there[False]} and right on {there[True]} images of the run"
-                )
-        found = pick(
-            pool,
-            needs,
-            group=lambda one: one.right if task in _ERRORS else None,
-            reuse=lambda one: self.used[one.sample],
-            over=(_class, lambda one: one.band),
-        )
-        for one in found:
+        group = _TRUTHS[task]
+        needs = _shares(wanted, Counter(group(one) for one in pool))
+        wrong = needs.get(False, 0)
+        if task in _ERRORS and not practice and abs(2 * wrong - wanted) > 1:
+            there = Counter(one.right for one in pool)
+            self.notes.append(
+                f"{task}: the model is wrong in {wrong} of {count(wanted, 'item')}, because it is wrong on "
+                f"{there[False]} and right on {there[True]} images of the run"
+            )
+        used = self.used
+        for one in pick(pool, needs, group=group, reuse=lambda one: used[one.sample], over=(_class, lambda one: one.band)):
             self._item(task, practice, [one])
 
     def _fit(self, task: TaskName) -> list[Candidate]:
@@ -335,8 +328,29 @@ class _Table:
             )
 
 
+_TRUTHS: Mapping[TaskName, Callable[[Candidate], Hashable]] = {
+    "error-detection": lambda one: one.right,
+    "betting": lambda one: one.right,
+    "confidence": lambda one: one.band,
+    "sharpness": lambda one: None,
+}
+"""What the right answers of a task hang on: they are balanced before anything else."""
+
 _NEEDS: Mapping[TaskName, int] = {"class-accuracy": SHOWN, "forward-selection": SHOWN + FURTHER}
 """Images of one class that an item takes."""
+
+
+def _shares(wanted: int, there: Mapping[Hashable, int]) -> dict[Hashable, int]:
+    """So many in all, of every kind equally many as far as there are enough; what is over goes to the most frequent.
+
+    >>> _shares(7, {"low": 1, "middle": 9, "high": 5})
+    {'low': 1, 'middle': 3, 'high': 3}
+    """
+    shares = dict.fromkeys(there, 0)
+    for _ in range(wanted):
+        open_kinds = [one for one in there if shares[one] < there[one]]
+        shares[min(open_kinds, key=lambda one: (shares[one], -there[one]))] += 1
+    return shares
 
 
 def accuracy(images: Sequence[Candidate]) -> dict[int, float]:

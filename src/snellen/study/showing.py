@@ -26,6 +26,7 @@ PHOTOGRAPH = "photograph"
 _PIXELS = 128
 """Up to this side the pixels themselves are shown, as squares; photographs are enlarged smoothly."""
 _QUALITY = 82
+"""Of photographs; for exact pictures the same number only says how long a small file is looked for."""
 
 Rgb = UInt8[np.ndarray, "height width 3"]
 Shown = UInt8[np.ndarray, "rows columns 3"]
@@ -74,5 +75,5 @@ def encoded(shown: Shown, photo: Rgb) -> bytes:
     """A picture as a WebP file without any remarks in it: pixel for pixel where `photo` is so small that pixels are seen."""
     exact = max(photo.shape[:2]) <= _PIXELS
     out = io.BytesIO()
-    Image.fromarray(shown).save(out, "WEBP", lossless=exact, quality=100 if exact else _QUALITY, method=4)
+    Image.fromarray(shown).save(out, "WEBP", lossless=exact, quality=_QUALITY, method=4)
     return out.getvalue()

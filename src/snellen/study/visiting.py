@@ -23,6 +23,7 @@ from snellen.study.facts import ahead, facts_of
 from snellen.study.form import Filled, read_reply, seconds
 from snellen.study.gathering import Reply
 from snellen.study.guard import Form, first, read_form
+from snellen.study.pace import minutes
 from snellen.study.schedule import Page
 from snellen.study.site import Site, onward
 from snellen.study.store import LONGEST, ClosedError, Person
@@ -30,9 +31,6 @@ from snellen.study.tasks import TASKS, Answer, score
 
 MONTH = 30 * 86_400
 """Seconds that a browser keeps a participant's place."""
-
-_SPENT = {"trial": 15, "attention": 5, "scale": 60, "task": 20, "instructions": 40, "change": 15, "feedback": 6}
-"""Seconds that a page of each kind takes, roughly, for the time that the consent page announces."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +73,7 @@ class Visiting:
             "minutes": self.minutes,
             "recruited": recruited,
             "languages": {one: f"/?{urlencode({**recruited, 'lang': one})}" for one in site.sentences},
-            "names": {one: sentences("language") for one, sentences in site.sentences.items()},
+            "names": {one: t("language") for one, t in site.sentences.items()},
         }
         response = site.render("consent.html", language, facts)
         site.keep(response, "snellen", token, strict=False, seconds=MONTH)
@@ -112,8 +110,7 @@ class Visiting:
     def minutes(self) -> int:
         """How long taking part takes, roughly, in steps of five minutes."""
         groups = range(len(self.site.study.protocol.groups))
-        spent = max(sum(_SPENT[page.kind] for page in self.site.pages(group, 0)) for group in groups)
-        return 5 * ceil(spent / 300)
+        return 5 * ceil(max(minutes(self.site.pages(group, 0)) for group in groups) / 5)
 
     # Page by page ----------------------------------------------------------------------------------------------------------
 

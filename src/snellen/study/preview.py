@@ -1,0 +1,134 @@
+"""What a study will be before anybody has taken part: its items, its groups, and what a participant meets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from snellen.report.numbers import count, short
+from snellen.study.choosing import BANDS
+from snellen.study.folder import Study
+from snellen.study.pace import MORE, SPENT, minutes
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the participants of one group meet."""
+
+    shown: tuple[str, ...]
+    pages: int
+    trials: int
+    minutes: float
+    bytes: int
+    """Of all pictures that one participant loads."""
+
+
+def groups(study: Study) -> list[Group]:
+    """Every group of the study, by the example of its first participant."""
+    sizes = {one.name: one.stat().st_size for one in (study.folder / "pictures").iterdir()}
+    found = []
+    for group, conditions in enumerate(study.protocol.groups):
+        pages = study.pages(group, group)
+        names = {
+            picture.name
+            for one in pages
+            if one.item
+            for picture in (*one.item.pictures[one.condition.name], *one.item.choices)
+        }
+        trials = sum(one.kind == "trial" and not one.practice for one in pages)
+        loaded = sum(sizes[one] for one in names)
+        found.append(Group(tuple(one.name for one in conditions), len(pages), trials, minutes(pages), loaded))
+    return found
+
+
+@dataclass(frozen=True)
+class Made:
+    """What rich prints of a new study: what was chosen from the run, and what should be known of it."""
+
+    study: Study
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """A row per task, then sentences."""
+        subject = self.study.subject
+        yield Text(f"{subject['model']}, {count(subject['images'], 'image')} of the run '{subject['run']}'", style="dim")
+        yield _chosen(self.study)
+        yield Text(f"Confidence of the model: {_bands()}. Images with maps are counted.", style="dim")
+        for one in (*_accuracies(self.study), *subject.get("notes", ())):
+            yield Text(f"· {one}")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What rich prints of a study that was checked: what participants meet, and who will not count."""
+
+    study: Study
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """What was chosen, the groups, and the rules."""
+        study, protocol = self.study, self.study.protocol
+        yield Text(protocol.title, style="bold")
+        yield from Made(study).__rich_console__(console, options)
+        yield Text("")
+        yield _flow(groups(study))
+        yield Text(
+            f"Minutes are estimates: a trial takes {SPENT['trial']} s, {MORE} s more for each further picture, "
+            f"and a questionnaire {SPENT['scale']} s.",
+            style="dim",
+        )
+        for one in _rules(study):
+            yield Text(f"· {one}")
+
+
+def _chosen(study: Study) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    names = [name for name, _ in BANDS]
+    for one in ("task", "items", "images", "classes", "right", "wrong", *names):
+        table.add_column(one, justify="left" if one == "task" else "right")
+    rows = sorted(study.subject.get("chosen", ()), key=lambda row: row["practice"])
+    for plan in study.protocol.tasks:
+        for row in (one for one in rows if one["task"] == plan.task):
+            cells = [str(row[one]) for one in ("items", "images", "classes", "right", "wrong", *names)]
+            style = "dim" if row["practice"] else ""
+            table.add_row("  practice" if row["practice"] else plan.task, *cells, style=style)
+    return table
+
+
+def _bands() -> str:
+    low, middle = (f"{100 * end:.0f} %" for _, end in BANDS[:2])
+    return f"low is below {low}, high from {middle} on"
+
+
+def _accuracies(study: Study) -> Iterator[str]:
+    known = study.subject.get("classes", {})
+    if known and any(one.task == "class-accuracy" for one in study.protocol.tasks):
+        numbers = sorted(one["images"] for one in known.values())
+        span = str(numbers[0]) if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
+        yield f"class-accuracy: the truth is the model's accuracy on all images of a class in the run, {span} of them"
+
+
+def _flow(found: list[Group]) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for one in ("group", "sees", "pages", "trials", "minutes", "pictures"):
+        table.add_column(one, justify="left" if one == "sees" else "right")
+    for number, group in enumerate(found):
+        cells = (str(group.pages), str(group.trials), f"{group.minutes:.0f}", f"{short(group.bytes / 1e6)} MB")
+        table.add_row(str(number), ", ".join(group.shown), *cells)
+    return table
+
+
+def _rules(study: Study) -> Iterator[str]:
+    protocol, rule = study.protocol, study.protocol.exclude
+    if protocol.attention:
+        yield f"excluded: who misses more than {rule.missed} of {count(protocol.attention, 'attention check')}"
+    yield f"excluded: who takes less than {short(rule.seconds)} s per trial, as a median"
+    yield "excluded: who does not finish, or withdraws"
+    if protocol.people is None:
+        yield "nobody new is admitted when you close the study"
+    else:
+        yield f"nobody new is admitted when {protocol.people} have finished"
+    asked = ", ".join(f"{name} ({one.items} statements)" for name, one in study.scales.items())
+    yield f"questionnaires: {asked or 'none'}; languages: {', '.join(protocol.languages)}"
