@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from snellen.report import numbers
+from snellen.study.export import write_export
 from snellen.study.guard import Form, first, read_form
 from snellen.study.overview import Overview, overview
 from snellen.study.session import HOURS
@@ -133,8 +134,6 @@ class Desk:
         )
 
     def _export(self, simulated: bool) -> bytes:
-        from snellen.study.export import write_export
-
         out = io.BytesIO()
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
             for path in write_export(self.site.study, self.site.store, Path(folder), simulated=simulated):

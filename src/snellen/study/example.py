@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -16,6 +17,7 @@ _FINE = 4
 """The boat is drawn so many times larger and then shrunk, so that its edges are smooth."""
 
 
+@cache
 def examples() -> dict[str, bytes]:
     """By name of the file, the example with its map over it and beside it, and the colour scale, as PNG."""
     photo, values = _boat(), _map()
@@ -34,8 +36,8 @@ def _boat() -> UInt8[np.ndarray, "height width 3"]:
         return [(x * size, y * size) for x, y in points]
 
     pen.ellipse(at((0.74, 0.09), (0.87, 0.22)), fill="#f6e3a1")
-    pen.polygon(at((0, 0.66), (0.2, 0.6), (0.42, 0.66)), fill="#7f9c8a")
-    pen.rectangle(at((0, 0.66), (1, 1)), fill="#3f7396")
+    pen.polygon(at((0.0, 0.66), (0.2, 0.6), (0.42, 0.66)), fill="#7f9c8a")
+    pen.rectangle(at((0.0, 0.66), (1.0, 1.0)), fill="#3f7396")
     for row, left in ((0.74, 0.08), (0.83, 0.62), (0.9, 0.2), (0.95, 0.7)):
         pen.line(at((left, row), (left + 0.2, row)), fill="#6f9dba", width=size // 90)
     pen.polygon(at((0.22, 0.68), (0.82, 0.68), (0.72, 0.8), (0.32, 0.8)), fill="#8a3b2a")

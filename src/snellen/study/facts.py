@@ -35,6 +35,7 @@ def facts_of(
         if page.kind == "feedback":
             reply = replies[pages[place - 1].id]
             facts |= _feedback(TASKS[page.item.task], page.item, Answer.of(reply.content))
+            facts["ends"] = place + 1 == len(pages) or not pages[place + 1].practice
     return facts
 
 

@@ -151,9 +151,9 @@ class Rate:
 
 Kind = Literal["view", "send", "arrive", "login"]
 RATES: dict[Kind, Rate] = {
-    "view": Rate(6000, 600),
-    "send": Rate(1000, 100),
-    "arrive": Rate(400, 5),
+    "view": Rate(6000, 600.0),
+    "send": Rate(1000, 100.0),
+    "arrive": Rate(400, 5.0),
     "login": Rate(10, 0.1),
 }
 """Per address. A lecture hall of three hundred behind one address gets through; somebody who tries passwords does not."""
@@ -188,7 +188,7 @@ def address_of(request: Request, *, behind_proxy: bool) -> str:
     """Whom a request is counted for. A proxy's word is taken only where one was announced, and only its own last entry."""
     host = request.client.host if request.client else ""
     if behind_proxy:
-        host = request.headers.get("x-forwarded-for", host).rpartition(",")[2].strip()
+        host = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip() or host
     try:
         found = ipaddress.ip_address(host)
     except ValueError:

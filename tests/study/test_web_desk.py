@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from visitor import FORM, Fields, Read, Served, Visitor, filled, served
+
+from snellen.study.folder import Study, new_password
+from snellen.study.gathering import Reply, Visit
+from snellen.study.overview import Flag, Leaving, overview
+from snellen.study.session import HOURS, Sessions
+
+TASKS = [{"task": "error-detection", "items": 3, "practice": 0}]
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path / "s", tasks=TASKS, attention=1, recruiting=["PID"], people=9) as found:
+        yield found
+
+
+def _careful(read: Read) -> Fields:
+    """An answer that no rule excludes."""
+    if read.kind == "attention":
+        found = re.search(r"number (\d) here", read.words)
+        assert found is not None
+        return {"value": found[1]}
+    if read.kind == "scale":
+        return {f"s{place}": str(1 + place % 5) for place in range(1, 9)}
+    return filled(read) | {"ms": "5000"}
+
+
+def _form(desk: Read, action: str, **more: str) -> Fields:
+    """The form of the desk that is sent to an address."""
+    part = desk.text.split(f'action="{action}"')[1].split("</form>")[0]
+    found = re.search(r'name="csrf" value="(\w+)"', part)
+    assert found is not None
+    return {"csrf": found[1], **more}
+
+
+# Coming in -----------------------------------------------------------------------------------------------------------------
+
+
+def test_without_the_password_the_desk_shows_its_door_and_nothing_else(one: Served) -> None:
+    one.visitor().arrive()
+    name = one.store.visits(simulated=False)[0].participant
+    visitor = one.visitor()
+    assert visitor.get("/admin").kind == "door"
+    for path in ("/admin/export", "/admin/export?data=simulated", f"/admin/erase?participant={name}"):
+        response = visitor.client.get(path, follow_redirects=False)
+        assert (response.status_code, response.headers["location"]) == (303, "/admin")
+    for path in ("/admin/state", "/admin/logout", "/admin/erase"):
+        response = visitor.client.post(path, data={"order": "close", "participant": name, "csrf": ""})
+        assert response.status_code == 403
+    assert one.store.state == "open"
+    assert len(one.store.visits(simulated=False)) == 1
+
+
+@pytest.mark.parametrize("password", ["", "wrong", "ü" * 500])
+def test_a_wrong_password_is_told_and_does_not_open(one: Served, password: str) -> None:
+    visitor = one.visitor(**{"accept-language": "de"})
+    door = visitor.get("/admin")
+    response = visitor.client.post("/admin/login", data=door.fields | {"password": password})
+    assert response.status_code == 403
+    assert "Das ist nicht das Passwort" in response.text
+    assert visitor.get("/admin").kind == "door"
+    assert visitor.client.post("/admin/login", data={"password": one.password}).status_code == 403
+
+
+def test_a_login_ends_by_logging_out_also_for_who_copied_its_cookie(one: Served) -> None:
+    visitor = one.experimenter()
+    desk = visitor.get("/admin")
+    assert desk.kind == "desk"
+    copied = one.visitor()
+    copied.client.cookies = dict(visitor.client.cookies)  # type: ignore[assignment]
+    assert copied.get("/admin").kind == "desk"
+    visitor.client.post("/admin/logout", data=_form(desk, "/admin/logout"))
+    assert visitor.get("/admin").kind == "door"
+    assert copied.get("/admin").kind == "door"
+
+
+def test_a_login_ends_with_its_password_and_with_time(one: Served) -> None:
+    visitor = one.experimenter()
+    clock = [1000.0]
+    sessions = Sessions(one.study, lambda: clock[0])
+    session = sessions.begin()
+    assert sessions.holds(session)
+    forged = session.split(".")
+    for other in ("", "x", "1.2.3", ".".join([str(int(forged[0]) + 9), *forged[1:]]), f"{session}.x", None):
+        assert not sessions.holds(other)
+    clock[0] += HOURS * 3600 - 1
+    assert sessions.holds(session)
+    clock[0] += 2
+    assert not sessions.holds(session)
+    new_password(one.study.folder)
+    assert visitor.get("/admin").kind == "door"
+    assert one.study.admits(one.password) is False
+
+
+# Looking -------------------------------------------------------------------------------------------------------------------
+
+
+def _row(read: Read, name: str) -> list[str]:
+    found = re.search(rf"<tr[^>]*><th[^>]*>(?:<code>)?{name}.*?</tr>", read.text, re.DOTALL)
+    assert found is not None, name
+    return [re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", found[0], re.DOTALL)]
+
+
+def test_the_desk_counts_who_is_where_and_shows_simulated_people_apart(one: Served) -> None:
+    people = [one.visitor() for _ in range(3)]
+    for person in people:
+        person.arrive("?lang=en")
+    people[0].take_part(_careful)
+    people[1].client.post("/withdraw", data=people[1].get("/withdraw").fields)
+    for _ in range(2):
+        one.visitor(**{"x-snellen-rehearsal": one.study.rehearsal}).arrive()
+    desk = one.experimenter().get("/admin?lang=en")
+    assert _row(desk, "all")[1:] == ["3", "1", "1", "1", "0"]
+    assert "1 of 9 wanted have finished." in desk.words
+    assert "1 withdrew. 0 were erased." in desk.words
+    assert "instructions 1 100 %" in desk.words
+    finished = next(visit for visit in one.store.visits(simulated=False) if visit.state == "finished")
+    assert _row(desk, finished.participant)[2] == "finished"
+    assert "median" in desk.words
+    real, simulated = desk.text.split('<section class="unreal">')
+    assert "Simulated participants" in simulated
+    for visit in one.store.visits(simulated=True):
+        assert visit.participant in simulated
+        assert visit.participant not in real
+    for visit in one.store.visits(simulated=False):
+        assert visit.participant not in simulated
+
+
+def test_an_empty_desk_says_so_in_both_languages(one: Served) -> None:
+    assert "Noch hat niemand angefangen." in one.experimenter().get("/admin?lang=de").words
+    assert "Nobody has begun yet." in one.experimenter().get("/admin?lang=en").words
+
+
+def _visit(study: Study, name: str, *, last: int, at: datetime, wanted: bool = True, straight: bool = False) -> Visit:
+    replies = {}
+    for page in study.pages(0, 0)[:last]:
+        content: Fields = {}
+        if page.kind == "trial":
+            content = {"value": 1, "beside": 70}
+        elif page.kind == "attention":
+            content = {"value": page.wanted if wanted else page.wanted % 5 + 1}
+        elif page.kind == "scale":
+            content = {"answers": [3] * 8 if straight else [1, 2, 3, 4, 5, 4, 3, 2]}
+        replies[page.id] = Reply(content, 0.5 if straight else 4.0, at.isoformat())
+    state = "finished" if last == len(study.pages(0, 0)) else "started"
+    return Visit(name, 0, 0, "en", False, state, at.isoformat(), "", replies)  # type: ignore[arg-type]
+
+
+def test_what_looks_odd_is_flagged_and_who_is_silent_has_dropped_out(one: Served) -> None:
+    study, now = one.study, datetime(2026, 5, 1, 12, tzinfo=UTC)
+    all_pages = len(study.pages(0, 0))
+    long_ago = now - timedelta(minutes=study.protocol.abandoned + 1)
+    visits = [
+        _visit(study, "careful", last=all_pages, at=long_ago),
+        _visit(study, "careless", last=all_pages, at=now, wanted=False),
+        _visit(study, "hasty", last=all_pages, at=now, straight=True),
+        _visit(study, "silent", last=3, at=long_ago),
+        _visit(study, "here", last=3, at=now),
+    ]
+    ids = {"careful": "1", "careless": "2", "hasty": "2", "silent": "3", "here": "4"}
+    recruited = {name: {"PID": value, "STUDY_ID": "same"} for name, value in ids.items()}
+    found = overview(study, visits, recruited, simulated=False, erased=2, pages=study.pages, now=now)
+    count = found.groups[0]
+    assert (count.begun, count.finished, count.active, count.dropped, count.excluded) == (5, 3, 1, 1, 2)
+    assert found.total.begun == 5
+    assert found.erased == 2
+    assert found.leaving == (Leaving("trial", "error-detection", 1, 1.0),)
+    assert set(map(_told, found.flags)) == {
+        ("careless", "attention", "1 of 1"),
+        ("hasty", "fast", "0.5"),
+        ("careless", "twice", "hasty"),
+        ("hasty", "twice", "careless"),
+        ("hasty", "straight", "satisfaction"),
+        ("hasty", "straight", "trust"),
+    }
+    pace = found.paces[0]
+    assert (pace.task, pace.answers, pace.low, pace.median, pace.high) == ("error-detection", 11, 2.25, 4.0, 4.0)
+
+
+def _told(flag: Flag) -> tuple[str, str, str]:
+    joined = " of ".join(map(str, flag.words.values()))
+    return flag.participant, flag.kind, joined
+
+
+# Changing ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_study_is_paused_closed_and_opened_from_the_desk(one: Served) -> None:
+    visitor = one.experimenter()
+    for order, state in (("pause", "paused"), ("close", "closed"), ("resume", "open")):
+        desk = visitor.get("/admin")
+        response = visitor.client.post("/admin/state", data=_form(desk, "/admin/state", order=order), follow_redirects=False)
+        assert response.status_code == 303
+        assert one.store.state == state
+    assert visitor.client.post("/admin/state", data=_form(desk, "/admin/state", order="burn")).status_code == 400
+    assert visitor.client.post("/admin/state", data={"order": "close"}).status_code == 403
+    assert one.store.state == "open"
+
+
+def _unzipped(visitor: Visitor, path: str) -> tuple[str, dict[str, bytes]]:
+    response = visitor.client.get(path)
+    assert response.headers["content-type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(response.content)) as zipped:
+        return response.headers["content-disposition"], {name: zipped.read(name) for name in zipped.namelist()}
+
+
+def test_real_and_simulated_answers_are_exported_apart(one: Served) -> None:
+    person, actor = one.visitor(), one.visitor(**{"x-snellen-rehearsal": one.study.rehearsal})
+    for visitor in (person, actor):
+        visitor.arrive("?lang=en")
+        visitor.take_part(_careful)
+    experimenter = one.experimenter()
+    named, real = _unzipped(experimenter, "/admin/export")
+    marked, simulated = _unzipped(experimenter, "/admin/export?data=simulated")
+    assert "simulated" not in named
+    assert 'filename="simulated-' in marked
+    assert all(name.startswith("simulated-") for name in simulated)
+    assert {"participants.csv", "answers.csv", "answers.parquet", "codebook.md"} <= set(real)
+    people = pd.read_csv(io.BytesIO(real["participants.csv"]))
+    assert people["participant"].tolist() == [one.store.visits(simulated=False)[0].participant]
+    others = pd.read_csv(io.BytesIO(simulated["simulated-participants.csv"]))
+    assert others["participant"].tolist() == [one.store.visits(simulated=True)[0].participant]
+
+
+def test_a_participant_is_erased_after_a_question_and_is_a_stranger_then(one: Served) -> None:
+    person = one.visitor()
+    person.arrive()
+    name = one.store.visits(simulated=False)[0].participant
+    visitor = one.experimenter()
+    asked = visitor.get(f"/admin/erase?participant={name}")
+    assert asked.kind == "erase"
+    assert len(one.store.visits(simulated=False)) == 1
+    told = Read(visitor.client.post("/admin/erase", data=asked.fields).text)
+    assert f"{name} has been erased" in told.words
+    assert one.store.visits(simulated=False) == []
+    assert person.client.get("/page", follow_redirects=False).headers["location"] == "/"
+    again = Read(visitor.client.post("/admin/erase", data=asked.fields).text)
+    assert f"There is no participant “{name}”" in again.words
+    assert "There is no participant “&lt;b&gt;”" in visitor.client.get("/admin/erase?participant=<b>&lang=en").text
+    assert visitor.client.post("/admin/erase", content=b"participant=x", headers={"content-type": FORM}).status_code == 403

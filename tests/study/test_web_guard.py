@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.requests import Request
+from visitor import FORM, Read, Served, filled, served
+
+from snellen.errors import SnellenError
+from snellen.study.guard import HEADERS, LARGEST, RATES, Rate, Rates, Seal, address_of
+from snellen.study.site import Site
+
+TASKS = [
+    {"task": "error-detection", "items": 3, "practice": 1},
+    {"task": "confidence", "items": 3, "practice": 1},
+    {"task": "forward-selection", "items": 2, "practice": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("guard") / "s", arms=["grad-cam", "guided-backprop"], tasks=TASKS) as found:
+        yield found
+
+
+# Responses -----------------------------------------------------------------------------------------------------------------
+
+
+def test_every_response_carries_the_headers_and_only_files_may_be_kept(one: Served) -> None:
+    visitor = one.visitor()
+    read = visitor.arrive()
+    picture = next(own for own in one.study.by_picture)
+    paths = {
+        "/": 303, "/page": 200, "/end": 303, "/withdraw": 200, "/admin": 200, "/admin/export": 303, "/health": 200,
+        "/nowhere": 404, "/static/study.css": 200, "/static/nothing.css": 404, "/consent": 405, "/picture/nothing.png": 404,
+        "/admin/login": 405, "/page/": 404, "/static/": 404, "/picture/": 404, "/static/../web.py": 404,
+    }  # fmt: skip
+    for path, status in paths.items():
+        response = visitor.client.get(path, follow_redirects=False)
+        assert response.status_code == status, path
+        for name, value in HEADERS.items():
+            assert response.headers[name] == value, path
+        kept = "immutable" if path == "/static/study.css" else "no-store"
+        assert kept in response.headers["cache-control"], path
+        assert "server" not in response.headers
+    assert visitor.client.get("/consent").headers["allow"] == "POST"
+    response = visitor.client.post("/page", data=read.fields | {"csrf": "x"})
+    assert response.status_code == 403
+    assert response.headers["content-security-policy"].startswith("default-src 'none'")
+    assert one.visitor().client.get(f"/picture/{picture}").status_code == 404
+
+
+def test_pages_hold_no_script_style_or_address_of_elsewhere(one: Served) -> None:
+    visitor = one.visitor()
+    visitor.arrive()
+    visitor.take_part()
+    visitor.get("/admin")
+    assert len({read.kind for read in visitor.seen}) >= 8
+    for read in visitor.seen:
+        for tag, own in read.elements:
+            assert "style" not in own
+            assert not [name for name in own if name.startswith("on")]
+            for name in ("src", "href", "action"):
+                assert own.get(name, "/").startswith("/"), (tag, own)
+        assert "<style" not in read.text
+        assert not re.search(r"<script(?![^>]*src=)", read.text)
+
+
+def test_cookies_are_out_of_reach_of_scripts_and_other_sites(tmp_path: Path) -> None:
+    with served(tmp_path / "s", secure=True) as one:
+        response = one.visitor().client.get("/")
+        cookie = response.headers["set-cookie"]
+        assert cookie.startswith("__Host-snellen-")
+        for word in ("HttpOnly", "Secure", "SameSite=lax", "Path=/", "Max-Age=2592000"):
+            assert word in cookie
+        assert "domain" not in cookie.lower()
+        assert "max-age" in response.headers["strict-transport-security"]
+        door = one.visitor().client.get("/admin").headers["set-cookie"]
+        assert "SameSite=strict" in door
+        assert "Secure" in door
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "language"),
+    [
+        ({"accept-language": "de-AT,de;q=0.9,en;q=0.3"}, "", "de"),
+        ({"accept-language": "fr,en-GB;q=0.5,de;q=0.4"}, "", "en"),
+        ({"accept-language": "de"}, "?lang=en", "en"),
+        ({"accept-language": "de"}, "?lang=xx", "de"),
+        ({"accept-language": ";;q=,*;q=zz"}, "", "en"),
+        ({}, "", "en"),
+    ],
+)
+def test_the_language_is_asked_for_or_the_browsers_or_the_first(
+    one: Served, headers: dict[str, str], query: str, language: str
+) -> None:
+    assert Read(one.visitor(**headers).client.get(f"/{query}").text).language == language
+    assert Read(one.visitor(**headers).client.get(f"/nowhere{query}").text).language == language
+
+
+def test_problems_are_told_in_the_participants_language(one: Served) -> None:
+    visitor = one.visitor(**{"accept-language": "en"})
+    visitor.arrive("?lang=de")
+    told = Read(visitor.client.get("/nowhere").text)
+    assert (told.kind, told.language) == ("problem", "de")
+    assert "Es ist nichts verloren" in told.words
+
+
+# Forms ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [{"csrf": ""}, {"csrf": "0" * 64}, {"csrf": "ü"}, {"shown": ""}, {"shown": "1.2"}])
+def test_a_form_without_its_marks_is_refused_and_nothing_is_kept(one: Served, change: dict[str, str]) -> None:
+    visitor = one.visitor()
+    read = visitor.arrive()
+    assert visitor.send(read.fields | change).status_code == 403
+    assert visitor.send({name: value for name, value in read.fields.items() if name not in change}).status_code == 403
+    assert not one.store.visits(simulated=False)[-1].replies
+
+
+def test_marks_are_bound_to_page_and_participant(one: Served) -> None:
+    visitor, other = one.visitor(), one.visitor()
+    first = visitor.arrive()
+    second = Read(visitor.client.post("/page", data=first.fields).text)
+    assert visitor.send(second.fields | {"csrf": first.fields["csrf"]}).status_code == 403
+    assert visitor.send(second.fields | {"page": "p009"}).status_code == 403
+    theirs = other.arrive()
+    assert theirs.page == first.page
+    assert theirs.fields["csrf"] != first.fields["csrf"]
+    assert other.send(first.fields).status_code == 403
+    assert not one.store.visits(simulated=False)[-1].replies
+
+
+def test_consent_needs_its_cookie_and_its_mark(one: Served) -> None:
+    before = len(one.store.visits(simulated=False))
+    visitor = one.visitor()
+    consent = visitor.get("/")
+    assert one.visitor().client.post("/consent", data=consent.fields).status_code == 403
+    assert visitor.client.post("/consent", data=consent.fields | {"csrf": "x"}).status_code == 403
+    assert len(one.store.visits(simulated=False)) == before
+    for _ in range(3):
+        assert visitor.client.post("/consent", data=consent.fields).status_code == 200
+    assert len(one.store.visits(simulated=False)) == before + 1
+
+
+def test_what_is_no_form_too_large_or_too_much_is_refused(one: Served) -> None:
+    client = one.visitor().client
+    client.headers["content-type"] = FORM
+    assert client.post("/page", content=b"x" * (LARGEST + 1)).status_code == 413
+    assert client.post("/page", content=b"x" * LARGEST).status_code == 200  # nobody, who is led to the first page
+    assert client.post("/consent", content=b"a=1&" * 100).status_code == 400
+    assert client.post("/page", content=b"{}", headers={"content-type": "application/json"}).status_code == 415
+    multipart = {"content-type": "multipart/form-data; boundary=x"}
+    assert client.post("/consent", content=b"--x--", headers=multipart).status_code == 415
+
+
+def test_nobody_reads_or_writes_as_somebody_else(one: Served) -> None:
+    visitor, other = one.visitor(), one.visitor()
+    visitor.arrive()
+    end = visitor.take_part()
+    code = re.search(r"[0-9A-F]{8}", end.words)
+    assert code is not None
+    other.arrive()
+    for path in ("/", "/page", "/end", "/withdraw"):
+        read = other.get(path)
+        assert read.kind != "end"
+        assert code[0] not in read.text
+    for stranger in ("x", "a" * 43, "../../x", ""):
+        client = one.visitor().client
+        client.headers["cookie"] = f"{one.app_cookie}={stranger}"
+        assert client.get("/page", follow_redirects=False).headers["location"] == "/"
+        assert client.get("/end", follow_redirects=False).headers["location"] == "/"
+
+
+def test_pictures_are_for_those_whom_they_are_shown_to(one: Served) -> None:
+    visitor = one.visitor()
+    visitor.arrive()
+    visit = one.store.visits(simulated=False)[-1]
+    own = one.study.protocol.groups[visit.group][0].name
+    other = next(condition.name for condition in one.study.protocol.conditions if condition.name != own)
+    item = one.study.items[0]
+    assert (
+        visitor.client.get(f"/picture/{item.pictures[own][0].name}").headers["cache-control"].startswith("private, max-age")
+    )
+    assert visitor.client.get(f"/picture/{item.pictures[other][0].name}").status_code == 404
+    assert one.experimenter().client.get(f"/picture/{item.pictures[other][0].name}").status_code == 200
+    assert one.experimenter().client.get("/picture/secret.json").status_code == 404
+    for path in ("/picture/..%2Fsecret.json", "/picture/%2e%2e/secret.json", "/static/..%2fdesk.html"):
+        assert visitor.client.get(path).status_code == 404
+
+
+# What must not be told -----------------------------------------------------------------------------------------------------
+
+
+def test_no_page_betrays_arm_method_truth_or_images(one: Served) -> None:
+    for _ in range(2):
+        visitor = one.visitor(**{"x-snellen-rehearsal": one.study.rehearsal})
+        read = visitor.arrive()
+        visit = one.store.visits(simulated=True)[-1]
+        pages = {page.id: page for page in one.study.pages(visit.group, visit.number)}
+        secrets = {name for condition in one.study.protocol.conditions for name in (condition.arm, condition.name)}
+        secrets |= {sample for item in one.study.items for sample in (item.id, *item.samples, *item.further)}
+        secrets |= {"simulat", "rehears", "grad", "truth", "practice-", visit.participant}
+        while read.kind != "end":
+            found = {secret for secret in secrets if secret in read.text.lower()}
+            assert found == set(), read.page
+            page = pages[read.page]
+            if page.kind == "trial" and page.task == "confidence" and page.item:
+                # Truths of the planted items are numbers that nothing else on the page is.
+                shown = re.sub(r'(src|href|value|data-ahead)="[^"]*"', "", read.text)
+                assert not re.search(
+                    rf"\b{int(page.item.truth)}(\.0)?\b", shown.replace(f"Page {int(page.id[1:]) + 1} ", "")
+                )  # type: ignore[arg-type]
+            read = Read(visitor.client.post("/page", data=read.fields | filled(read)).text)
+
+
+# Rates ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rate_lets_a_burst_through_and_then_so_many_a_second() -> None:
+    clock = [0.0]
+    rates = Rates({"send": Rate(3, 2.0)}, lambda: clock[0])
+    assert [rates.wait("send", "a") for _ in range(4)] == [0, 0, 0, 1]
+    assert rates.wait("send", "b") == 0
+    clock[0] = 0.5
+    assert [rates.wait("send", "a") for _ in range(2)] == [0, 1]
+    clock[0] = 100.0
+    assert [rates.wait("send", "a") for _ in range(4)] == [0, 0, 0, 1]
+
+
+def test_guessing_passwords_is_slowed_down(one: Served) -> None:
+    visitor = one.visitor()
+    visitor.client = type(visitor.client)(one.app, client=("192.0.2.1", 5000))
+    statuses = [visitor.client.post("/admin/login", data={"csrf": "x"}).status_code for _ in range(12)]
+    assert statuses == [403] * RATES["login"].burst + [429] * 2
+    response = visitor.client.post("/admin/login", data={}, headers={"x-forwarded-for": "192.0.2.9"})
+    assert response.status_code == 429
+    assert int(response.headers["retry-after"]) in range(1, 11)
+    assert Read(response.text).kind == "problem"
+    assert visitor.client.get("/").status_code == 200
+    rehearsed = {"x-snellen-rehearsal": one.study.rehearsal}
+    assert visitor.client.post("/admin/login", data={}, headers=rehearsed).status_code == 429
+
+
+def test_simulated_participants_may_come_from_one_address_as_fast_as_they_like(tmp_path: Path) -> None:
+    with served(tmp_path / "s") as one:
+        several = RATES["arrive"].burst + 5
+        rehearsed = {"x-snellen-rehearsal": one.study.rehearsal}
+        client = one.visitor().client
+        assert {client.post("/consent", data={"a": "b"}, headers=rehearsed).status_code for _ in range(several)} == {403}
+        statuses = [client.post("/consent", data={"a": "b"}).status_code for _ in range(several + 60)]
+        assert statuses.count(429) > 0
+        assert statuses.index(429) >= RATES["arrive"].burst
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "behind", "expected"),
+    [
+        ("192.0.2.1", "198.51.100.7", False, "192.0.2.1"),
+        ("192.0.2.1", "203.0.113.5, 198.51.100.7", True, "198.51.100.7"),
+        ("192.0.2.1", "", True, "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", None, False, "2001:db8:1:2::/64"),
+        ("::ffff:192.0.2.1", None, False, "192.0.2.1"),
+        ("testclient", None, True, "testclient"),
+    ],
+)
+def test_who_is_asking_is_taken_from_a_proxy_only_where_one_was_announced(
+    client: str, forwarded: str | None, behind: bool, expected: str
+) -> None:
+    headers = [] if forwarded is None else [(b"x-forwarded-for", forwarded.encode())]
+    request = Request({"type": "http", "client": (client, 1), "headers": headers})
+    assert address_of(request, behind_proxy=behind) == expected
+
+
+def test_the_time_a_page_was_shown_cannot_be_made_up(one: Served) -> None:
+    clock = [1000.0]
+    seal = Seal(one.study, lambda: clock[0])
+    shown = seal.shown("token", "p001")
+    clock[0] = 1007.5
+    assert seal.since(shown, "token", "p001") == 7.5
+    assert seal.since(shown, "token", "p002") is None
+    assert seal.since(shown, "other", "p001") is None
+    assert seal.since(shown.replace("1000000", "1000001"), "token", "p001") is None
+    assert seal.since(None, "token", "p001") is None
+
+
+def test_a_link_back_that_is_no_web_address_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SnellenError, match="must begin with https"), served(tmp_path / "s", return_link="javascript:x"):
+        pass
+
+
+def test_something_wrong_inside_is_a_kind_page_with_all_headers(one: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    visitor = one.visitor()
+    visitor.arrive()
+    monkeypatch.setattr(Site, "render", _only_messages(Site.render))
+    response = visitor.client.get("/page")
+    assert response.status_code == 500
+    assert Read(response.text).kind == "problem"
+    assert "planted" not in response.text
+    assert response.headers["content-security-policy"] == HEADERS["content-security-policy"]
+
+
+def _only_messages(render: object) -> object:
+    def chosen(site: Site, template: str, *rest: object) -> object:
+        if template != "message.html":
+            raise RuntimeError("planted")
+        return render(site, template, *rest)  # type: ignore[operator]
+
+    return chosen
