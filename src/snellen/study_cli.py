@@ -125,6 +125,91 @@ def serve(
 
 
 @app.command()
+def status(folder: Folder, database: Database = None) -> None:
+    """Say how a study is going: how many of each group are where, and at which pages people left."""
+    from contextlib import closing
+
+    from rich.console import Console
+
+    from snellen.study.folder import Study
+    from snellen.study.status import Status
+    from snellen.study.store import Store
+
+    found = Study.read(folder)
+    with closing(Store.open(found, database)) as store:
+        Console().print(Status.of(found, store))
+
+
+@app.command()
+def pause(folder: Folder, database: Database = None) -> None:
+    """Admit nobody new until `resume`; who is inside may finish."""
+    from snellen.study.status import switch
+
+    print(switch(folder, database, "paused"))
+
+
+@app.command()
+def resume(folder: Folder, database: Database = None) -> None:
+    """Admit newcomers again."""
+    from snellen.study.status import switch
+
+    print(switch(folder, database, "open"))
+
+
+@app.command()
+def close(folder: Folder, database: Database = None) -> None:
+    """End the study: nobody new is admitted, and newcomers read that it is over; who is inside may finish."""
+    from snellen.study.status import switch
+
+    print(switch(folder, database, "closed"))
+
+
+@app.command()
+def erase(
+    folder: Folder,
+    participant: Annotated[str, typer.Argument(metavar="PARTICIPANT", help="the random name, as in the tables")],
+    database: Database = None,
+) -> None:
+    """Erase everything that one participant left behind; this cannot be undone."""
+    from contextlib import closing
+
+    from snellen.errors import SnellenError
+    from snellen.study.folder import Study
+    from snellen.study.store import Store
+
+    with closing(Store.open(Study.read(folder), database)) as store:
+        if not store.erase(participant):
+            raise SnellenError(f"nobody in '{folder}' is called '{participant}'; `snellen study export` writes the names")
+    print(
+        f"erased: {participant}; exports that were written before still hold the answers, so delete those and export again"
+    )
+
+
+@app.command()
+def export(
+    folder: Folder,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="where to write; otherwise export/ in the study's folder")
+    ] = None,
+    database: Database = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="what simulated people answered, in files whose names say so")
+    ] = False,
+) -> None:
+    """Write what was collected as CSV and Parquet, with a codebook of every column."""
+    from contextlib import closing
+
+    from snellen.study.export import write_export
+    from snellen.study.folder import Study
+    from snellen.study.store import Store
+
+    found = Study.read(folder)
+    with closing(Store.open(found, database)) as store:
+        for path in write_export(found, store, out or folder / "export", simulated=simulated):
+            print(path)
+
+
+@app.command()
 def password(folder: Folder) -> None:
     """Make a new password for the experimenter's page and tell it, once; logins with the old one end."""
     from snellen.study.folder import Study, new_password

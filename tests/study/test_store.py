@@ -112,7 +112,7 @@ def test_whoever_comes_twice_is_the_same_participant_also_when_the_study_is_clos
 
 
 def test_only_the_hash_of_a_token_and_only_named_recruiting_ids_are_kept(store: Store) -> None:
-    person = admit(store, "the-token-itself", PROLIFIC_PID="x" * 999, EMAIL="somebody@example.org")
+    person = admit(store, "the-token-itself", PROLIFIC_PID="\x00\r\n" + "x" * 999, EMAIL="somebody@example.org")
     assert store.recruited(simulated=False) == {person.participant: {"PROLIFIC_PID": "x" * LONGEST}}
     everything = dump(store)
     assert "the-token-itself" not in everything

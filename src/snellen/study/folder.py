@@ -95,7 +95,7 @@ class Study:
         parts = [
             {name: value for name, value in self.protocol.as_values().items() if name not in passing},
             [one.as_values() for one in self.items],
-            {name: [one.points, one.reverse, one.statements] for name, one in self.scales.items()},
+            {name: [one.points, one.reverse, one.needs_map, one.statements] for name, one in self.scales.items()},
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 

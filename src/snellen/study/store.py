@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import Connection, and_, bindparam, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, bindparam, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from snellen.errors import SnellenError
@@ -111,7 +111,7 @@ class Store:
         """Opens, pauses or closes the study for newcomers; who is inside may always finish."""
         with self.database.writing() as connection:
             connection.execute(STUDY.update().values(state=state))
-            connection.execute(_EVENT, {"kind": "state", "content": {"state": state}, "at": self._at()})
+            connection.execute(_EVENT, {"kind": "state", "content": {"state": state}, "at": self.time()})
 
     # One participant.
 
@@ -140,8 +140,8 @@ class Store:
                 "started",
                 secrets.token_hex(4).upper(),
             )
-            at = self._at()
-            kept = {name: str(recruited[name])[:LONGEST] for name in self.study.protocol.recruiting if recruited.get(name)}
+            at = self.time()
+            kept = {name: _clean(recruited[name]) for name in self.study.protocol.recruiting if recruited.get(name)}
             own = {"token": digest, "recruited": kept, "started": at, "finished": "", "seen": at}
             connection.execute(PARTICIPANTS.insert(), {**vars(person), **own})
             content = {"number": person.number, "group": person.group, "language": language}
@@ -166,7 +166,7 @@ class Store:
         if not math.isfinite(seconds):
             raise ValueError(f"{seconds} seconds are no time")
         json.dumps(content, allow_nan=False)
-        at, name = self._at(), person.participant
+        at, name = self.time(), person.participant
         reply = {"participant": name, "kind": "reply", "page": page, "content": dict(content), "seconds": seconds, "at": at}
         try:
             with self.database.writing() as connection:
@@ -181,7 +181,7 @@ class Store:
 
     def withdraw(self, person: Person) -> None:
         """Ends a participation that has not finished; the place is given to the next who comes."""
-        at, name = self._at(), person.participant
+        at, name = self.time(), person.participant
         with self.database.writing() as connection:
             if connection.execute(_LEAVE, {"name": name, "at": at}).rowcount:
                 connection.execute(_EVENT, {"participant": name, "kind": "withdrawn", "content": {}, "at": at})
@@ -213,7 +213,7 @@ class Store:
                 PARTICIPANTS.update().where(own).values(participant=secrets.token_hex(12), state="erased", **blank)
             )
             content = {"number": row.number, "group": row.group, "simulated": row.simulated}
-            connection.execute(_EVENT, {"kind": "erased", "content": content, "at": self._at()})
+            connection.execute(_EVENT, {"kind": "erased", "content": content, "at": self.time()})
         self.database.scrub()
         return True
 
@@ -239,6 +239,13 @@ class Store:
                     replies[page] = Reply(*reply)
         return [Visit(*(*who, replies)) for who, replies in found.items()]
 
+    def kept(self, *, simulated: bool) -> int:
+        """How many answers are kept: as many as `visits` hold, unless one was kept twice."""
+        own = select(PARTICIPANTS.c.participant).where(PARTICIPANTS.c.simulated == simulated)
+        query = select(func.count()).where(EVENTS.c.kind == "reply", EVENTS.c.participant.in_(own))
+        with self.database.reading() as connection:
+            return int(connection.execute(query).scalar_one())
+
     def erased(self, *, simulated: bool = False) -> int:
         """How many were erased."""
         query = select(func.count()).where(PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state == "erased")
@@ -247,11 +254,14 @@ class Store:
 
     def recruited(self, *, simulated: bool) -> dict[str, dict[str, str]]:
         """The recruiting ids that were kept, by participant, in the order of arrival."""
-        query = (
-            select(PARTICIPANTS.c.participant, PARTICIPANTS.c.recruited)
-            .where(PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state != "erased")
-            .order_by(PARTICIPANTS.c.number)
-        )
+        return self._each(PARTICIPANTS.c.recruited, PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state != "erased")
+
+    def codes(self, *, simulated: bool) -> dict[str, str]:
+        """The completion codes of those who have finished, by participant, in the order of arrival."""
+        return self._each(PARTICIPANTS.c.code, PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state == "finished")
+
+    def _each(self, column: Column[Any], *which: ColumnElement[bool]) -> dict[str, Any]:
+        query = select(PARTICIPANTS.c.participant, column).where(*which).order_by(PARTICIPANTS.c.number)
         with self.database.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(query)}
 
@@ -266,12 +276,18 @@ class Store:
         )
         return {row[0]: row[1] for row in connection.execute(query)}
 
-    def _at(self) -> str:
+    def time(self) -> str:
+        """The time as it is written down."""
         return _text(self.now())
 
 
 def _text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _clean(text: str) -> str:
+    """What is kept of an id that came with a link, which can hold anything."""
+    return "".join(one for one in text if one.isprintable())[:LONGEST]
 
 
 def _digest(token: str) -> str:

@@ -1,0 +1,210 @@
+"""The codebook of an export: what every table, column and number in it means, for readers and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from snellen import __version__
+from snellen.report.numbers import count, short
+from snellen.study.collected import ANSWERS, PARTICIPANTS, RATINGS
+from snellen.study.folder import Study
+from snellen.study.tasks import TASKS
+
+SIMULATED = "SIMULATED. Nobody took part: a program answered, as a rehearsal. Nothing in here is evidence of anything."
+
+Kind = Literal["text", "whole number", "number", "true or false"]
+
+WHOLE = ("number", "group", "pages", "attention_shown", "attention_missed", "position", "value", "beside", "answer")
+NUMBERS = ("median_seconds", "truth", "score", "seconds")
+TRUTHS = ("simulated", "practice", "higher_is_better")
+
+DTYPES: dict[Kind, Any] = {
+    "text": pd.StringDtype(),
+    "whole number": pd.Int64Dtype(),
+    "number": "float64",
+    "true or false": pd.BooleanDtype(),
+}
+"""How pandas holds a column, so that an empty table has the same columns as a full one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """One table of an export with a description of every column."""
+
+    name: str
+    about: str
+    columns: Mapping[str, str]
+    frame: pd.DataFrame
+
+    @staticmethod
+    def of(name: str, about: str, columns: Mapping[str, str], rows: pd.DataFrame, *, simulated: bool) -> Sheet:
+        """A table with its columns in order and of their kind; simulated rows say so in a column of every table."""
+        known = dict(columns)
+        frame = rows[[one for one in columns if one in rows]].copy()
+        if simulated and "simulated" not in known:
+            known["simulated"] = PARTICIPANTS["simulated"]
+            frame["simulated"] = True
+        return Sheet(name, about, known, frame.astype({column: DTYPES[kind(name, column)] for column in known}))
+
+    def files(self, prefix: str) -> tuple[str, str]:
+        """The names of the two files that hold it."""
+        return f"{prefix}{self.name}.csv", f"{prefix}{self.name}.parquet"
+
+
+ABOUT = {
+    "participants": ("One row per participant, in the order of arrival.", PARTICIPANTS),
+    "answers": ("One row per trial that was answered, also those for practice.", ANSWERS),
+    "ratings": ("One row per statement of a questionnaire that was answered.", RATINGS),
+}
+
+
+def kind(table: str, column: str) -> Kind:
+    """What a column of a table holds."""
+    if column in WHOLE or (table, column) == ("ratings", "item"):
+        return "whole number"
+    if column in NUMBERS:
+        return "number"
+    return "true or false" if column in TRUTHS else "text"
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """What an export holds and what it means."""
+
+    study: Study
+    sheets: tuple[Sheet, ...]
+    simulated: bool
+    erased: int
+    at: str
+
+    @property
+    def prefix(self) -> str:
+        """How the names of all files of this export begin."""
+        return "simulated-" if self.simulated else ""
+
+    def as_values(self) -> dict[str, Any]:
+        """For programs."""
+        protocol = self.study.protocol
+        return {
+            "title": protocol.title,
+            "simulated": self.simulated,
+            "warning": SIMULATED if self.simulated else "",
+            "exported": self.at,
+            "snellen": __version__,
+            "digest": self.study.digest,
+            "subject": {name: self.study.subject.get(name, "") for name in ("model", "fingerprint")},
+            "erased": self.erased,
+            "tables": {
+                one.name: {
+                    "about": one.about,
+                    "files": list(one.files(self.prefix)),
+                    "rows": len(one.frame),
+                    "columns": [
+                        {"name": name, "kind": kind(one.name, name), "meaning": meaning}
+                        for name, meaning in one.columns.items()
+                    ],
+                }
+                for one in self.sheets
+            },
+            "groups": [[one.name for one in group] for group in protocol.groups],
+            "tasks": {
+                plan.task: {
+                    "items": plan.items,
+                    "practice": plan.practice,
+                    "score": TASKS[plan.task].score,
+                    "higher_is_better": TASKS[plan.task].higher_is_better,
+                }
+                for plan in protocol.tasks
+            },
+            "questionnaires": {
+                name: {
+                    "points": one.points,
+                    "reverse": list(one.reverse),
+                    "source": one.source,
+                    "licence": one.licence,
+                    "statements": {language: list(some) for language, some in one.statements.items()},
+                }
+                for name, one in self.study.scales.items()
+            },
+            # The folder of the run tells about the experimenter's computer, and nothing about the study.
+            "protocol": {name: value for name, value in protocol.as_values().items() if name != "run"},
+        }
+
+    def as_text(self) -> str:
+        """For readers, as Markdown."""
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        protocol, rule = self.study.protocol, self.study.protocol.exclude
+        yield f"# Codebook: {' '.join(protocol.title.split())}"
+        yield ""
+        if self.simulated:
+            yield f"> **{SIMULATED}**"
+            yield ""
+        yield (
+            f"Exported {self.at} with Snellen {__version__}. Digest of protocol, stimuli and questionnaires: "
+            f"`{self.study.digest}`. Erased, and in no table: {count(self.erased, 'participant')}."
+        )
+        yield ""
+        yield (
+            "CSV files are UTF-8 with a header; an empty field is a missing value. Parquet files hold the same. "
+            "Times are UTC, ISO 8601."
+        )
+        for one in self.sheets:
+            first, second = one.files(self.prefix)
+            yield ""
+            yield f"## {first}, {second}"
+            yield ""
+            yield f"{one.about} {count(len(one.frame), 'row')}."
+            yield ""
+            yield from _table(
+                ("column", "kind", "meaning"),
+                [(f"`{name}`", kind(one.name, name), meaning) for name, meaning in one.columns.items()],
+            )
+        yield from self._design()
+        yield ""
+        yield "## Who does not count"
+        yield ""
+        yield (
+            "By the rule that the protocol stated beforehand, in the column `excluded`: who did not finish or withdrew; "
+            f"who missed more than {rule.missed} of {count(protocol.attention, 'attention check')}; who took less than "
+            f"{short(rule.seconds)} s per trial, as a median. They are in the tables; leave them out of an analysis."
+        )
+
+    def _design(self) -> Iterator[str]:
+        protocol = self.study.protocol
+        yield from ("", "## Groups", "")
+        yield from _table(
+            ("group", "was shown"),
+            [(str(place), ", then ".join(f"`{one.name}`" for one in group)) for place, group in enumerate(protocol.groups)],
+        )
+        yield from ("", "## Tasks", "")
+        yield from _table(
+            ("task", "items", "practice", "score", "a high score is"),
+            [
+                (
+                    f"`{plan.task}`",
+                    str(plan.items),
+                    str(plan.practice),
+                    TASKS[plan.task].score,
+                    "good" if TASKS[plan.task].higher_is_better else "bad",
+                )
+                for plan in protocol.tasks
+            ],
+        )
+        for name, scale in self.study.scales.items():
+            language = protocol.languages[0]
+            turned = f"; turned round: {', '.join(map(str, scale.reverse))}" if scale.reverse else ""
+            yield from ("", f"## Questionnaire `{name}`", "")
+            yield f"Answers from 1 to {scale.points}{turned}. Source: {scale.source}; licence: {scale.licence}."
+            yield ""
+            yield from (f"{place}. {one}" for place, one in enumerate(scale.statements[language], 1))
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    for row in (head, ("---",) * len(head), *rows):
+        yield f"| {' | '.join(' '.join(one.replace('|', '/').split()) for one in row)} |"

@@ -1,0 +1,93 @@
+"""What a study has collected as files: tables as CSV and Parquet, and a codebook; real and simulated people apart."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+
+from snellen import __version__
+from snellen.errors import SnellenError
+from snellen.study.codebook import ABOUT, SIMULATED, Codebook, Sheet
+from snellen.study.folder import Study
+from snellen.study.gathering import gather
+from snellen.study.store import Store
+from snellen.writing import write_whole
+
+RECRUITING = "recruiting"
+"""The one table with names that others know people by; the others can be shown to anybody."""
+
+
+def write_export(study: Study, store: Store, folder: Path, *, simulated: bool) -> list[Path]:
+    """Writes all tables and the codebook, of real or of simulated participants; the latter under names that say so."""
+    book = Codebook(study, _sheets(study, store, simulated), simulated, store.erased(simulated=simulated), store.time())
+    _check(book)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise SnellenError(f"cannot write the export into '{folder}': {problem.strerror}; give another --out") from None
+    contents: dict[str, bytes] = {}
+    for one in book.sheets:
+        first, second = one.files(book.prefix)
+        contents[first] = _csv(one).encode()
+        contents[second] = _parquet(one, book)
+    contents[f"{book.prefix}codebook.md"] = book.as_text().encode()
+    contents[f"{book.prefix}codebook.json"] = (json.dumps(book.as_values(), indent=2, ensure_ascii=False) + "\n").encode()
+    for name, content in contents.items():
+        write_whole(folder / name, content)
+    return [folder / name for name in contents]
+
+
+def _sheets(study: Study, store: Store, simulated: bool) -> tuple[Sheet, ...]:
+    collected = gather(study, store.visits(simulated=simulated), simulated=simulated)
+    frames = {"participants": collected.participants, "answers": collected.answers, "ratings": collected.ratings}
+    found = [Sheet.of(name, about, columns, frames[name], simulated=simulated) for name, (about, columns) in ABOUT.items()]
+    return (*found, _recruiting(study, store, collected.participants["participant"].tolist(), simulated))
+
+
+def _recruiting(study: Study, store: Store, people: list[str], simulated: bool) -> Sheet:
+    """Completion codes and the recruiting ids that the protocol names, to pay people by."""
+    columns = {
+        "participant": "random name of the participant",
+        "completion_code": "the code that the last page showed; empty for who has not finished",
+        **{f"id_{name}": f"`{name}` in the link that the participant came by" for name in study.protocol.recruiting},
+    }
+    codes, ids = store.codes(simulated=simulated), store.recruited(simulated=simulated)
+    rows = [
+        [one, codes.get(one, ""), *(ids.get(one, {}).get(name, "") for name in study.protocol.recruiting)] for one in people
+    ]
+    about = "One row per participant: what recruiting and paying people takes. Never publish it."
+    return Sheet.of(RECRUITING, about, columns, pd.DataFrame(rows, columns=list(columns)), simulated=simulated)
+
+
+def _check(book: Codebook) -> None:
+    """Refuses, whatever went wrong before, to write rows under a name that is not theirs."""
+    marks = [one.frame["simulated"] for one in book.sheets if "simulated" in one.frame]
+    if any((mark != book.simulated).any() for mark in marks) or (book.simulated and len(marks) < len(book.sheets)):
+        raise ValueError("real and simulated participants are never exported together")
+
+
+def _csv(sheet: Sheet) -> str:
+    frame = sheet.frame.copy()
+    if sheet.name == RECRUITING:
+        # A link can hold anything, and a spreadsheet would take an id such as =1+1 for a formula.
+        for column in (one for one in sheet.columns if one.startswith("id_")):
+            frame[column] = frame[column].str.replace(r"^([=+\-@])", r"'\1", regex=True)
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def _parquet(sheet: Sheet, book: Codebook) -> bytes:
+    table = pa.Table.from_pandas(sheet.frame, preserve_index=False)
+    facts = {
+        "snellen.version": __version__,
+        "snellen.study": book.study.digest,
+        "snellen.simulated": "true" if book.simulated else "false",
+        **({"snellen.warning": SIMULATED} if book.simulated else {}),
+    }
+    out = io.BytesIO()
+    parquet.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **facts}), out)
+    return out.getvalue()
