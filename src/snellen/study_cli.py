@@ -218,6 +218,60 @@ def password(folder: Folder) -> None:
 
 
 @app.command()
+def simulate(
+    folder: Folder,
+    participants: Annotated[int, typer.Option(min=1, help="how many take part")] = 166,
+    effect: Effects = "none",
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="where the study is served; else it is served for this")
+    ] = None,
+    database: Database = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="how many take part at the same time")] = 20,
+    think: Annotated[float, typer.Option(min=0, help="seconds that they wait before an answer, on average")] = 0.0,
+    leaving: Annotated[float, typer.Option(min=0, max=1, help="share of people who leave before the end")] = 0.08,
+    reload: Annotated[float, typer.Option(min=0, max=1, help="share of pages that are loaded again")] = 0.0,
+    double: Annotated[float, typer.Option(min=0, max=1, help="share of answers that are sent twice at once")] = 0.0,
+    back: Annotated[float, typer.Option(min=0, max=1, help="share of pages that are answered again, otherwise")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="another seed draws other people")] = 0,
+) -> None:
+    """Let simulated people take part in the real web application; what they answer is marked, and never exported as real."""
+    import asyncio
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from snellen.study.effect import Crowd, Effect
+    from snellen.study.folder import Study
+    from snellen.study.participant import Faults
+    from snellen.study.rehearsal import rehearsed
+    from snellen.study.rehearsal import simulate as simulating
+    from snellen.study.rehearsal_terminal import Told
+
+    found = Study.read(folder)
+    assumed = Effect.of(effect, found.protocol, Crowd(leaving=leaving))
+    with Progress(transient=True) as progress, rehearsed(found, url, database) as books:
+        bar = progress.add_task("simulating", total=participants)
+        rehearsal = asyncio.run(
+            simulating(
+                found,
+                books.link,
+                participants,
+                assumed,
+                seed=seed,
+                concurrency=concurrency,
+                think=think,
+                faults=Faults(reload, double, back),
+                tell=lambda _: progress.advance(bar),
+            )
+        )
+        tally = books.compare(rehearsal)
+    Console().print(Told(rehearsal, tally))
+    print(f"next: snellen study analyse {folder} --simulated")
+    if tally is not None and not tally.clean:
+        raise typer.Exit(1)
+
+
+@app.command()
 def power(
     folder: Folder,
     effect: Effects = "0.5",

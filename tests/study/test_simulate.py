@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from planted_study import plant
+from rich.console import Console
+from typer.testing import CliRunner
+
+from snellen.errors import SnellenError
+from snellen.study.behaviour import Behaviour
+from snellen.study.browser import Browser, Shown
+from snellen.study.effect import Crowd, Effect
+from snellen.study.folder import Study
+from snellen.study.gathering import gather
+from snellen.study.participant import Faults
+from snellen.study.rehearsal import Books, Rehearsal, Tally, rehearsed, simulate
+from snellen.study.rehearsal_terminal import Told
+from snellen.study.server import Server, serving
+from snellen.study.store import Store
+from snellen.study_cli import app
+
+PEOPLE, SEED = 12, 7
+EFFECT = Effect({"all": {"grad-cam": 0.6}}, crowd=Crowd(leaving=0.0, inattentive=0.2))
+TASKS = [
+    {"task": name, "items": 3, "practice": 1} for name in ("betting", "class-accuracy", "forward-selection", "sharpness")
+]
+
+
+@dataclass(frozen=True)
+class Played:
+    """A study in which twelve have taken part, while its server was killed once; it is served again."""
+
+    study: Study
+    server: Server
+    store: Store
+    rehearsal: Rehearsal
+    tally: Tally | None
+
+
+async def _played(study: Study, server: Server, store: Store) -> Rehearsal:
+    async def kill() -> None:
+        while await asyncio.to_thread(store.kept, simulated=True) < 80:
+            await asyncio.sleep(0.02)
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+
+    killing = asyncio.create_task(kill())
+    faults = Faults(reload=0.1, double=0.15, back=0.15)
+    found = await simulate(study, server.link, PEOPLE, EFFECT, seed=SEED, concurrency=6, faults=faults)
+    await killing
+    return found
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    study, _ = plant(tmp_path_factory.mktemp("simulate") / "s", tasks=TASKS)
+    with serving(study.folder) as server, closing(Store.open(study)) as store:
+        rehearsal = asyncio.run(_played(study, server, store))
+        yield Played(study, server, store, rehearsal, Books(server.link, store).compare(rehearsal))
+
+
+def test_nothing_confirmed_is_lost_changed_or_doubled(played: Played) -> None:
+    tally = played.tally
+    assert tally is not None
+    assert tally.clean
+    assert tally.confirmed <= tally.stored
+    assert sum(one.broken for one in played.rehearsal.ledgers) > 0  # the server was really away
+    assert [words for one in played.rehearsal.ledgers for words in one.wrong] == []
+    assert {one.state for one in played.rehearsal.ledgers} == {"finished"}
+
+
+def test_every_answer_is_the_one_that_was_meant(played: Played) -> None:
+    """Compared with what the schedule says, and not with what the simulation recognised on the pages."""
+    people = Behaviour.of(played.study, EFFECT).people(PEOPLE, SEED)
+    visits = {one.participant: one for one in played.store.visits(simulated=True)}
+    compared: Counter[str] = Counter()
+    for ledger in played.rehearsal.ledgers:
+        person = played.store.find(ledger.token)
+        assert person is not None
+        replies, one, turn = visits[person.participant].replies, people.replies(ledger.row), 0
+        pages = played.study.pages(person.group, person.number)
+        assert list(replies) == [page.id for page in pages]
+        for page in pages:
+            assert dict(replies[page.id].content) == one.content(page, turn)
+            assert replies[page.id].seconds == pytest.approx(one.seconds(page), abs=0.001)
+            turn += page.kind == "attention"
+            compared[page.kind] += 1
+    assert compared["trial"] > 150
+    assert compared["attention"] == 2 * PEOPLE
+    assert compared["scale"] == 2 * PEOPLE - 4  # four saw no maps to be satisfied with
+
+
+def test_arms_are_balanced_and_all_are_marked_and_none_is_real(played: Played) -> None:
+    visits = played.store.visits(simulated=True)[:PEOPLE]
+    assert Counter(one.group for one in visits) == {0: 4, 1: 4, 2: 4}
+    assert {arm: sum(counts.values()) for arm, counts in played.rehearsal.arms.items()} == dict.fromkeys(
+        played.study.protocol.arms, 4
+    )
+    assert all(one.simulated for one in visits)
+    tables = gather(played.study, visits, simulated=True)
+    assert tables.simulated
+    assert tables.participants["simulated"].all()
+    real = gather(played.study, played.store.visits(simulated=False), simulated=False)
+    assert real.participants.empty
+    assert real.answers.empty
+
+
+async def _consent(link: str, headers: dict[str, str]) -> int:
+    browser = Browser(link, headers)
+    try:
+        shown = Shown.of((await browser.get("/", "arrive")).body)
+        return (await browser.post("/consent", list(shown.fields.items()), "consent")).status
+    finally:
+        browser.close()
+
+
+def test_a_wrong_mark_makes_nobody_simulated(played: Played) -> None:
+    before = len(played.store.visits(simulated=True))
+    for headers in ({"X-Snellen-Rehearsal": "0" * 64}, {"X-Snellen-Rehearsal": ""}, {}):
+        assert asyncio.run(_consent(played.server.link, headers)) == 303
+    assert len(played.store.visits(simulated=True)) == before
+    assert len(played.store.visits(simulated=False)) == 3
+    for person in played.store.visits(simulated=False):
+        assert played.store.erase(person.participant)
+
+
+def test_another_study_is_left_alone(played: Played, tmp_path: Path) -> None:
+    other, _ = plant(tmp_path / "other")
+    before = len(played.store.visits(simulated=False))
+    with pytest.raises(SnellenError, match=r"is not '.*other'"):
+        asyncio.run(simulate(other, played.server.link, 3, EFFECT))
+    assert len(played.store.visits(simulated=False)) == before
+    with pytest.raises(SnellenError, match="no address"), rehearsed(other, "localhost:8000"):
+        pass
+
+
+def test_the_books_find_what_is_lost_and_what_is_changed(played: Played) -> None:
+    """The comparison itself must be able to fail."""
+    ledger = played.rehearsal.ledgers[0]
+    ledger.confirmed.add("p999")
+    page = next(iter(ledger.sent))
+    kept, ledger.sent[page] = ledger.sent[page], {"value": -1}
+    try:
+        known = len(played.store.visits(simulated=True)) - PEOPLE
+        tally = Books(played.server.link, played.store, before=known - 1).compare(played.rehearsal)
+    finally:
+        ledger.confirmed.discard("p999")
+        ledger.sent[page] = kept
+    assert tally is not None
+    assert (tally.lost, tally.changed, tally.doubled) == (1, 1, 1)
+    assert not tally.clean
+
+
+def test_the_command_simulates_at_a_link_and_says_what_came_of_it(played: Played) -> None:
+    before = len(played.store.visits(simulated=True))
+    words = [
+        "simulate",
+        str(played.study.folder),
+        "--participants",
+        "3",
+        "--url",
+        f"{played.server.link}/",
+        "--effect",
+        "none",
+    ]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    assert "3 simulated participants" in found.output
+    assert "--simulated" in found.output
+    assert len(played.store.visits(simulated=True)) == before + 3
+
+
+def test_a_rehearsal_is_told_with_arms_times_and_books(played: Played) -> None:
+    with (console := Console(width=100)).capture() as shown:
+        console.print(Told(played.rehearsal, played.tally))
+    assert "guided-backprop" in shown.get()
+    assert "answer until next page" in shown.get()
+    assert "0 lost, 0 changed, 0 doubled" in shown.get()
