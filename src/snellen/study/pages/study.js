@@ -46,6 +46,7 @@ for (const question of document.querySelectorAll(".number")) {
     if (set) {
       number.removeAttribute("aria-invalid");
       for (const sentence of question.querySelectorAll(".wrong")) sentence.remove();
+      number.setAttribute("aria-describedby", number.id + "-hint");
       slider.value = number.value;
       slider.removeAttribute("aria-valuetext");
     } else {
