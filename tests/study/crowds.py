@@ -9,18 +9,23 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from snellen.study.folder import Study
-from snellen.study.store import Store
+from snellen.study.store import Person, Store
 
 PROCESSES = multiprocessing.get_context("forkserver")
 # Imported once, for all of them.
 PROCESSES.set_forkserver_preload(["snellen.study.store"])
 
 
+def admit(store: Store, token: str, *, simulated: bool = False, **recruited: str) -> Person:
+    """Admits one, in English."""
+    return store.admit(token=token, language="en", simulated=simulated, recruited=recruited)
+
+
 def arrive(store: Store, names: list[str], threads: int) -> None:
     """Everybody at once, each twice, as impatient people do."""
 
     def one(name: str) -> None:
-        store.admit(token=name, language="en", simulated=False, recruited={})
+        admit(store, name)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(one, [*names, *names]))
@@ -38,7 +43,7 @@ def serve_arrivals(folder: Path, url: str, names: list[str], gate: Barrier) -> N
 def serve_answers(folder: Path, url: str, told: Connection) -> None:
     """A process that keeps answers, page after page, and tells so, until somebody ends it."""
     store = Store.open(Study.read(folder), url)
-    person = store.admit(token="only", language="en", simulated=False, recruited={})
+    person = admit(store, "only")
     for page in range(100_000):
         assert store.reply(person, f"p{page:05d}", {"value": page}, 1.0, last=False)
         told.send(page)

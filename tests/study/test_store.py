@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -14,13 +13,10 @@ import crowds
 import numpy as np
 import postgres
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
+from crowds import admit
 from planted_study import plant
-from sqlalchemy import create_engine, event, text
+from sqlalchemy import event, text
 
-from snellen.errors import SnellenError
-from snellen.study.database import Database
 from snellen.study.folder import Study
 from snellen.study.gathering import gather
 from snellen.study.store import LONGEST, ClosedError, Person, Store
@@ -55,10 +51,6 @@ def store(study: Study, url: str, clock: Clock) -> Iterator[Store]:
     found = Store.open(study, url, now=clock)
     yield found
     found.close()
-
-
-def admit(store: Store, token: str, *, simulated: bool = False, **recruited: str) -> Person:
-    return store.admit(token=token, language="en", simulated=simulated, recruited=recruited)
 
 
 def finish(store: Store, person: Person) -> None:
@@ -225,33 +217,6 @@ def test_answers_survive_the_sudden_death_of_the_server(study: Study, url: str) 
     assert len(replies) in (len(pages), len(pages) + 1)  # one more may have been kept before it could be told
 
 
-def test_answers_are_on_disk_when_they_are_kept(store: Store) -> None:
-    settings = {"sqlite": ("synchronous", 2), "postgresql": ("fsync", "on")}
-    name, value = settings[store.database.engine.dialect.name]
-    with store.database.writing() as connection:
-        assert connection.execute(text(f"{'PRAGMA' if store.database.sqlite else 'SHOW'} {name}")).scalar_one() == value
-        if store.database.sqlite:
-            assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
-
-
-def test_a_postgresql_that_answers_before_it_has_written_is_refused(study: Study, cluster: postgres.Cluster) -> None:
-    with pytest.raises(SnellenError, match="synchronous_commit = off"):
-        Store.open(study, cluster.fresh() + "&options=-csynchronous_commit%3Doff")
-
-
-def test_a_postgresql_that_was_restarted_is_found_again(study: Study, cluster: postgres.Cluster) -> None:
-    url = cluster.fresh()
-    store = Store.open(study, url)
-    person = admit(store, "a")
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        assert connection.execute(text(f"SELECT pg_terminate_backend(pid) {others}")).all()
-    engine.dispose()
-    assert store.reply(person, "p000", {}, 1.0, last=False)
-    store.close()
-
-
 def test_the_place_of_who_left_is_given_to_the_next(store: Store, clock: Clock) -> None:
     people = [admit(store, f"t{one}") for one in range(6)]
     store.withdraw(people[1])
@@ -407,89 +372,3 @@ def _checkpoint(store: Store) -> None:
 
 def _bytes(folder: Path) -> str:
     return "\n".join(one.read_bytes().decode("latin-1") for one in sorted(folder.rglob("*")) if one.is_file())
-
-
-def test_a_database_belongs_to_one_study(study: Study, url: str, tmp_path: Path) -> None:
-    Store.open(study, url).close()
-    with pytest.raises(SnellenError, match="another study"):
-        Store.open(plant(tmp_path / "other")[0], url)
-
-
-def test_a_study_may_be_changed_until_somebody_has_begun(study: Study, url: str) -> None:
-    Store.open(study, url).close()
-    changed = _changed(study, "seed: 1")
-    store = Store.open(changed, url)
-    person = admit(store, "a")
-    store.close()
-    again = Store.open(_changed(study, "title: Other words"), url)  # what answers do not depend on may change
-    again.close()
-    with pytest.raises(SnellenError, match=r"after 1 participants? had begun"):
-        Store.open(_changed(study, "seed: 2"), url)
-    store = Store.open(changed, url)
-    assert store.find("a") == person
-    store.close()
-
-
-def _changed(study: Study, line: str) -> Study:
-    path = study.folder / "study.yaml"
-    name = line.split(":", maxsplit=1)[0]
-    kept = [one for one in path.read_text().splitlines() if not one.startswith(f"{name}:")]
-    path.write_text("\n".join([*kept, line]) + "\n")
-    return Study.read(study.folder)
-
-
-def test_tables_made_step_by_step_are_the_tables_of_the_code(url: str, tmp_path: Path) -> None:
-    database = Database.open(url, tmp_path)
-    with database.reading() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": "snellen_version"})
-        assert context.get_current_heads() == ("0001",)
-        assert compare_metadata(context, METADATA) == []
-    database.close()
-    Database.open(url, tmp_path).close()  # nothing is left to do
-
-
-def test_a_database_of_a_newer_version_is_refused(url: str, tmp_path: Path) -> None:
-    database = Database.open(url, tmp_path)
-    with database.writing() as connection:
-        connection.execute(text("UPDATE snellen_version SET version_num = '9999'"))
-    database.close()
-    with pytest.raises(SnellenError, match="newer version of Snellen"):
-        Database.open(url, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("address", "words"),
-    [
-        (
-            "postgresql+psycopg://user:hidden@127.0.0.1:1/answers",
-            "cannot open the database 'postgresql://127.0.0.1:1/answers'",
-        ),
-        ("postgresql+psycopg://127.0.0.1:1/answers?password=hidden", "cannot open"),
-        ("postgresql+psycopg://user:hidden@127.0.0.1:1/answers?nonsense=hidden", "cannot open"),
-        ("sqlite:////nowhere/at/all.sqlite", "cannot open"),
-        ("sqlite:////dev/null/hidden", "cannot open"),
-        ("sqlite://", "no file named"),
-        ("sqlite:///:memory:", "answers cannot be kept"),
-        ("mysql://user:hidden@there/answers", "answers cannot be kept in 'mysql'"),
-        ("hidden", "address cannot be read"),
-        ("postgresql://user:hidden@there:port/x", "address cannot be read"),
-    ],
-)
-def test_a_database_that_cannot_be_opened_says_so_in_a_sentence_without_its_password(
-    study: Study, address: str, words: str
-) -> None:
-    with pytest.raises(SnellenError, match=re.escape(words)) as refused:
-        Store.open(study, address)
-    sentence = str(refused.value)
-    assert "hidden" not in sentence.replace("/dev/null/hidden", "")
-    assert "\n" not in sentence
-    assert refused.value.__cause__ is None
-
-
-def test_the_file_in_the_folder_is_for_its_owner_alone(study: Study) -> None:
-    store = Store.open(study)
-    admit(store, "a")
-    files = list(study.folder.glob("answers.sqlite*"))
-    assert len(files) == 3
-    assert {one.stat().st_mode & 0o077 for one in files} == {0}
-    store.close()

@@ -20,6 +20,7 @@ from sqlalchemy import Column, ColumnElement, Connection, and_, bindparam, func,
 from sqlalchemy.exc import IntegrityError
 
 from snellen.errors import SnellenError
+from snellen.report.numbers import count
 from snellen.study.database import Database
 from snellen.study.folder import Study
 from snellen.study.gathering import Reply, State, Visit
@@ -312,10 +313,15 @@ def _claim(connection: Connection, study: Study) -> None:
         return
     query = select(PARTICIPANTS.c.simulated, func.count()).group_by(PARTICIPANTS.c.simulated)
     people: dict[bool, int] = {row[0]: row[1] for row in connection.execute(query)}
-    if people:
-        who = f"{people[False]} participants" if people.get(False) else f"{people[True]} simulated participants"
+    if people.get(False):
         raise SnellenError(
-            f"'{study.folder}' was changed after {who} had begun, and their answers would not be comparable with new ones; "
-            "put study.yaml, stimuli.json and questionnaires back, or begin with another database"
+            f"'{study.folder}' was changed after {count(people[False], 'participant')} had begun, and new answers would not "
+            "be comparable with theirs; put study.yaml, stimuli.json and questionnaires back, or begin with another database"
+        )
+    if people:
+        file = connection.engine.url.database if connection.dialect.name == "sqlite" else None
+        raise SnellenError(
+            f"'{study.folder}' was changed after a rehearsal with {count(people[True], 'simulated participant')}; "
+            + (f"remove '{file}' to begin anew" if file else "begin anew with an empty database")
         )
     connection.execute(STUDY.update().values(digest=study.digest))

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Column,
     Float,
     ForeignKeyConstraint,
-    Index,
     Integer,
     MetaData,
     PrimaryKeyConstraint,
@@ -69,6 +68,5 @@ EVENTS = Table(
     ForeignKeyConstraint(["participant"], ["participants.participant"], name="events_participant"),
     # The idempotency key. Events that belong to no page have none, and NULL equals nothing.
     UniqueConstraint("participant", "page", name="events_once"),
-    Index("events_kind", "kind"),
 )
 """Kinds: admitted, reply, finished, withdrawn; and of nobody: state (the study was paused, …) and erased."""

@@ -52,7 +52,6 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["participant"], ["participants.participant"], name="events_participant"),
         sa.UniqueConstraint("participant", "page", name="events_once"),
     )
-    op.create_index("events_kind", "events", ["kind"])
 
 
 def downgrade() -> None:
