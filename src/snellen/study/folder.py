@@ -120,9 +120,9 @@ class Study:
 
     def sign(self, *parts: str) -> str:
         """A signature that only this study's server can make."""
-        return hmac.new(self.key, "\0".join(parts).encode(), "sha256").hexdigest()
+        return hmac.digest(self.key, "\0".join(parts).encode(), "sha256").hex()
 
-    @property
+    @cached_property
     def rehearsal(self) -> str:
         """What marks a participant as simulated, and lets so many of them come from one address."""
         return self.sign("rehearsal")

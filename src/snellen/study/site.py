@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import jinja2
@@ -26,9 +28,14 @@ from snellen.study.sentences import Sentences, check_texts
 from snellen.study.session import Sessions
 from snellen.study.store import Person, Store
 
+T = TypeVar("T")
+
 TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "png": "image/png"}
 PERSON_SECONDS = 20.0
 """How long it is remembered who holds a token, for pictures and problems; pages ask the store every time."""
+
+THREADS = 12
+"""How many requests may wait for the database at once; more would only stand in each other's way."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,64}")
 
@@ -57,6 +64,7 @@ class Site:
     rates: Rates
     secure: bool
     behind_proxy: bool
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "page"))
     one_by_one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     """Passwords are checked behind each other, so that many who guess cannot take the whole machine."""
     _people: dict[str, tuple[float, Person]] = field(default_factory=dict)
@@ -92,6 +100,10 @@ class Site:
             behind_proxy,
         )
 
+    async def aside(self, work: Callable[..., T], *given: object) -> T:
+        """Lets a thread do what may have to wait for the database, at a third of what anyio's threads cost."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *given)
+
     # Who is asking ---------------------------------------------------------------------------------------------------------
 
     def cookie(self, name: str) -> str:
@@ -111,14 +123,14 @@ class Site:
         """Whom a request is counted for."""
         return address_of(request, behind_proxy=self.behind_proxy)
 
-    def person(self, token: str | None) -> Person | None:
+    async def person(self, token: str | None) -> Person | None:
         """Who holds a token, as of the last seconds."""
         if token is None:
             return None
         known, now = self._people.get(token), time.monotonic()
         if known is not None and now < known[0]:
             return known[1]
-        found = self.store.find(token)
+        found = await self.aside(self.store.find, token)
         with self._lock:
             if len(self._people) >= 4096:
                 self._people.clear()

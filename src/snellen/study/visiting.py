@@ -8,12 +8,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -53,7 +52,7 @@ class Visiting:
 
     async def arrive(self, request: Request) -> Response:
         """The consent page; whoever has begun goes on where they stopped."""
-        return await run_in_threadpool(self._arrive, request)
+        return await self.site.aside(self._arrive, request)
 
     def _arrive(self, request: Request) -> Response:
         site, token = self.site, self.site.token(request)
@@ -89,13 +88,9 @@ class Visiting:
             language = self.site.language(request)
         simulated = self.site.rehearses(request)
         try:
-            await run_in_threadpool(
-                self.site.store.admit,
-                token=token,
-                language=language,
-                simulated=simulated,
-                recruited=self._recruited(form),
-            )
+            recruited = self._recruited(form)
+            admit = partial(self.site.store.admit, token=token, language=language, simulated=simulated, recruited=recruited)
+            await self.site.aside(admit)
         except ClosedError as closed:
             return self.site.message(language, "closed", closed.state, 403)
         return onward("/page")
@@ -117,7 +112,7 @@ class Visiting:
     async def page(self, request: Request) -> Response:
         """The participant's current page, and the answer to it."""
         form = await read_form(request) if request.method == "POST" else None
-        return await run_in_threadpool(self._page, request, form)
+        return await self.site.aside(self._page, request, form)
 
     def _page(self, request: Request, form: Form | None) -> Response:
         site, token = self.site, self.site.token(request)
@@ -191,7 +186,7 @@ class Visiting:
     async def withdraw(self, request: Request) -> Response:
         """Asks whether somebody really wants to stop, and ends the participation."""
         form = await read_form(request) if request.method == "POST" else None
-        return await run_in_threadpool(self._withdraw, request, form)
+        return await self.site.aside(self._withdraw, request, form)
 
     def _withdraw(self, request: Request, form: Form | None) -> Response:
         site, token = self.site, self.site.token(request)
@@ -209,7 +204,7 @@ class Visiting:
 
     async def end(self, request: Request) -> Response:
         """The last page: what it was about, and the completion code; or, after leaving early, that nothing is used."""
-        return await run_in_threadpool(self._end, request)
+        return await self.site.aside(self._end, request)
 
     def _end(self, request: Request) -> Response:
         site, token = self.site, self.site.token(request)

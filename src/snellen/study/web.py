@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import anyio.to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -24,12 +23,9 @@ from snellen.study.desk import Desk
 from snellen.study.facts import pictures_of
 from snellen.study.folder import Study
 from snellen.study.guard import Guarded, Kind
-from snellen.study.site import Site
+from snellen.study.site import THREADS, Site
 from snellen.study.store import Store
 from snellen.study.visiting import Visiting
-
-THREADS = 12
-"""How many requests may wait for the database at once; more would only stand in each other's way."""
 
 FOREVER = "max-age=31536000, immutable"
 
@@ -65,7 +61,7 @@ def application(study: Study, store: Store, *, secure: bool = False, behind_prox
 async def _problem(site: Site, request: Request, status: int, headers: dict[str, str], **words: object) -> Response:
     """A small kind page in the visitor's language."""
     try:
-        person = await run_in_threadpool(site.person, site.token(request))
+        person = await site.person(site.token(request))
     except Exception:
         person = None
     language = person.language if person is not None and person.language in site.sentences else site.language(request)
@@ -126,10 +122,10 @@ class Files:
         read = lru_cache(maxsize=1024)(lambda name: (self.site.study.folder / "pictures" / name).read_bytes())
         shown = lru_cache(maxsize=64)(self._shown)
 
-        def picture(request: Request) -> Response:
+        async def picture(request: Request) -> Response:
             """A picture, for a participant who is to see it, and for the experimenter."""
             name = request.path_params["name"]
-            person = self.site.person(self.site.token(request))
+            person = await self.site.person(self.site.token(request))
             allowed = person is not None and name in shown(person.group)
             if not allowed and (name not in self.site.study.by_picture or self.site.session(request) is None):
                 raise HTTPException(404)
@@ -198,6 +194,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(1024)  # from here on the links work: who comes before the server is up waits for it
     except (OSError, OverflowError) as problem:
         listening.close()
         why = "is in use" if getattr(problem, "errno", 0) == 98 else f"cannot be had ({problem})"
