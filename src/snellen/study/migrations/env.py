@@ -6,9 +6,10 @@ from alembic import context
 
 from snellen.study.tables import METADATA
 
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=METADATA,
-    version_table="snellen_version",
-)
-context.run_migrations()
+if __name__ == "env_py":  # as Alembic calls it; whoever else imports it has no database
+    context.configure(
+        connection=context.config.attributes["connection"],
+        target_metadata=METADATA,
+        version_table="snellen_version",
+    )
+    context.run_migrations()
