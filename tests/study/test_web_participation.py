@@ -266,8 +266,8 @@ def test_points_of_bets_are_told_at_the_end_and_not_before(tmp_path: Path) -> No
         visitor.arrive("?lang=en")
         end = visitor.take_part(lambda read: {"value": "1", "beside": "7"} if read.kind == "trial" else filled(read))
         # Of the four items that count, the model is wrong on the first and the third.
-        assert "The sum of your bets: 0 points." in end.words
-        told = {read.kind for read in visitor.seen if re.search(r"(win|lose) 7 points", read.words)}
+        assert "Points from all your bets: 0" in end.words
+        told = {read.kind for read in visitor.seen if re.search(r"Points (won|lost): 7", read.words)}
         assert told == {"feedback"}
 
 

@@ -102,7 +102,7 @@ class Desk:
             "real": real,
             "simulated": simulated,
             "protocol": site.study.protocol,
-            "link": str(request.base_url),
+            "link": f"{'https' if site.secure else 'http'}://{request.url.netloc}/",
             "time": datetime.now(UTC).strftime("%H:%M:%S UTC"),
             "erased": erased,
             "unknown": unknown,

@@ -177,6 +177,7 @@ def serve(
         server_header=False,
         date_header=True,
         proxy_headers=False,
+        timeout_keep_alive=30,
         timeout_graceful_shutdown=5,
     )
     try:
