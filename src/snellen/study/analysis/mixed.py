@@ -16,6 +16,7 @@ import pandas as pd
 import statsmodels.api as sm
 from scipy import stats
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from snellen.study.analysis.comparisons import LEAST_FOR_TESTS, Statistic, still
 from snellen.study.protocol import NONE
@@ -85,20 +86,17 @@ def mix(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool, binary: bo
         return Mixed(*size, reference, Statistic(OVERALL.name, "F", why=why))
     if still(table["score"].to_numpy()):
         return Mixed(*size, reference, Statistic(OVERALL.name, "F", why="all answers have the same score"))
-    random = {"participant": "0 + C(participant)"}
-    problems = []
-    if size[0] == size[1]:
-        random, problems = {}, ["every participant has one answer, so that participants cannot be told from chance"]
-    if size[2] > 1:
-        random["item"] = "0 + C(item)"
-    else:
-        problems.append("there is one item, so that items cannot be told from chance")
+    if size[0] == size[1] or size[2] == 1:
+        why = "everybody gave one answer, or all to one item, so that people and items cannot be told from chance"
+        return Mixed(*size, reference, Statistic(OVERALL.name, "F", why=why))
+    random = {"participant": "0 + C(participant)", "item": "0 + C(item)"}
     if within and _repeats(table):
         random["participant × arm"] = "0 + C(participant):C(place)"
     # In its own standard deviations, so that one tolerance of the search fits shares, points and per cent alike.
     unit = float(table["score"].std())
     try:
-        with warnings.catch_warnings(record=True) as said:
+        # Matrices are small and many: on a busy machine threads that wait for each other take ten times as long as one.
+        with threadpool_limits(1, "blas"), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model = sm.MixedLM.from_formula(
                 "score ~ C(place)",
@@ -109,7 +107,7 @@ def mix(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool, binary: bo
             )
             # Powell's search needs no gradient, which is misleading where a variance is zero; the others stop short there.
             fitted = model.fit(reml=True, method=["powell"])
-        problems += _said(said, fitted, model)
+        problems = _said(said, fitted, model)
         overall, coefficients = _arms(fitted.fe_params, fitted.cov_params(), order, _freedom(size, len(kept), within), unit)
     except _PROBLEMS as problem:
         why = f"the model could not be fitted: {' '.join(str(problem).split()) or type(problem).__name__}"

@@ -162,7 +162,7 @@ def _around(ends: Sequence[tuple[float, float]]) -> Scale | None:
 def quantile_plot(points: Sequence[tuple[float, float]], words: str) -> Markup:
     """Residuals against those of a normal distribution; on the line they would be equal."""
     reach = math.ceil(max(3.0, *(max(abs(one), abs(other)) for one, other in points)))
-    scale = Scale(-reach, reach)
+    scale = Scale(-float(reach), float(reach))
     dots = "".join(
         f'<circle class="dot" cx="{scale.at(one):.1f}%" cy="{_height(scale, other):.1f}" r="2.5"/>' for one, other in points
     )
@@ -182,7 +182,7 @@ def calibration_plot(bins: Sequence[Bin], ends: tuple[float, float], names: tupl
             f'<circle cx="{x:.2f}%" cy="{_height(up, one.right):.1f}" r="{radius:.1f}" fill="{INK}"/>'
         )
     # The line is where certainty equals the share of right answers; a stake of all or nothing has no such line.
-    diagonal = (across.at(50), _height(up, 0.5), across.at(100), _height(up, 1.0)) if ends == (50.0, 100.0) else None
+    diagonal = (across.at(50.0), _height(up, 0.5), across.at(100.0), _height(up, 1.0)) if ends == (50.0, 100.0) else None
     return _square(Markup("".join(parts)), across, names, words, up=up, diagonal=diagonal)
 
 

@@ -1,0 +1,423 @@
+"""Numbers of the analysis, worked by hand or by a naive twin."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from snellen.study.analysis.calibration import bets, calibrations
+from snellen.study.analysis.comparisons import compare, contrasts, factors, pairs, size_of
+from snellen.study.analysis.distributions import distribution, mean_interval
+from snellen.study.analysis.equivalence import equivalences, with_differences
+from snellen.study.analysis.mixed import mix
+from snellen.study.analysis.reliability import reliability
+from snellen.study.analysis.repeated import compare_within
+from snellen.study.scales import Scale
+from snellen.verdicts.statistics import holm
+
+ARMS = {
+    "a": np.array([1.0, 2.0, 3.0, 4.0, 5.0]),
+    "b": np.array([2.0, 3.0, 4.0, 5.0, 6.0]),
+    "none": np.array([4.0, 5.0, 6.0, 7.0, 8.0]),
+}
+"""Means 3, 4 and 6, variance 2.5 in each: between 23⅓ with 2 degrees of freedom, within 30 with 12."""
+
+
+def drawn(seed: int, sizes: tuple[int, ...], spreads: tuple[float, ...]) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {f"arm{at}": rng.normal(at * 0.3, spread, n) for at, (n, spread) in enumerate(zip(sizes, spreads, strict=True))}
+
+
+def welch(groups: list[np.ndarray]) -> tuple[float, float, float]:
+    """Welch (1951), written down again."""
+    k = len(groups)
+    weights = [len(one) / one.var(ddof=1) for one in groups]
+    whole = sum(weights)
+    centre = sum(w * one.mean() for w, one in zip(weights, groups, strict=True)) / whole
+    top = sum(w * (one.mean() - centre) ** 2 for w, one in zip(weights, groups, strict=True)) / (k - 1)
+    loss = sum((1 - w / whole) ** 2 / (len(one) - 1) for w, one in zip(weights, groups, strict=True))
+    value = top / (1 + 2 * (k - 2) / (k**2 - 1) * loss)
+    rest = (k**2 - 1) / (3 * loss)
+    return value, rest, float(stats.f.sf(value, k - 1, rest))
+
+
+def test_the_classical_anova_by_hand() -> None:
+    found = compare(ARMS)
+    classical, kruskal = found.beside
+    assert classical.value == pytest.approx(14 / 3)
+    assert classical.df == (2, 12)
+    assert found.size is not None
+    assert found.size.eta == pytest.approx(23.3333 / 53.3333, abs=1e-5)
+    assert found.size.omega == pytest.approx((23.3333 - 2 * 2.5) / (53.3333 + 2.5), abs=1e-5)
+    assert kruskal.value == pytest.approx(stats.kruskal(*ARMS.values()).statistic)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_decision_is_welchs(seed: int) -> None:
+    values = drawn(seed, (12, 7, 30, 9), (1.0, 3.0, 0.4, 2.0))
+    value, rest, p = welch(list(values.values()))
+    found = compare(values).decision
+    assert (found.value, found.df[0], found.df[1], found.p) == pytest.approx((value, 3, rest, p))
+
+
+def test_the_interval_of_eta_holds_zero_where_the_classical_test_finds_nothing() -> None:
+    for value in (0.4, 2.0, 3.1, 3.4, 9.0):
+        df = (2.0, 60.0)
+        found = size_of(value, df)
+        assert (found.low == 0) == (stats.f.sf(value, *df) > 0.05)
+        assert found.low <= found.eta <= found.high
+
+
+def test_contrasts_by_hand() -> None:
+    found = {(one.first, one.second): one for one in contrasts(ARMS)}
+    one = found["a", "b"]
+    # Both variances are 2.5, so the error of the difference is √(2.5/5 + 2.5/5) = 1, with 8 degrees of freedom.
+    assert (one.difference, one.t, one.df) == pytest.approx((-1, -1, 8))
+    assert (one.low, one.high) == pytest.approx((-1 - 2.306004, -1 + 2.306004), abs=1e-5)
+    assert one.g == pytest.approx(-1 / math.sqrt(2.5) * (1 - 3 / 31))
+    assert one.g_low < one.g < one.g_high
+    assert [pair for pair, some in found.items() if some.against_none] == [("a", "none"), ("b", "none")]
+    after = multipletests([some.p for some in found.values()], method="holm")[1]
+    assert [some.holm for some in found.values()] == pytest.approx(after)
+
+
+def test_no_explanation_stands_second_wherever_the_protocol_names_it() -> None:
+    assert pairs(["none", "a", "b"]) == [("a", "b"), ("a", "none"), ("b", "none")]
+
+
+def test_holms_correction_is_that_of_statsmodels_and_skips_what_has_no_p() -> None:
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5, 9):
+        p = rng.random(size) ** 3
+        assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+    found = holm(np.array([0.01, math.nan, 0.04]))
+    assert found[0] == pytest.approx(0.02)
+    assert math.isnan(found[1])
+
+
+def test_an_arm_with_too_few_takes_part_in_no_test_and_says_so() -> None:
+    found = compare(ARMS | {"few": np.array([9.0, 8.0, 7.0, 6.0])})
+    assert found.arms == ("a", "b", "none")
+    assert found.left_out == {"few": "4 of at least 5 participants"}
+    assert found.decision.p == compare(ARMS).decision.p
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({}, "needs two arms"),
+        ({"a": np.ones(9)}, "needs two arms"),
+        ({"a": np.ones(9), "b": np.zeros(2)}, "b has 2 of at least 5"),
+        ({"a": np.ones(9), "b": np.ones(9)}, "everybody has the same score"),
+        ({"a": np.full(9, 0.1 + 0.2), "b": np.full(9, 0.3)}, "everybody has the same score"),
+        ({"a": np.ones(9), "b": np.zeros(9)}, "nobody differs from anybody else in the same arm"),
+        ({"a": np.ones(9), "b": np.arange(9.0)}, "everybody in a has the same score"),
+    ],
+)
+def test_where_nothing_can_be_tested_it_says_why(values: dict[str, np.ndarray], why: str) -> None:
+    found = compare(values).decision
+    assert not found.given
+    assert why in found.why
+
+
+def test_presentation_is_a_factor_over_the_arms_with_maps() -> None:
+    rng = np.random.default_rng(3)
+    rows = [
+        {"participant": f"{arm}{shown}{at}", "arm": arm, "presentation": shown, "score": rng.normal(3 * (shown == "map"))}
+        for arm in ("a", "b")
+        for shown in ("overlay", "map")
+        for at in range(12)
+    ]
+    rows += [{"participant": f"n{at}", "arm": "none", "presentation": "photograph", "score": 99.0} for at in range(12)]
+    found = {one.name: one for one in factors(pd.DataFrame(rows))}
+    assert found["Presentation"].p < 1e-4
+    assert found["Arm"].p > 0.01
+    assert found["Arm × presentation"].df == (1.0, 44.0)
+    assert factors(pd.DataFrame(rows[:24])) == ()  # one arm alone has nothing to cross
+
+
+def test_equality_by_hand() -> None:
+    one = np.array([3.0, 3.2, 2.8, 3.1, 2.9])
+    values = {"a": one, "b": one + 0.1}
+    found = equivalences(values, contrasts(values), 0.5)[0]
+    # The error of the difference is √(0.025/5 · 2) = 0.1: t = (0.5 − 0.1)/0.1 = 4 on the nearer side, 8 degrees of freedom.
+    assert found.p == pytest.approx(stats.t.sf(4, 8))
+    assert (found.low, found.high) == pytest.approx((-0.1 - 0.1 * 1.859548, -0.1 + 0.1 * 1.859548), abs=1e-6)
+    assert found.found == "equal"
+    assert with_differences([found], [True])[0].found == "different but close"
+
+
+@pytest.mark.parametrize(("shift", "noise", "found"), [(0.0, 3.0, "neither"), (2.0, 0.5, "different"), (0.0, 0.2, "equal")])
+def test_not_found_is_not_the_same_as_equal(shift: float, noise: float, found: str) -> None:
+    rng = np.random.default_rng(5)
+    values = {"a": rng.normal(shift, noise, 30), "b": rng.normal(0, noise, 30)}
+    some = contrasts(values)
+    judged = with_differences(equivalences(values, some, 0.5), [one.holm < 0.05 for one in some])
+    assert judged[0].found == found
+
+
+def test_intervals_of_means() -> None:
+    assert mean_interval(np.array([2.0, 2.0, 2.0])) == (2.0, 2.0, 2.0)
+    assert mean_interval(np.array([2.0]))[0] == 2
+    assert math.isnan(mean_interval(np.array([2.0]))[1])
+    found = distribution("a", np.zeros(0))
+    assert found.n == 0
+    assert math.isnan(found.mean)
+
+
+# Within subjects ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_arms_within_subjects_are_a_paired_t_test() -> None:
+    rng = np.random.default_rng(2)
+    wide = pd.DataFrame({"a": rng.normal(size=14), "none": rng.normal(size=14)})
+    found = compare_within(wide, 15)
+    t = stats.ttest_rel(wide["a"], wide["none"])
+    assert found.decision.value == pytest.approx(t.statistic**2)
+    assert found.decision.p == pytest.approx(t.pvalue)
+    assert found.contrasts[0].p == pytest.approx(t.pvalue)
+    assert found.dropped == 1
+    assert found.beside[1].p == pytest.approx(stats.wilcoxon(wide["a"], wide["none"]).pvalue)
+
+
+def test_repeated_measures_by_a_naive_twin() -> None:
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=(11, 4)) + rng.normal(size=(11, 1)) + np.array([0, 0.2, 0.6, 0.0])
+    values[:, 3] *= 3  # sphericity does not hold
+    found = compare_within(pd.DataFrame(values, columns=list("abcd")), 11)
+    people, arms = values.mean(axis=1, keepdims=True), values.mean(axis=0)
+    between = 11 * ((arms - values.mean()) ** 2).sum() / 3
+    rest = ((values - people - arms + values.mean()) ** 2).sum() / 30
+    assert found.beside[0].value == pytest.approx(between / rest)
+    # Greenhouse and Geisser: how evenly the variance of contrasts is spread, by the eigenvalues of their covariance.
+    centred = np.eye(4) - 0.25
+    powers = np.linalg.eigvalsh(centred @ np.cov(values.T) @ centred)
+    epsilon = powers.sum() ** 2 / (3 * (powers**2).sum())
+    assert found.decision.df == pytest.approx((3 * epsilon, 30 * epsilon))
+    assert found.decision.p == pytest.approx(stats.f.sf(between / rest, 3 * epsilon, 30 * epsilon))
+    assert found.beside[1].p == pytest.approx(stats.friedmanchisquare(*values.T).pvalue)
+
+
+@pytest.mark.parametrize(
+    ("wide", "why"),
+    [
+        (pd.DataFrame({"a": [1.0] * 4, "b": [2.0] * 4}), "at least 5"),
+        (pd.DataFrame({"a": [1.0, 2, 3, 4, 5, 6]}), "two arms"),
+        (pd.DataFrame({"a": [1.0, 2, 3, 4, 5, 6], "b": [1.0, 2, 3, 4, 5, 6]}), "nobody's scores differ"),
+        (pd.DataFrame({"a": [1.0, 2, 3, 4, 5, 6], "b": [2.0, 3, 4, 5, 6, 7]}), "by the same"),
+    ],
+)
+def test_within_subjects_too_it_says_why_nothing_is_tested(wide: pd.DataFrame, why: str) -> None:
+    found = compare_within(wide, len(wide)).decision
+    assert not found.given
+    assert why in found.why
+
+
+# Mixed models ------------------------------------------------------------------------------------------------------------
+
+
+def trials(seed: int, *, people: int = 24, items: int = 8, shift: float = 0.5, binary: bool = False) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    who, what = np.repeat(np.arange(people), items), np.tile(np.arange(items), people)
+    arm = np.array(["lime(x='a')", "grad-cam", "none"])[who % 3]
+    score = rng.normal(0, 0.6, people)[who] + rng.normal(0, 0.8, items)[what] + rng.normal(size=people * items)
+    score = score + shift * (arm == "grad-cam")
+    score = (score > 0.2).astype(float) if binary else score
+    return pd.DataFrame(
+        {"participant": [f"p{at}" for at in who], "item": [f"i{at}" for at in what], "arm": arm, "score": score}
+    )
+
+
+def test_in_a_balanced_study_the_mixed_model_is_the_anova_of_means() -> None:
+    table = trials(1)
+    arms = ("lime(x='a')", "grad-cam", "none")
+    found = mix(table, arms, within=False, binary=False)
+    means = table.groupby(["arm", "participant"])["score"].mean()
+    groups = {arm: means[arm].to_numpy() for arm in arms}
+    classical = compare(groups).beside[0]
+    assert found.overall.value == pytest.approx(classical.value, rel=1e-3)
+    assert found.overall.df == classical.df
+    assert found.reference == "none"
+    assert {one.arm: one.value for one in found.coefficients} == pytest.approx(
+        {arm: groups[arm].mean() - groups["none"].mean() for arm in arms[:2]}, abs=1e-6
+    )
+    # By hand: mean squares of participants in arms, of items, and of what is left.
+    wide = table.pivot(index="participant", columns="item", values="score")
+    level = wide.mean(axis=1)
+    arm_of = table.groupby("participant")["arm"].first()
+    people = 8 * ((level - level.groupby(arm_of).transform("mean")) ** 2).sum() / (24 - 3)
+    rest = wide.sub(level, axis=0).sub(wide.mean(), axis=1).add(wide.to_numpy().mean())
+    residual = float((rest**2).to_numpy().sum()) / (23 * 7)
+    items = 24 * ((wide.mean() - wide.to_numpy().mean()) ** 2).sum() / 7
+    assert found.variances == pytest.approx(
+        {"participant": (people - residual) / 8, "item": (items - residual) / 24, "rest": residual}, rel=0.01
+    )
+    assert sum((found.shares or {}).values()) == pytest.approx(1)
+    assert found.problems == ()
+
+
+def test_the_mixed_model_does_not_care_for_the_unit() -> None:
+    table = trials(2)
+    one = mix(table, ("grad-cam", "none"), within=False, binary=False)
+    other = mix(table.assign(score=1000 * table["score"]), ("grad-cam", "none"), within=False, binary=False)
+    assert other.overall.value == pytest.approx(one.overall.value, rel=1e-6)
+    assert other.coefficients[0].high == pytest.approx(1000 * one.coefficients[0].high, rel=1e-6)
+
+
+def test_odds_are_those_of_the_shares() -> None:
+    table = trials(3, people=36, binary=True)
+    arms = ("lime(x='a')", "grad-cam", "none")
+    found = mix(table, arms, within=False, binary=True).odds
+    assert found is not None
+    odds = table.groupby("arm")["score"].mean().pipe(lambda share: share / (1 - share))
+    assert [one.value for one in found.coefficients] == pytest.approx([odds[arm] / odds["none"] for arm in arms[:2]])
+    assert all(one.low < one.value < one.high for one in found.coefficients)
+
+
+def test_a_variance_of_zero_is_told_and_not_hidden() -> None:
+    rng = np.random.default_rng(0)
+    table = trials(4).assign(score=rng.normal(size=24 * 8))
+    table["score"] -= table.groupby("participant")["score"].transform("mean")  # nobody differs from anybody
+    found = mix(table, ("grad-cam", "none"), within=False, binary=False)
+    assert "the variance of participant is estimated as zero" in found.problems
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda table: table.assign(score=1.0), "same score"),
+        (lambda table: table[table["arm"] == "none"], "two arms"),
+        (lambda table: table[table["item"] == "i0"], "one answer"),
+        (lambda table: table[table["participant"].isin(["p1", "p2"])], "two arms"),
+    ],
+)
+def test_where_there_is_no_model_it_says_why(change: object, why: str) -> None:
+    found = mix(change(trials(5)), ("grad-cam", "none"), within=False, binary=True)  # type: ignore[operator]
+    assert why in found.overall.why
+
+
+def test_all_right_in_an_arm_has_no_odds() -> None:
+    table = trials(7, binary=True)
+    table.loc[table["arm"] == "grad-cam", "score"] = 1.0
+    found = mix(table, ("grad-cam", "none"), within=False, binary=True)
+    assert found.odds is not None
+    assert "infinite" in found.odds.overall.why
+    assert found.overall.given
+
+
+def test_within_subjects_arms_may_act_differently_on_everybody() -> None:
+    rng = np.random.default_rng(8)
+    who, what = np.repeat(np.arange(20), 12), np.tile(np.arange(12), 20)
+    arm = (who + what) % 3
+    score = rng.normal(size=20)[who] + rng.normal(size=(20, 3))[who, arm] + rng.normal(size=240) * 0.5 + (arm == 0)
+    table = pd.DataFrame({
+        "participant": who.astype(str), "item": what.astype(str), "arm": np.array(["a", "b", "none"])[arm], "score": score
+    })  # fmt: skip
+    found = mix(table, ("a", "b", "none"), within=True, binary=False)
+    assert found.overall.df == (2.0, 38.0)
+    assert found.variances is not None
+    assert found.variances["participant × arm"] == pytest.approx(1.0, rel=0.5)
+    without = mix(table, ("a", "b", "none"), within=False, binary=False)
+    assert found.overall.value < without.overall.value  # who forgets it is too sure
+
+
+# Calibration and scales --------------------------------------------------------------------------------------------------
+
+
+def answers(task: str, rows: list[tuple[str, int, int, int]]) -> pd.DataFrame:
+    """Participant, answer, certainty or stake, truth."""
+    return pd.DataFrame([
+        {"participant": who, "arm": "a", "task": task, "practice": False, "value": value, "beside": beside, "truth": truth,
+         "score": beside * (1 if value == truth else -1)}
+        for who, value, beside, truth in rows
+    ])  # fmt: skip
+
+
+def test_calibration_by_hand() -> None:
+    table = answers("error-detection", [("p", 1, 80, 1), ("p", 0, 60, 1), ("p", 1, 100, 1), ("p", 0, 50, 1)])
+    found = calibrations(table, ("a", "none"))[0]
+    assert found.brier.mean == pytest.approx((0.2**2 + 0.6**2 + 0 + 0.5**2) / 4)
+    assert found.over.mean == pytest.approx(0.725 - 0.5)
+    assert math.isnan(found.over.low)
+    assert [(one.low, one.n, one.right) for one in found.bins] == [(50, 1, 0.0), (60, 1, 0.0), (80, 1, 1.0), (90, 1, 1.0)]
+    everyone = answers("error-detection", [*(("p", 1, 80, 1),) * 4, *(("q", 1, 80, 0),) * 8])
+    # A participant with twice as many answers counts no more than another.
+    assert calibrations(everyone, ("a",))[0].right.mean == pytest.approx(0.5)
+
+
+def test_bets_by_hand() -> None:
+    rows = [("p", 1, 9, 1), ("p", 1, 1, 0), ("p", 1, 8, 1), ("q", 1, 5, 1), ("q", 1, 5, 0), ("q", 0, 5, 1)]
+    found = bets(answers("betting", rows), ("a",))[0]
+    assert found.points.mean == pytest.approx(((9 - 1 + 8) / 3 + (5 - 5 - 5) / 3) / 2)
+    assert found.insight.mean == pytest.approx(stats.spearmanr([9, 1, 8], [1, 0, 1]).statistic)
+    assert (found.insight.n, found.insight.undefined) == (1, 1)
+    assert [(one.low, one.high, one.n) for one in found.bins] == [(1, 3, 1), (4, 6, 3), (7, 9, 2)]
+
+
+def scale(items: int) -> Scale:
+    texts = {"en": tuple(f"statement {at}" for at in range(items))}
+    return Scale("trust", 5, (2,), False, "here", "free", {"en": "T"}, {"en": "I"}, {"en": ("1", "2", "3", "4", "5")}, texts)
+
+
+def ratings(columns: list[list[int]]) -> pd.DataFrame:
+    return pd.DataFrame([
+        {"participant": f"p{who}", "arm": "a", "presentation": "overlay", "scale": "trust", "item": item, "score": score}
+        for item, column in enumerate(columns, 1)
+        for who, score in enumerate(column)
+    ])  # fmt: skip
+
+
+def test_alpha_by_hand() -> None:
+    found = reliability(scale(2), ratings([[1, 2, 3, 4, 5], [2, 1, 4, 3, 5]]))
+    # Both variances are 2.5, that of the sums 3, 3, 7, 7, 10 is 9: 2 · (1 − 5/9).
+    assert found.alpha == pytest.approx(8 / 9)
+    assert found.low < found.alpha < found.high
+    assert [one.reversed for one in found.statements] == [False, True]
+    assert found.statements[0].rest == pytest.approx(0.8)
+    assert math.isnan(found.statements[0].without)
+
+
+def test_alpha_of_a_published_formula_in_another_form() -> None:
+    rng = np.random.default_rng(9)
+    table = (rng.normal(size=(40, 1)) + rng.normal(size=(40, 5)) > 0).astype(int) + 1
+    found = reliability(scale(5), ratings(table.T.tolist()))
+    covariances = np.cov(table.T)
+    mean, diagonal = covariances[~np.eye(5, dtype=bool)].mean(), np.diag(covariances).mean()
+    assert found.alpha == pytest.approx(5 * mean / (diagonal + 4 * mean))
+    without = np.cov(np.delete(table, 1, axis=1).T)
+    mean, diagonal = without[~np.eye(4, dtype=bool)].mean(), np.diag(without).mean()
+    assert found.statements[1].without == pytest.approx(4 * mean / (diagonal + 3 * mean))
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [([[1, 2, 3], [1, 2, 3]], "3 of at least 5"), ([[3] * 6, [3] * 6], "same sum"), ([[1, 2, 3, 4, 5, 1]], "one statement")],
+)
+def test_where_there_is_no_alpha_it_says_why(columns: list[list[int]], why: str) -> None:
+    found = reliability(scale(len(columns)), ratings(columns)) if len(columns) > 1 else None
+    if found is None:
+        one = Scale("trust", 5, (), False, "", "", {}, {}, {"en": ("1",) * 5}, {"en": ("s",)})
+        found = reliability(one, ratings(columns))
+    assert math.isnan(found.alpha)
+    assert why in found.why
+
+
+def test_dots_never_cover_each_other_more_than_they_must() -> None:
+    from snellen.report.strip import Scale as Line
+    from snellen.study.analysis.pictures import _lanes, field_of
+
+    rng = np.random.default_rng(1)
+    places = sorted(rng.integers(0, 300, 200).tolist())
+    found = _lanes([float(one) for one in places])
+    for lane in set(found):
+        own = [place for place, at in zip(places, found, strict=True) if at == lane]
+        assert all(later - sooner >= 6 for sooner, later in pairwise(own))
+    line, ticks = field_of([1.5, 6.2], (1.0, 7.0))
+    assert isinstance(line, Line)
+    assert ticks == [1.0, 3.0, 5.0, 7.0]

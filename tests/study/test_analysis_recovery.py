@@ -1,0 +1,143 @@
+"""Studies with known effects are analysed: what was put in is found, and where nothing was put in nothing is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from analysed import CAREFUL, by_name, study_between, study_crossed, study_within
+
+from snellen.study.analysis import Analysis, analyse
+from snellen.study.analysis.page import page
+from snellen.study.analysis.words import findings, headline
+from snellen.study.behaviour import rehearse
+from snellen.study.effect import Effect
+from snellen.study.folder import Study
+
+
+@pytest.fixture(scope="module")
+def between(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return study_between(tmp_path_factory.mktemp("study") / "between")
+
+
+@pytest.fixture(scope="module")
+def within(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return study_within(tmp_path_factory.mktemp("study") / "within")
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return study_crossed(tmp_path_factory.mktemp("study") / "crossed")
+
+
+@pytest.fixture(scope="module")
+def recovered(between: Study) -> Analysis:
+    effect = Effect.of("grad-cam=1.2,lime=0.4", between.protocol, CAREFUL)
+    return analyse(between, rehearse(between, 150, effect, seed=5))
+
+
+def test_effects_that_were_put_in_are_found_with_their_order_and_size(recovered: Analysis) -> None:
+    found = by_name(recovered)
+    for name in ("error-detection", "class-accuracy", "betting"):
+        one = found[name]
+        sign = 1 if one.facts.better == "high" else -1
+        assert one.found == "differ"
+        assert one.mixed is not None
+        assert one.mixed.overall.p < 0.05
+        means = {some.arm: sign * some.mean for some in one.distributions}
+        assert means["grad-cam"] > means["lime"] > means["none"]
+        pairs = {(pair.first, pair.second): pair for pair in one.comparison.contrasts}
+        first = pairs["grad-cam", "none"]
+        assert sign * first.g_low < 1.2 < sign * first.g_high or sign * first.g_high < 1.2 < sign * first.g_low
+        assert one.different(first, 0.05)
+        assert one.again.people == 150
+    told = dict(findings(recovered))
+    assert told["Error detection"].startswith("the arms differ, p < 0.001. Best with grad-cam")
+    assert "Against no explanation: grad-cam +" in told["Error detection"]
+    assert "Against no explanation: grad-cam −" in told["Class accuracy"]  # fewer points off
+
+
+def test_trust_that_is_equal_is_shown_to_be_equal_when_there_are_enough_people(recovered: Analysis) -> None:
+    trust = by_name(recovered)["trust"]
+    assert trust.found == "no difference found"
+    assert [one.found for one in trust.equivalences] == ["equal"] * 3
+    assert "All 3 pairs of arms were shown to be equal within 0.5 points." in dict(findings(recovered))["Trust"]
+
+
+def test_with_few_people_nothing_is_found_and_nothing_is_called_equal(between: Study) -> None:
+    analysis = analyse(between, rehearse(between, 24, Effect(crowd=CAREFUL), seed=1))
+    trust = by_name(analysis)["trust"]
+    assert trust.found == "no difference found"
+    assert "neither" in {one.found for one in trust.equivalences}
+    assert (
+        "may be there" in dict(findings(analysis))["Trust"] or "no evidence of absence" in dict(findings(analysis))["Trust"]
+    )
+    assert "remain possible" in dict(findings(analysis))["Betting"]
+
+
+def test_in_a_null_study_nothing_is_found(between: Study) -> None:
+    analysis = analyse(between, rehearse(between, 60, Effect(crowd=CAREFUL), seed=11))
+    assert {one.found for one in analysis.readings} == {"no difference found"}
+    assert "No difference between arms was found on 6 outcomes." in headline(analysis)
+    assert not [pair for one in analysis.readings for pair in one.comparison.contrasts if one.different(pair, 0.05)]
+
+
+def test_trust_that_differs_is_called_different_and_not_equal(between: Study) -> None:
+    effect = Effect.of("trust:grad-cam=1.5", between.protocol, CAREFUL)
+    trust = by_name(analyse(between, rehearse(between, 150, effect, seed=3)))["trust"]
+    verdicts = {(one.first, one.second): one.found for one in trust.equivalences}
+    assert verdicts["grad-cam", "none"] == verdicts["grad-cam", "lime"] == "different"
+    assert verdicts["lime", "none"] == "equal"
+
+
+def test_within_subjects_effects_are_found_too(within: Study) -> None:
+    effect = Effect.of("grad-cam=1.2", within.protocol, CAREFUL)
+    analysis = analyse(within, rehearse(within, 36, effect, seed=2))
+    found = by_name(analysis)
+    for name in ("error-detection", "confidence"):
+        assert found[name].found == "differ"
+        pairs = {(pair.first, pair.second): pair for pair in found[name].comparison.contrasts}
+        assert found[name].different(pairs["grad-cam", "none"], 0.05)
+        assert not found[name].different(pairs["lime", "none"], 0.05)
+        assert found[name].mixed.overall.p < 0.01  # type: ignore[union-attr]
+    assert found["trust"].found == "no difference found"
+    assert found["trust"].distributions[0].n == 36
+    assert "Greenhouse" in page(analysis)
+
+
+def test_presentation_is_tested_where_it_is_a_factor(crossed: Study) -> None:
+    collected = rehearse(crossed, 90, Effect(crowd=CAREFUL), seed=4)
+    on_map = collected.answers["presentation"] == "map"
+    rng = np.random.default_rng(0)
+    worse = collected.answers["score"].where(~on_map | (rng.random(len(on_map)) < 0.5), 0.0)
+    changed = replace(collected, answers=collected.answers.assign(score=worse))
+    found = by_name(analyse(crossed, changed))["error-detection"].comparison
+    tests = {one.name: one for one in found.factors}
+    assert set(tests) == {"Arm", "Presentation", "Arm × presentation"}
+    assert tests["Presentation"].p < 0.001
+    assert tests["Arm"].p > 0.001
+    assert "Arm and presentation together" in page(analyse(crossed, changed))
+
+
+def test_calibration_is_found_as_it_was_put_in(between: Study) -> None:
+    """People who stake by what they know have insight; people who always stake the middle have none."""
+    knowing = replace(Effect(crowd=CAREFUL), spread=replace(Effect().spread, bets=1.0, moments=2.0))
+    blind = replace(knowing, spread=replace(knowing.spread, bets=0.0))
+    found = [analyse(between, rehearse(between, 60, one, seed=6)).bets for one in (knowing, blind)]
+    assert all(arm.insight.low > 0 for arm in found[0])
+    assert all(arm.insight.low < 0 < arm.insight.high for arm in found[1])
+
+
+@pytest.mark.slow
+def test_effects_are_covered_by_their_intervals_as_often_as_promised(between: Study) -> None:
+    effect = Effect.of("grad-cam=0.8", between.protocol, CAREFUL)
+    hits = []
+    for seed in range(60):
+        table = by_name(analyse(between, rehearse(between, 90, effect, seed=seed)))
+        for name in ("error-detection", "class-accuracy", "betting"):
+            sign = 1 if table[name].facts.better == "high" else -1
+            pair = next(one for one in table[name].comparison.contrasts if (one.first, one.second) == ("grad-cam", "none"))
+            low, high = sorted((sign * pair.g_low, sign * pair.g_high))
+            hits.append(low < 0.8 < high)
+    assert 0.88 < np.mean(hits) < 0.99
