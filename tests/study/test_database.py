@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import postgres
@@ -9,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from crowds import admit
 from planted_study import plant
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, event, text
 
 from snellen.errors import SnellenError
 from snellen.study.database import Database
@@ -144,3 +147,41 @@ def test_the_file_in_the_folder_is_for_its_owner_alone(study: Study) -> None:
     assert len(files) == 3
     assert {one.stat().st_mode & 0o077 for one in files} == {0}
     store.close()
+
+
+def test_answers_that_wait_for_each_other_are_written_together_and_a_refused_one_changes_no_other(study: Study) -> None:
+    with closing(Store.open(study)) as store:
+        people = [store.admit(token=f"{place:020d}", language="en", simulated=False, recruited={}) for place in range(6)]
+        store.reply(people[0], "p000", {"value": 1}, 1.0, last=False)
+        commits: list[int] = []
+        event.listen(store.database.engine, "commit", lambda _: commits.append(1))
+        with ThreadPoolExecutor(6) as threads:
+            with store.database._turn:
+                waiting = [threads.submit(store.reply, one, "p000", {"value": 2}, 1.0, last=False) for one in people]
+                while len(store.database._waiting) < len(people):
+                    time.sleep(0.001)
+            kept = [one.result() for one in waiting]
+        assert kept == [False, True, True, True, True, True]
+        assert len(commits) == 1
+        found = [one.replies["p000"].content for one in store.visits(simulated=False)]
+        assert found == [{"value": 1}] + [{"value": 2}] * 5
+
+
+def test_where_the_disk_refuses_nobody_is_told_that_an_answer_was_kept(study: Study) -> None:
+    with closing(Store.open(study)) as store:
+        people = [store.admit(token=f"{place:020d}", language="en", simulated=False, recruited={}) for place in range(3)]
+
+        def full(_: object) -> None:
+            raise OSError("no space left")
+
+        event.listen(store.database.engine, "commit", full)
+        with ThreadPoolExecutor(3) as threads:
+            with store.database._turn:
+                waiting = [threads.submit(store.reply, one, "p000", {}, 1.0, last=False) for one in people]
+                while len(store.database._waiting) < len(people):
+                    time.sleep(0.001)
+            problems = [one.exception() for one in waiting]
+        assert [str(one) for one in problems] == ["no space left"] * 3
+        event.remove(store.database.engine, "commit", full)
+        assert store.kept(simulated=False) == 0
+        assert store.reply(people[0], "p000", {}, 1.0, last=False)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -18,6 +19,8 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from snellen.errors import SnellenError
 
+T = TypeVar("T")
+
 WAIT = 30
 """Seconds that a writer waits for the others before it gives up."""
 
@@ -25,18 +28,29 @@ _MIGRATING = 0x736E656C
 """Number of PostgreSQL's advisory lock under which tables are made."""
 
 
+@dataclass(eq=False)
+class _Work:
+    """What a thread waits to have written, and what came of it."""
+
+    work: Callable[[Connection], Any]
+    found: Any = None
+    problem: Exception | None = None
+    done: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Database:
     """Connections to one database. Whoever writes has it alone (SQLite), or locks the rows that it is about (PostgreSQL)."""
 
     engine: Engine
-    _turn: threading.Lock
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: deque[_Work] = field(default_factory=deque)
 
     @staticmethod
     def open(url: str | None, otherwise: Path) -> Database:
         """The database at this address, or else in this file, with all tables in their newest form."""
         address = _address(url, otherwise)
-        database = Database(_engine(address), threading.Lock())
+        database = Database(_engine(address))
         try:
             with database.writing() as connection:
                 _durable(connection)
@@ -73,7 +87,49 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A transaction that is on disk when the body ends well, and never was when it does not."""
         # Threads queue here: SQLite itself would let them sleep and try again.
-        with self._turn if self.sqlite else nullcontext(), self.engine.connect() as connection:
+        with self._turn if self.sqlite else nullcontext(), self._transaction() as connection:
+            yield connection
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Does work that is on disk when this returns; what fails changes nothing, and raises here.
+
+        A disk is slow at making sure. PostgreSQL lets those who wait share that by itself; here, whoever finds a file free
+        writes the work of all who came while it was taken, in one transaction.
+        """
+        if not self.sqlite:
+            with self.writing() as connection:
+                return work(connection)
+        mine = _Work(work)
+        self._waiting.append(mine)
+        with self._turn:
+            if not mine.done:
+                self._write([self._waiting.popleft() for _ in range(len(self._waiting))])
+        if mine.problem is not None:
+            raise mine.problem
+        found: T = mine.found
+        return found
+
+    def _write(self, every: list[_Work]) -> None:
+        try:
+            with self._transaction() as connection:
+                for one in every:
+                    try:
+                        with connection.begin_nested() if len(every) > 1 else nullcontext():
+                            one.found = one.work(connection)
+                    except Exception as problem:
+                        one.problem = problem
+                        if len(every) == 1:
+                            raise
+        except Exception as problem:
+            for one in every:
+                one.problem = problem
+        finally:
+            for one in every:
+                one.done = True
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with self.engine.connect() as connection:
             connection.execution_options(writing=True)
             with connection.begin():
                 yield connection

@@ -64,6 +64,7 @@ _REPLY = [EVENTS.c.page, *(EVENTS.c[one.name] for one in fields(Reply))]
 # What every page asks for is put together once.
 _FIND = select(*_PERSON).where(PARTICIPANTS.c.token == bindparam("digest"))
 _REPLIES = select(*_REPLY).where(EVENTS.c.participant == bindparam("name"), EVENTS.c.kind == "reply").order_by(EVENTS.c.id)
+_ANSWERED = select(EVENTS.c.page).where(EVENTS.c.participant == bindparam("name"), EVENTS.c.page.is_not(None))
 _EVENT = EVENTS.insert().inline()
 _STARTED = PARTICIPANTS.update().where(PARTICIPANTS.c.participant == bindparam("name"), PARTICIPANTS.c.state == "started")
 _SEEN = _STARTED.values(seen=bindparam("at"))
@@ -159,6 +160,11 @@ class Store:
         with self.database.reading() as connection:
             return {page: Reply(*reply) for page, *reply in connection.execute(_REPLIES, {"name": person.participant})}
 
+    def answered(self, person: Person) -> frozenset[str]:
+        """The pages that a participant has answered."""
+        with self.database.reading() as connection:
+            return frozenset(connection.execute(_ANSWERED, {"name": person.participant}).scalars())
+
     def reply(self, person: Person, page: str, content: Mapping[str, Any], seconds: float, *, last: bool) -> bool:
         """Keeps an answer; False, and nothing is kept, where the page has an answer or the participant is done or gone.
 
@@ -170,15 +176,9 @@ class Store:
         at, name = self.time(), person.participant
         reply = {"participant": name, "kind": "reply", "page": page, "content": dict(content), "seconds": seconds, "at": at}
         try:
-            with self.database.writing() as connection:
-                if not connection.execute(_LAST if last else _SEEN, {"name": name, "at": at}).rowcount:
-                    return False
-                connection.execute(_EVENT, reply)
-                if last:
-                    connection.execute(_EVENT, {"participant": name, "kind": "finished", "content": {}, "at": at})
+            return self.database.write(lambda connection: _write(connection, reply, last=last))
         except IntegrityError:
             return False
-        return True
 
     def withdraw(self, person: Person) -> None:
         """Ends a participation that has not finished; the place is given to the next who comes."""
@@ -298,6 +298,16 @@ def _digest(token: str) -> str:
 def _person(connection: Connection, digest: str) -> Person | None:
     row = connection.execute(_FIND, {"digest": digest}).one_or_none()
     return None if row is None else Person(*tuple(row))
+
+
+def _write(connection: Connection, reply: Mapping[str, Any], *, last: bool) -> bool:
+    own, at = reply["participant"], reply["at"]
+    if not connection.execute(_LAST if last else _SEEN, {"name": own, "at": at}).rowcount:
+        return False
+    connection.execute(_EVENT, reply)
+    if last:
+        connection.execute(_EVENT, {"participant": own, "kind": "finished", "content": {}, "at": at})
+    return True
 
 
 def _claim(connection: Connection, study: Study) -> None:

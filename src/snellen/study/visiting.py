@@ -6,7 +6,7 @@ Where a participant is, is never remembered: it is the first page of the schedul
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil
@@ -121,29 +121,27 @@ class Visiting:
             return onward("/")
         if person.state != "started":
             return onward("/end")
-        pages, replies = site.pages(person.group, person.number), site.store.replies(person)
+        pages, answered = site.pages(person.group, person.number), site.store.answered(person)
+        place = current(pages, answered)
         if form is not None:
-            return self._answer(token, person, pages, replies, form)
-        place = current(pages, replies)
+            return self._answer(token, person, pages, place, form)
         if place is None:
             return onward("/end")
         notice = request.query_params.get("notice", "")
-        notice = notice if notice in ("answered", "resumed") and replies else ""
-        return self._show(token, person, pages, replies, place, notice=notice)
+        notice = notice if notice in ("answered", "resumed") and answered else ""
+        return self._show(token, person, pages, place, notice=notice)
 
-    def _answer(
-        self, token: str, person: Person, pages: tuple[Page, ...], replies: Mapping[str, Reply], form: Form
-    ) -> Response:
+    def _answer(self, token: str, person: Person, pages: tuple[Page, ...], awaited: int | None, form: Form) -> Response:
         site, name = self.site, first(form, "page") or ""
         place = next((at for at, one in enumerate(pages) if one.id == name), None)
         since = site.seal.since(first(form, "shown"), token, name) if place is not None else None
         if place is None or since is None or not site.seal.holds(form, token, name):
             raise HTTPException(403)
-        if place != current(pages, replies):
+        if place != awaited:
             return onward("/page?notice=answered")
         filled = read_reply(site.study, pages[place], form)
         if filled.refused:
-            return self._show(token, person, pages, replies, place, form=form, filled=filled)
+            return self._show(token, person, pages, place, form=form, filled=filled)
         last = place == len(pages) - 1
         if not site.store.reply(person, name, filled.content, seconds(form, since), last=last):
             return onward("/page?notice=answered")
@@ -154,7 +152,6 @@ class Visiting:
         token: str,
         person: Person,
         pages: tuple[Page, ...],
-        replies: Mapping[str, Reply],
         place: int,
         *,
         notice: str = "",
@@ -178,6 +175,7 @@ class Visiting:
             "chosen": given.get("chosen", []),
             "ahead": ahead(pages, place),
         }
+        replies = site.store.replies(person) if page.kind == "feedback" else {}
         facts |= facts_of(site.study, person.language, pages, place, replies)
         return site.render(f"{page.kind}.html", person.language, facts, 422 if filled else 200)
 
@@ -226,9 +224,9 @@ class Visiting:
         return site.render("end.html", person.language, facts)
 
 
-def current(pages: tuple[Page, ...], replies: Mapping[str, Reply]) -> int | None:
+def current(pages: tuple[Page, ...], answered: Container[str]) -> int | None:
     """The place of the first page without a reply; None where all have one."""
-    return next((place for place, one in enumerate(pages) if one.id not in replies), None)
+    return next((place for place, one in enumerate(pages) if one.id not in answered), None)
 
 
 def points(pages: tuple[Page, ...], replies: Mapping[str, Reply]) -> int | None:
