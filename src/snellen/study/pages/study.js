@@ -44,8 +44,6 @@ for (const question of document.querySelectorAll(".number")) {
     slider.classList.toggle("unset", !set);
     number.placeholder = "–";
     if (set) {
-      number.removeAttribute("aria-invalid");
-      for (const sentence of question.querySelectorAll(".wrong")) sentence.remove();
       number.setAttribute("aria-describedby", number.id + "-hint");
       slider.value = number.value;
       slider.removeAttribute("aria-valuetext");
@@ -68,6 +66,16 @@ for (const question of document.querySelectorAll(".number")) {
   question.querySelector(".slides").hidden = false;
   question.classList.add("slid");
   show();
+}
+
+// What was refused is no longer held against an answer that has been given since.
+for (const question of document.querySelectorAll(".question, .statement")) {
+  const forgive = () => {
+    for (const one of [question, ...question.querySelectorAll("[aria-invalid]")]) one.removeAttribute("aria-invalid");
+    for (const sentence of question.querySelectorAll(".wrong")) sentence.remove();
+  };
+  question.addEventListener("input", forgive);
+  question.addEventListener("click", (event) => { if (event.target.type === "range") forgive(); });
 }
 
 // Pictures of the next pages, once this one is complete.
