@@ -21,7 +21,7 @@ from snellen.cards.deck import Deck, card
 from snellen.cards.measured import facts_of, settings_of
 from snellen.cards.page import BRIEFLY, WISHES, card_page, page, write_cards
 from snellen.cards.priorities import LEVELS, profiles
-from snellen.cards.schema import ATTRIBUTES, Finding
+from snellen.cards.schema import ATTRIBUTES, PRIORITIES, Finding
 from snellen.cli import app
 from snellen.errors import SnellenError
 
@@ -108,7 +108,7 @@ def test_headings_never_skip_and_every_control_and_graphic_has_a_name(text):
 
 
 def test_the_ten_wishes_are_in_plain_words(text):
-    assert list(WISHES) == list(BRIEFLY) == list(ATTRIBUTES)
+    assert list(WISHES) == list(BRIEFLY) == list(PRIORITIES)
     jargon = r"gradient|hyperparameter|agnostic|determinis|saliency|logit|sensitivity|metric|layer"
     for wish in (*WISHES.values(), *BRIEFLY.values()):
         assert not re.search(jargon, wish, re.IGNORECASE)

@@ -257,7 +257,7 @@ def test_the_section_is_well_formed_and_says_what_was_found(planted):
     assert (outline.wrong, outline.open) == ([], [])
     assert outline.headings == [2, 3, 3]
     for task in planted.tasks:
-        assert task.sentence in seen
+        assert task.answer in seen
     assert seen.count("predicts") >= 2
     assert "Simulated people." in seen
     graphics = [given for _, given in outline.tags if given.get("role") == "img"]

@@ -8,7 +8,6 @@ from typing import Any
 
 from snellen.cards.recommend import Recommendation
 from snellen.cards.record import plain
-from snellen.cards.schema import ATTRIBUTES
 from snellen.report.frame import write_page
 
 
@@ -22,7 +21,7 @@ def as_json(found: Recommendation) -> dict[str, Any]:
         "images": found.deck.run.record["samples"]["count"],
         "priorities": {
             "profile": asked.profile.name if asked.profile else None,
-            "levels": {one: asked.level(one) for one in ATTRIBUTES},
+            "levels": {one: asked.level(one) for one in found.deck.priorities},
             "avoid_cost": asked.avoid_cost,
             "black_box": asked.black_box,
         },

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from snellen.cards.deck import Deck
 from snellen.cards.reasons import because, plain
-from snellen.cards.schema import ATTRIBUTES, Card, Evidence
+from snellen.cards.schema import Card, Evidence, Priority
 from snellen.errors import SnellenError
-from snellen.registry import Attribute
 from snellen.verdicts import certainty
 
 
@@ -26,7 +25,7 @@ class TestRow:
 
     def of(self, card: Card) -> Evidence | None:
         """The evidence of one method; none where the metric was not run on it."""
-        mine = [one for one in card.evidence if one.metric == self.metric and one.source.kind == "run"]
+        mine = [one for one in card.evidence if one.metric == self.metric and one.own]
         return next((one for one in mine if one.n or one.undefined), None)
 
 
@@ -34,7 +33,7 @@ class TestRow:
 class Row:
     """One attribute, and the tests that measured it."""
 
-    attribute: Attribute
+    attribute: Priority
     tests: tuple[TestRow, ...]
 
 
@@ -42,7 +41,7 @@ class Row:
 class Gap:
     """How far apart the best and the worst of the compared methods are in one attribute."""
 
-    attribute: Attribute
+    attribute: Priority
     best: Card
     worst: Card
 
@@ -82,9 +81,9 @@ class Comparison:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """All ten attributes, each with the tests that the run made of it."""
+        """All ten attributes, and use to people where that was studied, each with the tests that were made of it."""
         found = []
-        for attribute in ATTRIBUTES:
+        for attribute in self.cards[0].grades:
             tests: dict[str, TestRow] = {}
             for one in (each for card in self.cards for each in card.measured(attribute)):
                 marks = one.trust.marks if one.trust else ()
@@ -96,7 +95,7 @@ class Comparison:
     def differences(self) -> tuple[Gap, ...]:
         """Attributes in which the methods differ, most first."""
         found = []
-        for attribute in ATTRIBUTES:
+        for attribute in self.cards[0].grades:
             known = [one for one in self.cards if not math.isnan(one.grades[attribute].share)]
             if len(known) > 1:
                 order = sorted(known, key=lambda one: -one.grades[attribute].share)

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from snellen.cards.compare import Comparison, Row, TestRow
+from snellen.cards.people import STYLE, categories
 from snellen.cards.reasons import because, plain
 from snellen.cards.schema import METHODOLOGY, Card
 from snellen.cards.sheet import Yardstick, shown, title, verdict, yardsticks
 from snellen.report import numbers, strip
 from snellen.report.frame import render, write_page
-from snellen.report.page import CATEGORIES, COLOURS, subject_facts
+from snellen.report.page import COLOURS, subject_facts
+from snellen.verdicts import MINIMUM_IMAGES
 
 
 def write_comparison(comparison: Comparison, path: str | Path) -> Path:
@@ -21,7 +23,8 @@ def write_comparison(comparison: Comparison, path: str | Path) -> Path:
 
 def page(comparison: Comparison) -> str:
     """The whole page as text."""
-    return render("cards/compare.html", ["report/page.css", "cards/compare.css"], _facts(comparison))
+    styles = ["report/page.css", "cards/compare.css", *([STYLE] if "people" in comparison.cards[0].grades else [])]
+    return render("cards/compare.html", styles, _facts(comparison))
 
 
 def _facts(comparison: Comparison) -> dict[str, Any]:
@@ -39,7 +42,7 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
                     for key, (named, asks) in attributes.items()
                 ],
             }
-            for name, attributes in CATEGORIES.items()
+            for name, attributes in categories(comparison.cards[0].grades).items()
         ],
         "differences": [
             {"title": plain(gap.attribute).capitalize(),
@@ -70,11 +73,12 @@ def _test(cards: tuple[Card, ...], row: TestRow, stick: Yardstick) -> dict[str, 
             continue
         span = numbers.interval(one.low, one.high, one.n) if one.n else ""
         mean = numbers.short(one.mean)
-        words = f"{card.method}: {one.verdict}, mean {mean}, {span or 'no interval'}, {numbers.count(one.n, 'image')}"
+        words = f"{card.method}: {one.verdict}, mean {mean}, {span or 'no interval'}, {one.counted}"
         drawn = stick.scale and strip.strip(
             stick.scale, stick.controls, mean=one.mean, low=one.low, high=one.high, colour=COLOURS[one.verdict], words=words
         )
-        rows.append({"method": card.method, **verdict(one.verdict, one.n), "strip": drawn or "", "value": (mean, span)})
+        judged = verdict(one.verdict, MINIMUM_IMAGES if one.by_people else one.n)
+        rows.append({"method": card.method, **judged, "strip": drawn or "", "value": (mean, span)})
     scale = stick.scale
     ends = (numbers.short(scale.low), numbers.short(scale.high)) if scale else ("", "")
     return {

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from snellen.cards import people
 from snellen.cards.grades import grades
 from snellen.cards.joined import Joined
 from snellen.cards.literature import literature_of
 from snellen.cards.prose import prose_of
-from snellen.cards.schema import Card, Directness, Evidence, Finding, Prose, Source
+from snellen.cards.schema import ATTRIBUTES, Card, Directness, Evidence, Finding, Priority, Prose, Source
 from snellen.claims import MethodTraits
 from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
@@ -41,6 +42,9 @@ class Deck:
         spec = run.record["spec"]
         scores = run.scores()
         believed = trust(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+        believed |= {
+            name: replace(believed[name], people=words) for name, words in people.opposed(run).items() if name in believed
+        }
         metrics = {one["label"]: one for one in spec["metrics"]}
         source = source_of(run)
         measured: dict[str, list[Evidence]] = {}
@@ -67,16 +71,30 @@ class Deck:
                     metric["summary"],
                 )
             )
-        cards = [
-            card(one["name"], one["label"], measured.get(one["label"], ()), (findings or {}).get(one["label"], {}), source)
-            for one in spec["methods"]
-        ]
-        return Deck(run, tuple(cards), believed)
+        answered = people.evidence_of(run, source)
+        asked = any(one.attribute == "people" for some in answered.values() for one in some)
+        cards = []
+        for one in spec["methods"]:
+            label = one["label"]
+            evidence = [*measured.get(label, ()), *answered.get(label, ())]
+            cards.append(card(one["name"], label, evidence, (findings or {}).get(label, {}), source, people=asked))
+        return Deck(run, tuple(cards), believed, people.notes(run))
 
     @property
     def methods(self) -> tuple[Card, ...]:
         """The cards of methods that are no controls."""
         return tuple(one for one in self.cards if not one.control)
+
+    @property
+    def studied(self) -> bool:
+        """Whether people, and not only simulated ones, tried what they can do with the maps of some method."""
+        every = (one for card in self.cards for one in card.evidence)
+        return any(one.attribute == "people" and one.source.kind == "people" for one in every)
+
+    @property
+    def priorities(self) -> tuple[Priority, ...]:
+        """What can be asked of its methods: the ten attributes, and use to people where that was studied."""
+        return (*ATTRIBUTES, "people") if self.studied else ATTRIBUTES
 
     def find(self, name: str) -> Card:
         """The card of a method by its label or, where only one setting of it was run, by its name."""
@@ -90,15 +108,21 @@ def card(
     measured: Sequence[Evidence] = (),
     findings: Mapping[Attribute, Finding] | None = None,
     source: Source | None = None,
+    *,
+    people: bool = False,
 ) -> Card:
-    """The card of one method: prose, what papers found, and what was measured, if anything was."""
+    """The card of one method: prose, what papers found, and what was measured, if anything was.
+
+    `people` says that a study was joined to the run, whether it showed this method or not.
+    """
     facts, prose = _facts(name, label), prose_of(name)
     evidence = (*measured, *literature_of(name))
     known = {**(findings or {}), **_directness(prose)}
     needs = tuple(sorted(facts.needs))
     # Claims are proven of the default settings; another baseline may be drawn at random, another fold may lose the sum.
     claims = facts.claims if label == name else f"{facts.claims}, with its default settings"
-    return Card(label, name, facts.control, prose, claims, needs, evidence, known, grades(evidence, known), source)
+    graded = grades(evidence, known, people=people)
+    return Card(label, name, facts.control, prose, claims, needs, evidence, known, graded, source)
 
 
 def _facts(name: str, label: str) -> MethodTraits:
@@ -175,4 +199,5 @@ def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | 
     findings: dict[str, Mapping[Attribute, Finding]] = {}
     for run in reversed(runs):
         findings |= (measured or read)(run)
-    return replace(Deck.of(whole, findings), notes=notes)
+    deck = Deck.of(whole, findings)
+    return replace(deck, notes=(*deck.notes, *notes))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from snellen.cards.prose import HEADINGS
+from snellen.cards.schema import Priority
 from snellen.registry import Attribute
 from snellen.verdicts import Verdict
 
@@ -24,6 +25,9 @@ CHAPTERS: dict[str, dict[str, Attribute]] = {
     "Perceptibility Testing": PERCEPTIBILITY,
 }
 """The headings of a card, in its order."""
+
+PEOPLE = "People"
+"""The chapter of what people could do; only a card of Snellen with a study has it."""
 
 ENTITIES: dict[Verdict, str] = {"pass": "&#128994;", "inconclusive": "&#129000;", "fail": "&#128997;"}
 """A green circle, a yellow square, a red square. A result that is not counted has none."""
@@ -47,7 +51,7 @@ class Link:
 class Result:
     """One line of results."""
 
-    attribute: Attribute
+    attribute: Priority
     test: str
     verdict: Verdict
     sentence: str
@@ -71,7 +75,7 @@ class ReadCard:
     """The address of the example's picture."""
     caption: str = ""
     """What the picture shows, for those who do not see it."""
-    sections: Mapping[Attribute, str] = field(default_factory=dict)
+    sections: Mapping[Priority, str] = field(default_factory=dict)
     """The prose of each attribute that has some; of a tested one, what stands before its results."""
     measured: Mapping[Attribute, str] = field(default_factory=dict)
     """What was measured of it, a sentence or two; only cards of Snellen have it."""
@@ -81,6 +85,6 @@ class ReadCard:
     chapters: Mapping[str, str] = field(default_factory=dict)
     """What stands below the heading of a chapter of tests, before its first attribute."""
 
-    def of(self, attribute: Attribute) -> tuple[Result, ...]:
+    def of(self, attribute: Priority) -> tuple[Result, ...]:
         """The results of one attribute."""
         return tuple(one for one in self.results if one.attribute == attribute)

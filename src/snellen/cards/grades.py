@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from snellen.cards.schema import METHODOLOGY, TESTED, Evidence, Finding, Grade
+from snellen.cards.schema import METHODOLOGY, TESTED, Evidence, Finding, Grade, Priority
 from snellen.registry import Attribute
 from snellen.verdicts import Verdict
 
@@ -30,13 +30,14 @@ BORROWED: Mapping[str, Verdict] = {"good": "pass", "mixed": "inconclusive", "poo
 """Which verdict's shape and colour the word of a grade borrows."""
 
 
-def grade(attribute: Attribute, evidence: Sequence[Evidence]) -> Grade:
-    """The grade of a tested attribute."""
+def grade(attribute: Priority, evidence: Sequence[Evidence]) -> Grade:
+    """The grade of a tested attribute, or of use to people."""
     counted = [one for one in evidence if one.attribute == attribute and one.weight > 0]
     total = sum(one.weight for one in counted)
     if not counted:
-        measured = [one for one in evidence if one.attribute == attribute and one.source.kind == "run"]
-        return Grade(attribute, math.nan, "not known", idle(measured[0]) if measured else "nothing was measured", 0.0)
+        measured = [one for one in evidence if one.attribute == attribute and one.own]
+        nothing = "nothing was measured" if attribute != "people" else "its maps were not shown to people"
+        return Grade(attribute, math.nan, "not known", idle(measured[0]) if measured else nothing, 0.0)
     share = (0.5 + sum(one.weight * VALUES[one.verdict] for one in counted)) / (1 + total)
     tally = {name: sum(one.verdict == name for one in counted) for name in VALUES}
     words = ", ".join(f"{count} {name}" for name, count in tally.items() if count)
@@ -50,15 +51,18 @@ def idle(one: Evidence) -> str:
     return f"{one.verdict} by a metric that weighs nothing here, {one.trust.marks[0]}"
 
 
-def grades(evidence: Sequence[Evidence], findings: Mapping[Attribute, Finding]) -> dict[Attribute, Grade]:
-    """The grades of all ten attributes."""
-    found: dict[Attribute, Grade] = {}
+def grades(
+    evidence: Sequence[Evidence], findings: Mapping[Attribute, Finding], *, people: bool = False
+) -> dict[Priority, Grade]:
+    """The grades of all ten attributes, and of use to people where a study asked some."""
+    found: dict[Priority, Grade] = {}
     for attribute in METHODOLOGY:
         finding = findings.get(attribute)
         share = finding.share if finding else math.nan
         reason = finding.sentence if finding else "nothing was measured"
         found[attribute] = Grade(attribute, share, word(share), reason, 0.0 if math.isnan(share) else 1.0)
-    return found | {attribute: grade(attribute, evidence) for attribute in TESTED}
+    asked: tuple[Priority, ...] = (*TESTED, "people") if people else TESTED
+    return found | {attribute: grade(attribute, evidence) for attribute in asked}
 
 
 def word(share: float) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from snellen import __version__
 from snellen.cards.bibliography import place_of, reference
-from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, Link, ReadCard, Result
-from snellen.cards.schema import METHODOLOGY, TESTED, Card, Evidence, Finding
+from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, PEOPLE, Link, ReadCard, Result
+from snellen.cards.people import told
+from snellen.cards.schema import METHODOLOGY, PRIORITIES, Card, Evidence, Finding, Priority
 from snellen.cards.sheet import NEEDS, proven
 from snellen.citations import CITATIONS
 from snellen.registry import METHODS, METRICS, Attribute
@@ -47,7 +48,7 @@ def document(card: Card, example: str | None = None) -> ReadCard:
         f"A picture and the map that {prose.title} gives of it." if example else "",
         {key: prose.sections[key] for key in METHODOLOGY},
         _measured(card),
-        tuple(_result(card, one) for attribute in TESTED for one in in_order(card, attribute)),
+        tuple(_result(card, one) for attribute in PRIORITIES[5:] for one in in_order(card, attribute)),
         work.bibtex(prose.developers) if work else "",
     )
 
@@ -77,6 +78,8 @@ def render(card: ReadCard) -> str:
                 said = card.sections.get(attribute, "")
                 blocks.append(_lines(f"### {heading}", said))
                 blocks += map(_line, card.of(attribute)) if card.of(attribute) else [] if said else [NOT_TESTED]
+    if card.of("people") or "people" in card.sections:
+        blocks += [_lines(f"## {PEOPLE}", card.sections.get("people", "")), *map(_line, card.of("people"))]
     if card.citation:
         blocks += ["## Citation", f"**BibTeX:**\n```\n{card.citation}\n```"]
     return "\n\n".join(filter(None, blocks)) + "\n"
@@ -133,9 +136,10 @@ def _finding(one: Finding) -> str:
     return f"{told} The model is {_safe(one.source.model)}." if one.source else told
 
 
-def in_order(card: Card, attribute: Attribute) -> list[Evidence]:
+def in_order(card: Card, attribute: Priority) -> list[Evidence]:
     """The evidence on an attribute test by test, what was measured before what papers say."""
-    place: dict[str, int] = {test: at for at, test in enumerate(TESTS[attribute])}
+    tests = TESTS[attribute] if attribute != "people" else ()
+    place: dict[str, int] = {test: at for at, test in enumerate(tests)}
     return sorted(
         [*card.measured(attribute), *card.literature(attribute)],
         key=lambda one: place.get(one.test, len(place)),
@@ -143,12 +147,13 @@ def in_order(card: Card, attribute: Attribute) -> list[Evidence]:
 
 
 def _result(card: Card, one: Evidence) -> Result:
-    if one.source.kind == "literature":
+    if not one.own:
         return Result(one.attribute, one.test, one.verdict, _published(one), place_of(one.source.name))
     name = (one.metric or "").partition("(")[0].partition("@")[0]
     work = reference(METRICS[name].traits.cite) if name in METRICS else None  # type: ignore[attr-defined]
     others = [other for mine, other in card.disagreements if mine == one]
-    return Result(one.attribute, one.test, one.verdict, _tested(card, one, others), work.url if work else "")
+    said = _answered(card, one) if one.by_people else _tested(card, one, others)
+    return Result(one.attribute, one.test, one.verdict, said, work.url if work else "")
 
 
 def _published(one: Evidence) -> str:
@@ -180,6 +185,23 @@ def _tested(card: Card, one: Evidence, others: Sequence[Evidence]) -> str:
         said.append(
             f"The literature says otherwise: {'; '.join(f'{at.verdict} by {_safe(at.source.name)}' for at in others)}."
         )
+    return " ".join(said)
+
+
+def _answered(card: Card, one: Evidence) -> str:
+    """The same of people."""
+    verb = _VERBS.get(one.verdict)
+    said = [f"{card.prose.title} {verb}: {_safe(one.reason)}." if verb else f"Not counted: {_safe(one.reason)}."]
+    if one.n:
+        better = "higher" if one.higher_is_better else "lower"
+        mean = f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}"
+        said.append(f"{_safe(one.summary)} The mean is {mean} over {one.counted}, {better} is better.")
+    for each in one.against:
+        gain = f"{numbers.gain(each.mean)} {numbers.interval(each.low, each.high, each.n, signs=True)}"
+        said.append(f"The difference to people with {_safe(each.control)} is {gain}, positive is better.")
+    if one.advice:
+        said.append(f"{one.advice[0].upper()}{one.advice[1:]}.")
+    said.append(f"{_safe(told(one)[0].upper() + told(one)[1:])}; {_safe(one.source.model)}.")
     return " ".join(said)
 
 

@@ -14,13 +14,13 @@ from snellen import __version__
 from snellen.cards.deck import Deck
 from snellen.cards.examples import examples_of, style
 from snellen.cards.grades import BORROWED
+from snellen.cards.people import STYLE, categories
 from snellen.cards.priorities import LEVELS, Level, profiles
 from snellen.cards.recommend import INSIDE, deaf
 from snellen.cards.record import plain
-from snellen.cards.schema import TESTED, Card
+from snellen.cards.schema import METHODOLOGY, Card, Priority
 from snellen.cards.sheet import full, sheet, shown, title, verdict, yardsticks
 from snellen.cards.terminal import TELLING
-from snellen.registry import Attribute
 from snellen.report import drawing, numbers
 from snellen.report.frame import render, write_page
 from snellen.report.page import CATEGORIES, MARKS, subject_facts
@@ -30,7 +30,7 @@ from snellen.verdicts.trust import RELIABLE
 
 STYLES = ["report/page.css", "cards/cards.css"]
 
-WISHES: Mapping[Attribute, str] = {
+WISHES: Mapping[Priority, str] = {
     "determinism": "The same picture always gives the same map",
     "hyperparameter-dependence": "Its settings hardly matter",
     "model-agnosticism": "It works with any kind of model",
@@ -41,10 +41,11 @@ WISHES: Mapping[Attribute, str] = {
     "model-sensitivity": "It changes when the model changes",
     "minimality": "It shows little, and only what matters",
     "perceptual-correspondence": "It points where people would point",
+    "people": "People can do more with it than without",
 }
-"""The ten attributes as something that one may wish for, without a word of the trade."""
+"""The ten attributes, and use to people, as something that one may wish for, without a word of the trade."""
 
-BRIEFLY: Mapping[Attribute, str] = {
+BRIEFLY: Mapping[Priority, str] = {
     "determinism": "same map every time",
     "hyperparameter-dependence": "settings hardly matter",
     "model-agnosticism": "works with any model",
@@ -55,6 +56,7 @@ BRIEFLY: Mapping[Attribute, str] = {
     "model-sensitivity": "changes with the model",
     "minimality": "shows little",
     "perceptual-correspondence": "points where people would",
+    "people": "helps people",
 }
 """The same in a few words, for lists."""
 
@@ -78,7 +80,7 @@ def write_card(card: Card, deck: Deck | None, path: str | Path) -> Path:
 
 def page(deck: Deck) -> str:
     """The whole page as text."""
-    return render("cards/cards.html", STYLES, _facts(deck))
+    return render("cards/cards.html", _styles(deck.cards[0]), _facts(deck))
 
 
 def card_page(card: Card, deck: Deck | None = None) -> str:
@@ -90,7 +92,16 @@ def card_page(card: Card, deck: Deck | None = None) -> str:
     examples = examples_of(deck.run, [spec])
     one = sheet(card, "card", yardsticks(deck), examples[card.method], _costs(deck).get(card.method))
     facts |= subject_facts(deck.run) | {"pictures": Markup(style(examples))}
-    return render("cards/single.html", STYLES, {**facts, "card": one})
+    return render("cards/single.html", _styles(card), {**facts, "card": one})
+
+
+def _styles(card: Card) -> list[str]:
+    return [*STYLES, STYLE] if "people" in card.grades else STYLES
+
+
+def _wishes(deck: Deck) -> dict[str, dict[str, tuple[str, str]]]:
+    """What somebody may wish for, under its category."""
+    return categories(deck.priorities)
 
 
 def _common() -> dict[str, Any]:
@@ -116,7 +127,7 @@ def _facts(deck: Deck) -> dict[str, Any]:
         "trial": _trial(deck),
         "wishes": [
             {"key": key, "wish": WISHES[key], "title": full(name, named), "category": name}  # type: ignore[index]
-            for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
+            for name, attributes in _wishes(deck).items() for key, (named, _) in attributes.items()
         ],
         "levels": LEVELS,
         "level_words": LEVEL_WORDS,
@@ -154,7 +165,7 @@ def _table(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
     """Every attribute and every test in a row, every method in a column; the page shows the columns that are asked for."""
     cards = deck.methods
     groups = []
-    for name, attributes in CATEGORIES.items():
+    for name, attributes in categories(cards[0].grades if cards else ()).items():
         for key, (named, asks) in attributes.items():
             tests = {one.metric: one for card in cards for one in card.measured(key)}  # type: ignore[arg-type]
             rows = [
@@ -169,11 +180,11 @@ def _table(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
     return {"columns": [{"id": places[one.method], "title": title(one)} for one in cards], "groups": groups}
 
 
-def _grade_cell(card: Card, key: Attribute) -> dict[str, Any]:
-    finding = card.findings.get(key)
+def _grade_cell(card: Card, key: Priority) -> dict[str, Any]:
     grade = shown(card.grades[key])
-    reason = grade["reason"] if key in TESTED or finding is None else finding.sentence
-    return {**grade, "reason": reason}
+    if key in METHODOLOGY and key in card.findings:
+        return {**grade, "reason": card.findings[key].sentence}
+    return grade
 
 
 def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
@@ -181,7 +192,7 @@ def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        **verdict(found.verdict, found.n),
+        **verdict(found.verdict, MINIMUM_IMAGES if found.by_people else found.n),
         "mean": numbers.short(found.mean),
         "interval": numbers.interval(found.low, found.high, found.n) if found.n else "",
         "reason": found.reason,
@@ -232,12 +243,12 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
             }
             for card in deck.methods
         ],
-        "wishes": WISHES,
-        "briefly": BRIEFLY,
+        "wishes": {one: WISHES[one] for one in deck.priorities},
+        "briefly": {one: BRIEFLY[one] for one in deck.priorities},
         "levels": LEVEL_WORDS,
         "marks": {word: verdict(borrowed) for word, borrowed in BORROWED.items()},
         "titles": {
-            key: full(name, named) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
+            key: full(name, named) for name, attributes in _wishes(deck).items() for key, (named, _) in attributes.items()
         },
         "profiles": {
             one.name: {key: level for key, level in one.levels.items() if level != "unimportant"} for one in profiles()

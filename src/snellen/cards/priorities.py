@@ -11,9 +11,8 @@ from typing import Literal, get_args
 
 import yaml
 
-from snellen.cards.schema import ATTRIBUTES
+from snellen.cards.schema import PRIORITIES, Priority
 from snellen.errors import SnellenError, nearest
-from snellen.registry import Attribute
 
 Level = Literal["essential", "nice", "unimportant", "unwanted"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -38,15 +37,18 @@ class Profile:
     user: str
     role: str
     task: str
-    levels: Mapping[Attribute, Level]
+    levels: Mapping[Priority, Level]
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Priorities:
-    """A level for each attribute (unimportant where none is given), and two conditions: time per image, and a black box."""
+    """A level for each attribute (unimportant where none is given), and two conditions: time per image, and a black box.
 
-    levels: Mapping[Attribute, Level]
+    `people` has a level like an attribute: whether people could do more with the maps, where a study tells.
+    """
+
+    levels: Mapping[Priority, Level]
     avoid_cost: float | None = None
     black_box: bool = False
     profile: Profile | None = None
@@ -57,22 +59,22 @@ class Priorities:
                 "nothing was asked for; name what you need, as in --need determinism, or take --profile radiologist"
             )
 
-    def level(self, attribute: Attribute) -> Level:
+    def level(self, attribute: Priority) -> Level:
         """How much an attribute matters."""
         return self.levels.get(attribute, "unimportant")
 
-    def weight(self, attribute: Attribute) -> float:
+    def weight(self, attribute: Priority) -> float:
         """What an attribute counts in a score."""
         return WEIGHTS[self.level(attribute)]
 
-    def at(self, level: Level) -> tuple[Attribute, ...]:
+    def at(self, level: Level) -> tuple[Priority, ...]:
         """The attributes of one level, in the card's order."""
-        return tuple(one for one in ATTRIBUTES if self.level(one) == level)
+        return tuple(one for one in PRIORITIES if self.level(one) == level)
 
     @property
-    def weighed(self) -> tuple[Attribute, ...]:
+    def weighed(self) -> tuple[Priority, ...]:
         """The attributes that count at all, in the card's order."""
-        return tuple(one for one in ATTRIBUTES if self.weight(one))
+        return tuple(one for one in PRIORITIES if self.weight(one))
 
     @staticmethod
     def read(
@@ -86,7 +88,7 @@ class Priorities:
         profile: str | None = None,
     ) -> Priorities:
         """Priorities as they are written, names with commas between; what is said here wins over the profile."""
-        asked: dict[Attribute, Level] = {}
+        asked: dict[Priority, Level] = {}
         given: dict[Level, Iterable[str]] = {
             "essential": need,
             "nice": nice,
@@ -105,18 +107,18 @@ class Priorities:
         return Priorities(levels, None if avoid_cost is None else read_cost(avoid_cost), black_box, chosen)
 
 
-def read_attribute(name: str, option: str) -> Attribute:
-    """An attribute by its name, whatever its case, with spaces or hyphens.
+def read_attribute(name: str, option: str) -> Priority:
+    """An attribute, or people, by its name, whatever its case, with spaces or hyphens.
 
     >>> read_attribute("Model sensitivity", "--need")
     'model-sensitivity'
     """
     wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
-    for one in ATTRIBUTES:
+    for one in PRIORITIES:
         if one == wanted:
             return one
     raise SnellenError(
-        f"{option} has an unknown attribute '{name}'{nearest(wanted, ATTRIBUTES)} (there are: {', '.join(ATTRIBUTES)})"
+        f"{option} has an unknown attribute '{name}'{nearest(wanted, PRIORITIES)} (there are: {', '.join(PRIORITIES)})"
     )
 
 

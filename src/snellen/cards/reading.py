@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, Link, ReadCard, Result
-from snellen.cards.schema import METHODOLOGY
+from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, PEOPLE, Link, ReadCard, Result
+from snellen.cards.schema import METHODOLOGY, Priority
 from snellen.errors import SnellenError, nearest
 from snellen.registry import Attribute
 from snellen.suite.questions import TESTS
@@ -25,9 +25,10 @@ OTHER_NAMES = {
 }
 """What some cards call a test, and its name in the template."""
 
-_HEADINGS: dict[str, Attribute | None] = {
+_HEADINGS: dict[str, Priority | None] = {
     **dict.fromkeys([*CHAPTERS, "Citation"]),
     **{heading: attribute for chapter in CHAPTERS.values() for heading, attribute in chapter.items()},
+    PEOPLE: "people",
 }
 _VERDICTS: dict[str, Verdict] = {html.unescape(entity): verdict for verdict, entity in ENTITIES.items()}
 _CHOICES = ", ".join(f"{entity} ({verdict})" for verdict, entity in ENTITIES.items())
@@ -52,7 +53,7 @@ def read_markdown(text: str) -> ReadCard:
     lines = [_Line(at, one.rstrip()) for at, one in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), start=1)]
     title, parts = _parts(lines)
     facts = _methodology(parts.get("Methodology", []))
-    sections: dict[Attribute, str] = {}
+    sections: dict[Priority, str] = {}
     measured: dict[Attribute, str] = {}
     results: list[Result] = []
     for heading, attribute in _HEADINGS.items():
@@ -174,7 +175,7 @@ def _link(item: str) -> Link:
     return Link(role, rest, "")
 
 
-def _results(lines: Sequence[_Line], attribute: Attribute) -> tuple[str, list[Result]]:
+def _results(lines: Sequence[_Line], attribute: Priority) -> tuple[str, list[Result]]:
     """What a section says first, and its results: each begins with a glyph, or says that it is not counted."""
     said: list[_Line] = []
     blocks: list[list[_Line]] = []
@@ -189,7 +190,7 @@ def _results(lines: Sequence[_Line], attribute: Attribute) -> tuple[str, list[Re
     return _text(said), [_result(block, attribute) for block in blocks]
 
 
-def _result(block: Sequence[_Line], attribute: Attribute) -> Result:
+def _result(block: Sequence[_Line], attribute: Priority) -> Result:
     where, text = f"line {block[0].number}", _text(block)
     verdict: Verdict = "not counted"
     if begins := _BEGINS.match(text):

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 
 from snellen.cards.grades import idle
-from snellen.cards.schema import METHODOLOGY, Card, Evidence
-from snellen.registry import METRICS, Attribute
+from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
+from snellen.registry import METRICS
 from snellen.report import numbers
 from snellen.verdicts import MINIMUM_IMAGES
 from snellen.verdicts.rule import FEW
 
 
-def because(card: Card, attribute: Attribute) -> str:
+def because(card: Card, attribute: Priority) -> str:
     """Why the grade is what it is: the tests that were passed and failed, each with its most telling number."""
     if math.isnan(card.grades[attribute].share):
         return unknown(card, attribute)
@@ -45,35 +45,39 @@ def _telling(one: Evidence) -> str:
 
 def plain(name: str) -> str:
     """An attribute or a condition as it stands in a sentence."""
-    return {"avoid-cost": "cost"}.get(name, name.replace("-", " "))
+    return {"avoid-cost": "cost", "people": "use to people"}.get(name, name.replace("-", " "))
 
 
-def unknown(card: Card, attribute: Attribute) -> str:
+def unknown(card: Card, attribute: Priority) -> str:
     """Why nothing is known."""
     if attribute in METHODOLOGY:
         finding = card.findings.get(attribute)
         return finding.sentence.rstrip(".") if finding else "not measured yet"
     measured = card.measured(attribute)
     if not measured:
-        return "no metric of the run measures it"
+        return "no metric of the run measures it" if attribute != "people" else "its maps were not shown to people"
     if any(one.reason == FEW for one in measured):
         return f"{numbers.count(max(one.n for one in measured), 'image')} of the {MINIMUM_IMAGES} that a verdict needs"
     first = measured[0]
     return f"none of {numbers.count(len(measured), 'test')} counts, such as {first.test}: {idle(first)}"
 
 
-def remedies(cards: Sequence[Card], attribute: Attribute) -> tuple[str, ...]:
+def remedies(cards: Sequence[Card], attribute: Priority) -> tuple[str, ...]:
     """What it would take to know an attribute of these cards, or to settle what is undecided in it."""
     found = []
     for card in cards:
         measured = card.measured(attribute)
         if not math.isnan(card.grades[attribute].share):
             open_ = [
-                one for one in measured if one.verdict == "inconclusive" and one.weight > 0 and "more image" in one.advice
+                one
+                for one in measured
+                if one.verdict == "inconclusive" and one.weight > 0 and one.advice.startswith("about")
             ]
             found += [f"{card.method}, {plain(attribute)}: {one.advice} in {one.test}" for one in open_[:1]]
         elif attribute in METHODOLOGY:
             continue  # measured all at once, and told once
+        elif attribute == "people":
+            found.append(f"{plain(attribute)}: a study that shows {card.method} and no map; `snellen study new` makes one")
         elif not measured:
             names = ",".join(measuring(attribute))
             found.append(f"{plain(attribute)}: run the same model and images with --metrics {names}, and give both runs")
@@ -83,7 +87,7 @@ def remedies(cards: Sequence[Card], attribute: Attribute) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def measuring(attribute: Attribute) -> list[str]:
+def measuring(attribute: Priority) -> list[str]:
     """Metrics of an attribute that need nothing that most users lack, or else any."""
     every = {name: METRICS[name].traits for name in METRICS}  # type: ignore[attr-defined]
     mine = {name: facts for name, facts in every.items() if facts.attribute == attribute}
@@ -91,7 +95,7 @@ def measuring(attribute: Attribute) -> list[str]:
     return (easy or list(mine))[:3]
 
 
-def care(card: Card, attribute: Attribute) -> str:
+def care(card: Card, attribute: Priority) -> str:
     """The metrics behind an attribute that are marked, with what speaks against the lightest of them; empty if none is."""
     counted = [one for one in card.measured(attribute) if one.weight > 0]
     marks = {str(one.metric): one.trust.marks for one in counted if one.trust and one.trust.marks}

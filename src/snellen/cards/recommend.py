@@ -20,7 +20,8 @@ from jaxtyping import Float
 from snellen.cards.deck import Deck
 from snellen.cards.priorities import Priorities
 from snellen.cards.reasons import because, care, plain, remedies
-from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade
+from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade, Priority
+from snellen.errors import SnellenError
 from snellen.registry import Attribute
 from snellen.report import numbers
 from snellen.verdicts import certainty
@@ -63,7 +64,7 @@ class Need:
 class Difference:
     """One attribute in which two methods differ; `weighed` is what that makes in the score."""
 
-    attribute: Attribute
+    attribute: Priority
     own: float
     other: float
     method: str
@@ -79,7 +80,7 @@ class Place:
     score: float
     state: State
     needs: tuple[Need, ...]
-    shares: Mapping[Attribute, float]
+    shares: Mapping[Priority, float]
     """By attribute that counts, what its grade is worth: turned round where it is unwanted, ½ where it is not known."""
     decided: tuple[Difference, ...]
     """What put it before the next place, most first."""
@@ -206,6 +207,11 @@ def deaf(card: Card, name: str) -> dict[Attribute, str]:
 def recommend(deck: Deck, priorities: Priorities, *, seed: int = 0) -> Recommendation:
     """The methods of a deck in the order of these priorities."""
     weighed = priorities.weighed
+    if "people" in weighed and not deck.studied:
+        raise SnellenError(
+            f"people were asked for, but no study with people belongs to '{deck.run.folder}'; "
+            "`snellen study join STUDY --run RUN` joins one that people have answered"
+        )
     weights = np.array([priorities.weight(one) for one in weighed])
     cards = sorted(deck.methods, key=lambda one: one.method)
     shares = np.array([[_share(one, attribute, priorities) for attribute in weighed] for one in cards]).reshape(
@@ -282,7 +288,7 @@ def _tied(score: float) -> float:
     return 0.0 if math.isnan(score) else round(score, 9)
 
 
-def _share(card: Card, attribute: Attribute, priorities: Priorities) -> float:
+def _share(card: Card, attribute: Priority, priorities: Priorities) -> float:
     share = card.grades[attribute].share
     share = 0.5 if math.isnan(share) else share
     return 1 - share if priorities.level(attribute) == "unwanted" else share
@@ -322,7 +328,7 @@ def _cost(card: Card, limit: float) -> Need:
 
 
 def _decided(
-    shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Attribute], at: int, after: int, cards: Sequence[Card]
+    shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Priority], at: int, after: int, cards: Sequence[Card]
 ) -> tuple[Difference, ...]:
     if not len(weights):
         return ()
@@ -336,7 +342,7 @@ def _decided(
 
 
 def _sacrifice(
-    cards: Sequence[Card], shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Attribute], at: int
+    cards: Sequence[Card], shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Priority], at: int
 ) -> Difference | None:
     """Against methods whose grade is known; what is not known of this one is no sacrifice, and is told elsewhere."""
     found = []

@@ -51,6 +51,8 @@ def plain(value: Any) -> Any:
             fields["weight"] = plain(value.weight)
         if isinstance(value, Trust):
             fields |= {"weight": plain(value.weight), "marks": list(value.marks)}
+            if not value.people:  # without a study a card reads as it always did
+                del fields["people"]
         return fields
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in value.items()}
@@ -70,10 +72,12 @@ def _typed(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, dict):
             raise SnellenError(f"this is no card: '{where}' must hold fields, not {json.dumps(value)[:40]}")
         hints = typing.get_type_hints(kind)
-        missing = [one.name for one in dataclasses.fields(kind) if one.name not in value]
+        # What a card of an older Snellen lacks has a default.
+        known = [one for one in dataclasses.fields(kind) if one.name in value or one.default is dataclasses.MISSING]
+        missing = [one.name for one in known if one.name not in value]
         if missing:
             raise SnellenError(f"this is no card: '{where}' lacks '{missing[0]}'")
-        return kind(**{one.name: _typed(hints[one.name], value[one.name], one.name) for one in dataclasses.fields(kind)})  # type: ignore[operator]
+        return kind(**{one.name: _typed(hints[one.name], value[one.name], one.name) for one in known})  # type: ignore[operator]
     if origin in (types.UnionType, typing.Union):
         return None if value is None else _typed(next(one for one in inner if one is not type(None)), value, where)
     if origin is tuple and isinstance(value, list):

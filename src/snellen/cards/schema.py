@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from snellen.registry import Attribute
+from snellen.report import numbers
 from snellen.verdicts import Against, Trust, Verdict
 
 ATTRIBUTES: tuple[Attribute, ...] = get_args(Attribute)
@@ -14,6 +15,11 @@ ATTRIBUTES: tuple[Attribute, ...] = get_args(Attribute)
 
 METHODOLOGY: tuple[Attribute, ...] = ATTRIBUTES[:5]
 TESTED: tuple[Attribute, ...] = ATTRIBUTES[5:]
+
+Priority = Literal[Attribute, "people"]
+"""What somebody may ask of a method: one of the ten, or that people could do more with it, which only a study can tell."""
+
+PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 
 Directness = Literal["plain", "trained", "expert"]
 """What it takes to say what a bright pixel means: nothing; knowing what a gradient or a layer is; the method's own rules."""
@@ -39,11 +45,11 @@ class Prose:
 
 @dataclass(frozen=True)
 class Source:
-    """Where evidence comes from: a run on a user's model, or a paper."""
+    """Where evidence comes from: a run on a user's model, a paper, or a study with people (see `people`)."""
 
-    kind: Literal["run", "literature"]
+    kind: Literal["run", "literature", "people", "simulated people"]
     name: str
-    """A run's identity, or a citation."""
+    """A run's identity, a citation, or the title of a study."""
     model: str
     data: str
     settings: str = ""
@@ -53,7 +59,7 @@ class Source:
 class Evidence:
     """One test of one method. Numbers are NaN, and `n` is 0, where a source gives none, as the literature mostly does."""
 
-    attribute: Attribute
+    attribute: Priority
     test: str
     metric: str | None
     verdict: Verdict
@@ -74,10 +80,33 @@ class Evidence:
 
     @property
     def weight(self) -> float:
-        """What it counts in the attribute's grade; literature counts nothing there, for it is about other models."""
-        if self.source.kind == "literature" or self.verdict == "not counted":
+        """What it counts in the attribute's grade.
+
+        Literature counts nothing there, for it is about other models, and simulated people count nothing anywhere.
+        """
+        if self.source.kind in ("literature", "simulated people") or self.verdict == "not counted":
             return 0.0
         return self.trust.weight if self.trust else 1.0
+
+    @property
+    def own(self) -> bool:
+        """Whether it was found here, by metrics or by people, and not in a paper."""
+        return self.source.kind != "literature"
+
+    @property
+    def by_people(self) -> bool:
+        """Whether people judged, simulated ones included."""
+        return self.source.kind in ("people", "simulated people")
+
+    @property
+    def noun(self) -> str:
+        """What `n` counts."""
+        return "people" if self.by_people else "images"
+
+    @property
+    def counted(self) -> str:
+        """How many there are, in words."""
+        return ("1 person" if self.n == 1 else f"{self.n} people") if self.by_people else numbers.count(self.n, "image")
 
     @property
     def arrow(self) -> str:
@@ -101,7 +130,7 @@ class Finding:
 class Grade:
     """An attribute in one number between 0 and 1 (NaN: nothing known), a word, and what it was made of (see `grades`)."""
 
-    attribute: Attribute
+    attribute: Priority
     share: float
     word: str
     reason: str
@@ -122,16 +151,17 @@ class Card:
     needs: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     findings: Mapping[Attribute, Finding]
-    grades: Mapping[Attribute, Grade]
+    grades: Mapping[Priority, Grade]
+    """Of the ten attributes, and of `people` where a study was joined to the run."""
     source: Source | None
 
-    def measured(self, attribute: Attribute) -> tuple[Evidence, ...]:
-        """Evidence from the run."""
-        return tuple(one for one in self.evidence if one.attribute == attribute and one.source.kind == "run")
+    def measured(self, attribute: Priority) -> tuple[Evidence, ...]:
+        """Evidence from the run, and from people who saw its maps."""
+        return tuple(one for one in self.evidence if one.attribute == attribute and one.own)
 
-    def literature(self, attribute: Attribute) -> tuple[Evidence, ...]:
+    def literature(self, attribute: Priority) -> tuple[Evidence, ...]:
         """Evidence from papers."""
-        return tuple(one for one in self.evidence if one.attribute == attribute and one.source.kind == "literature")
+        return tuple(one for one in self.evidence if one.attribute == attribute and not one.own)
 
     @property
     def seconds(self) -> float:
@@ -142,11 +172,11 @@ class Card:
     @property
     def disagreements(self) -> tuple[tuple[Evidence, Evidence], ...]:
         """Pairs (measured, literature) of the same test, one a pass and the other a fail."""
-        written = [one for one in self.evidence if one.source.kind == "literature"]
+        written = [one for one in self.evidence if not one.own]
         return tuple(
             (one, other)
             for one in self.evidence
-            if one.source.kind == "run"
+            if one.own
             for other in written
             if one.test == other.test and {one.verdict, other.verdict} == {"pass", "fail"}
         )

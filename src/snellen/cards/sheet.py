@@ -14,11 +14,12 @@ from snellen.cards.deck import Deck
 from snellen.cards.examples import Example
 from snellen.cards.grades import BORROWED
 from snellen.cards.measured import facts_of, settings_of
-from snellen.cards.schema import Card, Evidence, Grade
+from snellen.cards.people import baselines, categories, lead, studies, told
+from snellen.cards.schema import Card, Evidence, Grade, Priority
 from snellen.citations import CITATIONS
-from snellen.registry import METHODS, METRICS, Attribute, Test, text_of
+from snellen.registry import METHODS, METRICS, Test, text_of
 from snellen.report import numbers, strip
-from snellen.report.page import CATEGORIES, COLOURS, MARKS, bounds_of
+from snellen.report.page import COLOURS, MARKS, bounds_of
 from snellen.verdicts import MINIMUM_IMAGES, Against
 from snellen.verdicts.trust import RELIABLE
 
@@ -51,11 +52,18 @@ def yardsticks(deck: Deck) -> dict[str, Yardstick]:
     for metric in spec["metrics"]:
         label = metric["label"]
         ticks = {one: float(means[(label, one)]) for one in controls if (label, one) in means}
-        values = [value for card in deck.cards for one in card.evidence if one.metric == label
-                 for value in (one.mean, one.low, one.high)]  # fmt: skip
-        scale = strip.scale_of([*values, *ticks.values()], bounds_of(metric))
+        scale = strip.scale_of([*_values(deck, label), *ticks.values()], bounds_of(metric))
         found[label] = Yardstick(scale, ticks, bool(metric["higher_is_better"]), metric["params"])
+    higher = {one.metric: bool(one.higher_is_better) for card in deck.cards for one in card.evidence if one.by_people}
+    for label, ticks in baselines(deck.run).items():
+        scale = strip.scale_of([*_values(deck, label), *ticks.values()])
+        found[label] = Yardstick(scale, ticks, higher.get(label, True), {})
     return found
+
+
+def _values(deck: Deck, label: str) -> list[float]:
+    some = [one for card in deck.cards for one in card.evidence if one.metric == label]
+    return [value for one in some for value in (one.mean, one.low, one.high)]
 
 
 def sheet(
@@ -89,7 +97,7 @@ def sheet(
                     for key, (named, asks) in attributes.items()
                 ],
             }
-            for name, attributes in CATEGORIES.items()
+            for name, attributes in categories(card.grades).items()
         ],
         "disagreements": [
             {
@@ -119,11 +127,11 @@ def title(card: Card) -> str:
 
 
 def glance(card: Card) -> list[dict[str, Any]]:
-    """The grades of all ten attributes, under their categories."""
+    """The grades of all ten attributes, and of use to people where that was studied, under their categories."""
     return [
         {"name": name, "grades": [{"title": full(name, named), **shown(card.grades[key])}  # type: ignore[index]
                                   for key, (named, _) in attributes.items()]}
-        for name, attributes in CATEGORIES.items()
+        for name, attributes in categories(card.grades).items()
     ]  # fmt: skip
 
 
@@ -169,8 +177,9 @@ def _cost(card: Card, costs: Mapping[str, float] | None) -> str:
 # Attributes --------------------------------------------------------------------------------------------------------------
 
 
-def _attribute(card: Card, key: Attribute, named: str, asks: str, sticks: Mapping[str, Yardstick]) -> dict[str, Any]:
-    finding = card.findings.get(key)
+def _attribute(card: Card, key: Priority, named: str, asks: str, sticks: Mapping[str, Yardstick]) -> dict[str, Any]:
+    finding = card.findings.get(key) if key != "people" else None
+    said = studies(card) if key == "people" else card.prose.sections.get(key, "")
     tests = _tests(card, key, sticks)
     return {
         "title": named,
@@ -181,7 +190,7 @@ def _attribute(card: Card, key: Attribute, named: str, asks: str, sticks: Mappin
             "word": "" if key == "computational-efficiency" else finding.word,
             "sentence": finding.sentence, "facts": facts_of(finding), "settings": settings_of(finding),
         } if finding else None,
-        "prose": paragraphs(card.prose.sections[key]) if key in card.prose.sections else "",
+        "prose": paragraphs(said) if said else "",
         "tests": tests,
         "idle": _idle(key, {one["name"] for one in tests}),
     }  # fmt: skip
@@ -198,7 +207,7 @@ def _settings(params: Mapping[str, Any]) -> str:
     return ", ".join(written)
 
 
-def _idle(key: Attribute, run: set[str]) -> list[str]:
+def _idle(key: Priority, run: set[str]) -> list[str]:
     """Tests of the saliency card under this attribute of which nothing is known here."""
     mine = {one.traits.test for one in METRICS.values() if one.traits.attribute == key}  # type: ignore[attr-defined]
     return [one for one in get_args(Test) if one in mine and one not in run]
@@ -207,7 +216,7 @@ def _idle(key: Attribute, run: set[str]) -> list[str]:
 # Tests -------------------------------------------------------------------------------------------------------------------
 
 
-def _tests(card: Card, key: Attribute, sticks: Mapping[str, Yardstick]) -> list[dict[str, Any]]:
+def _tests(card: Card, key: Priority, sticks: Mapping[str, Yardstick]) -> list[dict[str, Any]]:
     """One row per measured metric, then one per test that only papers ran."""
     papers: dict[str, list[Evidence]] = {}
     for one in card.literature(key):
@@ -225,9 +234,11 @@ def _tests(card: Card, key: Attribute, sticks: Mapping[str, Yardstick]) -> list[
 def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: Yardstick) -> dict[str, Any]:
     span = numbers.interval(one.low, one.high, one.n) if one.n else ""
     mean = numbers.short(one.mean) if one.n or one.undefined else "not run"
-    words = f"{card.method}: mean {mean}, {span or 'no interval'}, {numbers.count(one.n, 'image')}"
+    words = f"{card.method}: mean {mean}, {span or 'no interval'}, {one.counted}"
     if stick.controls:
-        words += "; controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in stick.controls.items())
+        words += f"; {'beside' if one.by_people else 'controls'}: " + ", ".join(
+            f"{name} {numbers.short(value)}" for name, value in stick.controls.items()
+        )
     scale, footer, drawn = stick.scale, Markup(""), Markup("")
     if scale is not None:
         drawn = strip.strip(
@@ -236,15 +247,19 @@ def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: Yardstic
         ends = (numbers.short(scale.low), numbers.short(scale.high))
         footer = strip.footer(scale, stick.controls, ends, stick.higher_is_better)
     marks = one.trust.marks if one.trust else ()
-    trust = one.trust.weight if one.trust else 1.0
+    trust = one.trust.weight if one.trust else 0.0 if one.source.kind == "simulated people" else 1.0
     return {
         "name": one.test,
         "metric": one.metric,
         "arrow": one.arrow,
         "direction": {"↑": "higher is better", "↓": "lower is better"}.get(one.arrow, ""),
         "run": True,
-        **verdict(one.verdict, one.n),
+        **verdict(one.verdict, MINIMUM_IMAGES if one.by_people else one.n),
         "reason": one.reason,
+        "study": told(one) if one.by_people else "",
+        "seen": "" if not one.by_people else one.source.data if one.attribute == "people" else told(one),
+        "lead": lead(one) if one.by_people else "",
+        "noun": one.noun,
         "advice": one.advice,
         "strip": drawn,
         "footer": footer,

@@ -10,15 +10,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from snellen.cards.document import CHAPTERS, ReadCard
+from snellen.cards.document import CHAPTERS, PEOPLE, ReadCard
 from snellen.cards.grades import BORROWED
 from snellen.cards.markdown import in_order
-from snellen.cards.schema import METHODOLOGY, Card, Evidence
+from snellen.cards.people import categories, lead, told
+from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
 from snellen.cards.sheet import NEEDS, proven
 from snellen.cards.terminal import number
-from snellen.registry import Attribute
 from snellen.report import numbers
-from snellen.report.page import CATEGORIES, MARKS
+from snellen.report.page import MARKS
 from snellen.report.terminal import STYLES, legend
 
 _WIDEST = 120
@@ -45,7 +45,7 @@ class Shown:
         else:
             yield Text("No run: what is known of it everywhere. Give --run for what was measured.", style="dim")
         yield Padding(Text(card.prose.summary.replace("\n", " ")), (1, max(0, options.max_width - room), 0, 0))
-        for category, attributes in CATEGORIES.items():
+        for category, attributes in categories(card.grades).items():
             yield Text(f"\n{category.upper()}", style="bold dim")
             if category == "methodology":
                 needs = ", ".join(NEEDS.get(one, one) for one in card.needs) or "nothing but the model's answers"
@@ -55,14 +55,14 @@ class Shown:
         yield Text("")
         yield from self._words()
 
-    def _attribute(self, key: Attribute, title: str, question: str, room: int) -> Iterator[RenderableType]:
+    def _attribute(self, key: Priority, title: str, question: str, room: int) -> Iterator[RenderableType]:
         card, grade = self._card, self._card.grades[key]
         kind = BORROWED[grade.word]
         head = Text(f"{MARKS[kind]} {grade.word}{number(grade)}", style=STYLES[kind])
         yield _row(title, head, grade.reason, question, room)
         if key in METHODOLOGY:
             return
-        lines = [_tested(one) if one.source.kind == "run" else _published(one) for one in in_order(card, key)]
+        lines = [_tested(one) if one.own else _published(one) for one in in_order(card, key)]
         if lines:
             yield _table(lines, room)
 
@@ -103,6 +103,13 @@ class ShownDocument:
                     yield Padding(Text(_plain(told) or nothing, style="" if told else "dim"), (0, aside, 0, 2))
                 if lines:
                     yield _table(lines, room)
+        if card.of("people") or "people" in card.sections:
+            yield Text(f"\n{PEOPLE.upper()}", style="bold dim")
+            if said := card.sections.get("people"):
+                yield Padding(Text(_plain(said)), (0, aside, 0, 0))
+            yield _table(
+                [(_mark(one.verdict), Text(one.test), Text(""), _plain(one.sentence)) for one in card.of("people")], room
+            )
         if card.references or card.implementations or card.example or card.picture:
             yield Text("\nORIGIN", style="bold dim")
         for one in (*card.references, *card.implementations):
@@ -159,7 +166,12 @@ def _table(lines: Sequence[tuple[Text, Text, Text, str]], room: int) -> Padding:
 
 def _tested(one: Evidence) -> tuple[Text, Text, Text, str]:
     mean = Text(f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}" if one.n else "")
-    return _mark(one.verdict), Text(f"{one.test} {one.arrow}"), mean, _joined(one.reason, one.advice, *_doubts(one))
+    words = (
+        _joined(one.reason, lead(one), one.advice, told(one))
+        if one.by_people
+        else _joined(one.reason, one.advice, *_doubts(one))
+    )
+    return _mark(one.verdict), Text(f"{one.test} {one.arrow}"), mean, words
 
 
 def _doubts(one: Evidence) -> list[str]:

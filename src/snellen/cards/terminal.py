@@ -13,12 +13,13 @@ from rich.text import Text
 
 from snellen.cards.compare import Comparison
 from snellen.cards.grades import BORROWED
+from snellen.cards.people import categories
 from snellen.cards.priorities import LEVELS, Priorities, Profile
 from snellen.cards.reasons import plain
 from snellen.cards.recommend import DRAWS, Difference, Need, Place, Recommendation, State
 from snellen.cards.schema import Card, Evidence, Grade
 from snellen.report import numbers
-from snellen.report.page import CATEGORIES, MARKS
+from snellen.report.page import MARKS
 from snellen.report.terminal import STYLES, legend, split_evenly
 
 _STATES: dict[State, tuple[str, str]] = {
@@ -147,7 +148,7 @@ class ShownComparison:
         table.add_column("", width=_NAMES - 1)
         for card in cards:
             table.add_column(Text("\n".join(_wrapped(card.method, width))), width=width, vertical="bottom")
-        for category, attributes in CATEGORIES.items():
+        for category, attributes in categories(cards[0].grades).items():
             table.add_row(Text(category.upper(), style="bold dim"))
             for row in (one for one in self._all.rows if one.attribute in attributes):
                 grades = [card.grades[row.attribute] for card in cards]

@@ -156,16 +156,20 @@ class TaskAgreement:
 
     @property
     def sentence(self) -> str:
-        """The answer, with what it is worth."""
+        """The answer, with what it is worth, after the name of the task."""
+        return f"{self.title}: {self.answer[0].lower()}{self.answer[1:]}"
+
+    @property
+    def answer(self) -> str:
+        """The same where the name stands above it."""
         if not self.tested:
-            return (
-                f"{self.title}: {self.rows[0].reason}, so nothing can be said." if self.rows else f"{self.title}: no metric."
-            )
+            lack = self.rows[0].reason if self.rows else "the run has no metric"
+            return f"{lack[0].upper()}{lack[1:]}, so nothing can be said."
         what = "how sharp people found maps" if TASKS[self.task].needs_map else "what people could do"
         parts = [f"Of {numbers.count(self.tested, 'metric')}, {_some(self.named('predicts'), f'with {what}')}"]
         if self.named("opposite"):
             parts.append(_some(self.named("opposite"), "against it"))
-        silent, which = len(self.named("no sign")), f"with {numbers.count(self.items, 'item')}"
+        silent = len(self.named("no sign"))
         if silent:
             limit = self.detectable
             seen = (
@@ -173,8 +177,9 @@ class TaskAgreement:
                 if limit < 1
                 else "not even a perfect link would probably have shown"
             )
-            parts.append(f"for {silent} there is no sign of it, which {which} is weak evidence: {seen}")
-        return f"{self.title}: {'; '.join(parts)}."
+            items = numbers.count(self.items, "item")
+            parts.append(f"for {silent} there is no sign of it, which with {items} is weak evidence: {seen}")
+        return f"{'; '.join(parts)}."
 
     @property
     def axis(self) -> Markup:

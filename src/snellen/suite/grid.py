@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from snellen.report.readable import Readable
-from snellen.suite.questions import PEOPLE, TESTS, answers
+from snellen.runs.people import Outcome
+from snellen.suite.questions import PEOPLE, SHARPNESS, TESTS, answers
 from snellen.verdicts import Judgement, judge, summarise
 
 
@@ -79,8 +80,11 @@ class Grid:
         for attribute, tests in TESTS.items():
             for test in tests:
                 metric = by_test.get(test)
+                rated = _rated(run) if test == SHARPNESS else None
                 if metric is not None:
                     rows.append(_row(metric, test, cells[metric["label"]]))
+                elif rated is not None:
+                    rows.append(_by_people(rated, attribute, test, spec["methods"], left_out))
                 else:
                     name = known.get(test)
                     reason = PEOPLE.get(test) or unmet.get(name or "", "not asked for" if name else "no metric answers it")
@@ -126,6 +130,34 @@ class Grid:
         """The same as a file."""
         self.table().to_csv(path, index=False)
         return path
+
+
+def _rated(run: Readable) -> Outcome | None:
+    """How sharp people found the maps: of several studies the one with the most people; simulated ones count nothing."""
+    studies = sorted((one for one in run.people() if one.source == "human"), key=lambda one: -one.people)
+    return next((each for one in studies for each in one.outcomes if each.kind == "sharpness"), None)
+
+
+def _by_people(
+    outcome: Outcome, attribute: str, test: str, methods: Sequence[Mapping[str, Any]], left_out: Mapping[str, str]
+) -> Row:
+    """A test that people answered. A method in several presentations has the cell of the first."""
+    arms = {one.method: one for one in reversed(outcome.arms)}
+    said = {one.method: one for one in reversed(outcome.standings)}
+    cells = []
+    for label, control in ((one["label"], bool(one["control"])) for one in methods):
+        if label not in arms:
+            cells.append(Cell(label, control, "", "not run: people did not see its maps"))
+            continue
+        arm, standing = arms[label], said[label]
+        verdict = "" if control else standing.verdict
+        ends = arm.mean, arm.low, arm.high
+        cells.append(Cell(label, control, verdict, standing.reason, *ends, arm.people, 0, standing.advice))
+    own = [cell for cell in cells if not cell.control]
+    gone = [Cell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]
+    ordered = (*own, *gone, *(cell for cell in cells if cell.control))
+    summary = f"People's {outcome.score}; n counts people."
+    return Row(attribute, test, f"people:{outcome.name}", outcome.higher_is_better, summary, "", ordered)
 
 
 def _row(metric: Mapping[str, Any], test: str | None, cells: Sequence[Cell]) -> Row:

@@ -15,8 +15,11 @@ TESTS: dict[Attribute, tuple[Test, ...]] = {
 }
 """The five attributes that the card tests, each with its tests in the card's order."""
 
-PEOPLE: dict[str, str] = {"Visual Sharpening": "needs people"}
-"""Tests that no program can answer."""
+SHARPNESS: Test = "Visual Sharpening"
+"""Answered by people who rate how sharp maps are."""
+
+PEOPLE: dict[str, str] = {SHARPNESS: "needs people"}
+"""Tests that no program can answer; a study with people that was joined to the run does."""
 
 
 def answers() -> dict[str, str]:

@@ -59,6 +59,8 @@ class Trust:
     alpha: float
     known: Known | None
     axiom: bool = False
+    people: str = ""
+    """What people's answers say against it, in words; it moves no weight, for a test may ask something else of a map."""
 
     @property
     def weight(self) -> float:
@@ -72,8 +74,9 @@ class Trust:
     @property
     def marks(self) -> tuple[str, ...]:
         """What speaks against it, a phrase each with its number."""
+        said = (self.people,) if self.people else ()
         if self.axiom:
-            return ()
+            return said
         found = []
         if self.fooled_by:
             are = "is" if len(self.fooled_by) == 1 else "are"
@@ -95,7 +98,7 @@ class Trust:
                 f"{words} where the truth is known: on TextBox the right one wins in {self.known.auc:.0%} of pairs "
                 f"[{self.known.low:.0%}, {self.known.high:.0%}]"
             )
-        return tuple(found)
+        return (*found, *said)
 
 
 def trust(

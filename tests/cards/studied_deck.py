@@ -1,0 +1,95 @@
+"""A study with people whose verdicts are known, beside the planted deck's run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from planted_deck import TESTS, measured, run_of
+from recorded_deck import deck_of
+
+from snellen.cards.deck import Deck
+from snellen.runs.people import COLUMNS, Arm, Contrast, Link, Outcome, People, Standing
+
+RULE = "pass: better than no map; fail: worse, or within the margin."
+# By method: error detection, class accuracy and sharpness; + better, - worse, = alike, ? open.
+SAID = {"grad-cam": "+?+", "rise(masks=100)": "--?", "gradient": "?==", "integrated-gradients(steps=8)": "+++"}
+WORDS = {"+": ("pass", "better than people without a map", 0.2), "-": ("fail", "worse than people without a map", -0.2),
+         "=": ("fail", "no better than people without a map, within the margin", 0.0),
+         "?": ("inconclusive", "not clear of people without a map", 0.05)}  # fmt: skip
+
+
+def contrast(other: str, mean: float, width: float = 0.1) -> Contrast:
+    return Contrast(other, mean, mean - width, mean + width, 0.03, width / 2, 0.01 if abs(mean) > width else 0.4, 30)
+
+
+def outcome(name: str, kind: Any, at: int, rivals: tuple[str, ...], *, higher: bool = True, middle: float = 0.6) -> Outcome:
+    arms = [Arm(one, "photograph" if one == "none" else "overlay", 31, middle, middle - 0.1, middle + 0.1) for one in rivals]
+    standings = []
+    for method, signs in SAID.items():
+        verdict, reason, gain = WORDS[signs[at]]
+        mean = middle + (gain if higher else -gain)
+        arms.append(Arm(method, "overlay", 30, mean, mean - 0.08, mean + 0.08))
+        advice = "about 40 more people in each arm would settle it" if verdict == "inconclusive" else ""
+        standings.append(
+            Standing(method, "overlay", verdict, reason, tuple(contrast(one, gain) for one in rivals), (), advice)
+        )
+    return Outcome(name, kind, "1 for a right answer, 0 for a wrong one", higher, RULE, tuple(arms), tuple(standings))
+
+
+def scale(name: str) -> Outcome:
+    arms = tuple(Arm(one, "overlay", 30, 3.4, 3.1, 3.7) for one in SAID)
+    told = tuple(Standing(one, "overlay", "not counted", "a questionnaire is information", ()) for one in SAID)
+    return Outcome(name, "scale", "mean of 8 answers, from 1 to 5", True, "a questionnaire is information", arms, told)
+
+
+def study(**changes: Any) -> People:
+    """Thirty people in each arm; one metric is said to go against them, and one to go with them."""
+    controls = [Standing(one, "overlay", "not counted", "a control", ()) for one in ("random", "edge")]
+    sharp = outcome("sharpness", "sharpness", 2, ("random", "edge"), middle=4.0)
+    sharp = replace(sharp, score="rating from 1, blurred, to 7, sharp", standings=(*sharp.standings, *controls))
+    outcomes = (
+        outcome("error-detection", "ability", 0, ("none",)),
+        outcome("class-accuracy", "ability", 1, ("none",), higher=False, middle=18.0),
+        sharp,
+        scale("satisfaction"),
+        scale("trust"),
+    )
+    links = (
+        Link("error-detection", "input-sensitivity-1", "opposite", -0.61, -0.8, -0.4, 0.004, 12, 4),
+        Link("error-detection", "minimality-2", "predicts", 0.55, 0.3, 0.8, 0.01, 12, 4),
+    )
+    rows = [("000.png", "grad-cam", "overlay", "people:error-detection", 0.8, 30, 0.07, "human")]
+    given = {
+        "title": "Do maps help?", "digest": "5" * 32, "source": "human", "begun": "2026-02-03", "ended": "2026-02-17",
+        "design": "between", "people": 151, "left_out": 9, "outcomes": outcomes, "links": links,
+        "images": pd.DataFrame(rows, columns=list(COLUMNS)),
+    }  # fmt: skip
+    return People(**(given | changes))
+
+
+def studied_deck(*studies: People) -> Deck:
+    """The planted deck after these studies, or after the one above."""
+    return Deck.of(run_of(studies=studies or (study(),)), {label: measured(label) for label in TESTS})
+
+
+def seen_by_many(images: int) -> Deck:
+    """The recorded deck of the browser's tests, of whose methods three were shown to people."""
+    found = deck_of(images)
+    known = {one.method for one in found.methods}
+    assert {"grad-cam", "gradient", "rise"} <= known
+    said = study(outcomes=tuple(_renamed(one) for one in study().outcomes), links=(
+        Link("error-detection", "complexity", "opposite", -0.61, -0.8, -0.4, 0.004, 12, 3),
+    ))  # fmt: skip
+    findings = {one.method: dict(one.findings) for one in found.cards}
+    return Deck.of(replace(found.run, studies=(said,)), findings)  # type: ignore[type-var]
+
+
+def _renamed(one: Outcome) -> Outcome:
+    names = {"rise(masks=100)": "rise", "integrated-gradients(steps=8)": "integrated-gradients"}
+
+    def of(items: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(replace(each, method=names.get(each.method, each.method)) for each in items)
+
+    return replace(one, arms=of(one.arms), standings=of(one.standings))

@@ -1,0 +1,308 @@
+"""People on cards: shown beside formulas in every form, graded by the same formula, weighed on request, never invented."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from planted_deck import planted_deck
+from rich.console import Console
+from studied_deck import SAID, scale, seen_by_many, studied_deck, study
+from typer.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+from outline import Outline, words
+
+from snellen.cards.choice_record import as_json as choice_json
+from snellen.cards.compare import Comparison
+from snellen.cards.compare_page import page as comparison_page
+from snellen.cards.deck import Deck
+from snellen.cards.markdown import document, write_markdown
+from snellen.cards.page import card_page, page
+from snellen.cards.people import categories, opposed
+from snellen.cards.priorities import Priorities
+from snellen.cards.reading import read_markdown
+from snellen.cards.recommend import recommend
+from snellen.cards.record import as_json, read_json, write_json
+from snellen.cards.schema import ATTRIBUTES, PRIORITIES
+from snellen.cards.summary import shown
+from snellen.cards.tables import grid_of, results_markdown
+from snellen.cards.terminal import ShownComparison, ShownRecommendation
+from snellen.cli import app
+from snellen.errors import SnellenError
+from snellen.suite.page import page as suite_page
+
+
+@pytest.fixture(scope="module")
+def deck() -> Deck:
+    return studied_deck()
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Deck:
+    return studied_deck(study(source="simulated"))
+
+
+def printed(found, width: int = 110) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(found)
+    return " ".join(console.file.getvalue().split())
+
+
+# Evidence and grades -----------------------------------------------------------------------------------------------------
+
+
+def test_the_grade_is_the_formula_of_every_grade(deck):
+    assert deck.studied
+    # (½ + Σ v) / (1 + n): a pass counts 1, an open test ½, a fail 0; questionnaires and sharpness count nothing here.
+    wanted = {"grad-cam": (0.5 + 1 + 0.5) / 3, "rise(masks=100)": 0.5 / 3, "gradient": (0.5 + 0.5) / 3,
+              "integrated-gradients(steps=8)": 2.5 / 3}  # fmt: skip
+    for name, share in wanted.items():
+        assert deck.find(name).grades["people"].share == pytest.approx(share)
+    assert list(deck.cards[0].grades) == list(PRIORITIES)
+
+
+def test_the_ten_attributes_stay_ten(deck):
+    assert len(ATTRIBUTES) == 10
+    plain = planted_deck()
+    assert list(plain.cards[0].grades) == list(ATTRIBUTES)
+    assert categories(plain.cards[0].grades).keys() == {"methodology", "sensitivity", "perceptibility"}
+    for card in deck.methods:
+        before = plain.find(card.method)
+        for attribute in ATTRIBUTES:
+            if attribute != "minimality":  # there people answered a test of the card's own
+                assert card.grades[attribute] == before.grades[attribute] or math.isnan(before.grades[attribute].share)
+
+
+def test_a_task_says_what_it_was_held_against_and_who_saw_what(deck):
+    one = next(one for one in deck.find("grad-cam").evidence if one.metric == "people:error-detection")
+    assert (one.test, one.verdict, one.n, one.counted) == ("Error detection", "pass", 30, "30 people")
+    assert one.mean == pytest.approx(0.8)
+    assert [(each.control, each.mean) for each in one.against] == [("no map", pytest.approx(0.2))]
+    assert one.source.kind == "people"
+    assert one.source.data == "30 people saw its maps (overlay), 31 saw none"
+    assert "2026-02-03 to 2026-02-17" in one.source.settings
+    assert one.weight == 1.0
+
+
+def test_sharpness_fills_the_card_s_own_test_and_counts_there(deck):
+    plain = planted_deck()
+    for name, signs in SAID.items():
+        card = deck.find(name)
+        (mine,) = [one for one in card.measured("minimality") if one.test == "Visual Sharpening"]
+        assert mine.verdict == {"+": "pass", "=": "fail", "?": "inconclusive"}[signs[2]]
+        assert {each.control for each in mine.against} == {"random", "edge"}
+    before, after = (one.find("grad-cam").grades["minimality"] for one in (plain, deck))
+    assert after.weight == pytest.approx(before.weight + 1)
+    assert after.share > before.share
+
+
+def test_a_method_that_people_did_not_see_is_not_known():
+    found = seen_by_many(40)
+    grade = found.find("occlusion").grades["people"]
+    assert math.isnan(grade.share)
+    assert grade.reason == "its maps were not shown to people"
+
+
+def test_several_studies_stand_beside_each_other():
+    other = study(digest="6" * 32, title="Again", outcomes=study().outcomes[:1])
+    found = studied_deck(study(), other).find("grad-cam")
+    labels = [one.metric for one in found.measured("people") if one.weight]
+    assert len(set(labels)) == len(labels) == 3
+    assert found.grades["people"].share == pytest.approx((0.5 + 1 + 0.5 + 1) / 4)
+
+
+def test_without_an_arm_without_maps_nothing_counts():
+    first = study().outcomes[0]
+    nobody = {"verdict": "not counted", "reason": "no arm without maps to compare with", "against": ()}
+    standings = tuple(replace(one, others=one.against, **nobody) for one in first.standings)
+    arms = tuple(one for one in first.arms if one.method != "none")
+    found = studied_deck(study(outcomes=(replace(first, standings=standings, arms=arms),)))
+    assert found.studied
+    card = found.find("grad-cam")
+    assert math.isnan(card.grades["people"].share)
+    assert card.grades["people"].reason == "no arm without maps to compare with"
+    choice = recommend(found, Priorities.read(need=["people"]))
+    assert {one.state for one in choice.places} == {"not known"}
+    assert any("a study that shows" in one for one in choice.remedies)
+
+
+# Simulated people --------------------------------------------------------------------------------------------------------
+
+
+def test_simulated_people_are_marked_and_count_nothing(simulated):
+    assert not simulated.studied
+    plain = planted_deck()
+    for card in simulated.methods:
+        assert all(one.weight == 0 and one.verdict == "not counted" for one in card.evidence if one.by_people)
+        for attribute in ATTRIBUTES:
+            before = plain.find(card.method).grades[attribute]
+            assert card.grades[attribute] == before or math.isnan(before.share)
+        assert math.isnan(card.grades["people"].share)
+    assert opposed(simulated.run) == {}
+    assert all(not one.people for one in simulated.trust.values())
+    assert any("simulated people" in one for one in simulated.notes)
+    card = simulated.find("grad-cam")
+    for form in (words(page(simulated)), words(card_page(card, simulated)), write_markdown(card), printed(shown(card))):
+        assert "simulated people" in form
+        assert "otherwise pass" in form
+    assert "simulated people" in {one["source"]["kind"] for one in as_json(card)["evidence"]}
+
+
+def test_simulated_people_are_no_reason_to_recommend_anything(simulated):
+    with pytest.raises(SnellenError, match="no study with people belongs to"):
+        recommend(simulated, Priorities.read(nice=["people"]))
+    assert "People can do more with it" not in page(simulated)
+    row = next(one for one in grid_of(simulated).tests if one.test == "Visual Sharpening")
+    assert row.reason == "not run: needs people"
+
+
+# Every form --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_a_section_of_people_and_is_well_formed(deck):
+    text = page(deck)
+    outline, seen = Outline(text), words(text)
+    assert (outline.wrong, outline.open) == ([], [])
+    assert len(outline.ids) == len(set(outline.ids))
+    assert all(after <= before + 1 for before, after in zip(outline.headings, outline.headings[1:], strict=False))
+    assert seen.count("Study “Do maps help?”, 2026-02-03 to 2026-02-17, between subjects.") == len(SAID)
+    assert "+0.20 [+0.10, +0.30] against no map (+ is better)" in seen
+    assert "30 people saw its maps (overlay), 31 saw none" in seen
+    assert "goes against people: error detection in “Do maps help?”, −0.61 [−0.80, −0.40] over 12 items" in seen
+    assert "too few yet" not in seen  # thirty people are no thirty images
+    data = json.loads(re.search(r'<script type="application/json" id="deck">(.*?)</script>', text, re.DOTALL)[1])
+    assert list(data["wishes"]) == list(PRIORITIES)
+    assert [one["grades"]["people"] for one in data["methods"]] == [one.grades["people"].share for one in deck.methods]
+
+
+def test_a_single_card_and_a_comparison_have_it_too(deck):
+    single = words(card_page(deck.find("grad-cam"), deck))
+    assert "Use to people" in single
+    assert "a questionnaire is information" in single
+    comparison = Comparison.of(deck, ["grad-cam", "rise"])
+    assert [one.attribute for one in comparison.rows] == list(PRIORITIES)
+    text = comparison_page(comparison)
+    assert Outline(text).wrong == []
+    assert "Error detection" in words(text)
+    assert "use to people: grad-cam 0.67: passes 1 of 2 tests" in " ".join(one.words for one in comparison.differences)
+    assert "PEOPLE" in printed(ShownComparison(comparison))
+
+
+def test_the_terminal_says_verdict_difference_and_study(deck):
+    seen = printed(shown(deck.find("grad-cam")), 200)
+    assert "Use to people ● good 0.67" in seen
+    assert "+0.20 [+0.10, +0.30] against no map (+ is better)" in seen
+    assert "“Do maps help?”, 2026-02-03 to 2026-02-17" in seen
+
+
+@pytest.mark.parametrize("name", list(SAID))
+def test_markdown_comes_back_as_it_was(deck, name):
+    card = deck.find(name)
+    text = write_markdown(card)
+    found = read_markdown(text)
+    assert found == document(card)
+    assert [one.test for one in found.of("people")] == [
+        "Error detection", "Class accuracy", "Satisfaction (questionnaire)", "Trust (questionnaire)"
+    ]  # fmt: skip
+    assert found.of("people")[0].verdict == {"+": "pass", "-": "fail", "?": "inconclusive"}[SAID[name][0]]
+    assert "Error detection" in printed(shown(found))
+    assert text.count("## People") == 1
+    assert "## People" not in write_markdown(planted_deck().find(name))
+
+
+def test_json_comes_back_as_it_was_and_older_cards_stay_readable(deck):
+    card = deck.find("grad-cam")
+    text = write_json(card)
+    assert as_json(read_json(text)) == as_json(card)
+    trust = next(one["trust"] for one in as_json(card)["evidence"] if one["metric"] == "input-sensitivity-1")
+    assert trust["people"].startswith("goes against people")
+    plain = write_json(planted_deck().find("grad-cam"))
+    assert '"people"' not in plain
+    assert as_json(read_json(plain)) == json.loads(plain)
+
+
+# Metrics that people speak against ---------------------------------------------------------------------------------------
+
+
+def test_a_metric_that_goes_against_people_is_marked_and_keeps_its_weight(deck):
+    plain = planted_deck()
+    marked = deck.trust["input-sensitivity-1"]
+    assert marked.marks[-1].startswith("goes against people: error detection")
+    assert marked.weight == plain.trust["input-sensitivity-1"].weight
+    assert deck.trust["minimality-2"].marks == plain.trust["minimality-2"].marks
+    axiom = replace(marked, axiom=True)
+    assert axiom.marks == (marked.people,)
+
+
+# Table A2 ----------------------------------------------------------------------------------------------------------------
+
+
+def test_table_a2_has_people_s_answer(deck):
+    grid = grid_of(deck)
+    row = next(one for one in grid.tests if one.test == "Visual Sharpening")
+    assert (row.metric, row.reason, row.higher_is_better) == ("people:sharpness", "", True)
+    assert {one.method: one.verdict for one in row.cells if not one.control} == {
+        name: {"+": "pass", "=": "fail", "?": "inconclusive"}[signs[2]] for name, signs in SAID.items()
+    }
+    controls = {one.method: one for one in row.cells if one.control}
+    assert controls["random"].mean == 4.0
+    assert controls["random"].verdict == ""
+    assert controls["centre"].reason == "not run: people did not see its maps"
+    assert ("Visual Sharpening", "grad-cam") not in grid.empty
+    line = next(one for one in results_markdown(grid).splitlines() if one.startswith("| Visual Sharpening"))
+    assert "● 4.20" in line
+    assert "needs people" not in words(suite_page(grid))
+    assert "people:sharpness" in set(grid.table()["metric"])
+
+
+def test_of_several_studies_table_a2_has_the_one_with_most_people():
+    small = study(digest="6" * 32, people=20, outcomes=tuple(replace(one, score="small") for one in study().outcomes))
+    for order in ((study(), small), (small, study())):
+        row = next(one for one in grid_of(studied_deck(*order)).tests if one.test == "Visual Sharpening")
+        assert "small" not in row.summary
+
+
+# Recommendations ---------------------------------------------------------------------------------------------------------
+
+
+def test_people_can_be_needed_liked_and_unwanted(deck):
+    need = recommend(deck, Priorities.read(need=["people"], nice=["minimality"]))
+    assert [(one.card.method, one.state) for one in need.places] == [
+        ("integrated-gradients(steps=8)", "met"), ("grad-cam", "met"), ("gradient", "missed"), ("rise(masks=100)", "missed"),
+    ]  # fmt: skip
+    first = need.places[0]
+    shares = [first.card.grades[one].share for one in ("people", "minimality")]
+    assert first.score == pytest.approx((3 * shares[0] + shares[1]) / 4)
+    assert first.needs[0].words == "passes 2 of 2 tests (Error detection: better than no map, +0.20 [+0.10, +0.30])"
+    seen = printed(ShownRecommendation(need))
+    assert "needed: use to people; nice to have: minimality" in seen
+    assert choice_json(need)["priorities"]["levels"]["people"] == "essential"
+    wanted, unwanted = (recommend(deck, Priorities.read(**{how: ["people"]})) for how in ("nice", "unwanted"))
+    assert [one.card.method for one in wanted.places] == [one.card.method for one in reversed(unwanted.places)]
+
+
+def test_where_no_study_was_joined_people_cannot_be_asked_for():
+    deck = planted_deck()
+    with pytest.raises(SnellenError, match="`snellen study join STUDY --run RUN` joins one") as refusal:
+        recommend(deck, Priorities.read(need=["people"]))
+    assert "\n" not in str(refusal.value)
+    assert list(choice_json(recommend(deck, Priorities.read(need=["minimality"])))["priorities"]["levels"]) == list(
+        ATTRIBUTES
+    )
+
+
+def test_a_study_of_questionnaires_alone_says_nothing_about_use():
+    found = studied_deck(study(outcomes=(scale("trust"),)))
+    assert math.isnan(found.find("grad-cam").grades["people"].share)
+
+
+def test_the_command_line_names_people_beside_the_attributes():
+    said = CliRunner().invoke(app, ["recommend", "--need", "peopel"])
+    assert "did you mean 'people'" in str(said.exception)
