@@ -12,7 +12,7 @@ from rich.text import Text
 from snellen.report import numbers
 from snellen.report.page import MARKS
 from snellen.report.terminal import STYLES, legend
-from snellen.runs.people import NO_MAP, Arm, Outcome, People
+from snellen.runs.people import NO_MAP, Arm, Outcome, People, Standing
 from snellen.study.agreement import Agreement
 
 
@@ -41,22 +41,27 @@ class ShownJoin:
 
 def _table(outcome: Outcome) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
+    said = {(one.method, one.presentation): one for one in outcome.standings if outcome.kind != "scale"}
     for arm in outcome.arms:
-        said = next(
-            (one for one in outcome.standings if (one.method, one.presentation) == (arm.method, arm.presentation)), None
-        )
-        judged = said is not None and outcome.kind != "scale"
-        mark = Text(f"{MARKS[said.verdict]} {said.verdict}", style=STYLES[said.verdict]) if said and judged else Text("")
-        words = "; ".join(filter(None, [said.reason, said.advice])) if said and judged else ""
-        gaps = [f"{numbers.gain(one.mean)} {numbers.interval(one.low, one.high, one.people, signs=True)} against {one.other}"
-                for one in said.against] if said and judged else []  # fmt: skip
-        table.add_row(mark, _name(arm), _mean(arm), Text("; ".join(filter(None, [", ".join(gaps), words]))))
+        mean = f"{numbers.short(arm.mean)} {numbers.interval(arm.low, arm.high, arm.people)} {arm.people} people"
+        one = said.get((arm.method, arm.presentation))
+        mark = Text(f"{MARKS[one.verdict]} {one.verdict}", style=STYLES[one.verdict]) if one else Text("")
+        table.add_row(mark, _name(arm), Text(mean), Text(_words(one) if one else ""))
     return table
 
 
+def _words(one: Standing) -> str:
+    gaps = [
+        f"{numbers.gain(each.mean)} {numbers.interval(each.low, each.high, each.people, signs=True)} "
+        f"against {_called(each.other)}"
+        for each in one.against
+    ]
+    return "; ".join(filter(None, [", ".join(gaps), one.reason, one.advice]))
+
+
 def _name(arm: Arm) -> Text:
-    return Text("no map" if arm.method == NO_MAP else f"{arm.method}, {arm.presentation}")
+    return Text(_called(arm.method) if arm.method == NO_MAP else f"{arm.method}, {arm.presentation}")
 
 
-def _mean(arm: Arm) -> Text:
-    return Text(f"{numbers.short(arm.mean)} {numbers.interval(arm.low, arm.high, arm.people)} {arm.people} people")
+def _called(method: str) -> str:
+    return "no map" if method == NO_MAP else method
