@@ -16,7 +16,7 @@ from snellen.cards.schema import Card, Evidence, Source
 from snellen.report import numbers
 from snellen.report.page import CATEGORIES
 from snellen.report.readable import Readable
-from snellen.runs.people import NO_MAP, Contrast, Outcome, People, Standing
+from snellen.runs.people import NO_MAP, Contrast, Outcome, People, Standing, called
 from snellen.suite.questions import SHARPNESS
 from snellen.verdicts import Against, Verdict
 
@@ -56,7 +56,7 @@ def baselines(run: Readable) -> dict[str, dict[str, float]]:
             for standing in outcome.standings:
                 beside = controls if outcome.kind == "sharpness" else {NO_MAP}
                 found[_label(people, outcome, standing, several=len(studies) > 1)] = {
-                    _name(arm.method): arm.mean
+                    called(arm.method): arm.mean
                     for arm in outcome.arms
                     if arm.method in beside and arm.presentation in (standing.presentation, "photograph")
                 }
@@ -136,11 +136,7 @@ def _label(people: People, outcome: Outcome, standing: Standing, *, several: boo
 
 def _against(one: Contrast) -> Against:
     spread = one.error * math.sqrt(one.people)
-    return Against(_name(one.other), one.mean, one.low, one.high, one.margin, spread, one.people)
-
-
-def _name(arm: str) -> str:
-    return "no map" if arm == NO_MAP else arm
+    return Against(called(one.other), one.mean, one.low, one.high, one.margin, spread, one.people)
 
 
 def told(one: Evidence) -> str:
@@ -152,7 +148,7 @@ def studies(card: Card) -> str:
     """The studies that asked people what they can do with a method's maps, in a sentence each."""
     asked = [one for one in card.evidence if one.attribute == "people"]
     said = [f"Study {one}." for one in dict.fromkeys(map(_study, asked))]
-    if any(each.control == _name(NO_MAP) for one in asked for each in one.against):
+    if any(each.control == called(NO_MAP) for one in asked for each in one.against):
         said.append("The grey tick is people without a map.")
     return " ".join(said)
 

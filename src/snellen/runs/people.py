@@ -31,6 +31,11 @@ COLUMNS = ("sample", "method", "presentation", "metric", "value", "n", "error", 
 """Of the file of scores: `n` answers by as many people, and the standard error of their mean."""
 
 
+def called(arm: str) -> str:
+    """An arm in a sentence."""
+    return "no map" if arm == NO_MAP else arm
+
+
 @dataclass(frozen=True)
 class Arm:
     """How those did, or what those said, who saw the maps of one method in one presentation; one value per person."""

@@ -12,7 +12,7 @@ from rich.text import Text
 from snellen.report import numbers
 from snellen.report.page import MARKS
 from snellen.report.terminal import STYLES, legend
-from snellen.runs.people import NO_MAP, Arm, Outcome, People, Standing
+from snellen.runs.people import NO_MAP, Arm, Outcome, People, Standing, called
 from snellen.study.agreement import Agreement
 
 
@@ -53,15 +53,11 @@ def _table(outcome: Outcome) -> Table:
 def _words(one: Standing) -> str:
     gaps = [
         f"{numbers.gain(each.mean)} {numbers.interval(each.low, each.high, each.people, signs=True)} "
-        f"against {_called(each.other)}"
+        f"against {called(each.other)}"
         for each in one.against
     ]
     return "; ".join(filter(None, [", ".join(gaps), one.reason, one.advice]))
 
 
 def _name(arm: Arm) -> Text:
-    return Text(_called(arm.method) if arm.method == NO_MAP else f"{arm.method}, {arm.presentation}")
-
-
-def _called(method: str) -> str:
-    return "no map" if method == NO_MAP else method
+    return Text(called(arm.method) if arm.method == NO_MAP else f"{arm.method}, {arm.presentation}")
