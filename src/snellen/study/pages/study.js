@@ -1,11 +1,12 @@
 // Nothing here is needed to take part: numbers become sliders, time is measured more finely, pictures are loaded ahead.
 "use strict";
 
-// A form is sent once, however often the button is pressed.
+// A form is sent once, however often the button is pressed; whoever stops a slow line may send it again after a while.
 for (const form of document.forms) {
+  let sent = -Infinity;
   form.addEventListener("submit", (event) => {
-    if (form.dataset.sent) event.preventDefault();
-    form.dataset.sent = "yes";
+    if (performance.now() - sent < 10000) event.preventDefault();
+    else sent = performance.now();
   });
 }
 
@@ -44,7 +45,6 @@ for (const question of document.querySelectorAll(".number")) {
     slider.classList.toggle("unset", !set);
     number.placeholder = "–";
     if (set) {
-      number.setAttribute("aria-describedby", number.id + "-hint");
       slider.value = number.value;
       slider.removeAttribute("aria-valuetext");
     } else {
@@ -71,7 +71,12 @@ for (const question of document.querySelectorAll(".number")) {
 // What was refused is no longer held against an answer that has been given since.
 for (const question of document.querySelectorAll(".question, .statement")) {
   const forgive = () => {
-    for (const one of [question, ...question.querySelectorAll("[aria-invalid]")]) one.removeAttribute("aria-invalid");
+    for (const one of [question, ...question.querySelectorAll("[aria-invalid]")]) {
+      one.removeAttribute("aria-invalid");
+      const left = (one.getAttribute("aria-describedby") || "").split(" ").filter((id) => id && !id.endsWith("-wrong"));
+      if (left.length) one.setAttribute("aria-describedby", left.join(" "));
+      else one.removeAttribute("aria-describedby");
+    }
     for (const sentence of question.querySelectorAll(".wrong")) sentence.remove();
   };
   question.addEventListener("input", forgive);
