@@ -109,6 +109,7 @@ class Server:
     password: str
     port: int
     process: subprocess.Popen[bytes] | None = None
+    _store: Store | None = None
 
     @property
     def link(self) -> str:
@@ -142,38 +143,28 @@ class Server:
                 time.sleep(0.05)
 
     def kill(self) -> None:
-        """Death without warning."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """The end that an experimenter gives it."""
-        self._end(signal.SIGTERM)
+        """Death without warning; nobody else holds its files open."""
+        assert self.process is not None
+        self._close()
+        self.process.kill()
+        self.process.wait(60)
 
     def pause(self) -> None:
         """It no longer does anything, but whoever asks still gets through to it."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
-    def _end(self, how: signal.Signals) -> None:
-        assert self.process is not None
-        self.process.send_signal(how)
-        self.process.wait(60)
+    @property
+    def store(self) -> Store:
+        """What the server has stored, as another process sees it."""
+        if self._store is None:
+            self._store = Store.open(self.study)
+        return self._store
 
-    def visits(self) -> list[Visit]:
-        """Everything that is stored."""
-        store = Store.open(self.study)
-        try:
-            return store.visits(simulated=False)
-        finally:
-            store.close()
-
-    def person(self, token: str) -> Person | None:
-        """Who holds a token."""
-        store = Store.open(self.study)
-        try:
-            return store.find(token)
-        finally:
-            store.close()
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
 
 @contextmanager
@@ -188,9 +179,8 @@ def serving(study: Study, password: str) -> Iterator[Server]:
         yield server
         assert "Traceback" not in server.log.read_text(), server.log.read_text()
     finally:
-        if server.process is not None and server.process.poll() is None:
-            server.process.kill()
-            server.process.wait(60)
+        if server.process is not None:
+            server.kill()
 
 
 # A participant -------------------------------------------------------------------------------------------------------------
@@ -246,7 +236,7 @@ class Visitor:
 
     def person(self) -> Person:
         """Who this is for the server."""
-        found = self.server.person(self.token)
+        found = self.server.store.find(self.token)
         assert found is not None
         return found
 
@@ -259,7 +249,7 @@ class Visitor:
     def visit(self) -> Visit:
         """What is stored of this participant."""
         name = self.person().participant
-        return next(one for one in self.server.visits() if one.participant == name)
+        return next(one for one in self.server.store.visits(simulated=False) if one.participant == name)
 
     def stored(self) -> dict[str, Any]:
         """The stored answers by page."""
@@ -328,7 +318,7 @@ class Visitor:
             scale, language = self.server.study.scales[shown.scale], self.person().language
             pairs = zip(scale.statements[language], answer["answers"], strict=True)
             return [
-                (main.get_by_role("group", name=statement).get_by_role("radio").nth(given - 1), True)
+                (main.get_by_role("radiogroup", name=statement).get_by_role("radio").nth(given - 1), True)
                 for statement, given in pairs
             ]
         if shown.kind == "attention":

@@ -2,49 +2,139 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
-from browsing import Visitor
+from browsing import Visitor, screenshots
 from playwright.sync_api import Page, expect
 
 from snellen.study.folder import Study
+from snellen.study.overview import group_names
+from snellen.study.sentences import Sentences
 
-WIDTHS = (1280, 390, 320)
-"""A desk, a phone, and a small phone, which is also a desk at four times the size."""
+DESK, PHONE, NARROW = 1280, 390, 320
+"""Widths: a small phone is also a desk at four times the size of letters."""
 
 _SCRIPT = Path(__file__).with_name("page_checks.js").read_text(encoding="utf-8")
-_NAMED = {"button", "link", "radio", "checkbox", "spinbutton", "slider", "textbox", "image", "progressbar", "group"}
+_NAMED = {
+    "button",
+    "link",
+    "radio",
+    "checkbox",
+    "spinbutton",
+    "slider",
+    "textbox",
+    "image",
+    "progressbar",
+    "group",
+    "radiogroup",
+}
 """Roles that are nothing to a screen reader without a name."""
 
 
-def problems(page: Page) -> list[str]:
-    """What is wrong at every width; the window stays at the last."""
-    found = []
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 800})
-        found += [f"at {width}: {one}" for one in page.evaluate(_SCRIPT)]
-    return found + unnamed(page)
-
-
-def unnamed(page: Page) -> list[str]:
-    """What a screen reader has no name for."""
-    session = page.context.new_cdp_session(page)
-    try:
-        tree = session.send("Accessibility.getFullAXTree")["nodes"]
-    finally:
-        session.detach()
-    found = []
-    for node in tree:
-        role, name = (str(node.get(one, {}).get("value", "")) for one in ("role", "name"))
-        if not node.get("ignored") and role in _NAMED and not name.strip():
-            found.append(f"a {role} has no name")
-    return found
+def looked_at(visitor: Visitor, name: str, widths: tuple[int, ...] = (DESK, PHONE, NARROW)) -> None:
+    """Looks at a page at several widths, and takes pictures of it where they are wanted."""
+    found, folder = unnamed(visitor.page), screenshots()
+    language = visitor.page.locator("html").get_attribute("lang")
+    for width in widths:
+        visitor.page.set_viewport_size({"width": width, "height": 800})
+        found += [f"at {width}: {one}" for one in visitor.page.evaluate(_SCRIPT)]
+        if folder is not None:
+            # As high as the page is: Chromium forgets where it had scrolled to when it is asked for more than the window.
+            high = visitor.page.evaluate("document.documentElement.scrollHeight")
+            visitor.page.set_viewport_size({"width": width, "height": high})
+            visitor.page.screenshot(path=folder / f"{language}-{name}-{width}.png")
+    assert not found, f"{name}: {found}"
+    assert not visitor.complaints, f"{name}: {visitor.complaints}"
 
 
 def settled(visitor: Visitor) -> None:
     """Waits until a page has everything that belongs to it, and the focus is where reading begins."""
     visitor.page.wait_for_load_state("load")
     expect(visitor.page.get_by_role("heading", level=1)).to_be_focused()
+
+
+def unnamed(page: Page) -> list[str]:
+    """What a screen reader has no name for."""
+    roles = ((_value(one, "role"), _value(one, "name")) for one in _told(page) if not one.get("ignored"))
+    return [f"a {role} has no name" for role, name in roles if role in _NAMED and not name.strip()]
+
+
+def announced(page: Page) -> tuple[str, str]:
+    """The role of what has the focus, and what a screen reader says about it and about the groups that it is in."""
+    told = {str(one["nodeId"]): one for one in _told(page)}
+    focused = [
+        one
+        for one in told.values()
+        if _value(one, "role") != "RootWebArea"
+        and any(own["name"] == "focused" and own["value"].get("value") for own in one.get("properties", ()))
+    ]
+    assert len(focused) == 1
+    at: dict[str, Any] | None = focused[0]
+    said = []
+    while at is not None:
+        if at is focused[0] or _value(at, "role") in ("group", "radiogroup"):
+            said += [_value(at, "name"), _value(at, "description")]
+        at = told.get(str(at.get("parentId")))
+    return _value(focused[0], "role"), " ".join(said)
+
+
+def _told(page: Page) -> list[dict[str, Any]]:
+    session = page.context.new_cdp_session(page)
+    try:
+        found: list[dict[str, Any]] = session.send("Accessibility.getFullAXTree")["nodes"]
+    finally:
+        session.detach()
+    return found
+
+
+def _value(node: dict[str, Any], name: str) -> str:
+    return str(node.get(name, {}).get("value", ""))
+
+
+# Languages -----------------------------------------------------------------------------------------------------------------
+
+_EDGES = " \n.:,;“”„“"
+_TEXTS = """() => {
+  const found = document.title.split(" · ")[0].split(": ");
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (!node.parentElement.closest("[aria-hidden=true]")) found.push(node.data);
+  }
+  for (const one of document.querySelectorAll("*"))
+    for (const name of ["alt", "aria-label", "aria-valuetext", "placeholder", "title"])
+      if (one.hasAttribute(name)) found.push(one.getAttribute(name));
+  return found.map((one) => one.replace(/\\s+/g, " ").trim()).filter((one) => /\\p{L}/u.test(one));
+}"""
+
+
+def strangers(visitor: Visitor, language: str) -> list[str]:
+    """What stands on the page, or is told by a screen reader, and is no part of a sentence in this language."""
+    server = visitor.server
+    known = _fragments(server.sentences[language], server.study, language)
+    return [text for text in visitor.page.evaluate(_TEXTS) if not known.fullmatch(text.strip(_EDGES))]
+
+
+def _fragments(sentences: Sentences, study: Study, language: str) -> re.Pattern[str]:
+    """Every sentence, cut where something bold or a new paragraph begins; words that are filled in can be anything."""
+    texts = list(sentences.texts.values())
+    for scale in study.scales.values():
+        texts += [scale.titles[language], scale.introductions[language]]
+        texts += [*scale.answers[language], *scale.statements[language]]
+    parts = {part for text in texts for part in re.split(r"\*\*|`|\n\s*\n", text)}
+    names = {study.protocol.title, *group_names(study.protocol), *(one.name for one in study.protocol.conditions)}
+    names |= {word for item in study.items for word in (*item.said, item.about)}
+    whole = {" ".join(one.split()).strip(_EDGES) for one in parts}
+    found = [re.sub(r"\\\{[a-z_]+\\\}", ".+", re.escape(one)) for one in whole if not re.fullmatch(r"\{[a-z_]+\}", one)]
+    # A word that stands alone is a number or somebody's random name.
+    found.append("[0-9a-fA-F]+")
+    one = "|".join([*found, *map(re.escape, names)])
+    return re.compile(rf"(?:{one})(?:\W+(?:{one}))?")
+
+
+# Secrets -------------------------------------------------------------------------------------------------------------------
 
 
 def secrets(study: Study) -> set[str]:
