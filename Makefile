@@ -14,6 +14,16 @@ demo: $(VENV)/demo.stamp          ## seven photographs: a report and cards; 64 s
 	$(BIN)/snellen cards --run runs/digits --out runs/digits/cards
 	$(BIN)/snellen recommend --run runs/digits --profile radiologist
 
+study-demo: $(VENV)/demo.stamp $(VENV)/study.stamp  ## two studies with people: photographs, and scenes with known reasoning, which is served
+	test -e runs/demo/run.json || $(BIN)/snellen run demo.yaml --methods 'grad-cam,guided-backprop,integrated-gradients(steps=12),random' \
+	    --metrics average-drop,energy-pointing-game,sparseness
+	$(BIN)/python examples/letters.py runs/letters-pictures
+	$(BIN)/snellen run examples/letters.yaml
+	test -e runs/study-photographs || $(BIN)/snellen study new runs/study-photographs examples/study-photographs.yaml
+	test -e runs/study-textbox || $(BIN)/snellen study new runs/study-textbox examples/study-textbox.yaml
+	@echo "forgot the password? $(BIN)/snellen study password runs/study-textbox"
+	$(BIN)/snellen study serve runs/study-textbox
+
 test: $(VENV)/test.stamp          ## the fast tests
 	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal
 
@@ -28,8 +38,8 @@ system:                           ## Debian's PostgreSQL and Chromium, which som
 	command -v chromium && test -d /usr/lib/postgresql || { apt-get update -qq && apt-get install -y -qq postgresql chromium > /dev/null; }
 
 check: $(VENV)/test.stamp         ## format, lint, types, import layers, generated docs
-	$(BIN)/ruff format --check src tests benchmarks docs
-	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs examples
+	$(BIN)/ruff check src tests benchmarks docs examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/reference.py --check
@@ -42,8 +52,8 @@ docs: $(VENV)/test.stamp          ## generate docs/reference.md, docs/methods/ a
 	$(BIN)/python docs/metrics.py
 
 format: $(VENV)/test.stamp
-	$(BIN)/ruff format src tests benchmarks docs
-	$(BIN)/ruff check --fix src tests benchmarks docs
+	$(BIN)/ruff format src tests benchmarks docs examples
+	$(BIN)/ruff check --fix src tests benchmarks docs examples
 
 conformance: $(VENV)/test.stamp  ## who gets known answers right: docs/conformance.md
 	$(BIN)/snellen conform --with captum,grad-cam,quantus,torchcam --out docs/conformance.md

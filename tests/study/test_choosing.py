@@ -146,8 +146,8 @@ def test_images_are_shown_again_only_where_there_are_too_few_and_that_is_said() 
     few = choose(_images(1, 8, 0), _protocol("confidence:6:1", "sharpness:6:1"))
     assert Counter(Counter(_all(few)).values()) == {2: 6, 1: 2}
     assert few.notes == (
-        "6 images shown again in another task (confidence and sharpness), 2 of them for practice and in earnest: "
-        "the run has only 8 to choose from",
+        "6 images shown again in another task (confidence and sharpness), 2 of them for practice and in earnest; "
+        "a run with more images would avoid it",
     )
 
 

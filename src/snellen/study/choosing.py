@@ -323,8 +323,8 @@ class _Table:
             told = sum(len({one.practice for one in some}) > 1 for some in twice)
             also = f", {told} of them for practice and in earnest" if told else ""
             yield (
-                f"{count(len(twice), 'image')} shown again in another task ({tasks}){also}: "
-                f"the run has only {len(self.open)} to choose from"
+                f"{count(len(twice), 'image')} shown again in another task ({tasks}){also}; "
+                "a run with more images would avoid it"
             )
 
 
