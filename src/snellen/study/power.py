@@ -27,6 +27,7 @@ from snellen.study.behaviour import Behaviour, People
 from snellen.study.effect import Effect
 from snellen.study.folder import Study
 from snellen.study.judgement import Judgement
+from snellen.verdicts.statistics import holm
 
 PUBLISHED, PUBLISHED_ARMS = 166, 3
 """People and arms of the study of Kares et al. (2025)."""
@@ -100,6 +101,8 @@ class Power:
     studies: int
     conditions: bool
     """Whether a group is an arm in one of several presentations."""
+    outcomes: int
+    """How many the study has, over which the analysis corrects, whichever were asked about."""
 
     def recruited(self, people: int) -> int:
         """How many to recruit in all, so that this size counts."""
@@ -136,7 +139,8 @@ class Power:
     def _words(self, sizes: Sequence[int]) -> list[str]:
         test = "repeated-measures ANOVA, corrected by Greenhouse and Geisser," if self.within else "Welch's one-way ANOVA"
         words = [
-            f"For a power of {100 * self.goal:g} % at alpha {self.alpha:g} by {test} on participants' means.",
+            f"For a power of {100 * self.goal:g} % at alpha {self.alpha:g} by {test} on participants' means"
+            f"{f', after Holm’s correction over {self.outcomes} outcomes' if self.outcomes > 1 else ''}.",
             f"By {self.studies} simulated studies of each size; brackets and ± hold the 95 % interval that this leaves.",
             f"Of the people who begin, {100 * self.kept:.0f} % count: the others leave, miss attention checks or hurry.",
         ]
@@ -183,9 +187,8 @@ def power(
             people, low, high = _needed(trials, name, goal, tell)
         needs.append(Need(name, {arm: d for arm, d in assumed.items() if d}, people, low, high, at))
     groups = 1 if within else len(study.protocol.groups)
-    return Power(
-        tuple(needs), groups, within, goal, trials.alpha, trials.kept, studies, len(study.protocol.presentation) > 1
-    )
+    several = len(study.protocol.presentation) > 1
+    return Power(tuple(needs), groups, within, goal, trials.alpha, trials.kept, studies, several, len(known))
 
 
 def published_size(*, within: bool) -> int:
@@ -194,11 +197,11 @@ def published_size(*, within: bool) -> int:
 
 
 class Trials:
-    """Simulated studies by size and outcome; none is simulated twice."""
+    """Simulated studies by size; none is simulated twice."""
 
     def __init__(self, behaviour: Behaviour, alpha: float, studies: int, seed: int) -> None:
         self.behaviour, self.alpha, self.studies, self.seed = behaviour, alpha, studies, seed
-        self._known: dict[tuple[str, int], Chance] = {}
+        self._known: dict[int, Float[np.ndarray, "studies outcomes"]] = {}
         sample = behaviour.people(_AT_ONCE, seed)
         self.kept = float(sample.counted(behaviour.study.protocol.arms[0], np.arange(_AT_ONCE)).mean())
         if self.kept < 0.05:
@@ -206,35 +209,36 @@ class Trials:
 
     def __call__(self, outcome: str, size: int, goal: float | None = None) -> Chance:
         """How often a study of this size finds a difference; given a goal, until it is clear on which side of it that is."""
-        found = self._known.get((outcome, size), Chance(0, 0))
         protocol = self.behaviour.study.protocol
-        groups = 1 if protocol.design == "within" else len(protocol.groups)
-        recruited = groups * max(1, round(size / self.kept))
-        while found.studies < self.studies and not (goal is not None and found.clear_of(goal)):
+        recruited = max(1, round(size / self.kept)) * (1 if protocol.design == "within" else len(protocol.groups))
+        while True:
+            found = self.tried(outcome).get(size, Chance(0, 0))
+            if found.studies >= self.studies or (goal is not None and found.clear_of(goal)):
+                return found
             count = min(_STUDIES, self.studies - found.studies, max(1, _AT_ONCE // recruited))
             people = self.behaviour.people(count * recruited, _mixed(self.seed, size, found.studies))
-            hits = int((chances(people, outcome, count) < self.alpha).sum())
-            found = Chance(found.found + hits, found.studies + count)
-        self._known[outcome, size] = found
-        return found
+            after = np.stack([holm(one) for one in chances(people, count)])
+            self._known[size] = np.concatenate([self._known[size], after]) if size in self._known else after
 
     def tried(self, outcome: str) -> dict[int, Chance]:
         """All sizes that were simulated."""
-        return {size: found for (name, size), found in self._known.items() if name == outcome}
+        place = list(self.behaviour.outcomes).index(outcome)
+        return {size: Chance(int((p[:, place] < self.alpha).sum()), len(p)) for size, p in self._known.items()}
 
 
-def chances(people: People, outcome: str, studies: int) -> Float[np.ndarray, " studies"]:
-    """The p-value of every study; people are dealt out to as many studies, and in each to the groups in turn."""
-    protocol, one = people.behaviour.study.protocol, people.behaviour.outcomes[outcome]
+def chances(people: People, studies: int) -> Float[np.ndarray, "studies outcomes"]:
+    """The p-value of every study and outcome; people are dealt out to the studies, and in each to the groups in turn."""
+    protocol = people.behaviour.study.protocol
     rows = np.arange(len(people)).reshape(studies, -1)
     dealt = [rows[:, place :: len(protocol.groups)] for place in range(len(protocol.groups))]
     counted = [
         people.counted(group[0].arm, own.ravel()).reshape(own.shape)
         for group, own in zip(protocol.groups, dealt, strict=True)
     ]
+    every = people.behaviour.outcomes.values()
     if protocol.design == "within":
-        return _repeated(_within(people, one, dealt), np.concatenate(counted, axis=1))
-    return _welch(*_between(people, one, dealt, counted))
+        return np.stack([_repeated(_within(people, one, dealt), np.concatenate(counted, axis=1)) for one in every], axis=1)
+    return np.stack([_welch(*_between(people, one, dealt, counted)) for one in every], axis=1)
 
 
 def _between(
@@ -275,9 +279,9 @@ def _welch(scores: Sequence[np.ndarray], counted: Sequence[np.ndarray]) -> Float
     mean = np.stack([np.where(there, own, 0.0).sum(axis=1) for own, there in some], axis=1) / np.maximum(n, 1)
     off = [np.where(there, own - mean[:, [at]], 0.0) ** 2 for at, (own, there) in enumerate(some)]
     variance = np.stack([one.sum(axis=1) for one in off], axis=1) / np.maximum(n - 1, 1)
-    found = np.ones(len(n))
+    found = np.full(len(n), np.nan)
     for place in range(len(n)):
-        # An arm without people or without any spread gives no test, and so no finding.
+        # An arm without people or without any spread gives no test.
         if n.shape[1] > 1 and n[place].min() >= 2 and variance[place].min() > 1e-12:
             found[place] = anova_generic(
                 mean[place], variance[place], n[place], use_var="unequal", welch_correction=True
@@ -287,7 +291,7 @@ def _welch(scores: Sequence[np.ndarray], counted: Sequence[np.ndarray]) -> Float
 
 def _repeated(scores: Float[np.ndarray, "studies people arms"], counted: np.ndarray) -> Float[np.ndarray, " studies"]:
     """Repeated measures with the correction of Greenhouse and Geisser, as `compare_within` has it, study by study."""
-    arms, found = scores.shape[-1], np.ones(len(scores))
+    arms, found = scores.shape[-1], np.full(len(scores), np.nan)
     for place in range(len(scores)):
         own = scores[place][counted[place]]
         if len(own) < 2 or arms < 2:
