@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 from collections.abc import AsyncIterator
@@ -198,7 +199,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.listen(1024)  # from here on the links work: who comes before the server is up waits for it
     except (OSError, OverflowError) as problem:
         listening.close()
-        why = "is in use" if getattr(problem, "errno", 0) == 98 else f"cannot be had ({problem})"
+        why = "is in use" if getattr(problem, "errno", 0) == errno.EADDRINUSE else f"cannot be had ({problem})"
         raise SnellenError(f"port {port} of {host} {why}; choose another with --port") from None
     listening.set_inheritable(True)
     return listening
