@@ -21,7 +21,6 @@ study-demo: $(VENV)/demo.stamp $(VENV)/study.stamp  ## two studies with people: 
 	$(BIN)/snellen run examples/letters.yaml
 	test -e runs/study-photographs || $(BIN)/snellen study new runs/study-photographs examples/study-photographs.yaml
 	test -e runs/study-textbox || $(BIN)/snellen study new runs/study-textbox examples/study-textbox.yaml
-	@echo "forgot the password? $(BIN)/snellen study password runs/study-textbox"
 	$(BIN)/snellen study serve runs/study-textbox
 
 test: $(VENV)/test.stamp          ## the fast tests
