@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from analysed import CAREFUL, by_name, study_between, study_within
+from linked_study import linked
 from typer.testing import CliRunner
 
 from snellen.cli import app
+from snellen.study.agreement import agree
 from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.page import SIMULATED, page, write_analysis
 from snellen.study.behaviour import Behaviour, rehearse
@@ -140,6 +142,16 @@ def test_numbers_are_kept_for_programs(analysis: Analysis, tmp_path: Path) -> No
     assert values["schema"] == 1
     assert values["protocol"] == analysis.protocol
     assert kept["mixed"]["variances"] == one.mixed.variances  # type: ignore[union-attr]
+
+
+def test_whether_metrics_predict_people_is_told_where_a_run_is_given(tmp_path: Path, text: str) -> None:
+    study, run = linked(tmp_path / "s", tasks=[{"task": "class-accuracy", "items": 8, "practice": 0}], scales=[])
+    collected = rehearse(study, 24, Effect(crowd=CAREFUL), seed=1)
+    found = page(analyse(study, collected, agree(run, collected, study)))
+    Structure(found)
+    assert found.index('id="quality"') < found.index('id="agreement"') < found.index('id="provenance"')
+    assert "knowing" in found
+    assert 'id="agreement"' not in text
 
 
 def test_within_subjects_the_page_names_its_own_tests(tmp_path: Path) -> None:

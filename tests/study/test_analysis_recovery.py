@@ -9,6 +9,8 @@ import pytest
 from analysed import CAREFUL, by_name, study_between, study_crossed, study_within
 
 from snellen.study.analysis import Analysis, analyse
+from snellen.study.analysis.comparisons import contrasts
+from snellen.study.analysis.outcomes import outcomes
 from snellen.study.analysis.page import page
 from snellen.study.analysis.words import findings, headline
 from snellen.study.behaviour import rehearse
@@ -134,10 +136,10 @@ def test_effects_are_covered_by_their_intervals_as_often_as_promised(between: St
     effect = Effect.of("grad-cam=0.8", between.protocol, CAREFUL)
     hits = []
     for seed in range(60):
-        table = by_name(analyse(between, rehearse(between, 90, effect, seed=seed)))
-        for name in ("error-detection", "class-accuracy", "betting"):
-            sign = 1 if table[name].facts.better == "high" else -1
-            pair = next(one for one in table[name].comparison.contrasts if (one.first, one.second) == ("grad-cam", "none"))
-            low, high = sorted((sign * pair.g_low, sign * pair.g_high))
-            hits.append(low < 0.8 < high)
+        for one in outcomes(between, rehearse(between, 90, effect, seed=seed).counted):
+            if one.facts.name in ("error-detection", "class-accuracy", "betting"):
+                sign = 1 if one.facts.better == "high" else -1
+                pair = next(some for some in contrasts(one.values) if (some.first, some.second) == ("grad-cam", "none"))
+                low, high = sorted((sign * pair.g_low, sign * pair.g_high))
+                hits.append(low < 0.8 < high)
     assert 0.88 < np.mean(hits) < 0.99

@@ -150,7 +150,8 @@ def enough(values: Values) -> tuple[dict[str, np.ndarray], dict[str, str]]:
 def _refused(kept: Mapping[str, np.ndarray], left_out: Mapping[str, str]) -> str:
     """Why nothing can be tested, if so."""
     if len(kept) < 2:
-        few = f"; {', '.join(f'{arm} has {why}' for arm, why in left_out.items())}" if left_out else ""
+        named = {"no explanation" if arm == NONE else arm: why.split()[0] for arm, why in left_out.items()}
+        few = f"; too few: {', '.join(f'{arm} {count}' for arm, count in named.items())}" if named else ""
         return f"a comparison needs two arms with at least {LEAST_FOR_TESTS} participants each{few}"
     everyone = np.concatenate(list(kept.values()))
     if still(everyone):

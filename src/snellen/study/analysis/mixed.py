@@ -80,7 +80,8 @@ def mix(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool, binary: bo
     table = trials[trials["arm"].isin(kept)].assign(everyone=1)
     # A number per arm, the reference first: names of methods hold brackets and quotes, which formulas read as their own.
     table = table.assign(place=table["arm"].map(order.index))
-    size = (len(table), table["participant"].nunique(), table["item"].nunique())
+    whole = table if len(kept) > 1 else trials
+    size = (len(whole), whole["participant"].nunique(), whole["item"].nunique())
     if len(kept) < 2:
         why = f"a model needs two arms with at least {LEAST_FOR_TESTS} participants each"
         return Mixed(*size, reference, Statistic(OVERALL.name, "F", why=why))
@@ -114,8 +115,8 @@ def mix(trials: pd.DataFrame, arms: tuple[str, ...], *, within: bool, binary: bo
         return Mixed(*size, reference, Statistic(OVERALL.name, "F", why=why), odds=_odds(table, order, binary))
     parts = {name: float(part) * unit**2 for name, part in zip(model.exog_vc.names, fitted.vcomp, strict=True)}
     parts["rest"] = float(fitted.scale) * unit**2
-    whole = sum(parts.values())
-    shares = {name: part / whole for name, part in parts.items()}
+    total = sum(parts.values())
+    shares = {name: part / total for name, part in parts.items()}
     odds = _odds(table, order, binary)
     return Mixed(*size, reference, overall, coefficients, parts, shares, tuple(problems), odds)
 
@@ -139,7 +140,9 @@ def _said(said: list[warnings.WarningMessage], fitted: Any, model: Any) -> list[
     if found:
         return found
     kinds = (ConvergenceWarning, RuntimeWarning)
-    return sorted({f"the fit warned: {str(one.message).splitlines()[0]}" for one in said if issubclass(one.category, kinds)})
+    warned = {str(one.message).splitlines()[0].rstrip(".") for one in said if issubclass(one.category, kinds)}
+    near = "a variance is close to zero, where its own estimate is unsure"
+    return sorted({near if "boundary" in one else f"the fit warned: {one}" for one in warned})
 
 
 def _arms(

@@ -7,6 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from snellen.citations import CITATIONS
 from snellen.errors import SnellenError
 from snellen.report import numbers
@@ -18,7 +20,7 @@ from snellen.study.analysis.calibration import Measure
 from snellen.study.analysis.comparisons import Contrast
 from snellen.study.analysis.distributions import Distribution
 from snellen.study.analysis.equivalence import Equivalence
-from snellen.study.analysis.mixed import Coefficient
+from snellen.study.analysis.mixed import NOTHING, Coefficient
 from snellen.study.analysis.record import Analysis, Reading
 from snellen.writing import write_whole
 
@@ -94,7 +96,9 @@ def _facts(analysis: Analysis) -> dict[str, Any]:
 def _outcome(analysis: Analysis, one: Reading) -> dict[str, Any]:
     facts, comparison = one.facts, one.comparison
     every = [value for some in one.distributions for value in some.values]
-    field, ticks = pictures.field_of(every, facts.bounds)
+    # Intervals of few people reach far beyond anything; they are drawn as far as the outcome can go.
+    ends = [float(np.clip(end, *facts.bounds)) for some in one.distributions for end in (some.low, some.high)]
+    field, ticks = pictures.field_of([*every, *(end for end in ends if math.isfinite(end))], facts.bounds)
     scale = pictures.contrast_scale(comparison.contrasts)
     better = {"high": "high is better", "low": "low is better", "neither": "neither end is better"}[facts.better]
     return {
@@ -177,7 +181,7 @@ def _mixed(one: Reading) -> dict[str, Any]:
         "overall": words.statistic(mixed.overall),
         "coefficients": [_coefficient(some) for some in mixed.coefficients],
         "parts": [
-            f"{100 * mixed.shares[name]:.0f} % {_PARTS[name]} (SD {numbers.short(math.sqrt(mixed.variances[name]))})"
+            f"{100 * mixed.shares[name]:.0f} % {_PARTS[name]} (SD {_deviation(mixed.variances[name], mixed.shares[name])})"
             for name in _PARTS
             if mixed.shares and mixed.variances and name in mixed.shares
         ],
@@ -185,6 +189,10 @@ def _mixed(one: Reading) -> dict[str, Any]:
         "ratios": [_ratio(some) for some in mixed.odds.coefficients] if mixed.odds else [],
         "problems": [*mixed.problems, *(mixed.odds.problems if mixed.odds else ())],
     }
+
+
+def _deviation(part: float, share: float) -> str:
+    return numbers.short(math.sqrt(part)) if share > NOTHING else "0"
 
 
 def _coefficient(some: Coefficient) -> dict[str, str]:

@@ -48,7 +48,8 @@ def swarm(one: Distribution, scale: Scale, words: str) -> Markup:
     y = 2 * middle + 9
     parts.append(f'<line class="base" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
     if math.isfinite(one.low):
-        ends = f'x1="{scale.at(one.low):.2f}%" x2="{scale.at(one.high):.2f}%"'
+        low, high = max(one.low, scale.low), min(one.high, scale.high)
+        ends = f'x1="{scale.at(low) if low == one.low else 0:.2f}%" x2="{scale.at(high) if high == one.high else 100:.2f}%"'
         parts.append(f'<line class="bar" {ends} y1="{y}" y2="{y}" stroke="{INK}"/>')
     if math.isfinite(one.mean):
         parts.append(f'<circle cx="{scale.at(one.mean):.2f}%" cy="{y}" r="4.5" fill="{INK}"/>')

@@ -133,7 +133,8 @@ def extremes(one: Reading) -> str:
 
 
 def _arm(some: Distribution, one: Reading) -> str:
-    return f"{name_of(some.arm)}, {value(some.mean, one)} {numbers.interval(some.low, some.high, some.n)}"
+    interval = numbers.interval(some.low, some.high, some.n)
+    return f"{name_of(some.arm)}, {value(some.mean, one)} {interval if interval.startswith('[') else f'({interval})'}"
 
 
 def name_of(arm: str) -> str:
