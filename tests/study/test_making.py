@@ -100,6 +100,17 @@ def test_every_picture_is_the_map_of_its_arm_drawn_by_the_rule_of_all(
             assert (found == _large(wanted)).all()
 
 
+def test_where_maps_lie_over_a_grey_copy_those_without_maps_see_that_copy(
+    run: Run, photos: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    values = {"arms": ["grad-cam", "none"], "tasks": [{"task": "confidence", "items": 2, "practice": 0}]}
+    study = make(run.folder, tmp_path / "grey", values, observer=Silent())
+    for item in study.items:
+        found = _picture(study, item.pictures["none"][0].name)
+        assert (found[..., 0] == found[..., 1]).all()
+        assert (found == _large(drawing.overlay(photos[item.samples[0]], np.zeros((32, 32)), False, (0.0, 0.0)))).all()
+
+
 def _large(picture: np.ndarray) -> np.ndarray:
     return picture.repeat(10, axis=0).repeat(10, axis=1)
 

@@ -28,7 +28,7 @@ from snellen.study import scales, showing
 from snellen.study.choosing import Candidate, Choice, Chosen, accuracy, candidates, choose
 from snellen.study.commented import commented
 from snellen.study.folder import SCHEMA, Study, new_password
-from snellen.study.protocol import NONE, Protocol, TaskName
+from snellen.study.protocol import NONE, Condition, Protocol, TaskName
 from snellen.study.stimuli import Item, Picture
 from snellen.study.tasks import TASKS, Truth
 from snellen.writing import PREFIX
@@ -195,13 +195,18 @@ class _Easel:
             tuple(_class(self.run, image.prediction) for image in one.shown),
             self._truth(one),
             {
-                condition.name: tuple(self._drawn(image, condition.arm, condition.presentation) for image in one.shown)
+                condition.name: tuple(self._drawn(image, condition.arm, self._shown(condition)) for image in one.shown)
                 for condition in self.protocol.conditions
             },
             _class(self.run, label) if about and label is not None else "",
             tuple(image.sample for image in one.further),
             tuple(self._drawn(image, NONE, showing.PHOTOGRAPH) for image in one.further),
         )
+
+    def _shown(self, condition: Condition) -> str:
+        """How the pictures of a condition are drawn; where all others lack colours, those without maps lack them too."""
+        grey = condition.arm == NONE and self.protocol.presentation == ("overlay",)
+        return showing.GREY if grey else condition.presentation
 
     def _truth(self, one: Chosen) -> Truth:
         first = one.shown[0]

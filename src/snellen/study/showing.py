@@ -20,8 +20,8 @@ from snellen.report import drawing
 LEAST, MOST = 320, 640
 """The longer side of a picture, in pixels; two stand side by side."""
 GAP = 16
-PHOTOGRAPH = "photograph"
-"""What the arm without explanation sees."""
+PHOTOGRAPH, GREY = "photograph", "grey photograph"
+"""What the arm without explanation sees: the photograph, or the grey copy that all others see under their maps."""
 
 _PIXELS = 128
 """Up to this side the pixels themselves are shown, as squares; photographs are enlarged smoothly."""
@@ -44,6 +44,8 @@ def picture(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presen
 
 
 def _panels(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> list[Rgb]:
+    if presentation == GREY:
+        return [drawing.overlay(photo, np.zeros(photo.shape[:2], dtype=np.float32), False, (0.0, 0.0))]
     if presentation == PHOTOGRAPH or values is None:
         return [photo]
     evidence = np.maximum(values, 0)
