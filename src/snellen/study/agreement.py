@@ -321,9 +321,9 @@ def _slope(
     model: Any = MixedLM((people / unit).ravel(), np.column_stack(columns), groups=np.repeat(np.arange(items), methods))
     try:
         with warnings.catch_warnings():
-            # Items that do not differ put their variance at its bound, which is worth no warning.
+            # Items that do not differ put their variance at its bound: worth no warning, but slopes lead nowhere there.
             warnings.simplefilter("ignore")
-            found = model.fit(reml=True)
+            found = model.fit(reml=True, method="powell")
     except np.linalg.LinAlgError:
         return math.nan, math.nan, max(1, freedom)
     return unit * float(found.params[1]), unit * float(found.bse[1]), max(1, freedom)
