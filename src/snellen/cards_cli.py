@@ -60,7 +60,9 @@ def compare(
 @app.command()
 def recommend(
     run: Runs = None,
-    need: Annotated[list[str] | None, typer.Option(help="attributes that a method must have, or people, with commas between")] = None,
+    need: Annotated[
+        list[str] | None, typer.Option(help="attributes, or people, that must be met, with commas between")
+    ] = None,
     nice: Annotated[list[str] | None, typer.Option(help="attributes that are nice to have")] = None,
     unwanted: Annotated[list[str] | None, typer.Option(help="attributes that you would rather not have")] = None,
     unimportant: Annotated[
