@@ -24,7 +24,7 @@ from snellen.textbox.things import bucket_of
 
 REASONER = "complex-cr1"
 LETTERS = ("A", "B")
-EACH = 14
+EACH = 18
 """Pictures of every letter with every choice of boxes."""
 SEED = 7
 

@@ -89,7 +89,7 @@ def test_the_study_on_textbox_can_be_made_as_the_demonstration_makes_it(
     assert isinstance(run, Run)
     protocol = Settings.read(ROOT / "examples" / "study-textbox.yaml")
     found = make(run.folder, tmp_path / "study", protocol, observer=Silent())
-    assert len(groups(found)) == 4
+    assert len(groups(found)) == 5
     for item in found.items:
         if item.task == "forward-selection":
             assert isinstance(item.truth, tuple)

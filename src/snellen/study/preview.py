@@ -115,9 +115,13 @@ def _flow(found: list[Group]) -> Table:
     for one in ("group", "sees", "pages", "trials", "minutes", "pictures"):
         table.add_column(one, justify="left" if one == "sees" else "right")
     for number, group in enumerate(found):
-        cells = (str(group.pages), str(group.trials), f"{group.minutes:.0f}", f"{short(group.bytes / 1e6)} MB")
+        cells = (str(group.pages), str(group.trials), f"{group.minutes:.0f}", _size(group.bytes))
         table.add_row(str(number), ", ".join(group.shown), *cells)
     return table
+
+
+def _size(content: int) -> str:
+    return f"{content / 1e3:.0f} kB" if content < 1e6 else f"{short(content / 1e6)} MB"
 
 
 def _rules(study: Study) -> Iterator[str]:
