@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import Chromium, Server, Visitor, intended
+from browsing import Chromium, Server, Visitor, intended, screenshots
 from page_checks import DESK, NARROW, PHONE, announced, leaks, looked_at, settled, strangers
 from playwright.sync_api import expect
 
 from snellen.study.schedule import Page
 
 pytestmark = pytest.mark.browser
+
+_ONLY_TO_BE_SEEN = pytest.mark.skipif(screenshots() is None, reason="the pages are those of other tests")
 
 
 def refused(visitor: Visitor, shown: Page) -> None:
@@ -91,13 +93,14 @@ def test_every_page_of_every_task_is_in_order(chromium: Chromium, whole: Server,
         harmless(visitor)
 
 
-def test_pages_on_which_maps_change_are_in_order(chromium: Chromium, changing: Server) -> None:
+@pytest.mark.parametrize("language", ["de", pytest.param("en", marks=_ONLY_TO_BE_SEEN)])
+def test_pages_on_which_maps_change_are_in_order(chromium: Chromium, changing: Server, language: str) -> None:
     with chromium.person(changing) as visitor:
-        visitor.page.goto("/?lang=de&PROLIFIC_PID=p1&other=forgotten")
+        visitor.page.goto(f"/?lang={language}&PROLIFIC_PID=p1&other=forgotten")
         visitor.page.get_by_text(visitor.t("consent.recruited")).wait_for()
         visitor.main.get_by_role("button").click()
         expect(visitor.main).to_have_attribute("data-kind", "instructions")
-        walk(visitor, "de", thorough=True)
+        walk(visitor, language, thorough=language == "de")
         back = visitor.page.get_by_role("link", name=visitor.t("end.return"))
         assert back.get_attribute("href") == f"https://example.org/done?code={visitor.person().code}"
         harmless(visitor)
