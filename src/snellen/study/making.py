@@ -146,7 +146,8 @@ def _files(protocol: Protocol) -> dict[Path, str]:
 def _subject(run: Run, pool: Sequence[Candidate], choice: Choice) -> dict[str, Any]:
     """What the study is about, and how it was chosen."""
     record, share = run.record, accuracy(pool)
-    asked = sorted({one.shown[0].label or 0 for one in choice.items if TASKS[one.task].about_class})
+    labels = (one.shown[0].label for one in choice.items if TASKS[one.task].about_class)
+    asked = sorted({label for label in labels if label is not None})
     return {
         "run": run.folder.resolve().name,
         "model": record["classifier"]["name"],
