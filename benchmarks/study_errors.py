@@ -27,10 +27,10 @@ from snellen.study.analysis.equivalence import equivalences
 from snellen.study.analysis.mixed import mix
 from snellen.study.analysis.outcomes import Outcome, outcomes
 from snellen.study.analysis.record import decide
-from snellen.study.behaviour import rehearse
-from snellen.study.effect import Effect
 from snellen.study.folder import Study
 from snellen.study.protocol import Protocol
+from snellen.study.rehearsal.behaviour import rehearse
+from snellen.study.rehearsal.effect import Effect
 from snellen.study.scales import Scale, shipped
 from snellen.study.stimuli import Item
 from snellen.study.tasks import FURTHER, TASKS

@@ -27,12 +27,12 @@ import psutil
 from PIL import Image
 
 from snellen.runs.machine import revision
-from snellen.study.effect import Effect
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.participant import Faults
-from snellen.study.rehearsal import Books, Rehearsal, Tally, simulate
-from snellen.study.server import Server, serving
-from snellen.study.store import Store
+from snellen.study.rehearsal.effect import Effect
+from snellen.study.rehearsal.participant import Faults
+from snellen.study.rehearsal.rehearsal import Books, Rehearsal, Tally, simulate
+from snellen.study.rehearsal.server import Server, serving
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "study"))
 

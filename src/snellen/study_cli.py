@@ -64,8 +64,8 @@ def new(
     from snellen.runs.progress import Live
     from snellen.runs.settings import Settings
     from snellen.study.folder import new_password
-    from snellen.study.making import make, read_tasks
-    from snellen.study.preview import Made
+    from snellen.study.making.make import make, read_tasks
+    from snellen.study.making.preview import Made
 
     values = Settings.read(protocol) if protocol else {}
     several = {"arms": arms, "presentation": presentation, "scales": scales, "languages": languages}
@@ -88,8 +88,8 @@ def check(folder: Folder) -> None:
     from rich.console import Console
 
     from snellen.study.folder import Study
-    from snellen.study.preview import Preview
-    from snellen.study.sentences import check_texts
+    from snellen.study.making.preview import Preview
+    from snellen.study.web.sentences import check_texts
 
     found = Study.read(folder)
     check_texts(found)
@@ -112,9 +112,9 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the study as web pages: for participants, and, with the password, for the experimenter."""
+    from snellen.study.answers.store import Store
     from snellen.study.folder import Study
-    from snellen.study.store import Store
-    from snellen.study.web import serve as serving
+    from snellen.study.web.application import serve as serving
 
     found = Study.read(folder)
     store = Store.open(found, database)
@@ -131,9 +131,9 @@ def status(folder: Folder, database: Database = None) -> None:
 
     from rich.console import Console
 
+    from snellen.study.answers.status import Status
+    from snellen.study.answers.store import Store
     from snellen.study.folder import Study
-    from snellen.study.status import Status
-    from snellen.study.store import Store
 
     found = Study.read(folder)
     with closing(Store.open(found, database)) as store:
@@ -143,7 +143,7 @@ def status(folder: Folder, database: Database = None) -> None:
 @app.command()
 def pause(folder: Folder, database: Database = None) -> None:
     """Admit nobody new until `resume`; who is inside may finish."""
-    from snellen.study.status import switch
+    from snellen.study.answers.status import switch
 
     print(switch(folder, database, "paused"))
 
@@ -151,7 +151,7 @@ def pause(folder: Folder, database: Database = None) -> None:
 @app.command()
 def resume(folder: Folder, database: Database = None) -> None:
     """Admit newcomers again."""
-    from snellen.study.status import switch
+    from snellen.study.answers.status import switch
 
     print(switch(folder, database, "open"))
 
@@ -159,7 +159,7 @@ def resume(folder: Folder, database: Database = None) -> None:
 @app.command()
 def close(folder: Folder, database: Database = None) -> None:
     """End the study: nobody new is admitted, and newcomers read that it is over; who is inside may finish."""
-    from snellen.study.status import switch
+    from snellen.study.answers.status import switch
 
     print(switch(folder, database, "closed"))
 
@@ -174,8 +174,8 @@ def erase(
     from contextlib import closing
 
     from snellen.errors import SnellenError
+    from snellen.study.answers.store import Store
     from snellen.study.folder import Study
-    from snellen.study.store import Store
 
     with closing(Store.open(Study.read(folder), database)) as store:
         if not store.erase(participant):
@@ -199,9 +199,9 @@ def export(
     """Write what was collected as CSV and Parquet, with a codebook of every column."""
     from contextlib import closing
 
-    from snellen.study.export import write_export
+    from snellen.study.answers.export import write_export
+    from snellen.study.answers.store import Store
     from snellen.study.folder import Study
-    from snellen.study.store import Store
 
     found = Study.read(folder)
     with closing(Store.open(found, database)) as store:
@@ -240,12 +240,12 @@ def simulate(
     from rich.console import Console
     from rich.progress import Progress
 
-    from snellen.study.effect import Crowd, Effect
     from snellen.study.folder import Study
-    from snellen.study.participant import Faults
-    from snellen.study.rehearsal import rehearsed
-    from snellen.study.rehearsal import simulate as simulating
-    from snellen.study.rehearsal_terminal import Told
+    from snellen.study.rehearsal.effect import Crowd, Effect
+    from snellen.study.rehearsal.participant import Faults
+    from snellen.study.rehearsal.rehearsal import rehearsed
+    from snellen.study.rehearsal.rehearsal import simulate as simulating
+    from snellen.study.rehearsal.terminal import Told
 
     found = Study.read(folder)
     assumed = Effect.of(effect, found.protocol, Crowd(leaving=leaving))
@@ -287,9 +287,9 @@ def power(
     """Tell how many people the study needs, by simulating whole studies and testing them as `analyse` does."""
     from rich.console import Console
 
-    from snellen.study.effect import Effect
     from snellen.study.folder import Study
-    from snellen.study.power import power as planning
+    from snellen.study.rehearsal.effect import Effect
+    from snellen.study.rehearsal.power import power as planning
 
     found, console = Study.read(folder), Console()
     with console.status("simulating") as status:
@@ -329,10 +329,10 @@ def analyse(
     from snellen.study.analysis import analyse as reading
     from snellen.study.analysis.page import write_analysis
     from snellen.study.analysis.terminal import ShownAnalysis
+    from snellen.study.answers.store import Store
     from snellen.study.folder import Study
     from snellen.study.gathering import gather
-    from snellen.study.joining import agreement_with
-    from snellen.study.store import Store
+    from snellen.study.joining.join import agreement_with
 
     found, console = Study.read(folder), Console()
     store = Store.open(found, database)
@@ -369,11 +369,11 @@ def join(
     """Put what people could do into the run: on its cards, in recommendations, and beside every metric."""
     from rich.console import Console
 
+    from snellen.study.answers.store import Store
     from snellen.study.folder import Study
     from snellen.study.gathering import gather
-    from snellen.study.joined_terminal import ShownJoin
-    from snellen.study.joining import join as joined
-    from snellen.study.store import Store
+    from snellen.study.joining.join import join as joined
+    from snellen.study.joining.terminal import ShownJoin
 
     found = Study.read(folder)
     store = Store.open(found, database)

@@ -8,8 +8,8 @@ from planted_study import plant
 
 from snellen.study.analysis import Analysis
 from snellen.study.analysis.record import Reading
-from snellen.study.effect import Crowd
 from snellen.study.folder import Study
+from snellen.study.rehearsal.effect import Crowd
 
 CAREFUL = Crowd(leaving=0.0, inattentive=0.0, hasty=0.0)
 

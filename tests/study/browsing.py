@@ -24,11 +24,11 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, expect, sync_playwright
 
 from snellen.study import schedule
+from snellen.study.answers.store import Person, Store
 from snellen.study.folder import Study
 from snellen.study.gathering import Visit
-from snellen.study.sentences import Sentences, check_texts
-from snellen.study.store import Person, Store
 from snellen.study.tasks import RANGES, TASKS
+from snellen.study.web.sentences import Sentences, check_texts
 
 REQUIRED = "SNELLEN_REQUIRE_CHROMIUM"
 """Where this is set in the environment, a missing Chromium is a failure and no reason to skip."""

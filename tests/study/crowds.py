@@ -8,12 +8,12 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+from snellen.study.answers.store import Person, Store
 from snellen.study.folder import Study
-from snellen.study.store import Person, Store
 
 PROCESSES = multiprocessing.get_context("forkserver")
 # Imported once, for all of them.
-PROCESSES.set_forkserver_preload(["snellen.study.store"])
+PROCESSES.set_forkserver_preload(["snellen.study.answers.store"])
 
 
 def admit(store: Store, token: str, *, simulated: bool = False, **recruited: str) -> Person:

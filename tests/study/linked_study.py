@@ -14,10 +14,10 @@ from planted_study import plant
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from recorded import Recorded, method, metric
 
-from snellen.study.behaviour import rehearse
 from snellen.study.collected import Collected
-from snellen.study.effect import Crowd, Effect
 from snellen.study.folder import Study
+from snellen.study.rehearsal.behaviour import rehearse
+from snellen.study.rehearsal.effect import Crowd, Effect
 
 ARMS = ("grad-cam", "guided-backprop", "lime")
 TASKS = [{"task": "error-detection", "items": 12, "practice": 1}, {"task": "class-accuracy", "items": 12, "practice": 1}]

@@ -9,9 +9,9 @@ from typing import Any
 from browsing import Visitor, screenshots
 from playwright.sync_api import Page, expect
 
+from snellen.study.answers.overview import group_names
 from snellen.study.folder import Study
-from snellen.study.overview import group_names
-from snellen.study.sentences import Sentences
+from snellen.study.web.sentences import Sentences
 
 DESK, PHONE, NARROW = 1280, 390, 320
 """Widths: a small phone is also a desk at four times the size of letters."""

@@ -14,10 +14,10 @@ from outline import Outline, words
 from recorded import metric
 
 from snellen.report.frame import render
-from snellen.study import profiles
-from snellen.study.agreement import PERMUTATIONS, Agreement, agree, measure
-from snellen.study.effect import Effect
-from snellen.study.profiles import Answered
+from snellen.study.joining import profiles
+from snellen.study.joining.agreement import PERMUTATIONS, Agreement, agree, measure
+from snellen.study.joining.profiles import Answered
+from snellen.study.rehearsal.effect import Effect
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,11 @@ from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.page import page, write_analysis
 from snellen.study.analysis.terminal import ShownAnalysis
 from snellen.study.analysis.words import headline
-from snellen.study.behaviour import rehearse
 from snellen.study.collected import Collected
-from snellen.study.effect import Crowd, Effect
 from snellen.study.folder import Study
 from snellen.study.gathering import Visit, gather
+from snellen.study.rehearsal.behaviour import rehearse
+from snellen.study.rehearsal.effect import Crowd, Effect
 
 
 @pytest.fixture(scope="module")

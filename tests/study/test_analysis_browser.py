@@ -10,8 +10,8 @@ from browsing import Chromium
 
 from snellen.study.analysis import analyse
 from snellen.study.analysis.page import write_analysis
-from snellen.study.behaviour import rehearse
-from snellen.study.effect import Effect
+from snellen.study.rehearsal.behaviour import rehearse
+from snellen.study.rehearsal.effect import Effect
 
 pytestmark = pytest.mark.browser
 

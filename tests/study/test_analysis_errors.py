@@ -13,8 +13,8 @@ from snellen.study.analysis.comparisons import compare, contrasts
 from snellen.study.analysis.equivalence import equivalences
 from snellen.study.analysis.mixed import mix
 from snellen.study.analysis.outcomes import outcomes
-from snellen.study.behaviour import rehearse
-from snellen.study.effect import Effect
+from snellen.study.rehearsal.behaviour import rehearse
+from snellen.study.rehearsal.effect import Effect
 
 STUDIES = 150
 

@@ -15,13 +15,13 @@ from linked_study import linked
 from typer.testing import CliRunner
 
 from snellen.cli import app
-from snellen.study.agreement import agree
 from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.page import SIMULATED, page, write_analysis
-from snellen.study.behaviour import Behaviour, rehearse
-from snellen.study.effect import Effect
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.store import Store
+from snellen.study.joining.agreement import agree
+from snellen.study.rehearsal.behaviour import Behaviour, rehearse
+from snellen.study.rehearsal.effect import Effect
 
 VOID = {"meta", "line", "circle", "rect", "br", "wbr", "img", "polyline"}
 

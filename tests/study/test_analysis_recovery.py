@@ -13,9 +13,9 @@ from snellen.study.analysis.comparisons import contrasts
 from snellen.study.analysis.outcomes import outcomes
 from snellen.study.analysis.page import page
 from snellen.study.analysis.words import findings, headline
-from snellen.study.behaviour import rehearse
-from snellen.study.effect import Effect
 from snellen.study.folder import Study
+from snellen.study.rehearsal.behaviour import rehearse
+from snellen.study.rehearsal.effect import Effect
 
 
 @pytest.fixture(scope="module")

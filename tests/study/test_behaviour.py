@@ -8,9 +8,9 @@ from planted_study import plant
 from scipy import stats
 
 from snellen.errors import SnellenError
-from snellen.study.behaviour import Behaviour, blocks, rehearse
-from snellen.study.effect import Crowd, Effect, Spread
 from snellen.study.folder import Study
+from snellen.study.rehearsal.behaviour import Behaviour, blocks, rehearse
+from snellen.study.rehearsal.effect import Crowd, Effect, Spread
 from snellen.study.tasks import TASKS
 from snellen.types import Rng
 

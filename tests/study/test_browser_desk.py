@@ -11,7 +11,7 @@ from browsing import Chromium, Server, Visitor
 from page_checks import leaks, looked_at, strangers
 from playwright.sync_api import expect
 
-from snellen.study.overview import group_names
+from snellen.study.answers.overview import group_names
 from snellen.study.tasks import TASKS
 
 pytestmark = pytest.mark.browser

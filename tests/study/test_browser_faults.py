@@ -11,7 +11,7 @@ from browsing import Chromium, Server, Visitor, intended
 from playwright.sync_api import Error, expect
 
 from snellen.study import schedule
-from snellen.study.store import FILE
+from snellen.study.answers.store import FILE
 
 pytestmark = pytest.mark.browser
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.errors import SnellenError
-from snellen.study.choosing import Candidate, Choice, accuracy, choose
+from snellen.study.making.choosing import Candidate, Choice, accuracy, choose
 from snellen.study.protocol import Protocol
 from snellen.study.tasks import FURTHER, SHOWN
 

@@ -15,10 +15,10 @@ from planted_study import plant
 from sqlalchemy import create_engine, event, text
 
 from snellen.errors import SnellenError
-from snellen.study.database import Database
+from snellen.study.answers.database import Database
+from snellen.study.answers.store import Store
+from snellen.study.answers.tables import METADATA
 from snellen.study.folder import Study
-from snellen.study.store import Store
-from snellen.study.tables import METADATA
 
 
 @pytest.fixture

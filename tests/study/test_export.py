@@ -13,13 +13,13 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from snellen.errors import SnellenError
-from snellen.study import export
-from snellen.study.codebook import ABOUT, SIMULATED
-from snellen.study.export import write_export
+from snellen.study.answers import export
+from snellen.study.answers.codebook import ABOUT, SIMULATED
+from snellen.study.answers.export import write_export
+from snellen.study.answers.store import Person, Store
 from snellen.study.folder import Study
 from snellen.study.gathering import gather
 from snellen.study.schedule import Page
-from snellen.study.store import Person, Store
 from snellen.study_cli import app
 
 TASKS = [

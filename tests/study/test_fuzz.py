@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from planted_study import plant
 from visitor import FORM, Read, Served, filled
 
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.guard import HEADERS
-from snellen.study.store import Store
-from snellen.study.web import application
+from snellen.study.web.application import application
+from snellen.study.web.guard import HEADERS
 
 SOME = settings(max_examples=settings.default.max_examples // 2)
 FEW = settings(max_examples=settings.default.max_examples // 4)

@@ -18,10 +18,10 @@ from snellen.cli import app
 from snellen.errors import SnellenError
 from snellen.runs import Run, evaluate
 from snellen.samples import from_arrays
-from snellen.study.effect import Effect
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.joining import images_of, people_of, refuse_another
-from snellen.study.store import Store
+from snellen.study.joining.join import images_of, people_of, refuse_another
+from snellen.study.rehearsal.effect import Effect
 
 
 @pytest.fixture(scope="module")

@@ -24,14 +24,14 @@ from snellen.runs import Run, evaluate
 from snellen.runs.progress import Silent
 from snellen.runs.reopening import reopen
 from snellen.runs.settings import Settings
-from snellen.study.commented import COMMENTS, commented
 from snellen.study.folder import Study
-from snellen.study.making import make, read_tasks
+from snellen.study.making.commented import COMMENTS, commented
+from snellen.study.making.make import make, read_tasks
+from snellen.study.making.preview import Preview, groups
 from snellen.study.pace import minutes
-from snellen.study.preview import Preview, groups
 from snellen.study.protocol import Exclusion, Protocol
-from snellen.study.sentences import check_texts
 from snellen.study.tasks import TASKS
+from snellen.study.web.sentences import check_texts
 from snellen.zoo import digit_samples
 
 ARMS = ["grad-cam", "lime", "random", "none"]
@@ -246,7 +246,7 @@ def test_a_folder_that_is_not_empty_is_left_alone(run: Run, tmp_path: Path) -> N
 
 
 def test_a_failure_while_drawing_leaves_nothing_behind(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from snellen.study import showing
+    from snellen.study.making import showing
 
     calls = []
 

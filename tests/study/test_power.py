@@ -12,10 +12,10 @@ from statsmodels.stats.power import FTestAnovaPower
 from snellen.errors import SnellenError
 from snellen.study.analysis.comparisons import compare
 from snellen.study.analysis.repeated import compare_within
-from snellen.study.behaviour import Behaviour, rehearse
-from snellen.study.effect import Crowd, Effect
 from snellen.study.folder import Study
-from snellen.study.power import LEAST, Trials, _repeated, _welch, chances, power
+from snellen.study.rehearsal.behaviour import Behaviour, rehearse
+from snellen.study.rehearsal.effect import Crowd, Effect
+from snellen.study.rehearsal.power import LEAST, Trials, _repeated, _welch, chances, power
 
 EARNEST = Crowd(leaving=0.0, inattentive=0.0, hasty=0.0)
 TASKS = [{"task": "class-accuracy", "items": 12, "practice": 0}]
@@ -112,7 +112,7 @@ def test_means_are_those_of_the_study_in_memory(tmp_path: Path, design: str, mon
     own, _ = plant(tmp_path / "s", arms=ARMS, tasks=TASKS, scales=["trust"], design=design)
     effect, people = Effect.of("0.7", own.protocol), 48
     # Both deal people out to the groups in turn.
-    monkeypatch.setattr("snellen.study.behaviour.blocks", lambda groups, people, _: np.arange(people) % groups)
+    monkeypatch.setattr("snellen.study.rehearsal.behaviour.blocks", lambda groups, people, _: np.arange(people) % groups)
     tables = rehearse(own, people, effect, seed=3).counted
     same = Behaviour.of(own, effect).people(people, 3)
     for name, table in (("class-accuracy", tables.answers), ("trust", tables.ratings)):

@@ -13,16 +13,16 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from snellen.errors import SnellenError
-from snellen.study.behaviour import Behaviour
-from snellen.study.browser import Browser, Shown
-from snellen.study.effect import Crowd, Effect
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.gathering import gather
-from snellen.study.participant import Faults
-from snellen.study.rehearsal import Books, Rehearsal, Tally, rehearsed, simulate
-from snellen.study.rehearsal_terminal import Told
-from snellen.study.server import Server, serving
-from snellen.study.store import Store
+from snellen.study.rehearsal.behaviour import Behaviour
+from snellen.study.rehearsal.browser import Browser, Shown
+from snellen.study.rehearsal.effect import Crowd, Effect
+from snellen.study.rehearsal.participant import Faults
+from snellen.study.rehearsal.rehearsal import Books, Rehearsal, Tally, rehearsed, simulate
+from snellen.study.rehearsal.server import Server, serving
+from snellen.study.rehearsal.terminal import Told
 from snellen.study_cli import app
 
 PEOPLE, SEED = 12, 7

@@ -15,7 +15,7 @@ from planted_study import plant
 from snellen.runs.people import Outcome, Standing
 from snellen.study.collected import ANSWERS, PARTICIPANTS, RATINGS, Collected
 from snellen.study.folder import Study
-from snellen.study.standing import MINIMUM_PEOPLE, SCALE, contrast, outcomes
+from snellen.study.joining.standing import MINIMUM_PEOPLE, SCALE, contrast, outcomes
 
 NUMBERS = np.random.default_rng(4)
 

@@ -17,10 +17,10 @@ from crowds import admit
 from planted_study import plant
 from sqlalchemy import event, text
 
+from snellen.study.answers.store import LONGEST, ClosedError, Person, Store
+from snellen.study.answers.tables import METADATA
 from snellen.study.folder import Study
 from snellen.study.gathering import gather
-from snellen.study.store import LONGEST, ClosedError, Person, Store
-from snellen.study.tables import METADATA
 
 
 class Clock:

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planted_study import plant
 
+from snellen.study.answers.store import ClosedError, Person, Store
+from snellen.study.answers.tables import METADATA
 from snellen.study.folder import Study
 from snellen.study.gathering import Reply
-from snellen.study.store import ClosedError, Person, Store
-from snellen.study.tables import METADATA
 
 PEOPLE = 5
 ABANDONED = 10.0

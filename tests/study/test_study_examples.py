@@ -17,8 +17,8 @@ from snellen.runs import Run
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
-from snellen.study.making import make
-from snellen.study.preview import groups
+from snellen.study.making.make import make
+from snellen.study.making.preview import groups
 from snellen.study.protocol import NONE
 
 ROOT = Path(__file__).parents[2]

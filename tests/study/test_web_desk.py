@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from visitor import FORM, Fields, Read, Served, Visitor, filled, served
 
+from snellen.study.answers.overview import Flag, Leaving, overview
 from snellen.study.folder import Study, new_password
 from snellen.study.gathering import Reply, Visit
-from snellen.study.overview import Flag, Leaving, overview
-from snellen.study.session import HOURS, Sessions
+from snellen.study.web.session import HOURS, Sessions
 
 TASKS = [{"task": "error-detection", "items": 3, "practice": 0}]
 

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from visitor import FORM, Read, Served, filled, served
 
 from snellen.errors import SnellenError
-from snellen.study.guard import HEADERS, LARGEST, RATES, Rate, Rates, Seal, address_of
-from snellen.study.site import Site
+from snellen.study.web.guard import HEADERS, LARGEST, RATES, Rate, Rates, Seal, address_of
+from snellen.study.web.site import Site
 
 TASKS = [
     {"task": "error-detection", "items": 3, "practice": 1},

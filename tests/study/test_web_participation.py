@@ -9,7 +9,7 @@ from visitor import Fields, Read, Served, Visitor, filled, served
 
 from snellen.study.protocol import NONE
 from snellen.study.tasks import TASKS
-from snellen.study.web import application
+from snellen.study.web.application import application
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from planted_study import plant
 from typer.testing import CliRunner
 
 from snellen.errors import SnellenError
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.store import Store
-from snellen.study.web import serve
+from snellen.study.web.application import serve
 from snellen.study_cli import app
 
 SNELLEN = "from snellen.cli import main; main()"

@@ -9,9 +9,9 @@ import yaml
 from planted_study import plant
 
 from snellen.errors import SnellenError
-from snellen.study import sentences
 from snellen.study.folder import Study
-from snellen.study.sentences import Sentences, check_texts, shipped, words
+from snellen.study.web import sentences
+from snellen.study.web.sentences import Sentences, check_texts, shipped, words
 
 ROOM = Path(sentences.__file__).parent
 USED = re.compile(r"""\bt(?:\.rich|\.line)?\(\s*["']([^"']+)["']""")

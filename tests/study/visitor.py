@@ -12,9 +12,9 @@ from typing import Any
 from planted_study import plant
 from starlette.testclient import TestClient
 
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.store import Store
-from snellen.study.web import application
+from snellen.study.web.application import application
 
 FORM = "application/x-www-form-urlencoded"
 Fields = dict[str, Any]

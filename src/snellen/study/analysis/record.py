@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 
 import snellen
-from snellen.study.agreement import Agreement
 from snellen.study.analysis.calibration import Bets, Calibration, bets, calibrations
 from snellen.study.analysis.comparisons import LEAST_FOR_TESTS, Comparison, Contrast, Statistic, compare
 from snellen.study.analysis.distributions import Distribution, distributions
@@ -26,6 +25,7 @@ from snellen.study.analysis.reliability import Reliability, reliability
 from snellen.study.analysis.repeated import compare_within
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
+from snellen.study.joining.agreement import Agreement
 from snellen.verdicts.statistics import holm
 
 SCHEMA = 1

@@ -13,7 +13,7 @@ from snellen.report import numbers
 from snellen.report.page import MARKS
 from snellen.report.terminal import STYLES, legend
 from snellen.runs.people import NO_MAP, Arm, Outcome, People, Standing, called
-from snellen.study.agreement import Agreement
+from snellen.study.joining.agreement import Agreement
 
 
 class ShownJoin:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snellen.study.folder import Study
-from snellen.study.guard import Form, first
 from snellen.study.schedule import CHOICES, Page
 from snellen.study.tasks import RANGES, TASKS, AnswerError, Task, read_answer
+from snellen.study.web.guard import Form, first
 
 LONGEST_DAY = 86_400_000
 """Milliseconds on one page that a browser is believed; more is a broken clock."""

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.report.numbers import count, short
-from snellen.study.choosing import BANDS
 from snellen.study.folder import Study
+from snellen.study.making.choosing import BANDS
 from snellen.study.pace import MORE, SPENT, minutes
 
 

@@ -19,11 +19,11 @@ from scipy.optimize import brentq
 
 from snellen.errors import SnellenError
 from snellen.study.collected import Collected
-from snellen.study.effect import Effect, Spread
 from snellen.study.folder import Study
 from snellen.study.gathering import Reply, Visit, gather
-from snellen.study.judgement import Given, Judgement, Noise, judgements
 from snellen.study.protocol import NONE
+from snellen.study.rehearsal.effect import Effect, Spread
+from snellen.study.rehearsal.judgement import Given, Judgement, Noise, judgements
 from snellen.study.schedule import CHOICES, Page
 from snellen.study.tasks import Answer
 from snellen.types import Rng

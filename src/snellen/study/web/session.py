@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from snellen.study.folder import Study
-from snellen.study.guard import same
+from snellen.study.web.guard import same
 
 HOURS = 12
 """How long a login lasts."""

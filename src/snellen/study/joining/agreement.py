@@ -30,10 +30,10 @@ from snellen.report import numbers, strip
 from snellen.report.page import COLOURS, MARKS
 from snellen.report.readable import Readable
 from snellen.runs.people import Link
-from snellen.study import profiles
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
-from snellen.study.profiles import Answered
+from snellen.study.joining import profiles
+from snellen.study.joining.profiles import Answered
 from snellen.study.protocol import TaskName
 from snellen.study.tasks import TASKS
 from snellen.verdicts.statistics import holm, student

@@ -19,12 +19,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from snellen.report import numbers
-from snellen.study.export import write_export
-from snellen.study.guard import Form, first, read_form
-from snellen.study.overview import Overview, overview
-from snellen.study.session import HOURS
-from snellen.study.site import Site, onward
-from snellen.study.store import Openness
+from snellen.study.answers.export import write_export
+from snellen.study.answers.overview import Overview, overview
+from snellen.study.answers.store import Openness
+from snellen.study.web.guard import Form, first, read_form
+from snellen.study.web.session import HOURS
+from snellen.study.web.site import Site, onward
 
 _ORDERS: dict[str, Openness] = {"pause": "paused", "resume": "open", "close": "closed"}
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from snellen.errors import SnellenError
-from snellen.study.behaviour import Behaviour
-from snellen.study.effect import Effect
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.participant import Faults, Ledger, Participant
-from snellen.study.server import serving
-from snellen.study.store import Store
+from snellen.study.rehearsal.behaviour import Behaviour
+from snellen.study.rehearsal.effect import Effect
+from snellen.study.rehearsal.participant import Faults, Ledger, Participant
+from snellen.study.rehearsal.server import serving
 from snellen.types import Rng
 
 

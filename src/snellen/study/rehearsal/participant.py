@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from snellen.errors import SnellenError
-from snellen.study.behaviour import Replies
-from snellen.study.browser import Answered, BrokenError, Browser, Shown
 from snellen.study.folder import Study
 from snellen.study.protocol import Condition
+from snellen.study.rehearsal.behaviour import Replies
+from snellen.study.rehearsal.browser import Answered, BrokenError, Browser, Shown
 from snellen.study.schedule import Page
 
 TRIES = 60

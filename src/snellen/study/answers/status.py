@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.report.numbers import count
+from snellen.study.answers.overview import GroupCount, Overview, overview
+from snellen.study.answers.store import Openness, Store
 from snellen.study.folder import Study
-from snellen.study.overview import GroupCount, Overview, overview
-from snellen.study.store import Openness, Store
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.report import numbers
-from snellen.study.rehearsal import Rehearsal, Tally
+from snellen.study.rehearsal.rehearsal import Rehearsal, Tally
 
 KINDS = {
     "step": "answer until next page",

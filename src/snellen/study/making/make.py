@@ -24,10 +24,11 @@ from snellen.runs.naming import find_label
 from snellen.runs.progress import Observer, default_observer
 from snellen.runs.reopening import reopen
 from snellen.samples import Samples
-from snellen.study import scales, showing
-from snellen.study.choosing import Candidate, Choice, Chosen, accuracy, candidates, choose
-from snellen.study.commented import commented
+from snellen.study import scales
 from snellen.study.folder import SCHEMA, Study, new_password
+from snellen.study.making import showing
+from snellen.study.making.choosing import Candidate, Choice, Chosen, accuracy, candidates, choose
+from snellen.study.making.commented import commented
 from snellen.study.protocol import NONE, Condition, Protocol, TaskName
 from snellen.study.stimuli import Item, Picture
 from snellen.study.tasks import TASKS, Truth
@@ -37,7 +38,7 @@ TITLE = "What does the program see?"
 TASK: tuple[Mapping[str, Any], ...] = ({"task": "error-detection"},)
 """What is asked where nobody says what."""
 
-_PYTHON = "snellen.study.making.make(run, folder, values, classifier=..., samples=...)"
+_PYTHON = "snellen.study.making.make.make(run, folder, values, classifier=..., samples=...)"
 
 
 def make(

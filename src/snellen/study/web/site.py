@@ -20,13 +20,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from snellen.errors import SnellenError
-from snellen.study.example import examples
+from snellen.study.answers.store import Person, Store
 from snellen.study.folder import Study
-from snellen.study.guard import REHEARSAL, Rates, Seal, address_of, same
 from snellen.study.schedule import Page
-from snellen.study.sentences import Sentences, check_texts
-from snellen.study.session import Sessions
-from snellen.study.store import Person, Store
+from snellen.study.web.example import examples
+from snellen.study.web.guard import REHEARSAL, Rates, Seal, address_of, same
+from snellen.study.web.sentences import Sentences, check_texts
+from snellen.study.web.session import Sessions
 
 T = TypeVar("T")
 
@@ -210,7 +210,7 @@ def _accepted(header: str) -> list[str]:
 
 
 def _read(name: str) -> bytes:
-    return resources.files("snellen.study").joinpath("pages", name).read_bytes()
+    return resources.files("snellen.study.web").joinpath("pages", name).read_bytes()
 
 
 def _files() -> dict[str, File]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from snellen.errors import SnellenError
 from snellen.report.numbers import count, listed
-from snellen.study.evenness import pick
+from snellen.study.making.evenness import pick
 from snellen.study.protocol import Protocol, TaskName, TaskPlan
 from snellen.study.tasks import FURTHER, SHOWN, TASKS
 from snellen.types import Rng

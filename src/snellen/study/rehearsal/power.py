@@ -23,10 +23,10 @@ from statsmodels.stats.proportion import proportion_confint
 
 from snellen.errors import SnellenError, nearest
 from snellen.report import numbers
-from snellen.study.behaviour import Behaviour, People
-from snellen.study.effect import Effect
 from snellen.study.folder import Study
-from snellen.study.judgement import Judgement
+from snellen.study.rehearsal.behaviour import Behaviour, People
+from snellen.study.rehearsal.effect import Effect
+from snellen.study.rehearsal.judgement import Judgement
 from snellen.verdicts.statistics import holm
 
 PUBLISHED, PUBLISHED_ARMS = 166, 3

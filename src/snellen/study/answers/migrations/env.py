@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from snellen.study.tables import METADATA
+from snellen.study.answers.tables import METADATA
 
 if __name__ == "env_py":  # as Alembic calls it; whoever else imports it has no database
     context.configure(

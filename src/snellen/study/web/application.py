@@ -20,13 +20,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from snellen.errors import SnellenError
-from snellen.study.desk import Desk
-from snellen.study.facts import pictures_of
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.guard import Guarded, Kind
-from snellen.study.site import THREADS, Site
-from snellen.study.store import Store
-from snellen.study.visiting import Visiting
+from snellen.study.web.desk import Desk
+from snellen.study.web.facts import pictures_of
+from snellen.study.web.guard import Guarded, Kind
+from snellen.study.web.site import THREADS, Site
+from snellen.study.web.visiting import Visiting
 
 FOREVER = "max-age=31536000, immutable"
 

@@ -12,10 +12,10 @@ from pyarrow import parquet
 
 from snellen import __version__
 from snellen.errors import SnellenError
-from snellen.study.codebook import ABOUT, SIMULATED, Codebook, Sheet
+from snellen.study.answers.codebook import ABOUT, SIMULATED, Codebook, Sheet
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.gathering import gather
-from snellen.study.store import Store
 from snellen.writing import write_whole
 
 RECRUITING = "recruiting"

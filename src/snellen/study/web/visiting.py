@@ -18,15 +18,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from snellen.study.facts import ahead, facts_of
-from snellen.study.form import Filled, read_reply, seconds
+from snellen.study.answers.store import LONGEST, ClosedError, Person
 from snellen.study.gathering import Reply
-from snellen.study.guard import Form, first, read_form
 from snellen.study.pace import minutes
 from snellen.study.schedule import Page
-from snellen.study.site import Site, onward
-from snellen.study.store import LONGEST, ClosedError, Person
 from snellen.study.tasks import TASKS, Answer, score
+from snellen.study.web.facts import ahead, facts_of
+from snellen.study.web.form import Filled, read_reply, seconds
+from snellen.study.web.guard import Form, first, read_form
+from snellen.study.web.site import Site, onward
 
 MONTH = 30 * 86_400
 """Seconds that a browser keeps a participant's place."""

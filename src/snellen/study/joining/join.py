@@ -10,11 +10,11 @@ from snellen.errors import SnellenError
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.runs.people import COLUMNS, People, write_people
-from snellen.study.agreement import Agreement, agree
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
+from snellen.study.joining.agreement import Agreement, agree
+from snellen.study.joining.standing import outcomes
 from snellen.study.protocol import NONE
-from snellen.study.standing import outcomes
 
 
 def join(study: Study, collected: Collected, folder: Path) -> tuple[People, Agreement]:

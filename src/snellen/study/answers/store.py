@@ -21,11 +21,11 @@ from sqlalchemy.exc import IntegrityError
 
 from snellen.errors import SnellenError
 from snellen.report.numbers import count
-from snellen.study.database import Database
+from snellen.study.answers.database import Database
+from snellen.study.answers.places import next_group
+from snellen.study.answers.tables import EVENTS, PARTICIPANTS, STUDY
 from snellen.study.folder import Study
 from snellen.study.gathering import Reply, State, Visit
-from snellen.study.places import next_group
-from snellen.study.tables import EVENTS, PARTICIPANTS, STUDY
 
 FILE = "answers.sqlite"
 """The database inside the study's folder, where no other is named."""

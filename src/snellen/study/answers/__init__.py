@@ -1,0 +1,1 @@
+"""What participants answered: kept in a database, exported, and counted."""

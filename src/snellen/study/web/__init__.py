@@ -1,0 +1,1 @@
+"""A study as web pages, for participants and for the experimenter."""
