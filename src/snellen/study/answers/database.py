@@ -90,13 +90,13 @@ class Database:
         with self._turn if self.sqlite else nullcontext(), self._transaction() as connection:
             yield connection
 
-    def write(self, work: Callable[[Connection], T]) -> T:
+    def write(self, work: Callable[[Connection], T], *, queued: bool = False) -> T:
         """Does work that is on disk when this returns; what fails changes nothing, and raises here.
 
-        A disk is slow at making sure. PostgreSQL lets those who wait share that by itself; here, whoever finds a file free
-        writes the work of all who came while it was taken, in one transaction.
+        A disk is slow at making sure. PostgreSQL lets those who wait share that by itself, unless they wait for one row
+        (`queued`). Otherwise whoever has the turn writes the work of all who came meanwhile, in one transaction.
         """
-        if not self.sqlite:
+        if not (self.sqlite or queued):
             with self.writing() as connection:
                 return work(connection)
         mine = _Work(work)

@@ -120,34 +120,38 @@ class Store:
     def admit(self, *, token: str, language: str, simulated: bool, recruited: Mapping[str, str]) -> Person:
         """Gives whoever holds this token a place in the design, once; nobody new is admitted to a closed or full study."""
         digest = _digest(token)
-        with self.database.writing() as connection:
-            state = connection.execute(select(STUDY.c.state).with_for_update()).scalar_one()
-            known = _person(connection, digest)
-            if known is not None:
-                return known
-            if state != "open":
-                raise ClosedError(state)
-            counting = self._counting(connection, simulated)
-            people = self.study.protocol.people
-            if people is not None and sum(counting.values()) >= people:
-                raise ClosedError("full")
-            last = select(func.max(PARTICIPANTS.c.number)).where(PARTICIPANTS.c.simulated == simulated)
-            number = connection.execute(last).scalar_one()
-            person = Person(
-                secrets.token_hex(12),
-                0 if number is None else number + 1,
-                next_group(self.study.protocol, counting, simulated=simulated),
-                language,
-                simulated,
-                "started",
-                secrets.token_hex(4).upper(),
-            )
-            at = self.time()
-            kept = {name: _clean(recruited[name]) for name in self.study.protocol.recruiting if recruited.get(name)}
-            own = {"token": digest, "recruited": kept, "started": at, "finished": "", "seen": at}
-            connection.execute(PARTICIPANTS.insert(), {**vars(person), **own})
-            content = {"number": person.number, "group": person.group, "language": language}
-            connection.execute(_EVENT, {"participant": person.participant, "kind": "admitted", "content": content, "at": at})
+        kept = {name: _clean(recruited[name]) for name in self.study.protocol.recruiting if recruited.get(name)}
+        return self.database.write(lambda one: self._admit(one, digest, language, simulated, kept), queued=True)
+
+    def _admit(
+        self, connection: Connection, digest: str, language: str, simulated: bool, recruited: Mapping[str, str]
+    ) -> Person:
+        state = connection.execute(select(STUDY.c.state).with_for_update()).scalar_one()
+        known = _person(connection, digest)
+        if known is not None:
+            return known
+        if state != "open":
+            raise ClosedError(state)
+        counting = self._counting(connection, simulated)
+        people = self.study.protocol.people
+        if people is not None and sum(counting.values()) >= people:
+            raise ClosedError("full")
+        last = select(func.max(PARTICIPANTS.c.number)).where(PARTICIPANTS.c.simulated == simulated)
+        number = connection.execute(last).scalar_one()
+        person = Person(
+            secrets.token_hex(12),
+            0 if number is None else number + 1,
+            next_group(self.study.protocol, counting, simulated=simulated),
+            language,
+            simulated,
+            "started",
+            secrets.token_hex(4).upper(),
+        )
+        at = self.time()
+        own = {"token": digest, "recruited": recruited, "started": at, "finished": "", "seen": at}
+        connection.execute(PARTICIPANTS.insert(), {**vars(person), **own})
+        content = {"number": person.number, "group": person.group, "language": language}
+        connection.execute(_EVENT, {"participant": person.participant, "kind": "admitted", "content": content, "at": at})
         return person
 
     def find(self, token: str) -> Person | None:
@@ -160,10 +164,13 @@ class Store:
         with self.database.reading() as connection:
             return {page: Reply(*reply) for page, *reply in connection.execute(_REPLIES, {"name": person.participant})}
 
-    def answered(self, person: Person) -> frozenset[str]:
-        """The pages that a participant has answered."""
+    def progress(self, token: str) -> tuple[Person, frozenset[str]] | None:
+        """The participant who holds this token, and the pages that are answered."""
         with self.database.reading() as connection:
-            return frozenset(connection.execute(_ANSWERED, {"name": person.participant}).scalars())
+            person = _person(connection, _digest(token))
+            if person is None:
+                return None
+            return person, frozenset(connection.execute(_ANSWERED, {"name": person.participant}).scalars())
 
     def reply(self, person: Person, page: str, content: Mapping[str, Any], seconds: float, *, last: bool) -> bool:
         """Keeps an answer; False, and nothing is kept, where the page has an answer or the participant is done or gone.

@@ -116,12 +116,13 @@ class Visiting:
 
     def _page(self, request: Request, form: Form | None) -> Response:
         site, token = self.site, self.site.token(request)
-        person = site.store.find(token) if token else None
-        if token is None or person is None:
+        found = site.store.progress(token) if token else None
+        if token is None or found is None:
             return onward("/")
+        person, answered = found
         if person.state != "started":
             return onward("/end")
-        pages, answered = site.pages(person.group, person.number), site.store.answered(person)
+        pages = site.pages(person.group, person.number)
         place = current(pages, answered)
         if form is not None:
             return self._answer(token, person, pages, place, form)
