@@ -127,9 +127,9 @@ def _some(work: tuple[str, int, list[int]]) -> tuple[Counter[str], Counter[str]]
     return wrong, told
 
 
-def measure(studies: int, people: int, processes: int) -> tuple[Counter[str], Counter[str]]:
-    """Errors and tests, by name, over so many studies of each design."""
-    parts = [list(range(start, studies, 20)) for start in range(20)]
+def measure(studies: int, people: int, processes: int, first: int = 0) -> tuple[Counter[str], Counter[str]]:
+    """Errors and tests, by name, over so many studies of each design, whose seeds count up from `first`."""
+    parts = [list(range(first + start, first + studies, 20)) for start in range(20)]
     work = [(design, size, seeds) for design, size in (("between", people), ("within", people // 2)) for seeds in parts]
     wrong: Counter[str] = Counter()
     told: Counter[str] = Counter()
@@ -154,10 +154,11 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=500)
     parser.add_argument("--people", type=int, default=36, help="in three arms; half as many within subjects")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="the first seed; another one tries other studies")
     parser.add_argument("--markdown", type=Path)
     given = parser.parse_args()
     start = time.perf_counter()
-    rows = table(*measure(given.studies, given.people, given.processes))
+    rows = table(*measure(given.studies, given.people, given.processes, given.first))
     rows += [
         "",
         f"{given.studies} studies of each design in {time.perf_counter() - start:.0f} s, {given.processes} processes.",
