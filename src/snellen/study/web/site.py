@@ -84,6 +84,10 @@ class Site:
         )
         environment.globals["static"] = {name: f"/static/{name}?{one.version}" for name, one in files.items()}
         environment.globals["title"] = study.protocol.title
+        # After a crash all come back in the same second, and would all wait for this.
+        for one in resources.files("snellen.study.web").joinpath("pages").iterdir():
+            if one.name.endswith(".html"):
+                environment.get_template(one.name)
         pages = lru_cache(maxsize=4096)(study.pages)
         _check_link(study)
         return Site(
