@@ -27,7 +27,7 @@ test: $(VENV)/test.stamp          ## the fast tests
 	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal
 
 test-browser: $(VENV)/test.stamp  ## studies in a real Chromium
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m browser tests/study
 
 test-slow: $(VENV)/test.stamp     ## the exhaustive tests
 	$(BIN)/python -m pytest -m slow
