@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -26,8 +29,26 @@ app = typer.Typer(
 app.add_typer(textbox, name="textbox")
 app.add_typer(study, name="study")
 
-INTERRUPTED = 130
-"""The exit code of a command that was interrupted from the keyboard."""
+UNEXPECTED, MISTAKE, INTERRUPTED = 1, 2, 130
+"""Exit codes: an error that nobody foresaw, a user's mistake, an interruption from the keyboard."""
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        from snellen import __version__
+
+        print(f"snellen {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback(help=app.info.help)
+def snellen(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version and exit", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """The eye test for saliency maps."""
 
 
 @app.command()
@@ -269,17 +290,46 @@ def _compute(settings: Any) -> None:
 
 
 def main() -> None:
-    """Runs the command; a user's mistake is one sentence on standard error and exit code 2."""
-    try:
-        from snellen.errors import InterruptionError, SnellenError
+    """Runs the command. A mistake is one sentence and exit code 2; an unforeseen error is one with the path of its log."""
+    from snellen.errors import InterruptionError, SnellenError, log_failure, shortened
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show is shown escaped
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        _check_words(sys.argv[1:])
         app()
     except SnellenError as problem:
-        Console(stderr=True, soft_wrap=True).print(f"snellen: {problem}", style="red", highlight=False, markup=False)
-        sys.exit(INTERRUPTED if isinstance(problem, InterruptionError) else 2)
+        _tell(str(problem))
+        sys.exit(INTERRUPTED if isinstance(problem, InterruptionError) else MISTAKE)
     except (KeyboardInterrupt, SystemExit) as end:
         # typer turns an interruption into an exit of its own, silently and with the shell's code for it.
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
         print("\nsnellen: interrupted; finished work is kept, and the same command continues", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # whoever read the output has stopped reading, as `head` does
+        with contextlib.suppress(OSError):  # else the interpreter complains when it flushes
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(UNEXPECTED)
+    except Exception as problem:
+        log = log_failure(problem)
+        where = f"its traceback is in '{log}'; please report it" if log else "its traceback could not be written"
+        reason = shortened(f"{type(problem).__name__}: {problem}")
+        _tell(f"stopped by an error that Snellen did not foresee ({reason}); {where}")
+        sys.exit(UNEXPECTED)
+
+
+def _check_words(words: Collection[str]) -> None:
+    """Refuses words that are not text, as names of files can be."""
+    from snellen.errors import SnellenError, shown
+
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise SnellenError(f"{shown(word)} on the command line is not UTF-8; rename that file") from None
+
+
+def _tell(sentence: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(f"snellen: {sentence}", style="red", highlight=False, markup=False)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import os
+import reprlib
+import tempfile
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 
 class SnellenError(Exception):
@@ -22,3 +29,44 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 3
+_SHORT.maxdict = _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxfrozenset = 3
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 40
+
+LONGEST = 80
+"""How many characters of a value an error sentence quotes."""
+
+
+def shown(value: Any) -> str:
+    """A value as an error sentence quotes it: short whatever it holds, on one line, and without ever failing.
+
+    >>> shown("gradcam"), shown([1, [2, [3, [4]]]] * 9)
+    ("'gradcam'", '[1, [2, [3, [...]]], 1, ...]')
+    """
+    try:
+        text = _SHORT.repr(value)
+    except Exception:  # a whole number of too many digits, or an object whose own repr fails
+        text = f"a {type(value).__name__}"
+    return shortened(text)
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """Text in one line of at most so many characters, with what cannot be printed escaped."""
+    text = " ".join(text[: 4 * longest].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0").split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def log_failure(problem: BaseException) -> Path | None:
+    """Writes a traceback to a file that only its owner can read, and returns its path; None where that is impossible.
+
+    It goes to the system's folder for temporary files, for a run's folder is often shared and a traceback holds paths.
+    """
+    with contextlib.suppress(Exception):
+        handle, name = tempfile.mkstemp(prefix="snellen-", suffix=".log")  # for its owner alone from the start
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write("".join(traceback.format_exception(problem)))
+        return Path(name)
+    return None
