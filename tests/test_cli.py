@@ -13,6 +13,8 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parent / "runs"))
 from subject import write_images
 
+from snellen.integrity import dump_record
+
 HERE = Path(__file__).parent / "runs"
 BASICS = ["--model", "subject:load", "--size", "32", "--threads", "1"]
 
@@ -76,7 +78,7 @@ def test_resume_of_a_run_made_in_python_says_how_to_go_on(finished, tmp_path):
     out, _ = finished
     record = json.loads((out / "run.json").read_text()) | {"request": None}
     (tmp_path / "units").mkdir()
-    (tmp_path / "run.json").write_text(json.dumps(record))
+    (tmp_path / "run.json").write_bytes(dump_record(record))
     done = snellen("resume", tmp_path)
     assert done.returncode == 2
     assert "call snellen.evaluate" in done.stderr

@@ -100,13 +100,32 @@ def run(
 def resume(folder: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]) -> None:
     """Continue a run that was interrupted, with the settings it was started with."""
     from snellen.errors import SnellenError
-    from snellen.runs import Run
     from snellen.runs.settings import Settings
+    from snellen.runs.store import Store
 
-    request = Run(folder).record["request"]
+    record = Store(folder).record()
+    if record is None:
+        raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
+    request = record["request"]
     if request is None:
         raise SnellenError(f"'{folder}' was made from Python objects; call snellen.evaluate(..., out='{folder}') again")
     _compute(Settings.of(request | {"out": str(folder)}))
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder, or one with run folders inside")],
+) -> None:
+    """Compare every file of a run with its name or checksum; exit code 1 if something is damaged. Changes nothing."""
+    from snellen.runs.verify import verify as verified
+
+    with Console(stderr=True).status("checking") as status:
+        found = verified(folder, told=lambda path: status.update(f"checking {path}"))
+    for problem in found.problems:
+        print(problem)
+    print(found.summary)
+    if found.problems:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -20,6 +20,7 @@ from snellen.cards.deck import deck_of_runs
 from snellen.cards.joined import Joined
 from snellen.cards.schema import Finding
 from snellen.errors import SnellenError
+from snellen.integrity import dump_record
 from snellen.report.readable import Readable
 from snellen.runs import Options, Run, evaluate
 from snellen.samples import from_arrays
@@ -55,7 +56,7 @@ def rewritten(folder, change):
     file = folder / "run.json"
     record = json.loads(file.read_text())
     change(record)
-    file.write_text(json.dumps(record))
+    file.write_bytes(dump_record(record))
 
 
 # Joining -----------------------------------------------------------------------------------------------------------------

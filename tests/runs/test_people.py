@@ -15,6 +15,7 @@ import torch
 from planted import planted
 from snellen.cards.joined import Joined
 from snellen.errors import SnellenError
+from snellen.integrity import dump_record
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.people import COLUMNS, Arm, Contrast, Link, Outcome, People, Standing, read_people, union, write_people
 from snellen.runs.store import Store
@@ -125,7 +126,7 @@ def test_damaged_and_newer_records_are_refused_in_a_sentence(run):
     write_people(run.folder, people())
     path = run.folder / "people" / f"{'d' * 32}.json"
     whole = path.read_text()
-    path.write_text(whole.replace('"schema": 1', '"schema": 9'))
+    path.write_bytes(dump_record(json.loads(whole) | {"schema": 9}))
     with pytest.raises(SnellenError, match="newer Snellen"):
         read_people(run.folder)
     path.write_text(whole[:-20])

@@ -8,7 +8,6 @@ the run itself are not touched.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from snellen.cards.record import plain
 from snellen.cards.schema import Finding
 from snellen.cards.sweeps import Trial, afford, cheap_metrics, dependence, trials_of
 from snellen.errors import SnellenError
+from snellen.integrity import DamagedError, dump_record, read_record
 from snellen.registry import METHODS, METRICS, Attribute, label, traits
 from snellen.report.readable import Readable
 from snellen.runs import Run
@@ -254,7 +254,7 @@ class _Measurement:
         file = _file(self.bench.run)
         try:
             file.parent.mkdir(exist_ok=True)
-            write_whole(file, json.dumps(self.state, indent=1, allow_nan=False).encode())
+            write_whole(file, dump_record(self.state))
         except OSError as problem:
             raise SnellenError(
                 f"cannot write to '{file.parent}' ({problem.strerror}); copy the run to a folder that can be written"
@@ -298,12 +298,12 @@ def _read(run: Readable) -> dict[str, Any]:
     if not file.is_file():
         return blank
     try:
-        state: dict[str, Any] = json.loads(file.read_bytes())
+        state = read_record(file, "delete it")
         known, now = dict(state["about"]), dict(blank["about"])
         same = state["schema"] == SCHEMA
         before, versions = known.pop("versions"), now.pop("versions")
         same = same and known == now and all(versions.get(one, version) == version for one, version in before.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (DamagedError, ValueError, KeyError, TypeError, AttributeError):
         raise _broken(run) from None
     return state | {"about": blank["about"]} if same else blank
 

@@ -78,7 +78,8 @@ def evaluate(
     """
     if (recipe is None) != (training is None):
         raise SnellenError("a recipe and training pictures belong together: give --recipe and --training, or neither")
-    store = Store(Path(tempfile.mkdtemp(prefix="snellen-") if out is None else out))
+    told = observer or default_observer()
+    store = Store(Path(tempfile.mkdtemp(prefix="snellen-") if out is None else out), told.note)
     known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
     chosen = None if condition is None else CONDITIONS.parse(condition)
     plain = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
@@ -93,7 +94,7 @@ def evaluate(
         seed=seed,
         options=options or Options(),
         executor=executor,
-        observer=observer or default_observer(),
+        observer=told,
         recipe=None if recipe is None else kin.find_recipe(recipe),
         training=None if training is None else kin.find_training(training, known),
         checkpoints={} if checkpoints is None else kin.find_checkpoints(checkpoints, known),
@@ -127,7 +128,7 @@ class _Job:
 
     def run(self) -> None:
         started = time.perf_counter()
-        old = self.store.record()
+        old = self.store.sound_record()
         shards = cut(self.samples, self.options.shard)
         record = records.opened(self.classifier, self.samples, shards, self._spec(), self.options.request)
         for note in record["notes"]:
@@ -177,7 +178,7 @@ class _Job:
 
         record["errors"] = self._compute(shipped, siblings, tasks, plan, compiled)
         seconds = time.perf_counter() - started
-        units = self.store.units()
+        units = self.store.sound_units()
         records.close(self.store, record, old, units, seconds)
         for note in records.refusals(record, units):
             self.observer.note(note)

@@ -78,7 +78,7 @@ def install(
         key = key_of({**facts, "lesson": lesson})
         if lesson in classifier.learned:
             known[lesson] = {"images": None, "digest": digest(classifier.learned[lesson])}
-        elif (found := store.lesson(key)) is not None:
+        elif (found := store.sound_lesson(key)) is not None:
             known[lesson], classifier.learned[lesson] = found
         else:
             missing[key] = lesson, method

@@ -114,7 +114,7 @@ def close(store: Store, record: Record, old: Record | None, units: Mapping[str, 
     before = (old or {}).get("totals", {}).get("wall_seconds", 0.0)
     record["totals"]["wall_seconds"] = before + seconds
     if not record["errors"]:
-        store.merge(score_files(record, units))
+        record["merged"] = store.merge(score_files(record, units))
         record["finished"] = _now()
     store.put_record(record)
 

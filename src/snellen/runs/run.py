@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import weakref
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import pandas as pd
 from PIL import Image
 
 from snellen.errors import SnellenError
+from snellen.integrity import DamagedError
 from snellen.runs import records
 from snellen.runs.people import People, read_people
 from snellen.runs.store import Store
@@ -30,7 +32,11 @@ class Run:
         if record is None:
             raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
         self.record: dict[str, Any] = record
-        self._units = self._store.units()
+        self._units = self._store.units(one["unit"] for one in record.get("units", ()))
+        absent = [one["unit"] for one in record.get("units", ()) if one["unit"] not in self._units]
+        if record.get("finished") is not None and absent:
+            path = self.folder / "units" / f"{absent[0]}.json"
+            raise DamagedError(path, "it is missing", self._store.again)
 
     @property
     def methods(self) -> list[str]:
@@ -125,7 +131,7 @@ class Run:
         name = self.record["samples"]["pictures"].get(sample)
         if name is None:
             return None
-        with Image.open(self.folder / "pictures" / name) as picture:
+        with Image.open(io.BytesIO(self._store.picture(name))) as picture:
             return np.asarray(picture.convert("RGB"))
 
     def costs(self) -> pd.DataFrame:

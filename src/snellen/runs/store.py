@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load, save
 from torch import Tensor
 
 from snellen.errors import SnellenError
+from snellen.integrity import DamagedError, digest, dump_record, read_named, read_record
 from snellen.writing import PREFIX, replacing, write_whole
 
 SCHEMA = 1
@@ -32,6 +34,17 @@ SCORE_COLUMNS = pa.schema(
     ]
 )
 
+UNIT_FIELDS = ("map_key", "method", "samples", "maps", "scores", "metrics", "metric_costs")
+"""What the record of every unit has, also of units that older versions wrote."""
+
+REJOIN = "join the study again: snellen study join"
+"""What to do about damaged answers of people."""
+
+DAMAGED = "damaged"
+"""The folder inside the run's that damaged files are moved to when they are computed again."""
+
+_KEY = re.compile(r"[0-9a-f]{20}")
+
 
 def key_of(facts: Any) -> str:
     """Twenty hexadecimal digits that stand for these facts."""
@@ -39,14 +52,22 @@ def key_of(facts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
+def files_of(unit: dict[str, Any]) -> list[tuple[str, str]]:
+    """The files that a finished unit needs, by room and name: one without metrics needs no scores."""
+    return [("maps", unit["maps"]), *([("scores", unit["scores"])] if unit["metrics"] else [])]
+
+
 class Store:
     """Reads and writes one run folder. A unit is finished exactly when its record stands under `units/`.
 
     The record is written last, so whatever it names is complete: a crash can lose work in progress, never leave half of it.
+    Whatever is read is compared with its name or its checksum. Reading refuses what is damaged; the `sound` ones, which
+    writers use, move it out of the way, tell of it in a sentence, and go on as if it had never been there.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, told: Callable[[str], None] = lambda sentence: None) -> None:
         self.folder = folder
+        self._told = told
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -91,15 +112,13 @@ class Store:
         """Keeps what a method learnt; the record that names it comes last."""
         (self.folder / "lessons").mkdir(exist_ok=True)
         name = self._put("lessons", save({one: values.numpy() for one, values in lesson.items()}), ".safetensors")
-        content = json.dumps({**record, "file": name}, indent=1, allow_nan=False).encode()
-        self._write(self.folder / "lessons" / f"{key}.json", content)
+        self._write(self.folder / "lessons" / f"{key}.json", dump_record({**record, "file": name}))
 
     def put_relative(self, key: str, record: dict[str, Any], module: bytes) -> str:
         """Keeps a trained relative of the classifier, pickled; the record that names it comes last."""
         (self.folder / "relatives").mkdir(exist_ok=True)
         name = self._put("relatives", module, ".pickle")
-        content = json.dumps({**record, "file": name}, indent=1, allow_nan=False).encode()
-        self._write(self.folder / "relatives" / f"{key}.json", content)
+        self._write(self.folder / "relatives" / f"{key}.json", dump_record({**record, "file": name}))
         return name
 
     def put_people(self, key: str, record: dict[str, Any], table: bytes) -> None:
@@ -109,20 +128,20 @@ class Store:
             room.mkdir(exist_ok=True)
         before = self.people().get(key)
         name = self._put("people", table, ".parquet")
-        self._write(room / f"{key}.json", json.dumps({**record, "file": name}, indent=1, allow_nan=False).encode())
+        self._write(room / f"{key}.json", dump_record({**record, "file": name}))
         if before is not None and before["file"] != name:
             (room / before["file"]).unlink(missing_ok=True)
 
     def finish(self, key: str, record: dict[str, Any]) -> None:
         """Declares a unit finished."""
-        self._write(self.folder / "units" / f"{key}.json", json.dumps(record, indent=1, allow_nan=False).encode())
+        self._write(self.folder / "units" / f"{key}.json", dump_record(record))
 
     def put_record(self, record: dict[str, Any]) -> None:
         """Writes run.json."""
-        self._write(self.folder / "run.json", json.dumps(record, indent=1, allow_nan=False).encode())
+        self._write(self.folder / "run.json", dump_record(record))
 
-    def merge(self, files: list[tuple[str, list[str]]]) -> None:
-        """Writes all scores as one table, in the order given, one unit in memory at a time."""
+    def merge(self, files: list[tuple[str, list[str]]]) -> str:
+        """Writes all scores as one table, in this order, one unit in memory at a time; returns the table's digest."""
         with (
             self._excused(),
             replacing(self.folder / "scores.parquet") as path,
@@ -130,6 +149,7 @@ class Store:
         ):
             for one in files:
                 table.write_table(self.scores([one], SCORE_COLUMNS.names))
+        return digest((self.folder / "scores.parquet").read_bytes())
 
     # Reading --------------------------------------------------------------------------------------------------------
 
@@ -138,76 +158,142 @@ class Store:
         path = self.folder / "run.json"
         if not path.exists():
             return None
-        try:
-            record: dict[str, Any] = json.loads(path.read_bytes())
-        except (OSError, ValueError):
-            raise SnellenError(f"'{path}' cannot be read; it is not a record of a run") from None
+        remedy = f"give the command that made '{self.folder}' again: what is intact is kept"
+        record = read_record(path, remedy, ("schema",))
         if record.get("schema", 0) > SCHEMA:
             raise SnellenError(
                 f"'{self.folder}' was written by a newer Snellen (schema {record['schema']}, not {SCHEMA}); upgrade"
             )
         return record
 
-    def units(self) -> dict[str, dict[str, Any]]:
-        """Every finished unit's record by key."""
-        return {path.stem: json.loads(path.read_bytes()) for path in sorted((self.folder / "units").glob("*.json"))}
+    def sound_record(self) -> dict[str, Any] | None:
+        """run.json, or None where there is none or it is damaged."""
+        with self._sound("run.json"):
+            return self.record()
+        return None
+
+    def units(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The records of these units by key, without those that are not finished."""
+        found = {}
+        for key in keys:
+            path = self.folder / "units" / f"{key}.json"
+            if _KEY.fullmatch(key) is None:
+                raise DamagedError(self.folder / "run.json", f"'{key}' cannot be the name of a unit", self.again)
+            if path.exists():
+                found[key] = self._unit(path)
+        return found
+
+    def sound_units(self) -> dict[str, dict[str, Any]]:
+        """The records of all finished units by key."""
+        found = {}
+        for path in sorted((self.folder / "units").glob("*.json")):
+            with self._sound(f"units/{path.name}"):
+                found[path.stem] = self._unit(path)
+        return found
+
+    def is_sound(self, key: str, unit: dict[str, Any]) -> bool:
+        """Whether the files of a finished unit are intact; where they are not, the unit counts as never computed."""
+        for room, name in files_of(unit):
+            with self._sound(f"units/{key}.json", f"{room}/{name}"):
+                self._content(room, name)
+                continue
+            return False
+        return True
 
     def maps(self, name: str) -> np.ndarray:
         """The maps of one unit."""
-        array: np.ndarray = load_file(self.folder / "maps" / name)["maps"]
+        array: np.ndarray = load(self._content("maps", name))["maps"]
         return array
 
-    def lesson(self, key: str) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        """The record of a lesson and what was learnt, or None where nothing was learnt under this key yet."""
-        path = self.folder / "lessons" / f"{key}.json"
-        if not path.exists():
-            return None
-        record: dict[str, Any] = json.loads(path.read_bytes())
-        arrays = load_file(self.folder / "lessons" / record.pop("file"))
-        return record, {name: torch.from_numpy(array) for name, array in arrays.items()}
+    def picture(self, name: str) -> bytes:
+        """A photograph as the classifier saw it."""
+        return self._content("pictures", name)
 
-    def relative(self, key: str) -> dict[str, Any] | None:
-        """The record of a trained relative, whose `file` holds it, or None where none was trained under this key yet."""
-        path = self.folder / "relatives" / f"{key}.json"
-        if not path.exists():
+    def sound_lesson(self, key: str) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """The record of a lesson and what was learnt, or None where nothing was learnt under this key yet."""
+        found = self._sound_named("lessons", key)
+        if found is None:
             return None
-        record: dict[str, Any] = json.loads(path.read_bytes())
-        return record if (self.folder / "relatives" / record["file"]).exists() else None
+        record, content = found
+        del record["file"]
+        return record, {name: torch.from_numpy(array) for name, array in load(content).items()}
+
+    def sound_relative(self, key: str) -> dict[str, Any] | None:
+        """The record of a trained relative, whose `file` holds it, or None where none was trained under this key yet."""
+        found = self._sound_named("relatives", key)
+        return None if found is None else found[0]
 
     def relative_module(self, file: str) -> bytes:
         """A trained relative as it was pickled."""
-        return (self.folder / "relatives" / file).read_bytes()
+        return self._content("relatives", file)
 
     def people(self) -> dict[str, dict[str, Any]]:
         """The record of every study that was joined, by key."""
-        found: dict[str, dict[str, Any]] = {}
-        for path in sorted((self.folder / "people").glob("*.json")):
-            try:
-                found[path.stem] = json.loads(path.read_bytes())
-            except ValueError:
-                raise SnellenError(f"'{path}' is damaged; remove it and join the study again") from None
-        return found
+        paths = sorted((self.folder / "people").glob("*.json"))
+        return {path.stem: read_record(path, REJOIN, ("file", "source", "schema")) for path in paths}
 
     def people_table(self, file: str) -> pa.Table:
         """People's scores per image."""
-        return pq.read_table(self.folder / "people" / file)
+        return pq.read_table(pa.BufferReader(read_named(self.folder / "people", file, REJOIN)))
 
     def scores(self, files: list[tuple[str, list[str]]], columns: list[str]) -> pa.Table:
         """The scores in these files, in this order, each for the metrics named with it."""
         parts = [
-            pq.read_table(self.folder / "scores" / name, columns=columns, filters=[("metric", "in", metrics)])
+            pq.read_table(
+                pa.BufferReader(self._content("scores", name)), columns=columns, filters=[("metric", "in", metrics)]
+            )
             for name, metrics in files
             if metrics
         ]
         return pa.concat_tables(parts) if parts else SCORE_COLUMNS.empty_table().select(columns)
 
+    @property
+    def again(self) -> str:
+        """What to do about a damaged file."""
+        return f"`snellen resume {self.folder}`, or the command that made it, computes what is damaged again"
+
+    def _unit(self, path: Path) -> dict[str, Any]:
+        return read_record(path, self.again, UNIT_FIELDS)
+
+    def _content(self, room: str, name: str) -> bytes:
+        return read_named(self.folder / room, name, self.again)
+
+    def _sound_named(self, room: str, key: str) -> tuple[dict[str, Any], bytes] | None:
+        """A record and the content of the file that it names; None where there is none, or one of both is damaged."""
+        path = self.folder / room / f"{key}.json"
+        if path.exists():
+            with self._sound(f"{room}/{path.name}"):
+                record = read_record(path, self.again, ("file",))
+                with self._sound(f"{room}/{path.name}", f"{room}/{record['file']}"):
+                    return record, self._content(room, record["file"])
+        return None
+
+    @contextmanager
+    def _sound(self, *names: str) -> Iterator[None]:
+        """Moves these files out of the way where the body finds one of them damaged."""
+        try:
+            yield
+        except DamagedError as problem:
+            self._told(f"'{problem.path}' is damaged ({problem.reason}) and is computed again")
+            for name in names:
+                self._set_aside(self.folder / name)
+
+    def _set_aside(self, path: Path) -> None:
+        if path.exists() and self.folder in (path.parent, path.parent.parent):  # a record may name anything
+            with self._excused():
+                (self.folder / DAMAGED).mkdir(exist_ok=True)
+                path.replace(self.folder / DAMAGED / f"{path.parent.name}-{path.name}")
+
     # Below this line bytes reach the disk ----------------------------------------------------------------------------
 
     def _put(self, room: str, content: bytes, ending: str) -> str:
-        name = hashlib.sha256(content).hexdigest()[:32] + ending
+        name = digest(content) + ending
         path = self.folder / room / name
-        if not path.exists():
-            self._write(path, content)
+        if path.exists():
+            with self._sound(f"{room}/{name}"):
+                self._content(room, name)
+                return name
+        self._write(path, content)
         return name
 
     def _write(self, path: Path, content: bytes) -> None:

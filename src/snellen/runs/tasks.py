@@ -102,7 +102,7 @@ def missing(
     compares with relatives only with the very same `siblings`; both are given by name as digests of their content.
     """
     have: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for key, unit in store.units().items():
+    for key, unit in store.sound_units().items():
         have.setdefault(unit["map_key"], []).append((key, unit))
     tasks: list[Task] = []
     units: list[tuple[int, int, dict[str, Any]]] = []
@@ -121,6 +121,8 @@ def missing(
             )
             left, maps = dict(wanted), None
             for key, unit in have.get(map_key, []):
+                if not store.is_sound(key, unit):
+                    continue
                 maps = unit["maps"]
                 known = unit["metrics"] | {name: one["key"] for name, one in unit.get("refused", {}).items()}
                 covered = [name for name, one in left.items() if known.get(name) == one]

@@ -225,7 +225,7 @@ class Siblings:
 
     def add_known(self, name: str, key: str) -> bool:
         """Takes a relative from the run folder, if it is there."""
-        record = self.store.relative(key)
+        record = self.store.sound_relative(key)
         if record is not None:
             self._know(name, record)
         return record is not None

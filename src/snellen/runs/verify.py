@@ -1,0 +1,129 @@
+"""Everything in a run folder compared with its name or its checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from snellen.errors import SnellenError
+from snellen.integrity import DamagedError, digest, has_checksum, read_named, read_record
+from snellen.runs.store import DAMAGED, REJOIN, UNIT_FIELDS, Store, files_of
+
+_ROOMS = ("maps", "scores", "pictures", "lessons", "relatives", "people")
+"""The folders with files that are named by their content."""
+
+_FIELDS = {"units": UNIT_FIELDS, "lessons": ("file",), "relatives": ("file",), "people": ("file",)}
+"""The folders with records, and what each of their records has."""
+
+
+@dataclass
+class Verified:
+    """What was compared, and what is wrong."""
+
+    files: int = 0
+    bytes: int = 0
+    unprotected: int = 0
+    """Records that an older version wrote without a checksum: only their form could be checked."""
+    problems: list[str] = field(default_factory=list)
+    """A sentence for every damaged or missing file."""
+
+    @property
+    def summary(self) -> str:
+        """In one sentence."""
+        found = f"{self.files:,} files ({self.bytes / 1e6:,.1f} MB) checked, {len(self.problems):,} damaged or missing"
+        older = f"; {self.unprotected:,} records are of an older version and have no checksum"
+        return found + (older if self.unprotected else "")
+
+
+def verify(folder: str | Path, told: Callable[[str], None] = lambda path: None) -> Verified:
+    """Compares every file of a run folder, and of run folders inside it, with its name or its checksum; changes nothing."""
+    whole, found = Path(folder), Verified()
+    folders = sorted(path.parent for path in whole.rglob("run.json") if DAMAGED not in path.relative_to(whole).parts)
+    if not folders:
+        raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
+    for one in folders:
+        _Check(Store(one), found, told).everything()
+    found.problems = list(dict.fromkeys(found.problems))
+    return found
+
+
+@dataclass(frozen=True)
+class _Check:
+    store: Store
+    found: Verified
+    told: Callable[[str], None]
+
+    def everything(self) -> None:
+        folder = self.store.folder
+        record = self._record(folder / "run.json", f"give the command that made '{folder}' again") or {}
+        units = {path.stem: self._record(path, self.store.again, _FIELDS["units"]) for path in self._paths("units")}
+        for room in _ROOMS:
+            remedy = REJOIN if room == "people" else self.store.again
+            needed = set[str]()
+            for path in self._paths(room) if room in _FIELDS else ():
+                needed |= {one["file"] for one in [self._record(path, remedy, _FIELDS[room])] if one}
+            needed |= {name for one in units.values() if one for where, name in files_of(one) if where == room}
+            if room == "pictures":
+                needed |= set(record.get("samples", {}).get("pictures", {}).values())
+            self._contents(room, needed, remedy)
+        if record.get("finished") is not None:
+            self._finished(record, units)
+        for path in sorted(folder.glob("methodology/*.json")):
+            self._record(path, "delete it, and `snellen cards` measures again")
+
+    def _paths(self, room: str) -> Iterator[Path]:
+        return iter(sorted((self.store.folder / room).glob("*.json")))
+
+    def _contents(self, room: str, needed: Iterable[str], remedy: str) -> None:
+        """Every file that is there, and every file that should be."""
+        folder = self.store.folder / room
+        there = {path.name for path in folder.glob("*") if path.is_file() and path.suffix not in (".json", "")}
+        there = {name for name in there if not name.startswith(".")}
+        for name in sorted(there | set(needed)):
+            with self._counted(folder / name):
+                read_named(folder, name, remedy)
+
+    def _record(self, path: Path, remedy: str, needs: tuple[str, ...] = ()) -> dict[str, Any] | None:
+        with self._counted(path):
+            record = read_record(path, remedy, needs)
+            self.found.unprotected += not has_checksum(path)
+            return record
+        return None
+
+    def _finished(self, record: dict[str, Any], units: dict[str, Any]) -> None:
+        """All units that a finished run is made of, and the table of all scores."""
+        for one in record["units"]:
+            if one["unit"] not in units:
+                path = self.store.folder / "units" / f"{one['unit']}.json"
+                with self._counted(path):
+                    raise DamagedError(path, "it is missing", self.store.again)
+        table = self.store.folder / "scores.parquet"
+        with self._counted(table):
+            if not table.is_file():
+                raise DamagedError(table, "it is missing", self.store.again)
+            if record.get("merged") not in (None, digest(table.read_bytes())):
+                raise DamagedError(table, "its content does not match run.json", self.store.again)
+
+    def _counted(self, path: Path) -> _Counted:
+        return _Counted(self, path)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Counts a file, and keeps the sentence where it is damaged."""
+
+    check: _Check
+    path: Path
+
+    def __enter__(self) -> None:
+        self.check.told(str(self.path))
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> bool:
+        self.check.found.files += 1
+        if isinstance(problem, DamagedError):
+            self.check.found.problems.append(str(problem))
+            return True
+        self.check.found.bytes += self.path.stat().st_size if problem is None else 0
+        return False

@@ -1,0 +1,197 @@
+"""Damaged files: never read as if they were whole, said in a sentence, and computed again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from subject import load, recipe, write_labelled
+from typer.testing import CliRunner
+
+import snellen
+from planted import planted
+from snellen.cli import app
+from snellen.errors import SnellenError
+from snellen.integrity import CHECKSUM, DamagedError, dump_record
+from snellen.runs import Options, Run, evaluate
+from snellen.runs.progress import Silent
+from snellen.runs.verify import verify
+from snellen.samples import from_arrays, from_folder
+
+ASKED = {"methods": ["gradient", "iba(steps=2, samples=2)", "random"], "metrics": ["complexity", "pointing-game"]}
+
+
+class Listening(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+@pytest.fixture(scope="module")
+def subject():
+    scene = planted()
+    pixels = scene.classifier.to_pixels(scene.inputs).clamp(0, 1)
+    return scene.classifier, from_arrays(pixels[:3], labels=[0, 1, 2], truth=scene.truth[:3])
+
+
+@pytest.fixture(scope="module")
+def made(subject, tmp_path_factory):
+    return computed(subject, tmp_path_factory.mktemp("made") / "run")
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    return Path(shutil.copytree(made.folder, tmp_path / "run"))
+
+
+def computed(subject, folder, observer=None):
+    return evaluate(*subject, **ASKED, out=folder, options=Options(shard=2, threads=1), observer=observer)
+
+
+def first(folder, pattern):
+    return sorted(folder.glob(pattern))[0]
+
+
+def flip(path, place=None, bit=3):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 if place is None else place] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def read_all(run):
+    """What a report reads."""
+    for method in run.methods:
+        run.maps(method, list(run.samples()["sample"]))
+    for sample in run.samples()["sample"]:
+        run.picture(sample)
+    return run.table()
+
+
+@pytest.mark.parametrize("pattern", ["maps/*", "scores/*", "pictures/*", "units/*", "run.json"])
+def test_damaged_files_are_refused_by_readers_and_computed_again_by_writers(subject, made, folder, pattern):
+    path = first(folder, pattern)
+    flip(path)
+    with pytest.raises(SnellenError, match=f"{path.name}' is damaged") as caught:
+        read_all(Run(folder))
+    assert "\n" not in str(caught.value)
+    assert "again" in str(caught.value)
+    assert [one for one in verify(folder).problems if path.name in one]
+    seen = Listening()
+    again = computed(subject, folder, seen)
+    assert [one for one in seen.notes if path.name in one and "is computed again" in one]
+    assert read_all(again).equals(made.table())
+    assert verify(folder).problems == []
+    assert list(folder.glob("damaged/*")), "what was damaged is kept for a look"
+
+
+def test_turned_signs_of_a_map_never_become_numbers(folder):
+    """Every sign bit of every map: the pointing game would fall without a word."""
+    for path in folder.glob("maps/*"):
+        content = bytearray(path.read_bytes())
+        start = 8 + int.from_bytes(content[:8], "little")
+        content[start + 3 :: 4] = bytes(one ^ 0x80 for one in content[start + 3 :: 4])
+        path.write_bytes(content)
+    with pytest.raises(DamagedError, match="its content does not match its name"):
+        read_all(Run(folder))
+
+
+def test_a_changed_digit_in_a_record_is_seen_though_it_is_still_json(folder):
+    path = first(folder, "units/*")
+    text = path.read_text()
+    place = text.index('"seconds": ') + len('"seconds": ')
+    changed = text[:place] + ("1" if text[place] != "1" else "2") + text[place + 1 :]
+    json.loads(changed)
+    path.write_text(changed)
+    with pytest.raises(DamagedError, match="does not match its checksum"):
+        Run(folder)
+
+
+def test_records_of_older_versions_have_no_checksum_and_open(made, folder):
+    for path in [folder / "run.json", *folder.glob("units/*.json"), *folder.glob("lessons/*.json")]:
+        record = json.loads(path.read_bytes())
+        del record[CHECKSUM]
+        record.pop("merged", None)
+        path.write_text(json.dumps(record))
+    assert read_all(Run(folder)).equals(made.table())
+    found = verify(folder)
+    assert found.problems == []
+    assert "have no checksum" in found.summary
+
+
+def test_a_unit_that_is_gone_from_a_finished_run_is_missed(subject, made, folder):
+    path = first(folder, "units/*")
+    path.unlink()
+    with pytest.raises(DamagedError, match=f"{path.name}' is damaged .it is missing"):
+        Run(folder)
+    assert verify(folder).problems
+    assert computed(subject, folder).table().equals(made.table())
+
+
+def test_a_damaged_lesson_is_learnt_again(subject, made, folder):
+    flip(first(folder, "lessons/*.safetensors"))
+    seen = Listening()
+    assert computed(subject, folder, seen).table().equals(made.table())
+    assert any("lessons" in one and "is computed again" in one for one in seen.notes)
+    assert verify(folder).problems == []
+
+
+def test_a_damaged_variant_is_trained_again(tmp_path):
+    geometry = snellen.Geometry(size=(32, 32), crop=1.0)
+    images = from_folder(write_labelled(tmp_path / "images", 4), geometry=geometry)
+    training = from_folder(write_labelled(tmp_path / "training", 10), geometry=geometry)
+    asked = {"methods": ["gradient"], "metrics": ["repeatability"], "recipe": recipe, "training": training}
+    classifier = snellen.Classifier(load())
+    before = evaluate(classifier, images, **asked, out=tmp_path / "run")
+    file = next(path for path in (tmp_path / "run" / "relatives").iterdir() if path.suffix != ".json")
+    flip(file)
+    seen = Listening()
+    after = evaluate(classifier, images, **asked, out=tmp_path / "run", observer=seen)
+    assert any(file.name in one and "is computed again" in one for one in seen.notes)
+    assert after.table().equals(before.table())
+    assert verify(tmp_path / "run").problems == []
+
+
+def test_a_record_cannot_name_files_elsewhere(subject, folder):
+    outside = folder.parent / f"{'0' * 32}.safetensors"
+    outside.write_bytes(b"mine")
+    path = first(folder, "units/*")
+    path.write_bytes(dump_record(json.loads(path.read_bytes()) | {"maps": f"../../{outside.name}"}))
+    with pytest.raises(DamagedError, match="cannot be the name"):
+        read_all(Run(folder))
+    computed(subject, folder)
+    assert outside.read_bytes() == b"mine"
+
+
+def test_the_command_counts_names_and_changes_nothing(folder):
+    done = CliRunner().invoke(app, ["verify", str(folder)])
+    assert done.exit_code == 0
+    assert "0 damaged or missing" in done.stdout
+    table = folder / "scores.parquet"
+    flip(table)
+    maps = first(folder, "maps/*")
+    flip(maps)
+    contents = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    done = CliRunner().invoke(app, ["verify", str(folder)])
+    assert done.exit_code == 1
+    assert "2 damaged or missing" in done.stdout
+    assert table.name in done.stdout
+    assert maps.name in done.stdout
+    assert "snellen resume" in done.stdout
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == contents
+    assert isinstance(CliRunner().invoke(app, ["verify", str(folder.parent / "none")]).exception, SnellenError)
+
+
+def test_any_flipped_bit_of_a_map_file_is_caught(folder):
+    generator = np.random.default_rng(0)
+    path = first(folder, "maps/*")
+    whole = path.read_bytes()
+    for place, bit in zip(generator.integers(0, len(whole), 40), generator.integers(0, 8, 40), strict=True):
+        flip(path, place, bit)
+        assert verify(folder).problems, (place, bit)
+        path.write_bytes(whole)
+    assert verify(folder).problems == []
