@@ -180,6 +180,12 @@ def erase(
     with closing(Store.open(Study.read(folder), database)) as store:
         if not store.erase(participant):
             raise SnellenError(f"nobody in '{folder}' is called '{participant}'; `snellen study export` writes the names")
+        if store.lingering:
+            raise SnellenError(
+                f"'{participant}' is erased from the tables, but the database's files still hold a copy, because another "
+                "program is reading them or the disk is full; end a backup or an open database shell, and run "
+                f"`snellen study status {folder}`, which removes it"
+            )
     print(
         f"erased: {participant}; exports that were written before still hold the answers, so delete those and export again"
     )

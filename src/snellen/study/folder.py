@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from functools import cached_property
@@ -145,8 +144,7 @@ def new_password(folder: Path) -> str:
     key = _json(path)["key"] if path.exists() else secrets.token_hex(32)
     password, salt = secrets.token_urlsafe(12), secrets.token_bytes(16)
     digest = hashlib.scrypt(password.encode(), salt=salt, **_SCRYPT)
-    write_whole(path, json.dumps({"key": key, "salt": salt.hex(), "password": digest.hex()}).encode())
-    os.chmod(path, 0o600)
+    write_whole(path, json.dumps({"key": key, "salt": salt.hex(), "password": digest.hex()}).encode(), private=True)
     return password
 
 

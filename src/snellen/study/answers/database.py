@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import stat
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -15,7 +18,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 
 from snellen.errors import SnellenError
 
@@ -23,6 +26,21 @@ T = TypeVar("T")
 
 WAIT = 30
 """Seconds that a writer waits for the others before it gives up."""
+
+PATIENCE = 10.0
+"""Seconds that removing traces of deleted rows waits for those who read."""
+
+_TURN = 250
+"""Milliseconds of one attempt at that; meanwhile nobody else can write."""
+
+_READERS = """
+SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+            AND backend_type <> 'autovacuum worker' AND age(backend_xmin) >= age(CAST(:xid AS xid)))
+     + (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()
+            AND age(transaction) >= age(CAST(:xid AS xid)))
+     + (SELECT count(*) FROM pg_replication_slots WHERE age(xmin) >= age(CAST(:xid AS xid)))
+"""
+"""How many of PostgreSQL's transactions may still see rows that were deleted before this one."""
 
 _MIGRATING = 0x736E656C
 """Number of PostgreSQL's advisory lock under which tables are made."""
@@ -52,6 +70,8 @@ class Database:
         address = _address(url, otherwise)
         database = Database(_engine(address))
         try:
+            if database.sqlite:
+                _check_whole(database.engine, address)
             with database.writing() as connection:
                 _durable(connection)
                 _migrate(connection)
@@ -134,22 +154,77 @@ class Database:
             with connection.begin():
                 yield connection
 
-    def scrub(self) -> None:
-        """Removes from the files what was deleted; PostgreSQL's log alone keeps it until that is recycled."""
-        if not self.sqlite:
-            with self.reading() as connection:
-                connection.execute(text("VACUUM FULL events, participants"))
-            return
-        with self._turn, self.engine.connect() as connection:
-            connection.execute(text("VACUUM"))
-            if connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]:
-                raise SnellenError(
-                    "erased, but the database's log keeps a copy for those who are reading; stop the server once"
-                )
+    def scrub(self, patience: float) -> bool:
+        """Removes from the files what was deleted, and says whether that was possible.
 
-    def close(self) -> None:
-        """Closes every connection."""
+        Whoever reads may still need what was deleted: this waits so many seconds for them, while others can write.
+        PostgreSQL's log and backups are not reached.
+        """
+        attempts = self._scrub_sqlite() if self.sqlite else self._scrub_postgresql()
+        return _in_time(attempts, patience)
+
+    def _scrub_sqlite(self) -> Iterator[bool]:
+        vacuumed = False
+        while True:
+            clean = False
+            with self._turn, self._hurried() as connection, suppress(OperationalError):
+                if not vacuumed:
+                    connection.execute(text("VACUUM"))
+                    vacuumed = True
+                clean = _emptied(connection)
+            yield clean
+
+    def _scrub_postgresql(self) -> Iterator[bool]:
+        with self.reading() as connection:
+            xid = connection.execute(text("SELECT pg_current_xact_id()::xid::text")).scalar_one()
+            while True:
+                clean = False
+                # What an old transaction may still see is copied into the new table, dead or not.
+                if not connection.execute(text(_READERS), {"xid": xid}).scalar_one():
+                    connection.execute(text(f"SET lock_timeout = {_TURN}"))
+                    with suppress(OperationalError):
+                        connection.execute(text("VACUUM FULL events, participants"))
+                        clean = True
+                    connection.execute(text(f"SET lock_timeout = {WAIT * 1000}"))
+                yield clean
+
+    @contextmanager
+    def _hurried(self) -> Iterator[Connection]:
+        """A connection to SQLite that waits for nobody longer than a moment."""
+        with self.engine.connect() as connection:
+            connection.execute(text(f"PRAGMA busy_timeout = {_TURN}"))
+            try:
+                yield connection
+            finally:
+                connection.execute(text(f"PRAGMA busy_timeout = {WAIT * 1000}"))
+
+    def close(self, patience: float = 1.0) -> None:
+        """Closes every connection; SQLite's write-ahead log is emptied into its file, unless somebody reads for longer."""
+        if self.sqlite:
+            with suppress(SQLAlchemyError, sqlite3.Error):
+                _in_time(self._empty_log(), patience)
         self.engine.dispose()
+
+    def _empty_log(self) -> Iterator[bool]:
+        while True:
+            with self._turn, self._hurried() as connection:
+                emptied = _emptied(connection)
+            yield emptied
+
+
+def _emptied(connection: Connection) -> bool:
+    """Moves SQLite's write-ahead log into the file and cuts it to nothing; False where somebody still needs it."""
+    return not connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
+
+
+def _in_time(attempts: Iterator[bool], patience: float) -> bool:
+    """Whether one of the attempts succeeds within so many seconds; there is always a first one."""
+    end = time.monotonic() + patience
+    for success in attempts:
+        if success or time.monotonic() >= end:
+            return success
+        time.sleep(_TURN / 1000)
+    return False
 
 
 def _address(url: str | None, otherwise: Path) -> URL:
@@ -172,17 +247,28 @@ def _address(url: str | None, otherwise: Path) -> URL:
 
 
 def _engine(address: URL) -> Engine:
+    # An error that names its parameters would put participants' ids into the log.
     if address.get_backend_name() == "postgresql":
-        return create_engine(
+        engine = create_engine(
             address,
             pool_size=12,
             max_overflow=12,
             pool_timeout=WAIT,
             pool_pre_ping=True,
             connect_args={"connect_timeout": 10},
+            hide_parameters=True,
         )
+
+        @event.listens_for(engine, "connect")
+        def limit(connection: Any, _record: Any) -> None:
+            connection.execute(f"SET lock_timeout = {WAIT * 1000}")
+            connection.commit()
+
+        return engine
     _private(Path(str(address.database)))
-    engine = create_engine(address, pool_size=24, max_overflow=40, pool_timeout=WAIT, connect_args={"timeout": WAIT})
+    engine = create_engine(
+        address, pool_size=24, max_overflow=40, pool_timeout=WAIT, connect_args={"timeout": WAIT}, hide_parameters=True
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
@@ -203,6 +289,24 @@ def _engine(address: URL) -> Engine:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def _check_whole(engine: Engine, address: URL) -> None:
+    """Refuses a file of SQLite whose structure is damaged, before anything is written into it."""
+    try:
+        with engine.connect() as connection:
+            problem = str(connection.execute(text("PRAGMA quick_check(1)")).scalar_one())
+    except (DBAPIError, sqlite3.DatabaseError) as error:
+        cause = getattr(error, "orig", None) or error
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise
+        problem = str(cause)
+    if problem != "ok":
+        path = address.database
+        raise SnellenError(
+            f"{_name(address)} is damaged ({' '.join(problem.split())[:200]}), and nothing was changed in it; put a backup "
+            f"in its place and remove '{path}-wal' and '{path}-shm', or save what can be read: sqlite3 '{path}' .recover"
+        )
 
 
 def _durable(connection: Connection) -> None:
@@ -236,6 +340,14 @@ def _without_secrets(why: str, address: URL) -> str:
 
 
 def _private(path: Path) -> None:
-    """Makes an empty file that only its owner may read, where there is none yet; SQLite's own would be for everybody."""
+    """Makes an empty file that only its owner may read, where there is none yet; SQLite's own would be for everybody.
+
+    Of files that are there, strangers lose access: copying may have given it to them.
+    """
     with suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        with suppress(OSError):
+            mode = file.stat().st_mode
+            if stat.S_ISREG(mode) and mode & 0o007:
+                file.chmod(stat.S_IMODE(mode) & ~0o007)

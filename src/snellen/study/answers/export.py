@@ -23,13 +23,22 @@ RECRUITING = "recruiting"
 
 
 def write_export(study: Study, store: Store, folder: Path, *, simulated: bool) -> list[Path]:
-    """Writes all tables and the codebook, of real or of simulated participants; the latter under names that say so."""
-    book = Codebook(study, _sheets(study, store, simulated), simulated, store.erased(simulated=simulated), store.time())
-    _check(book)
+    """Writes all tables and the codebook, of real or of simulated participants, into files for their owner alone."""
+    contents = export_files(study, store, simulated=simulated)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for name, content in contents.items():
+            write_whole(folder / name, content, private=True)
     except OSError as problem:
         raise SnellenError(f"cannot write the export into '{folder}': {problem.strerror}; give another --out") from None
+    return [folder / name for name in contents]
+
+
+def export_files(study: Study, store: Store, *, simulated: bool) -> dict[str, bytes]:
+    """All tables and the codebook by file name; those of simulated participants have names that say so."""
+    book = Codebook(study, _sheets(study, store, simulated), simulated, store.erased(simulated=simulated), store.time())
+    _check(book)
     contents: dict[str, bytes] = {}
     for one in book.sheets:
         first, second = one.files(book.prefix)
@@ -37,9 +46,7 @@ def write_export(study: Study, store: Store, folder: Path, *, simulated: bool) -
         contents[second] = _parquet(one, book)
     contents[f"{book.prefix}codebook.md"] = book.as_text().encode()
     contents[f"{book.prefix}codebook.json"] = (json.dumps(book.as_values(), indent=2, ensure_ascii=False) + "\n").encode()
-    for name, content in contents.items():
-        write_whole(folder / name, content)
-    return [folder / name for name in contents]
+    return contents
 
 
 def _sheets(study: Study, store: Store, simulated: bool) -> tuple[Sheet, ...]:

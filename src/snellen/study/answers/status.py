@@ -16,6 +16,11 @@ from snellen.study.answers.overview import GroupCount, Overview, overview
 from snellen.study.answers.store import Openness, Store
 from snellen.study.folder import Study
 
+LINGERING = (
+    "the database's files still hold a copy of somebody who was erased, because another program is reading them or the disk "
+    "is full; end a backup or an open database shell, and ask for the status again, which removes it"
+)
+
 
 @dataclass(frozen=True)
 class Status:
@@ -25,6 +30,7 @@ class Status:
     state: Openness
     real: Overview
     simulated: Overview
+    lingering: bool
 
     @staticmethod
     def of(study: Study, store: Store) -> Status:
@@ -41,7 +47,7 @@ class Status:
             )
             for one in (False, True)
         )
-        return Status(study, store.state, real, simulated)
+        return Status(study, store.state, real, simulated, store.lingering)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """The study in a line, and a table of its groups; simulated participants, if any, in a table of their own."""
@@ -53,6 +59,8 @@ class Status:
         if self.simulated.total.begun or self.simulated.erased:
             yield Text("\nSIMULATED participants, who are nobody:", style="yellow")
             yield from _people(self.simulated)
+        if self.lingering:
+            yield Text(LINGERING, style="yellow")
 
 
 def switch(folder: Path, url: str | None, state: Openness) -> str:

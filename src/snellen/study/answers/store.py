@@ -17,11 +17,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import Column, ColumnElement, Connection, and_, bindparam, func, or_, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from snellen.errors import SnellenError
 from snellen.report.numbers import count
-from snellen.study.answers.database import Database
+from snellen.study.answers.database import PATIENCE, Database
 from snellen.study.answers.places import next_group
 from snellen.study.answers.tables import EVENTS, PARTICIPANTS, STUDY
 from snellen.study.folder import Study
@@ -83,6 +83,8 @@ class Store:
     study: Study
     database: Database
     now: Callable[[], datetime] = _utc
+    patience: float = PATIENCE
+    """Seconds that an erasure waits for those who read the database."""
 
     @staticmethod
     def open(study: Study, url: str | None = None, *, now: Callable[[], datetime] = _utc) -> Store:
@@ -91,14 +93,22 @@ class Store:
         try:
             with store.database.writing() as connection:
                 _claim(connection, study)
+            if store.lingering:
+                store.scrub(patience=1.0)
         except BaseException:
             store.close()
             raise
         return store
 
     def close(self) -> None:
-        """Closes every connection."""
-        self.database.close()
+        """Closes every connection; what is left of somebody who was erased goes first, where that is possible."""
+        try:
+            if self.lingering:
+                self.scrub(patience=1.0)
+        except SQLAlchemyError:
+            pass  # a database that cannot be reached can still be left
+        finally:
+            self.database.close()
 
     # The study.
 
@@ -197,10 +207,23 @@ class Store:
     def erase(self, participant: str) -> bool:
         """Forgets a participant: answers, times, ids, token and name are gone; that somebody had this place stays.
 
-        False where nobody has this name. Files of the database hold nothing of it afterwards.
+        False where nobody has this name. Files of the database hold nothing of it afterwards, unless `lingering`.
         """
         if not participant.isalnum() or not participant.isascii():
             return False
+        try:
+            erased = self._erase(participant)
+        except OperationalError as problem:
+            why = str(problem.orig).strip().splitlines()[0]
+            raise SnellenError(
+                f"'{participant}' was not erased, because the database cannot be written to now ({why}); "
+                "end what else is writing to it, and erase again"
+            ) from None
+        if erased:
+            self.scrub()
+        return erased
+
+    def _erase(self, participant: str) -> bool:
         blank: dict[str, Any] = {
             "language": "",
             "code": "",
@@ -222,8 +245,40 @@ class Store:
             )
             content = {"number": row.number, "group": row.group, "simulated": row.simulated}
             connection.execute(_EVENT, {"kind": "erased", "content": content, "at": self.time()})
-        self.database.scrub()
         return True
+
+    @property
+    def lingering(self) -> bool:
+        """Whether files of the database may still hold something of somebody who was erased."""
+        return self._unscrubbed() is not None
+
+    def scrub(self, patience: float | None = None) -> bool:
+        """Removes from the files what is left of those who were erased; False where readers need it for longer."""
+        last = self._unscrubbed()
+        if last is None:
+            return True
+        if not self.database.scrub(self.patience if patience is None else patience):
+            return False
+        try:
+            with self.database.writing() as connection:
+                connection.execute(_EVENT, {"kind": "scrubbed", "content": {"erased": last}, "at": self.time()})
+        except OperationalError:
+            return False
+        return True
+
+    def _unscrubbed(self) -> int | None:
+        """The event of the last erasure whose traces were not removed yet."""
+        latest = {}
+        with self.database.reading() as connection:
+            for kind in ("erased", "scrubbed"):
+                query = (
+                    select(EVENTS.c.id, EVENTS.c.content).where(EVENTS.c.kind == kind).order_by(EVENTS.c.id.desc()).limit(1)
+                )
+                latest[kind] = connection.execute(query).one_or_none()
+        erased, scrubbed = latest["erased"], latest["scrubbed"]
+        if erased is None or (scrubbed is not None and scrubbed.content["erased"] >= erased.id):
+            return None
+        return int(erased.id)
 
     # All of them.
 

@@ -69,4 +69,5 @@ EVENTS = Table(
     # The idempotency key. Events that belong to no page have none, and NULL equals nothing.
     UniqueConstraint("participant", "page", name="events_once"),
 )
-"""Kinds: admitted, reply, finished, withdrawn; and of nobody: state (the study was paused, …) and erased."""
+"""Kinds: admitted, reply, finished, withdrawn; and of nobody: state (the study was paused, …), erased, and scrubbed (what
+an erasure had left in the files was removed)."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import logging
+import signal
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -182,12 +183,33 @@ def serve(
         timeout_graceful_shutdown=5,
     )
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        with _stoppable():
+            uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
         listening.close()
     print("stopped; every answer is kept")
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Lets SIGTERM, and the end of a terminal, stop the server as the keyboard does, so that the database is closed."""
+
+    def stop(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    # uvicorn ends its work at SIGTERM, and then sends the signal again to whoever handled it before. Who ignores a signal
+    # (`nohup`) means it.
+    ending = [one for name in ("SIGTERM", "SIGHUP") if (one := getattr(signal, name, None)) is not None]
+    ending = [one for one in ending if signal.getsignal(one) is signal.SIG_DFL]
+    for one in ending:
+        signal.signal(one, stop)
+    try:
+        yield
+    finally:
+        for one in ending:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def _listen(host: str, port: int) -> socket.socket:

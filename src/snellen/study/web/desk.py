@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import secrets
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import urlencode
 
 import anyio
@@ -18,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from snellen.errors import SnellenError
 from snellen.report import numbers
-from snellen.study.answers.export import write_export
+from snellen.study.answers.export import export_files
 from snellen.study.answers.overview import Overview, overview
 from snellen.study.answers.store import Openness
 from snellen.study.web.guard import Form, first, read_form
@@ -44,6 +43,7 @@ class Desk:
             Route("/admin/state", self.state, methods=["POST"]),
             Route("/admin/export", self.export, methods=["GET"]),
             Route("/admin/erase", self.erase, methods=["GET", "POST"]),
+            Route("/admin/scrub", self.scrub, methods=["POST"]),
         ]
 
     # Coming in -------------------------------------------------------------------------------------------------------------
@@ -95,17 +95,17 @@ class Desk:
     def _desk(self, request: Request, session: str) -> Response:
         site = self.site
         real, simulated = self._overview(simulated=False), self._overview(simulated=True)
-        erased, unknown = (request.query_params.get(name, "")[:64] for name in ("erased", "unknown"))
+        notices = {name: request.query_params.get(name, "")[:64] for name in ("erased", "unerased", "unknown")}
         facts = {
-            "csrf": {page: site.seal.form(session, f"desk/{page}") for page in ("state", "logout")},
+            "csrf": {page: site.seal.form(session, f"desk/{page}") for page in ("state", "logout", "scrub")},
             "state": site.store.state,
             "real": real,
             "simulated": simulated,
             "protocol": site.study.protocol,
             "link": f"{'https' if site.secure else 'http'}://{request.url.netloc}/",
             "time": datetime.now(UTC).strftime("%H:%M:%S UTC"),
-            "erased": erased,
-            "unknown": unknown,
+            "notices": notices,
+            "lingering": site.store.lingering,
             "short": numbers.short,
             "tally": numbers.tally,
         }
@@ -135,9 +135,9 @@ class Desk:
 
     def _export(self, simulated: bool) -> bytes:
         out = io.BytesIO()
-        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
-            for path in write_export(self.site.study, self.site.store, Path(folder), simulated=simulated):
-                zipped.write(path, path.name)
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for name, content in export_files(self.site.study, self.site.store, simulated=simulated).items():
+                zipped.writestr(name, content)
         return out.getvalue()
 
     # Changing --------------------------------------------------------------------------------------------------------------
@@ -164,9 +164,19 @@ class Desk:
             return self.site.render("erase.html", self.site.language(request), facts)
         _, form = await self._allowed(request, "erase")
         name = (first(form, "participant") or "")[:64]
-        done = await run_in_threadpool(self.site.store.erase, name)
-        self.site.forget()
+        try:
+            done = await run_in_threadpool(self.site.store.erase, name)
+        except SnellenError:
+            return onward(f"/admin?{urlencode({'unerased': name})}")
+        finally:
+            self.site.forget()
         return onward(f"/admin?{urlencode({'erased' if done else 'unknown': name})}")
+
+    async def scrub(self, request: Request) -> Response:
+        """Tries again to remove from the database's files what is left of those who were erased."""
+        await self._allowed(request, "scrub")
+        await run_in_threadpool(self.site.store.scrub)
+        return onward("/admin")
 
     def _known(self, name: str) -> bool:
         return any(

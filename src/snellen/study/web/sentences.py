@@ -89,13 +89,22 @@ def shipped(language: str = "en") -> dict[str, str]:
     return dict(flat(yaml.safe_load(file.read_text(encoding="utf-8")), f"texts/{language}.yaml"))
 
 
+def _own(language: str) -> dict[str, str]:
+    """Snellen's own sentences in this language, or else in English."""
+    known = resources.files("snellen.study").joinpath("texts", f"{language}.yaml").is_file()
+    return shipped(language) if known else shipped()
+
+
 def check_texts(study: Study) -> dict[str, Sentences]:
-    """The sentences of a study by language; a name or a word in braces that is missing is refused before anybody reads."""
+    """The sentences of a study by language; a name or a word in braces that is missing is refused before anybody reads.
+
+    Sentences of the experimenter's page that a study lacks, because it is older than they are, are Snellen's own.
+    """
     wanted = shipped()
     found = {}
     for language, texts in study.texts.items():
         owner = f"'{study.folder / 'texts' / language}.yaml'"
-        own = dict(flat(texts, owner))
+        own = {name: text for name, text in _own(language).items() if name.startswith("desk.")} | dict(flat(texts, owner))
         for name in wanted.keys() - own.keys():
             raise SnellenError(f"{owner} has no '{name}'; Snellen's own text says: {' '.join(wanted[name].split())[:80]}")
         for name in own.keys() - wanted.keys():
