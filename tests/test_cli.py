@@ -16,6 +16,7 @@ from subject import write_images
 from snellen.integrity import dump_record
 
 HERE = Path(__file__).parent / "runs"
+DIGITS = ["--model", "digits", "--images", "zoo:digits"]
 BASICS = ["--model", "subject:load", "--size", "32", "--threads", "1"]
 
 
@@ -124,6 +125,11 @@ def test_list_prints_names(what):
             ["run", "--methods", "gradient", "--metrics", "complexity", "--condition", "rotate"],
             "unknown condition 'rotate'; did you mean 'rotation'?",
         ),
+        (
+            ["run", *DIGITS, "--methods", "gradient", "--metrics", "complexity", "--labels", "mine.csv"],
+            "zoo:digits bring their own labels and truth; leave out --labels 'mine.csv'",
+        ),
+        (["run", "--methods", "gradient", "--metrics", "complexity", "--out", ""], "--out is empty; name the run folder"),
         (["reproduce", "zhang2024-tabel1"], "did you mean 'zhang2024-table1'?"),
         (["suite", "--methods", "gradcam"], "did you mean 'grad-cam'?"),
         (["list", "metric"], "did you mean 'metrics'?"),

@@ -50,6 +50,15 @@ def test_six_lines_give_a_table(subject):
     assert run.table().notna().all(axis=None)
 
 
+@pytest.mark.parametrize("methods", ["gradient", "gradient, random", METHODS.build("gradient"), {"name": "gradient"}])
+def test_plug_ins_need_no_list(subject, methods):
+    """A text was once read letter by letter."""
+    classifier, samples = subject
+    run = snellen.evaluate(classifier, samples, methods=methods, metrics="complexity,sparseness")
+    assert run.methods == (["gradient", "random"] if methods == "gradient, random" else ["gradient"])
+    assert run.metrics == ["complexity", "sparseness"]
+
+
 def test_maps_alone_are_kept_and_metrics_that_come_later_find_them(subject, tmp_path):
     classifier, samples = subject
     ids = list(samples.ids)
@@ -228,6 +237,7 @@ def test_another_seed_changes_only_what_draws(subject):
         ({"target": 7}, "target '7' is not known"),
         ({"methods": ["grad-cam(layer=nowhere)"]}, "no layer 'nowhere'"),
         ({"options": Options(shard=0)}, "shard must be at least 1"),
+        ({"out": ""}, "out is empty; name the run folder"),
     ],
 )
 def test_a_wrong_request_is_refused_in_one_sentence(subject, tmp_path, change, sentence):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -11,7 +12,7 @@ from PIL import Image
 
 from snellen import SnellenError
 from snellen.geometry import AS_IS
-from snellen.samples.decode import decode, decode_mask, frames
+from snellen.samples.decode import MOST_PIXELS, brightest_of_16_bits, decode, decode_mask, frames
 
 RED = (200, 30, 10)
 
@@ -30,6 +31,14 @@ def png_16_bit(values: np.ndarray, colour_type: int) -> bytes:
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
     header = struct.pack(">IIBBBBB", width, height, 16, colour_type, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def png_that_says(width: int, height: int) -> bytes:
+    """A PNG whose header names another size than the few pixels that it holds."""
+    held = bytearray(png_16_bit(np.zeros((2, 2), dtype=np.uint16), 0))
+    held[16:24] = struct.pack(">II", width, height)
+    held[29:33] = struct.pack(">I", zlib.crc32(bytes(held[12:29])))
+    return bytes(held)
 
 
 def sentence(path: Path) -> str:
@@ -86,11 +95,57 @@ def test_one_pixel(tmp_path: Path) -> None:
 
 def test_a_decompression_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "bomb.png"
-    held = bytearray(png_16_bit(np.zeros((2, 2), dtype=np.uint16), 0))
-    held[16:24] = struct.pack(">II", 60_000, 60_000)
-    held[29:33] = struct.pack(">I", zlib.crc32(bytes(held[12:29])))
-    path.write_bytes(bytes(held))
-    assert "is larger than 179 million pixels; make it smaller first" in sentence(path)
+    path.write_bytes(png_that_says(60_000, 60_000))
+    assert "is larger than 64 million pixels; make it smaller first" in sentence(path)
+
+
+def test_a_picture_above_our_own_limit_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "wide.png"
+    path.write_bytes(png_that_says(MOST_PIXELS // 1000 + 1, 1000))
+    assert "is larger than 64 million pixels; make it smaller first" in sentence(path)
+    with pytest.raises(SnellenError, match=r"the mask .* is larger than 64 million pixels"):
+        decode_mask(path)
+
+
+def test_a_jpeg_above_the_limit_is_read_where_it_can_be_reduced(tmp_path: Path) -> None:
+    path = tmp_path / "camera.jpg"
+    Image.new("L", (9000, 8000), 7).save(path)
+    assert decode(path, at_least=(500, 500)).image.size == (1125, 1000)
+    assert "is larger than 64 million pixels" in sentence(path)
+
+
+@pytest.mark.parametrize("kind", ["EPS", "ICO", "PDF", "PCX", "SGI", "ICNS", "MSP", "XBM"])
+def test_formats_that_are_not_pictures_of_a_camera_are_not_decoded_whatever_the_file_is_called(
+    tmp_path: Path, kind: str
+) -> None:
+    """A .png that holds EPS would start Ghostscript."""
+    path = tmp_path / "photo.png"
+    noise(64, 64).convert("1" if kind in ("MSP", "XBM") else "RGB").save(path, kind)
+    assert sentence(path).endswith("is not a picture that can be read")
+    with pytest.raises(SnellenError, match=r"the mask .* cannot be read"):
+        decode_mask(path)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_a_picture_or_mask_does_not_hang(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.png"
+    os.mkfifo(path)
+    assert sentence(path).endswith("is not an ordinary file and cannot be read")
+    with pytest.raises(SnellenError, match=r"the mask .*pipe.png' is not an ordinary file"):
+        decode_mask(path)
+    assert frames(path) == 1
+
+
+@pytest.mark.parametrize(("bits", "colour"), [(12, 0), (12, 2), (16, 0), (16, 2)])
+def test_how_much_of_sixteen_bits_a_picture_uses(tmp_path: Path, bits: int, colour: int) -> None:
+    shape = (6, 5, 3) if colour == 2 else (6, 5)
+    values = np.full(shape, 2**bits - 1, dtype=np.uint16)
+    path = tmp_path / "scan.png"
+    path.write_bytes(png_16_bit(values, colour))
+    share = brightest_of_16_bits(path)
+    assert share == pytest.approx((2**bits - 1) / 65535, abs=1 / 255)
+    noise().save(tmp_path / "eight.png")
+    assert brightest_of_16_bits(tmp_path / "eight.png") is None
 
 
 def test_a_large_picture_below_the_limit_gives_no_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +229,14 @@ def test_transparent_parts_stand_on_white(tmp_path: Path) -> None:
     assert seen.getpixel((0, 0)) == (255, 255, 255)
     assert seen.getpixel((1, 1)) == RED
     assert seen.getpixel((2, 2)) == (127, 127, 127)
+
+
+def test_a_tall_transparent_picture_is_the_same_in_all_its_rows(tmp_path: Path) -> None:
+    values = np.random.default_rng(3).integers(0, 256, (600, 3, 4), dtype=np.uint8)
+    Image.fromarray(values, "RGBA").save(tmp_path / "tall.png")
+    white = Image.new("RGBA", (3, 600), (255, 255, 255, 255))
+    whole = Image.alpha_composite(white, Image.fromarray(values, "RGBA")).convert("RGB")
+    np.testing.assert_array_equal(np.asarray(decode(tmp_path / "tall.png").image), np.asarray(whole))
 
 
 def test_palettes_with_and_without_transparency(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 import tracemalloc
 from pathlib import Path
@@ -374,3 +375,34 @@ def test_single_files(flat: Path) -> None:
 def test_one_channel(flat: Path) -> None:
     Image.fromarray(np.full((10, 20), 100, dtype=np.uint8)).save(flat / "d.png")
     assert {tuple(one.image.shape) for one in from_folder(flat, geometry=SMALL, channels=1)} == {(1, 8, 8)}
+
+
+def test_pictures_of_different_sizes_are_met_with_the_option_to_give(tmp_path: Path) -> None:
+    for side in (8, 9):
+        Image.new("RGB", (side, side)).save(tmp_path / f"{side}.png")
+    with pytest.raises(SnellenError, match=r"such as --size 224 \(in Python geometry=Geometry"):
+        from_folder(tmp_path, geometry=AS_IS)
+
+
+@pytest.mark.parametrize(("bits", "told"), [(12, True), (14, True), (16, False)])
+def test_data_of_fewer_bits_in_sixteen_is_spoken_of(tmp_path: Path, bits: int, told: bool) -> None:
+    values = np.random.default_rng(0).integers(0, 2**bits, (8, 8), dtype=np.uint16)
+    values[0, 0] = 2**bits - 1
+    for name in ("a", "b"):
+        Image.fromarray(values).save(tmp_path / f"{name}.png")
+    Image.new("L", (8, 8)).save(tmp_path / "c.png")  # an ordinary dark picture beside them is nothing to speak of
+    notes = from_folder(tmp_path, geometry=AS_IS, channels=1).notes
+    factor = 2 ** (16 - bits)
+    expected = f"'a.png' and 1 more use only the darkest 1/{factor} of 16 bits, as {bits}-bit data"
+    assert any(note.startswith(expected) and f"multiply their values by {factor}," in note for note in notes) is told
+    assert told or not notes
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_among_the_masks_does_not_hang(tmp_path: Path) -> None:
+    for folder in ("pictures", "masks"):
+        (tmp_path / folder).mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "pictures" / "a.png")
+    os.mkfifo(tmp_path / "masks" / "a.png")
+    with pytest.raises(SnellenError, match=r"the mask .* is not an ordinary file"):
+        from_folder(tmp_path / "pictures", geometry=AS_IS, masks=tmp_path / "masks")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -54,8 +54,8 @@ def evaluate(
     classifier: Any,
     samples: Any,
     *,
-    methods: Sequence[Any],
-    metrics: Sequence[Any] | None,
+    methods: Any,
+    metrics: Any,
     target: str | int = "predicted",
     condition: Any = None,
     seed: int = 0,
@@ -70,7 +70,8 @@ def evaluate(
     """Explains every sample by every method, scores the maps by every metric, and keeps all of it in a run folder.
 
     Calling it again with the same folder continues: finished units are never repeated, new methods and metrics are added.
-    With `None` for the metrics the maps alone are kept.
+    Methods and metrics are lists of names, texts with settings or plug-ins, or one text with commas; with `None` for the
+    metrics the maps alone are kept.
     Without `out` the folder lives as long as the Run. A `condition` such as `rotation(degrees=45)` changes all pictures
     first. `executor` is anything that is a `concurrent.futures.Executor`. Metrics that compare with other models need a
     `recipe` (see `types.Recipe`), which trains them on the labelled pictures of `training`, or `checkpoints`, a folder of
@@ -78,6 +79,8 @@ def evaluate(
     """
     if (recipe is None) != (training is None):
         raise SnellenError("a recipe and training pictures belong together: give --recipe and --training, or neither")
+    if out is not None and not str(out).strip():
+        raise SnellenError("out is empty; name the run folder, or leave it out")
     told = observer or default_observer()
     store = Store(Path(tempfile.mkdtemp(prefix="snellen-") if out is None else out), told.note)
     known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)

@@ -31,9 +31,7 @@ FEW = 20
 BATCH = 16
 
 
-def learn(
-    classifier: Classifier, samples: Any, *, methods: Sequence[Any], seed: int = 0, observer: Observer | None = None
-) -> None:
+def learn(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, observer: Observer | None = None) -> None:
     """Lets methods that need it see these images; what they learn stays with the classifier and goes wherever it goes.
 
     `evaluate` does the same with its own samples, unless the classifier has learnt already: to explain few images with

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.notation import split_names
 from snellen.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.unit import Seen
 from snellen.types import Dividing, Method, Metric, Named, Passes, Related
@@ -37,14 +38,22 @@ class Pace:
         return passes.forward * self.forward + passes.backward * self.backward
 
 
-def parse_methods(names: Sequence[Any]) -> list[Method]:
-    """Methods from names, texts with settings, mappings, or as they are; no two alike."""
-    return _distinct("method", [METHODS.parse(one) for one in names])
+def parse_methods(names: Any) -> list[Method]:
+    """Methods from names, texts with settings, mappings, or as they are, in a list or one text with commas; no two alike."""
+    return _distinct("method", [METHODS.parse(name) for name in _listed(names)])
 
 
-def parse_metrics(names: Sequence[Any]) -> list[Metric]:
-    """Metrics from names, texts with settings, mappings, or as they are; no two alike."""
-    return _distinct("metric", [METRICS.parse(one) for one in names])
+def parse_metrics(names: Any) -> list[Metric]:
+    """Metrics from names, texts with settings, mappings, or as they are, in a list or one text with commas; no two alike."""
+    return _distinct("metric", [METRICS.parse(name) for name in _listed(names)])
+
+
+def _listed(names: Any) -> list[Any]:
+    """Several plug-ins, however they were written: `"a,b(c=1)"`, a list, or a single plug-in."""
+    if isinstance(names, str):
+        return split_names(names)
+    # A mapping is one plug-in with its settings, as in a settings file.
+    return list(names) if isinstance(names, Iterable) and not isinstance(names, Mapping) else [names]
 
 
 def _distinct(kind: str, plugins: list[Any]) -> list[Any]:

@@ -131,7 +131,7 @@ class Run:
         name = self.record["samples"]["pictures"].get(sample)
         if name is None:
             return None
-        with Image.open(io.BytesIO(self._store.picture(name))) as picture:
+        with Image.open(io.BytesIO(self._store.picture(name)), formats=("PNG",)) as picture:
             return np.asarray(picture.convert("RGB"))
 
     def costs(self) -> pd.DataFrame:

@@ -113,6 +113,8 @@ class Settings:
             value = tuple(given) if isinstance(given, list) else given
             if key in ("mean", "std") and isinstance(given, int | float):
                 value = (float(given),)
+            if key == "out" and isinstance(value, str) and not value.strip():
+                raise SnellenError("--out is empty; name the run folder, or leave it out")
             if not fits(value, hints[key]):
                 raise SnellenError(f"setting '{key}' cannot be {value!r}")
             kept[key] = value
@@ -143,6 +145,9 @@ class Settings:
 
     def samples(self, classifier: Classifier, observer: Observer) -> Samples:
         """The images that these settings name, shaped for the classifier; all are read once, to meet broken ones now."""
+        if self.images in (PHOTOGRAPHS, DIGITS):
+            own = {"labels": self.labels, "masks": self.masks, "boxes": self.boxes}
+            _refuse_beside(self.images, own, "labels and truth")
         if self.images == PHOTOGRAPHS:
             return photographs(classifier.geometry, classifier.channels)
         if self.images == DIGITS:
@@ -157,6 +162,7 @@ class Settings:
         if self.training is None:
             return None
         if self.training == DIGITS_TRAINING:
+            _refuse_beside(self.training, {"training-labels": self.training_labels}, "labels")
             _check_takes_scenes(classifier)
             return find_training(self.training, classifier)
         return self._folder(self.training, "training image", classifier, observer, labels=self.training_labels)
@@ -237,6 +243,13 @@ class Settings:
 def workers_for_short_passes() -> int:
     """How many processes to use where a pass through the model is too short for threads to share."""
     return min(4, os.cpu_count() or 1)
+
+
+def _refuse_beside(name: str, options: Mapping[str, str | None], what: str) -> None:
+    """Refuses files that describe pictures which bring their own description along."""
+    for option, path in options.items():
+        if path is not None:
+            raise SnellenError(f"{name} bring their own {what}; leave out --{option} '{path}', or name a folder of images")
 
 
 def _check_takes_scenes(classifier: Classifier) -> None:

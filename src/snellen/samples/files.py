@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from snellen.errors import SnellenError
 from snellen.geometry import Box, Geometry
-from snellen.samples.decode import decode, decode_mask, frames
+from snellen.samples.decode import brightest_of_16_bits, decode, decode_mask, frames
 from snellen.samples.samples import Progress, Samples, checked
 from snellen.types import Sample
+
+DARK = 0.25
+"""The share of 16 bits that 14-bit data fills; 12-bit data fills a sixteenth. Pictures that fill no more are spoken of."""
+
+LOOKED_AT = 20
+"""How many pictures with 16 bits are looked at for values that use only some of them."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,24 @@ def from_entries(
     if moving:
         which = f"'{moving[0]}' holds" if len(moving) == 1 else f"'{moving[0]}' and {len(moving) - 1} more hold"
         found = replace(found, notes=(*found.notes, f"{which} several frames; only the first is used"))
+    if dark := _dark([entries[place] for place in found.places]):
+        found = replace(found, notes=(*found.notes, dark))
     return found
+
+
+def _dark(entries: Sequence[Entry]) -> str | None:
+    """A sentence about files of 16 bits whose values would fit into fewer, where all of the first ones are like that."""
+    deep = ((entry, brightest_of_16_bits(entry.path)) for entry in entries)
+    seen = list(islice(((entry, share) for entry, share in deep if share is not None), LOOKED_AT))
+    brightest = max((share for _, share in seen), default=1.0)
+    if brightest > DARK or brightest == 0:
+        return None
+    unused = math.floor(-math.log2(brightest) + 1e-3)  # 4095 of 65535 is a hair more than 2 to the power of -4
+    which = f"'{seen[0][0].id}' uses" if len(seen) == 1 else f"'{seen[0][0].id}' and {len(seen) - 1} more use"
+    return (
+        f"{which} only the darkest 1/{2**unused} of 16 bits, as {16 - unused}-bit data does that was saved without scaling; "
+        f"the classifier sees them that dark: multiply their values by {2**unused}, unless it was trained on such pictures"
+    )
 
 
 def from_files(

@@ -148,7 +148,8 @@ def checked(
             if first is not None and shape != first[1]:
                 raise SnellenError(
                     f"'{first[0]}' is {_size(first[1])} and '{one}' is {_size(shape)}; "
-                    "all pictures must have one size, so give the size that the classifier takes"
+                    "all pictures must have one size: give the side that the classifier takes, such as --size 224 "
+                    "(in Python geometry=Geometry((224, 224)) of the Classifier)"
                 )
             first = first or (one, shape)
             places.append(place)

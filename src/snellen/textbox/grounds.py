@@ -11,12 +11,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 from jaxtyping import Bool, UInt8, UInt64
-from PIL import Image
 from torch import Tensor
 
 from snellen.errors import SnellenError, nearest
 from snellen.geometry import Geometry
 from snellen.samples import Samples, from_folder
+from snellen.samples.decode import size_of
 from snellen.textbox.noise import fractions, hashed, shorts
 from snellen.zoo.photographs import PHOTOGRAPHS, photographs
 
@@ -187,8 +187,7 @@ def _own(folder: str, side: int, geometry: Geometry) -> Samples:
         raise SnellenError(f"the background '{folder}' cannot be used: {reason}; mend it or take it out of the folder")
     for one in found.ids:
         path = Path(folder) / one
-        with Image.open(path) as picture:
-            width, height = picture.size
+        width, height = size_of(path)
         if min(width, height) < side:
             raise SnellenError(
                 f"the background '{path}' has {width}×{height} pixels, fewer than a scene of {side}×{side}; "
