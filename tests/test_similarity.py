@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import ndimage, stats
 from skimage.metrics import structural_similarity
+from skimage.transform import rotate
 
 from snellen.similarity import likeness, likening, pearson, rank_correlation, spearman, ssim
 from snellen.types import Rng
@@ -46,6 +47,42 @@ def test_ssim_within_a_mask_is_the_mean_over_the_eroded_mask():
         _, full = structural_similarity(a, b, win_size=5, data_range=max(np.ptp(a), np.ptp(b)), full=True)
         eroded = ndimage.binary_erosion(within[i].numpy(), np.ones((5, 5)))
         assert ours == pytest.approx(full[eroded].mean(), abs=1e-6)
+
+
+def mirrored_ssim_by_loops(one: np.ndarray, two: np.ndarray, within: np.ndarray) -> float:
+    """The mean over pixels whose 5×5 neighbours in the picture all count; windows are mirrored at the rim: a | a b c."""
+    height, width = one.shape
+    span = max(np.ptp(one), np.ptp(two))
+    found = []
+    for down in range(height):
+        for across in range(width):
+            near = [(down + i, across + j) for i in range(-2, 3) for j in range(-2, 3)]
+            inside = [(i, j) for i, j in near if 0 <= i < height and 0 <= j < width]
+            if all(within[place] for place in inside):
+                mirror = [(min(max(i, -1 - i), 2 * height - 1 - i), min(max(j, -1 - j), 2 * width - 1 - j)) for i, j in near]
+                a, b = (np.array([maps[place] for place in mirror]) for maps in (one, two))
+                (spread_a, shared), (_, spread_b) = np.cov(a, b)
+                light = (2 * a.mean() * b.mean() + (0.01 * span) ** 2) / (a.mean() ** 2 + b.mean() ** 2 + (0.01 * span) ** 2)
+                found.append(light * (2 * shared + (0.03 * span) ** 2) / (spread_a + spread_b + (0.03 * span) ** 2))
+    return float(np.mean(found))
+
+
+def test_mirrored_ssim_is_that_of_the_authors_of_cose():
+    """Their words: the full map of scikit-image, averaged over the mask after an erosion by 5×5 (outside counts)."""
+    one, two = pair((11, 13))
+    within = torch.ones(4, 11, 13, dtype=torch.bool)
+    within[1:, :3] = False  # moved down: the rim still counts on three sides
+    within[2, 6, 7] = False
+    within[3] = torch.from_numpy(rotate(np.ones((11, 13)), 30, order=1) > 0)
+    found = likeness(one, two, "ssim-mirrored", within=within)
+    for i, ours in enumerate(found.tolist()):
+        a, b = one[i].double().numpy(), two[i].double().numpy()
+        _, full = structural_similarity(a, b, win_size=5, data_range=max(np.ptp(a), np.ptp(b)), full=True)
+        theirs = full[ndimage.binary_erosion(within[i].numpy(), np.ones((5, 5)), border_value=1)].mean()
+        assert ours == pytest.approx(theirs, abs=1e-6)
+        assert ours == pytest.approx(mirrored_ssim_by_loops(a, b, within[i].numpy()), abs=1e-6)
+    assert bool(((found - likeness(one, two, "ssim", within=within)).abs() > 1e-4).all())
+    assert torch.equal(likeness(one, two, "ssim-mirrored"), likeness(one, two, "ssim"))  # nothing was moved: as printed
 
 
 def test_ssim_of_constant_maps_is_undefined_and_of_equal_maps_is_one():

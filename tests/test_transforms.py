@@ -109,7 +109,7 @@ def test_a_flip_undoes_itself(name):
     flipped = maps.flip(2 if name == "flip-lr" else 1)
     found, within = BY_NAME[name].undone(flipped, torch.zeros(1, dtype=torch.long))
     assert torch.equal(found, maps)
-    assert bool(within.all())
+    assert within is None
 
 
 def test_a_map_that_moves_with_the_picture_comes_back_within_the_valid_region():
@@ -122,6 +122,7 @@ def test_a_map_that_moves_with_the_picture_comes_back_within_the_valid_region():
         if one.kind == "geometric":
             back, within = one.undone(one(model, picture, steps).squeeze(1), steps)
             gap = (back - picture.squeeze(1)).abs()
+            within = torch.ones_like(back, dtype=torch.bool) if within is None else within
             whole = -torch.nn.functional.max_pool2d(-within.float(), 5, stride=1) > 0  # the 5×5 erosion
             assert float(gap[:, 2:-2, 2:-2][whole].max()) < 0.05
             assert bool((gap > 0.05).any()) == one.signed
@@ -133,7 +134,7 @@ def test_photometric_maps_stay_where_they_are():
         if one.kind == "photometric":
             back, within = one.undone(maps, torch.tensor([3, -3]))
             assert torch.equal(back, maps)
-            assert bool(within.all())
+            assert within is None
 
 
 def test_at_224_a_translation_is_that_of_the_paper():

@@ -15,14 +15,18 @@ Maps = Float[Tensor, "batch height width"]
 Masks = Bool[Tensor, "batch height width"]
 
 Likeness = Literal["ssim", "pearson", "spearman"]
+MaskedLikeness = Literal["ssim", "ssim-mirrored", "pearson", "spearman"]
+"""How maps of which some pixels have no counterpart can be compared."""
 
 
-def likeness(first: Maps, second: Maps, how: Likeness, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
+def likeness(first: Maps, second: Maps, how: MaskedLikeness, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
     """1 where the two maps are the same; for the correlations also where one is a rising straight line of the other.
 
     `within` leaves out pixels that have no counterpart, as after a rotation. Structural similarity also leaves out pixels
-    whose window reaches beyond them.
+    whose window reaches beyond them. `ssim-mirrored` is the same where no pixel is left out.
     """
+    if how == "ssim-mirrored":
+        return ssim(first, second, within=within, mirrored=within is not None)
     return {"ssim": ssim, "pearson": pearson, "spearman": spearman}[how](first, second, within=within)
 
 
@@ -39,8 +43,13 @@ def constant(maps: Maps) -> Bool[Tensor, " batch"]:
     return maps.amax(dim=(1, 2)) == maps.amin(dim=(1, 2))
 
 
-def ssim(first: Maps, second: Maps, *, window: int = 5, within: Masks | None = None) -> Float[Tensor, " batch"]:
+def ssim(
+    first: Maps, second: Maps, *, window: int = 5, within: Masks | None = None, mirrored: bool = False
+) -> Float[Tensor, " batch"]:
     """Mean structural similarity over all whole windows, as scikit-image computes it (Wang et al. 2004).
+
+    With `mirrored` pixels at the rim of the picture have windows too, completed by mirroring, as in scikit-image's map of
+    similarities before it crops it.
 
     Uniform window, sample covariance, C1 = (0.01 L)², C2 = (0.03 L)², where L is the larger of the two maps' ranges; two
     constant maps have no range and no similarity, nor has a map with NaN or one that is smaller than the window.
@@ -48,6 +57,9 @@ def ssim(first: Maps, second: Maps, *, window: int = 5, within: Masks | None = N
     if min(first.shape[1:]) < window:
         return torch.full_like(first[:, 0, 0], torch.nan)
     one, two = first.double(), second.double()
+    if mirrored:
+        one, two = (_mirrored(maps, window // 2) for maps in (one, two))
+        within = None if within is None else functional.pad(within, (window // 2,) * 4, value=True)
     pair = torch.stack([one, two])
     span = (pair.amax(dim=(2, 3)) - pair.amin(dim=(2, 3))).amax(dim=0).view(-1, 1, 1)
     moments = torch.stack([one, two, one * one, two * two, one * two], dim=1)
@@ -62,6 +74,14 @@ def ssim(first: Maps, second: Maps, *, window: int = 5, within: Masks | None = N
         whole = 1 - functional.max_pool2d((~within).double(), window, stride=1)
     found = (values.nan_to_num() * whole).sum(dim=(1, 2)) / whole.sum(dim=(1, 2))
     return found.masked_fill(~((span > 0) & span.isfinite()).flatten(), torch.nan).to(first.dtype)
+
+
+def _mirrored(maps: Maps, rim: int) -> Float[Tensor, "batch down across"]:
+    """Maps with a rim around them that repeats their outermost pixels in reverse: c b a | a b c."""
+    height, width = (
+        torch.cat([torch.arange(rim).flip(0), torch.arange(size), size - 1 - torch.arange(rim)]) for size in maps.shape[1:]
+    )
+    return maps[:, height][:, :, width]
 
 
 def _window_means(values: Float[Tensor, "... height width"], window: int) -> Float[Tensor, "... down across"]:

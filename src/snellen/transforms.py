@@ -57,14 +57,17 @@ class Transform:
         levels = (classifier.to_pixels(inputs).clamp(0, 1) * 255).round()
         return classifier.to_inputs(_PHOTOMETRIC[self.name](levels, steps) / 255)
 
-    def undone(self, maps: Maps, steps: Steps) -> tuple[Maps, Masks]:
+    def undone(self, maps: Maps, steps: Steps) -> tuple[Maps, Masks | None]:
         """Maps of changed pictures in the place of the unchanged ones, and which of their pixels have a counterpart there.
 
-        A picture of ones goes the same way there and back: what is not zero afterwards has a counterpart.
+        A picture of ones goes the same way there and back: what is not zero afterwards has a counterpart. No mask where no
+        pixel leaves the picture: changes of light and colour, and flips.
         """
         if self.kind == "photometric":
-            return maps, torch.ones_like(maps, dtype=torch.bool)
+            return maps, None
         index = _GEOMETRIC[self.name](_size(maps), steps)
+        if not self.signed:  # a flip is its own way back
+            return moved(maps.unsqueeze(1), index, torch.zeros(1).to(maps)).squeeze(1), None
         ones = moved(torch.ones_like(maps, dtype=torch.float64).unsqueeze(1), index, torch.zeros(1).double()).squeeze(1)
         if self.name == "rotate":
             back, seen = (_turned(one.double(), _degrees(steps)) for one in (maps, ones))

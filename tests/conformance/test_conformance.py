@@ -160,6 +160,30 @@ def test_every_cross_of_a_neighbour_is_explained(name):
     assert crossed == {case for note in NOTES if note.toolkit == name for case in note.cases}
 
 
+@pytest.mark.parametrize("name", ["value", "last", "perfect", "sign", "channels", "batch", "order"])
+def test_the_curve_of_pixel_flipping_is_read_as_it_is(name):
+    """Its points are right; only its own area begins after the first flip, and counts every step as 1."""
+    assert quietly(ANSWERS[f"deletion/{name}"], toolkit("quantus")) == Cell("right")
+
+
+@pytest.mark.parametrize("name", ["completeness/channels", "effective-complexity-count/neighbour"])
+def test_quantus_is_given_settings_that_make_the_quantity_the_same(name):
+    assert quietly(ANSWERS[name], toolkit("quantus")) == Cell("right")
+
+
+def test_published_crosses_are_those_that_are_explained():
+    """Otherwise: make conformance."""
+    published = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in published.splitlines() if line.startswith("| ")]
+    names = rows[0][4:]
+    crossed = {(kit, row[0]) for row in rows[1:] for kit, cell in zip(names, row[4:], strict=True) if cell[0] in "✗e"}
+    assert crossed == {(note.toolkit, case) for note in NOTES for case in note.cases}
+    for kit in names:
+        right = sum(row[4 + names.index(kit)] == "✓" for row in rows[1:])
+        offered = right + sum(one == kit for one, _ in crossed)
+        assert re.search(rf"^- {kit} \S+: {right} of {offered} right", published, flags=re.MULTILINE)
+
+
 def test_the_published_table_has_a_row_for_every_answer():
     """Otherwise: make conformance."""
     published = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()

@@ -299,9 +299,10 @@ def test_the_magnitudes_of_a_trace_can_be_drawn_again():
 
 def test_the_published_code_is_a_preset():
     one = METRICS.parse("cose@cose2023-code")
-    assert one == Cose(correct_only=True)
+    assert one == Cose(likeness="ssim-mirrored", correct_only=True)
     assert label(one) == "cose@cose2023-code"
-    assert METRICS.parse("consistency@cose2023") == Consistency()
+    for name in ("consistency", "sensitivity", "cose"):
+        assert METRICS.parse(f"{name}@cose2023") == METRICS.build(name, {"likeness": "ssim-mirrored"})
 
 
 def test_a_run_compares_with_the_checkpoints_that_it_is_given_and_does_without(tmp_path):

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from recorded import Recorded, method, metric
 
 from snellen import runs
+from snellen.cards.tables import results_markdown
 from snellen.errors import SnellenError
 from snellen.registry import METRICS, Test
 from snellen.runs.progress import Silent
@@ -206,3 +207,21 @@ def test_an_inconclusive_cell_says_what_would_settle_it():
     assert cell.advice in text
     assert "alike within a margin of 0.2 standard deviations of the scores" in text
     assert cell.advice in found.table()["advice"].tolist()
+
+
+def test_a_row_says_with_which_settings_its_test_was_run() -> None:
+    """Infidelity is scaled in every suite, for maps of different units; whoever reads the row must see that it is."""
+    run = Recorded(
+        methods=[method("grad-cam"), method("random", control=True)],
+        metrics=[metric("infidelity(scaled=true)", higher=False) | {"test": "Infidelity"}],
+        ids=[f"{at}.png" for at in range(IMAGES)],
+    )
+    run.values = {(name, "infidelity(scaled=true)"): np.ones(IMAGES) for name in ("grad-cam", "random")}
+    found = Grid.of(run, unmet={}, left_out={})
+    titles = {row.test: row.title for row in found.tests}
+    assert titles["Infidelity"] == "Infidelity (scaled=true)"
+    assert titles["Insertion"] == "Insertion"
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(Shown(found))
+    for text in (page(found), console.export_text(), results_markdown(found)):
+        assert "Infidelity (scaled=true)" in text

@@ -137,7 +137,8 @@ def results_markdown(grid: Grid) -> str:
         f"{_escaped(str(record['classifier']['name']))}, {numbers.count(len(grid.run.samples()), 'image')}: "
         f"{_escaped(str(record['samples']['source']))}. Means over images; ↑ higher is better, ↓ lower is better. "
         f"{', '.join(f'{mark} {name}' for name, mark in MARKS.items())}; controls get no verdict. "
-        "A number in brackets leads to the reason below.",
+        "Settings behind a test are those of its metric that are not the defaults; `scaled=true` scores a map times its "
+        "best factor, so that its unit does not matter. A number in brackets leads to the reason below.",
         "",
         *_table(head, [[_title(row), *_cells(row, names, notes)] for row in grid.tests]),
         "",

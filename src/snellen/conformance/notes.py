@@ -23,12 +23,7 @@ NOTES: tuple[Note, ...] = (
     Note("torchcam", ("deletion/ties", "insertion/ties"),
          "equal pixels go in the order in which memory holds them, so a flat map is scored by where the object lies."),
     Note("quantus", _CONSTANT, "a batch of constant maps is refused on purpose, though these scores are defined for them."),
-    Note("quantus", ("deletion/value", "deletion/last", "deletion/perfect", "deletion/sign"),
-         "the curve of `PixelFlipping` begins after the first step and its area is not divided by the number of steps."),
-    Note("quantus", ("deletion/channels",),
-         "`PixelFlipping` flips the channels of a pixel one at a time: 48 steps for 16 pixels in colour."),
     Note("quantus", ("completeness/rounding",), "`Completeness` compares sums of floats with `==`."),
-    Note("quantus", ("completeness/channels",), "with one map for three channels only the first channel is removed."),
     Note("quantus", ("monotonicity/direction",),
          "`Monotonicity` fills the baseline with the baseline: it is True for every map and for its negative."),
     Note("quantus", ("monotonicity-correlation/zero",),
@@ -36,13 +31,11 @@ NOTES: tuple[Note, ...] = (
     Note("quantus", ("infidelity/independent",), "the squares pile up; the last one removes what was left."),
     Note("quantus", ("infidelity/odd",), "`Infidelity` raises where the square does not divide the picture."),
     Note("quantus", ("cascading-randomisation/turned", "independent-randomisation/turned"),
-         "the mean over stages counts the model itself, under the name `original`, as a stage with a likeness of 1."),
+         "the mean over stages is to skip `orig`, but the model itself is stored as `original` and counts as a stage."),
     Note("quantus", ("input-invariance/kept",),
          "the first pixel is not shifted with the others, so the shifted model sees another picture."),
     Note("quantus", ("road/batch",), "the score of `ROAD` is that of the first batch."),
     Note("quantus", ("road/channels",), "`ROAD` raises on pictures in colour."),
-    Note("quantus", ("effective-complexity-count/neighbour",),
-         "`normalise=True` divides by the maximum of the whole batch, so one loud map silences its neighbours."),
     Note("quantus", ("energy-pointing-game/weighted",),
          "the size of the picture is taken from `x_batch[2:]`, all samples from the third on."),
     Note("quantus", ("pointing-game/weighted",), "`weighted=True` raises."),
@@ -57,3 +50,23 @@ NOTES: tuple[Note, ...] = (
     Note("quantus", ("complexity/unmodified", "sparseness/unmodified"),
          "with `abs=False, normalise=False` the caller's own array is changed."),
 )  # fmt: skip
+
+
+ASKED: dict[str, tuple[str, ...]] = {
+    "captum": (
+        "`infidelity` gets the map shared out over the channels, and perturbations of 1 where a square is removed, so that "
+        "attributions are contributions.",
+    ),
+    "grad-cam": ("maps are masks in [0, 1] and targets are probabilities, as its tutorial on metrics has it.",),
+    "torchcam": ("one update and one summary per batch; maps are masks in [0, 1] for average drop and increase.",),
+    "quantus": (
+        "`abs=False, normalise=False` where the quantity is about the map as it is, `abs=True` for magnitudes.",
+        "Deletion is read off the curve of `PixelFlipping`, which is right: the output for the untouched picture is put "
+        "before it, points at which only some channels of a pixel are gone are left out, and the area is over steps from 0 "
+        "to 1. Its own `return_auc_per_sample` begins after the first flip and counts a step as 1.",
+        "`Completeness` gets the map shared out over the channels; of one map for three channels it removes the first only.",
+        "`EffectiveComplexity` normalises with `normalise_axes=(1, 2, 3)`, each map by its own maximum; the default of "
+        "`normalise=True` is the maximum of the whole batch.",
+    ),
+}
+"""By toolkit, what must be set or put together for its number to be the quantity that is asked for."""

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from snellen.conformance.adapters import toolkit
 from snellen.conformance.answers import Cell, KnownAnswer, known_answers
-from snellen.conformance.notes import NOTES
+from snellen.conformance.notes import ASKED, NOTES
 from snellen.conformance.toolkit import Toolkit
 
 
@@ -70,7 +70,16 @@ class Conformance:
     def markdown(self) -> str:
         """For the documentation."""
         return "\n".join(
-            [*self._head(), *self._rows(), "", *self._notes(), *self._derivations(), f"Measured on {self.foot}.", ""]
+            [
+                *self._head(),
+                *self._rows(),
+                "",
+                *self._notes(),
+                *self._asked(),
+                *self._derivations(),
+                f"Measured on {self.foot}.",
+                "",
+            ]
         )
 
     def _head(self) -> Iterator[str]:
@@ -115,6 +124,14 @@ class Conformance:
             for note in shown:
                 cases = ", ".join(f"`{one}`" for one in note.cases if (note.toolkit, one) in missed)
                 yield f"- **{note.toolkit}** ({cases}): {note.text}"
+            yield ""
+
+    def _asked(self) -> Iterator[str]:
+        shown = [(kit.name, text) for kit in self.toolkits for text in ASKED.get(kit.name, ())]
+        if shown:
+            yield "## How each toolkit is asked"
+            yield ""
+            yield from (f"- **{name}**: {text}" for name, text in shown)
             yield ""
 
     def _derivations(self) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -21,8 +22,15 @@ _READING = (
     "Variants count where the prediction stays the same, whatever the label, as the paper's text says; its code also asks "
     "that the prediction is right (correct_only). Maps are compared raw and signed, by the structural similarity of "
     "scikit-image, whose constants grow with the range of the maps (the paper prints them without it); where both maps are "
-    "blank it finds them alike, so a map that marks little starts high, which a correlation (likeness=pearson) does not."
+    "blank it finds them alike, so a map that marks little starts high, which a correlation (likeness=pearson) does not. Of "
+    "maps that were moved or turned back, only windows inside the picture count. The authors' code counts pixels at its rim "
+    "too, with windows completed by mirroring: likeness=ssim-mirrored, the reading of @cose2023."
 )
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "cose2023": {"likeness": "ssim-mirrored"},
+    "cose2023-code": {"likeness": "ssim-mirrored", "correct_only": True},
+}
+"""The settings of the paper, as its text has them and as its code has them, for every metric of it."""
 _CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so it proves nothing without sensitivity"}
 
 
@@ -38,7 +46,7 @@ _CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so it 
     formula="mean of L(Φ(x), t⁻¹Φ(t(x))) over transforms t with f(t(x)) = f(x)",
     reading=_READING,
     caveats=_CAVEATS,
-    presets={"cose2023": {}, "cose2023-code": {"correct_only": True}},
+    presets=PRESETS,
 )
 @dataclass(frozen=True)
 class Consistency:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.metrics.consistency import PRESETS
 from snellen.metrics.transformed import KINDS, Alike, Comparison, check_magnitudes
 from snellen.registry import metric
 from snellen.types import Case, Passes, Rng
@@ -24,7 +25,6 @@ _READING = (
     "asks that the untouched picture is classified rightly (correct_only). The map after the change explains the new "
     "prediction, as published; fixed_class=true explains the target throughout. "
 )
-_PRESETS = {"cose2023": {}, "cose2023-code": {"correct_only": True}}
 
 
 @metric(
@@ -41,7 +41,7 @@ _PRESETS = {"cose2023": {}, "cose2023-code": {"correct_only": True}}
     reading=_READING + "Models are one with random weights, and the checkpoints that are given, up to ten; the published "
     "numbers pool all of them, as here.",
     caveats=_CAVEATS,
-    presets=_PRESETS,
+    presets=PRESETS,
     welcomes={"checkpoints"},
 )
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Sensitivity:
     "consistency counts as 0, because a harmonic mean has no meaning for it. It is filed under model sensitivity: its two "
     "halves ask that the map changes exactly when the model's answer does.",
     caveats=_CAVEATS,
-    presets=_PRESETS,
+    presets=PRESETS,
     welcomes={"checkpoints"},
 )
 @dataclass(frozen=True)

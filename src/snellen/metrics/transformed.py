@@ -22,7 +22,7 @@ from snellen.similarity import constant, likeness
 from snellen.transforms import STEPS, Kind, variants
 from snellen.types import CHECKPOINT, Case, Passes, Rng, by_number
 
-Alike = Literal["ssim", "pearson"]
+Alike = Literal["ssim", "ssim-mirrored", "pearson"]
 
 CHECKPOINTS = 10
 """How many earlier states of the model have a column in a trace; of more, as many evenly spread ones are compared."""
@@ -206,5 +206,5 @@ def _alike(
 ) -> Float[Tensor, " batch"]:
     """NaN where both maps are constant; a correlation also where one is. Asked before the way back puts zeros around it."""
     one, two = constant(first), constant(second)
-    undefined = one & two if alike == "ssim" else one | two
+    undefined = one | two if alike == "pearson" else one & two
     return likeness(first, back, alike, within=within).masked_fill(undefined, torch.nan)

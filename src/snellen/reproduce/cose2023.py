@@ -45,7 +45,7 @@ def _cell(row: Mapping[str, str]) -> tuple[Key, float]:
 
 
 _OVERALL = "all, Overall"
-_COSE = "cose(magnitudes=3, correct_only=true)"
+_COSE = "cose@cose2023-code(magnitudes=3)"
 
 TABLES = (
     Protocol(

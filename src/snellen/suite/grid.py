@@ -47,8 +47,9 @@ class Row:
 
     @property
     def title(self) -> str:
-        """The test, or a metric beside the card."""
-        return str(self.test or self.metric)
+        """The test, with the settings of its metric that are not the defaults, or a metric beside the card."""
+        _, bracket, settings = str(self.metric or "").partition("(")
+        return f"{self.test} ({settings}" if self.test and bracket else str(self.test or self.metric)
 
     @property
     def arrow(self) -> str:

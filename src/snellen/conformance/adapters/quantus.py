@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.integrate import trapezoid
+from torch import Tensor
 
 from snellen.conformance.adapters.workarounds import old_numpy_names, working_torchvision
 from snellen.conformance.scene import Scene
@@ -24,7 +26,7 @@ _POSITIVE = {"positive_attributions": True, **_RAW}
 _MAGNITUDES = {"abs": True, "normalise": False, **_QUIET}
 
 
-def _called(metric: Any, scene: Scene, *, softmax: bool = True) -> Any:
+def _called(metric: Any, scene: Scene, *, softmax: bool = True, attributions: Tensor | None = None) -> Any:
     """As its documentation calls a metric; arrays are handed over as they are, not copied."""
     explain = scene.explain
 
@@ -38,7 +40,7 @@ def _called(metric: Any, scene: Scene, *, softmax: bool = True) -> Any:
         model=scene.model,
         x_batch=scene.inputs.numpy(),
         y_batch=scene.targets.numpy(),
-        a_batch=scene.maps.unsqueeze(1).numpy(),
+        a_batch=(scene.maps.unsqueeze(1) if attributions is None else attributions).numpy(),
         s_batch=None if scene.truth is None else scene.truth.unsqueeze(1).numpy(),
         channel_first=True,
         softmax=softmax,
@@ -68,14 +70,20 @@ def _sensitivity(kind: Any) -> Ask:
 
 
 def _deletion(scene: Scene, *, steps: int, fill: str) -> list[float]:
-    """Pixel flipping, one pixel of the map at a time; it must be given steps that divide the pixels."""
-    pixels = scene.maps[0].numel()
+    """The area under the curve of pixel flipping, over steps from 0 to 1; it must be given steps that divide the pixels.
+
+    The curve is handed out from the first flip on and with a point for every channel, so the output for the untouched
+    picture is put before it, and the points at which a pixel is gone with all of its channels are read.
+    """
+    pixels, channels = scene.maps[0].numel(), scene.inputs.shape[1]
     if fill not in ("mean", "black") or pixels % steps:
         raise NotOffered(f"deletion in {steps} steps with {fill}")
-    metric = quantus.PixelFlipping(
-        features_in_step=pixels // steps, perturb_baseline=_ZERO, return_auc_per_sample=True, **_RAW
-    )
-    return _scores(metric, scene)
+    metric = quantus.PixelFlipping(features_in_step=pixels // steps, perturb_baseline=_ZERO, **_RAW)
+    flipped = np.asarray(_called(metric, scene), dtype=float).reshape(len(scene), -1)[:, channels - 1 :: channels]
+    with torch.no_grad():
+        whole = scene.model(scene.inputs).softmax(dim=1).gather(1, scene.targets[:, None])
+    curve = np.concatenate([whole.double().numpy(), flipped], axis=1)
+    return [float(one) for one in trapezoid(curve, axis=1) / steps]
 
 
 def _falls(scene: Scene, order: str, region: int, softmax: bool) -> np.ndarray:
@@ -111,7 +119,16 @@ def _road(scene: Scene, *, fractions: Sequence[float]) -> list[float]:
 
 
 def _count(scene: Scene, *, normalised: bool = False) -> list[float]:
-    return _scores(quantus.EffectiveComplexity(**{**_MAGNITUDES, "normalise": normalised}), scene)
+    """Maps are normalised one by one; its default takes the maximum of the whole batch."""
+    each = {"normalise": normalised, "normalise_func_kwargs": {"normalise_axes": (1, 2, 3)}}
+    return _scores(quantus.EffectiveComplexity(**{**_MAGNITUDES, **each}), scene)
+
+
+def _complete(scene: Scene) -> list[float]:
+    """Every channel gets its part of the map, for only channels that have attributions are removed."""
+    channels = scene.inputs.shape[1]
+    shared = (scene.maps.unsqueeze(1) / channels).expand(-1, channels, -1, -1)
+    return _scores(quantus.Completeness(perturb_baseline=_ZERO, **_RAW), scene, softmax=False, attributions=shared)
 
 
 def _monotone(scene: Scene, *, steps: int, of: str, fill: str) -> list[float]:
@@ -192,7 +209,7 @@ OFFERS: dict[str, Ask] = {
     "lerf": _ordered("lerf"),
     "region-perturbation": _regions,
     "road": _road,
-    "completeness:holds": lambda scene: _scores(quantus.Completeness(perturb_baseline=_ZERO, **_RAW), scene, softmax=False),
+    "completeness:holds": _complete,
     "monotonicity:holds": _monotone,
     "monotonicity-correlation": _effects,
     "faithfulness": _faithfulness,
