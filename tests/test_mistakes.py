@@ -15,7 +15,9 @@ import typer
 
 import snellen
 from snellen import cli
-from snellen.errors import shown
+from snellen.documents import parse_json, parse_toml, parse_yaml
+from snellen.errors import SnellenError, shown
+from snellen.runs.settings import Settings
 
 FAILURES = {"runtime": RuntimeError, "memory": MemoryError, "pipe": BrokenPipeError}
 
@@ -126,3 +128,78 @@ def test_a_value_in_a_sentence_is_short_and_on_one_line(name):
     assert 0 < len(text) <= 80
     assert text.isprintable()
     text.encode()
+
+
+SETTINGS = {
+    "seed": [-1, 2**70, 1.5, True, "3", None],
+    "mean": [float("nan"), ["a"], "0.5", {}],
+    "std": [0, -1.0, float("inf"), [0.2, 0]],
+    "size": [0, -5, 10**9],
+    "crop": [0, float("nan"), 2.0],
+    "batch": [0, -1, 10**12],
+    "shard": [0, -1, 10**12],
+    "workers": [-1, 100_000],
+    "threads": [-1, 0, 100_000],
+    "out": ["a\0b", "\udcff", 3, None],
+    "model": [None, 5, ["digits"]],
+    "methods": [5, "gradient", {"a": 1}],
+    "outputs": ["answers", 3],
+    "compile": ["yes", 1],
+    "target": [None, 1.5, ["cat"]],
+    "nonsense": [1],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in SETTINGS.items() for value in values])
+def test_a_setting_of_a_wrong_kind_or_size_is_refused_by_name(name, value):
+    with pytest.raises(SnellenError) as refusal:
+        Settings.of({name: value})
+    assert f"'{name}" in str(refusal.value)
+    assert str(refusal.value).isprintable()
+
+
+def bomb(link: str) -> str:
+    """Nine levels of nine aliases each: 400 million values in 500 bytes."""
+    lines = ["a0: &a0 {x: 1}"]
+    lines += [f"a{place}: &a{place} {link % ','.join([f'*a{place - 1}'] * 9)}" for place in range(1, 10)]
+    return "\n".join(lines)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [
+        (parse_yaml, bomb("[%s]")),
+        (parse_yaml, bomb("{<<: [%s]}")),
+        (parse_yaml, "a: &a [*a]"),
+        (parse_yaml, "[" * 3000),
+        (parse_yaml, "a: " + "9" * 5000),
+        (parse_yaml, "a: 0x" + "f" * 5000),
+        (parse_yaml, "a: 2024-13-01"),
+        (parse_yaml, "a: 2024-12-01"),
+        (parse_yaml, "? [1]\n: 2"),
+        (parse_yaml, "~: 2"),
+        (parse_yaml, "!!int x"),
+        (parse_yaml, "!!timestamp x"),
+        (parse_yaml, "!!bool x"),
+        (parse_yaml, "!!set {a}"),
+        (parse_yaml, '"\\ud800"'),
+        (parse_yaml, "a: \0"),
+        (parse_json, "[" * 100_000),
+        (parse_json, "[" * 200 + "]" * 200),
+        (parse_json, "9" * 5000),
+        (parse_json, '{"a": "\\u0000"}'),
+        (parse_toml, "a = " + "[" * 5000),
+        (parse_toml, "a = " + "9" * 5000),
+        (parse_toml, "a = 2024-12-01"),
+    ],
+)
+def test_a_document_that_would_hang_or_break_what_reads_it_is_refused(parse, text):
+    with pytest.raises(SnellenError) as refusal:
+        parse(text, "'file'")
+    assert str(refusal.value).startswith("'file'")
+    assert len(str(refusal.value)) < 400
+
+
+def test_an_alias_that_repeats_little_is_read():
+    assert parse_yaml("a: &a [1, 2]\nb: *a\nc: {<<: {d: 3}}", "'file'") == {"a": [1, 2], "b": [1, 2], "c": {"d": 3}}

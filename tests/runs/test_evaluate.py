@@ -236,7 +236,7 @@ def test_another_seed_changes_only_what_draws(subject):
         ({"target": "zebra"}, "target 'zebra' is not known"),
         ({"target": 7}, "target '7' is not known"),
         ({"methods": ["grad-cam(layer=nowhere)"]}, "no layer 'nowhere'"),
-        ({"options": Options(shard=0)}, "shard must be at least 1"),
+        ({"options": Options(shard=0)}, "shard cannot be 0; it must be at least 1"),
         ({"out": ""}, "out is empty; name the run folder"),
     ],
 )

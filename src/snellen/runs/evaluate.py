@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
+from snellen.documents import MOST_WHOLE, checked
 from snellen.errors import SnellenError
 from snellen.registry import CONDITIONS, label
 from snellen.runs import learning, records
@@ -31,6 +33,12 @@ from snellen.types import Condition, Method, Metric, Passes, Recipe
 
 R = TypeVar("R")
 
+Seed = Annotated[int, Field(ge=0, le=MOST_WHOLE)]
+ShardSize = Annotated[int, Field(ge=1, le=1_000_000)]
+Workers = Annotated[int, Field(ge=0, le=256)]
+Threads = Annotated[int, Field(ge=1, le=256)]
+"""More threads than any machine has end the process."""
+
 PICTURES = 12
 """How many photographs a run keeps for its report."""
 
@@ -48,6 +56,12 @@ class Options:
     compile: bool | None = None
     request: dict[str, Any] | None = None
     pace: planning.Pace | None = None
+
+    def check(self) -> None:
+        """Refuses numbers that no machine can use."""
+        bounds: dict[str, Any] = {"shard": ShardSize, "workers": Workers, "threads": Threads | None}
+        for name, kind in bounds.items():
+            checked(kind, getattr(self, name), f"options: {name}")
 
 
 def evaluate(
@@ -81,6 +95,8 @@ def evaluate(
         raise SnellenError("a recipe and training pictures belong together: give --recipe and --training, or neither")
     if out is not None and not str(out).strip():
         raise SnellenError("out is empty; name the run folder, or leave it out")
+    checked(Seed, seed, "seed")
+    (options or Options()).check()
     told = observer or default_observer()
     store = Store(Path(tempfile.mkdtemp(prefix="snellen-") if out is None else out), told.note)
     known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import tomllib
-import types
-import typing
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-import yaml
+from pydantic import Field
 
 from snellen.classifier import Classifier
-from snellen.errors import SnellenError, nearest
+from snellen.documents import EXACT, parse_toml, parse_yaml, read_text, typed
+from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
 from snellen.registry import CONDITIONS, traits
-from snellen.runs.evaluate import Options, UnfinishedError, evaluate
+from snellen.runs.evaluate import Options, Seed, ShardSize, Threads, UnfinishedError, Workers, evaluate
 from snellen.runs.executors import dask_executor
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.progress import Observer
@@ -35,6 +33,11 @@ from snellen.zoo.digits import SIDE
 
 PHOTOGRAPHS = "zoo:photographs"
 """The pictures that come with the demo extra."""
+
+MOST_SIDE = 8192
+"""The largest square that a model is given; a batch of larger ones fits into no memory."""
+MOST_ROWS = 65_536
+"""The most images per pass."""
 
 Loaded = tuple[Classifier, Samples]
 
@@ -52,6 +55,8 @@ def _checking(observer: Observer) -> Iterator[None]:
 class Settings:
     """What to run. Every field can stand in a settings file under its own name and on the command line as an option."""
 
+    __pydantic_config__ = EXACT
+
     model: str = EMBEDDED
     images: str = PHOTOGRAPHS
     methods: tuple[Any, ...] = ()
@@ -59,7 +64,7 @@ class Settings:
     out: str = "runs/latest"
     target: str | int = "predicted"
     condition: str | None = None
-    seed: int = 0
+    seed: Seed = 0
     labels: str | None = None
     masks: str | None = None
     boxes: str | None = None
@@ -70,55 +75,36 @@ class Settings:
     checkpoints: str | None = None
     weights: str | None = None
     mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    size: int | None = None
-    crop: float | None = None
+    std: tuple[Annotated[float, Field(gt=0)], ...] | None = None
+    size: Annotated[int, Field(ge=1, le=MOST_SIDE)] | None = None
+    crop: Annotated[float, Field(gt=0, le=1)] | None = None
     classes: str | None = None
     outputs: Literal["logits", "probabilities"] = "logits"
     precision: Precision = "float32"
     device: str = "cpu"
-    batch: int | None = None
-    shard: int = 16
-    workers: int = 0
-    threads: int | None = None
+    batch: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = None
+    shard: ShardSize = 16
+    workers: Workers = 0
+    threads: Threads | None = None
     compile: bool | None = None
     dask: str | None = None
 
     @staticmethod
     def read(path: str | Path) -> dict[str, Any]:
         """The settings in a .yaml, .yml, .toml or .json file, as they stand there."""
-        file = Path(path)
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            raise SnellenError(f"cannot read the settings '{path}' ({problem}); give a YAML or TOML file") from None
-        try:
-            found = tomllib.loads(text) if file.suffix == ".toml" else yaml.safe_load(text)
-        except (tomllib.TOMLDecodeError, yaml.YAMLError) as problem:
-            raise SnellenError(
-                f"'{path}' is not valid {file.suffix[1:].upper() or 'YAML'}: {' '.join(str(problem).split())}"
-            ) from None
-        if not isinstance(found, Mapping):
+        text = read_text(path, "the settings", remedy="give a YAML or TOML file")
+        values = (parse_toml if Path(path).suffix == ".toml" else parse_yaml)(text, f"'{path}'")
+        if not isinstance(values, Mapping):
             raise SnellenError(f"'{path}' must hold settings by name, such as `model: {EMBEDDED}`")
-        return dict(found)
+        return dict(values)
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Settings:
-        """Settings from plain values; unknown names and wrong types are refused by name."""
-        hints = typing.get_type_hints(cls)
-        kept: dict[str, Any] = {}
-        for key, given in values.items():
-            if key not in hints:
-                raise SnellenError(f"unknown setting '{key}'{nearest(key, hints)}")
-            value = tuple(given) if isinstance(given, list) else given
-            if key in ("mean", "std") and isinstance(given, int | float):
-                value = (float(given),)
-            if key == "out" and isinstance(value, str) and not value.strip():
-                raise SnellenError("--out is empty; name the run folder, or leave it out")
-            if not fits(value, hints[key]):
-                raise SnellenError(f"setting '{key}' cannot be {value!r}")
-            kept[key] = value
-        return cls(**kept)
+    def of(cls, values: Mapping[str, Any], owner: str = "the settings") -> Settings:
+        """Settings from plain values; unknown names, wrong types and numbers out of bounds are refused by name."""
+        several = {key: [values[key]] for key in ("mean", "std") if isinstance(values.get(key), int | float)}
+        if isinstance(values.get("out"), str) and not values["out"].strip():
+            raise SnellenError("--out is empty; name the run folder, or leave it out")
+        return typed(cls, {**values, **several}, owner)
 
     def as_values(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as JSON."""
@@ -255,18 +241,3 @@ def _refuse_beside(name: str, options: Mapping[str, str | None], what: str) -> N
 def _check_takes_scenes(classifier: Classifier) -> None:
     if classifier.geometry.size not in (None, (SIDE, SIDE)) or classifier.channels != 3:
         raise SnellenError(f"{DIGITS} are colour pictures of {SIDE}×{SIDE}, which '{classifier.name}' does not take")
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value that was read from a file is of the type that is written beside a field."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return any(fits(value, one) for one in typing.get_args(hint))
-    if typing.get_origin(hint) is Literal:
-        return value in typing.get_args(hint)
-    if typing.get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(fits(one, typing.get_args(hint)[0]) for one in value)
-    if hint is Any:
-        return True
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return True
-    return isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool)

@@ -15,20 +15,33 @@ import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import yaml
+from pydantic import Field
 
+from snellen.documents import parse_yaml, read_json, read_text, typed
 from snellen.errors import SnellenError, nearest
 from snellen.study.protocol import Protocol
 from snellen.study.scales import Scale
 from snellen.study.schedule import Page, schedule
-from snellen.study.stimuli import Item
+from snellen.study.stimuli import Item, Stimuli
 from snellen.writing import write_whole
 
 SCHEMA = 1
 
 _SCRYPT = {"n": 2**14, "r": 8, "p": 1, "dklen": 32}
+
+
+Hexadecimal = Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
+
+
+@dataclass(frozen=True)
+class Secret:
+    """What `secret.json` holds."""
+
+    key: Hexadecimal
+    salt: Hexadecimal
+    password: Hexadecimal
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +64,13 @@ class Study:
         if not (place / "study.yaml").exists():
             raise SnellenError(f"'{folder}' is not a study: it has no study.yaml; `snellen study new {folder}` makes one")
         protocol = Protocol.read(place / "study.yaml")
-        made = _json(place / "stimuli.json")
-        if made.get("schema") != SCHEMA:
+        values = _json(place / "stimuli.json")
+        if not isinstance(values, dict) or values.get("schema") != SCHEMA:
             raise SnellenError(f"'{place / 'stimuli.json'}' was made by another version of Snellen; make the study again")
-        items = tuple(Item.of(one) for one in made["items"])
+        made = typed(Stimuli, values, f"'{place / 'stimuli.json'}'")
         scales = {name: Scale.read(_there(place / "questionnaires" / f"{name}.yaml")) for name in protocol.scales}
         texts = {name: _yaml(_there(place / "texts" / f"{name}.yaml")) for name in protocol.languages}
-        found = Study(place, protocol, items, made["subject"], scales, texts)
+        found = Study(place, protocol, made.items, dict(made.subject), scales, texts)
         found._check()
         return found
 
@@ -79,7 +92,11 @@ class Study:
                         f"'{self.folder}' has {there} {kind} of {plan.task}, but study.yaml asks for {wanted}; "
                         "change the number, or make the study again"
                     )
+        if len({one.id for one in self.items}) < len(self.items):
+            raise SnellenError(f"'{self.folder / 'stimuli.json'}' has two items of the same id; make the study again")
         for item in self.items:
+            for problem in item.problems(self.protocol.conditions):
+                raise SnellenError(f"'{self.folder}': the item '{item.id}' {problem}; make the study again")
             for picture in (*(one for some in item.pictures.values() for one in some), *item.choices):
                 _there(self.folder / "pictures" / picture.name)
         for name, scale in self.scales.items():
@@ -115,7 +132,7 @@ class Study:
     @cached_property
     def key(self) -> bytes:
         """The secret with which the server signs."""
-        return bytes.fromhex(_json(self.folder / "secret.json")["key"])
+        return bytes.fromhex(_secret(self.folder / "secret.json").key)
 
     def sign(self, *parts: str) -> str:
         """A signature that only this study's server can make."""
@@ -129,19 +146,19 @@ class Study:
     @property
     def password_mark(self) -> str:
         """Changes with the experimenter's password, and tells nothing of it."""
-        return self.sign("password", _json(self.folder / "secret.json")["password"])[:32]
+        return self.sign("password", _secret(self.folder / "secret.json").password)[:32]
 
     def admits(self, password: str) -> bool:
         """Whether this is the experimenter's password."""
-        known = _json(self.folder / "secret.json")
-        salt, digest = bytes.fromhex(known["salt"]), bytes.fromhex(known["password"])
+        known = _secret(self.folder / "secret.json")
+        salt, digest = bytes.fromhex(known.salt), bytes.fromhex(known.password)
         return hmac.compare_digest(hashlib.scrypt(password.encode(), salt=salt, **_SCRYPT), digest)
 
 
 def new_password(folder: Path) -> str:
     """Writes a new password's hash into the study's secrets, keeping its key, and returns the password: it is told once."""
     path = folder / "secret.json"
-    key = _json(path)["key"] if path.exists() else secrets.token_hex(32)
+    key = _secret(path).key if path.exists() else secrets.token_hex(32)
     password, salt = secrets.token_urlsafe(12), secrets.token_bytes(16)
     digest = hashlib.scrypt(password.encode(), salt=salt, **_SCRYPT)
     write_whole(path, json.dumps({"key": key, "salt": salt.hex(), "password": digest.hex()}).encode(), private=True)
@@ -154,19 +171,16 @@ def _there(path: Path) -> Path:
     return path
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(_there(path).read_bytes())
-    except ValueError:
-        raise SnellenError(f"'{path}' is damaged; put it back, or make the study again") from None
-    return found
+def _json(path: Path) -> Any:
+    return read_json(_there(path), "the file", remedy="put it back, or make the study again")
+
+
+def _secret(path: Path) -> Secret:
+    return typed(Secret, _json(path), f"'{path}'")
 
 
 def _yaml(path: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise SnellenError(f"'{path}' is not valid YAML: {' '.join(str(problem).split())}") from None
-    if not isinstance(found, dict):
+    values = parse_yaml(read_text(path, "the texts", remedy="put them back"), f"'{path}'")
+    if not isinstance(values, dict):
         raise SnellenError(f"'{path}' must hold sentences by name")
-    return found
+    return values

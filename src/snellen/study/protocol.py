@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from snellen.errors import SnellenError, nearest
-from snellen.runs.settings import Settings, fits
+from pydantic import Field
+
+from snellen.documents import EXACT, MOST_WHOLE, PlainName, typed
+from snellen.errors import SnellenError
+from snellen.runs.settings import Settings
 
 Design = Literal["between", "within"]
 Presentation = Literal["overlay", "side-by-side", "map"]
 TaskName = Literal["confidence", "error-detection", "class-accuracy", "forward-selection", "betting", "sharpness"]
 Order = Literal["shuffled", "fixed"]
+Amount = int | float
+"""A number as it was written: `2` and `2.0` are told apart by the digest of a study that runs already."""
+Count = Annotated[int, Field(ge=0, le=1000)]
+"""Of what one participant meets."""
 
 NONE = "none"
 """The arm without explanation: the photograph alone."""
@@ -39,9 +45,11 @@ class Condition:
 class TaskPlan:
     """One task of the protocol: how many items count, and how many are for practice."""
 
+    __pydantic_config__ = EXACT
+
     task: TaskName
-    items: int = 12
-    practice: int = 2
+    items: Count = 12
+    practice: Count = 2
     order: Order = "shuffled"
 
 
@@ -49,9 +57,11 @@ class TaskPlan:
 class Exclusion:
     """Who does not count, stated before anybody took part."""
 
-    missed: int = 0
+    __pydantic_config__ = EXACT
+
+    missed: Count = 0
     """More attention checks missed than this."""
-    seconds: float = 1.0
+    seconds: Amount = 1.0
     """A median time per trial shorter than this."""
 
 
@@ -59,22 +69,24 @@ class Exclusion:
 class Protocol:
     """Everything about a study that is decided before it begins."""
 
+    __pydantic_config__ = EXACT
+
     title: str
     arms: tuple[str, ...]
     tasks: tuple[TaskPlan, ...]
     design: Design = "between"
     presentation: tuple[Presentation, ...] = ("overlay",)
-    languages: tuple[str, ...] = ("en", "de")
-    scales: tuple[str, ...] = ("satisfaction", "trust")
-    attention: int = 2
+    languages: tuple[PlainName, ...] = ("en", "de")
+    scales: tuple[PlainName, ...] = ("satisfaction", "trust")
+    attention: Count = 2
     exclude: Exclusion = Exclusion()
-    alpha: float = 0.05
-    margin: float = 0.5
+    alpha: Amount = 0.05
+    margin: Amount = 0.5
     """Two arms whose means on a scale differ by less than this count as equal, in points of the scale."""
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0, le=MOST_WHOLE)] = 0
     people: int | None = None
     """The study closes itself when so many have finished; None: the experimenter closes it."""
-    abandoned: float = 60.0
+    abandoned: Amount = 60.0
     """Minutes without an answer after which a participant's place is given to the next who comes."""
     recruiting: tuple[str, ...] = ()
     """Names of parameters in the link that are kept, such as PROLIFIC_PID; anything else is forgotten."""
@@ -109,14 +121,10 @@ class Protocol:
     @staticmethod
     def of(values: Mapping[str, Any], owner: str) -> Protocol:
         """A protocol from plain values; unknown names and wrong types are refused by name."""
-        kept = _fitting(Protocol, values, owner)
-        kept["tasks"] = tuple(TaskPlan(**_fitting(TaskPlan, one, f"{owner}, tasks")) for one in kept.get("tasks", ()))
-        if "exclude" in kept:
-            kept["exclude"] = Exclusion(**_fitting(Exclusion, kept["exclude"], f"{owner}, exclude"))
-        missing = [one for one in ("title", "arms", "tasks") if not kept.get(one)]
+        missing = [one for one in ("title", "arms", "tasks") if not values.get(one)]
         if missing:
             raise SnellenError(f"{owner} has no '{missing[0]}'; see docs/studies.md for an example")
-        return Protocol(**kept)
+        return typed(Protocol, values, owner)
 
     def as_values(self) -> dict[str, Any]:
         """The protocol as it stands in YAML and JSON."""
@@ -132,21 +140,6 @@ def latin_square(size: int) -> list[list[int]]:
     first = [0, *((step + 1) // 2 if step % 2 else size - step // 2 for step in range(1, size))]
     rows = [[(one + row) % size for one in first] for row in range(size)]
     return rows if size % 2 == 0 or size == 1 else rows + [row[::-1] for row in rows]
-
-
-def _fitting(kind: type, values: Any, owner: str) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind)
-    if not isinstance(values, Mapping):
-        raise SnellenError(f"{owner} must hold settings by name, not {values!r}")
-    found = {}
-    for key, given in values.items():
-        if key not in hints:
-            raise SnellenError(f"{owner} has an unknown setting '{key}'{nearest(str(key), hints)}")
-        value = tuple(given) if isinstance(given, list) else given
-        if key not in ("tasks", "exclude") and not fits(value, hints[key]):
-            raise SnellenError(f"{owner}: '{key}' cannot be {given!r}")
-        found[key] = value
-    return found
 
 
 def _plain(value: Any) -> Any:

@@ -6,9 +6,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import BeforeValidator, Field
+
+from snellen.documents import typed
 from snellen.errors import SnellenError
 from snellen.runs.settings import Settings
+
+Words = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) in (int, float) else value)]
+"""Text, also where YAML takes it for a number, as in `answers: [1, 2, 3]`."""
+
+
+@dataclass(frozen=True)
+class _Language:
+    """A questionnaire in one language, as its file holds it."""
+
+    title: Words
+    introduction: Words
+    answers: tuple[Words, ...]
+    statements: tuple[Words, ...]
+
+
+@dataclass(frozen=True)
+class _Written:
+    """The file of a questionnaire."""
+
+    points: Annotated[int, Field(ge=2, le=100)]
+    needs_map: bool
+    source: Words
+    licence: Words
+    languages: Annotated[Mapping[str, _Language], Field(min_length=1)]
+    reverse: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,23 +71,20 @@ class Scale:
     @staticmethod
     def read(path: Path) -> Scale:
         """A scale from its file; what is missing or does not fit is refused by name."""
-        values = Settings.read(path)
-        try:
-            texts = values["languages"]
-            found = Scale(
-                path.stem,
-                int(values["points"]),
-                tuple(int(one) for one in values.get("reverse") or ()),
-                bool(values["needs_map"]),
-                str(values["source"]),
-                str(values["licence"]),
-                {language: str(one["title"]) for language, one in texts.items()},
-                {language: str(one["introduction"]) for language, one in texts.items()},
-                {language: tuple(map(str, one["answers"])) for language, one in texts.items()},
-                {language: tuple(map(str, one["statements"])) for language, one in texts.items()},
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            raise SnellenError(f"'{path}' is no questionnaire: {problem} is missing or wrong; see docs/studies.md") from None
+        written = typed(_Written, Settings.read(path), f"the questionnaire '{path}'")
+        texts = written.languages
+        found = Scale(
+            path.stem,
+            written.points,
+            written.reverse or (),
+            written.needs_map,
+            written.source,
+            written.licence,
+            {language: one.title for language, one in texts.items()},
+            {language: one.introduction for language, one in texts.items()},
+            {language: one.answers for language, one in texts.items()},
+            {language: one.statements for language, one in texts.items()},
+        )
         for language in found.statements:
             if len(found.answers[language]) != found.points or len(found.statements[language]) != found.items:
                 raise SnellenError(f"'{path}' needs {found.points} answers and equally many statements in '{language}'")

@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
-from snellen.study.protocol import TaskName
-from snellen.study.tasks import Truth
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from snellen.documents import EXACT, OPEN, PlainName
+from snellen.study.protocol import Condition, TaskName
+from snellen.study.tasks import TASKS, Truth
+
+Count = Annotated[int, Field(ge=0)]
+Side = Annotated[int, Field(ge=1, le=100_000)]
+
+
+class ChosenRow(TypedDict):
+    """How the images of one task were chosen, for the preview of a study."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+
+    task: TaskName
+    practice: bool
+    items: Count
+    images: Count
+    classes: Count
+    right: Count
+    wrong: Count
+    low: Count
+    middle: Count
+    high: Count
+
+
+class ClassRow(TypedDict):
+    """A class that is asked about."""
+
+    accuracy: float
+    images: Count
+
+
+class Subject(TypedDict):
+    """The run that a study was made from, and how its images were chosen."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+
+    run: str
+    model: str
+    fingerprint: str
+    digest: str
+    images: Count
+    chosen: NotRequired[list[ChosenRow]]
+    notes: NotRequired[list[str]]
+    classes: NotRequired[dict[str, ClassRow]]
 
 
 @dataclass(frozen=True)
 class Picture:
     """A picture file of a study, with the size that a page reserves for it."""
 
-    name: str
-    width: int
-    height: int
+    __pydantic_config__ = EXACT
+
+    name: PlainName
+    width: Side
+    height: Side
 
 
 @dataclass(frozen=True)
 class Item:
     """One thing to judge: an image or some images of one class, as each condition shows them."""
+
+    __pydantic_config__ = EXACT
 
     id: str
     task: TaskName
@@ -55,22 +105,34 @@ class Item:
             "choices": [_values(one) for one in self.choices],
         }
 
-    @staticmethod
-    def of(values: Mapping[str, Any]) -> Item:
-        """From `stimuli.json`."""
-        truth = values["truth"]
-        return Item(
-            values["id"],
-            values["task"],
-            values["practice"],
-            tuple(values["samples"]),
-            tuple(values["said"]),
-            tuple(truth) if isinstance(truth, list) else truth,
-            {name: tuple(Picture(**one) for one in some) for name, some in values["pictures"].items()},
-            values["about"],
-            tuple(values["further"]),
-            tuple(Picture(**one) for one in values["choices"]),
-        )
+    def problems(self, conditions: tuple[Condition, ...]) -> Iterator[str]:
+        """What keeps the item from being shown and scored, a sentence each."""
+        kind = TASKS[self.task].answer
+        for condition in conditions:
+            if condition.name not in self.pictures:
+                yield f"has no pictures for '{condition.name}'"
+        if not self.samples or {len(self.said), *map(len, self.pictures.values())} != {len(self.samples)}:
+            yield "needs a prediction and a picture of every sample under every condition"
+        if len(self.choices) != len(self.further):
+            yield "needs a picture of every image to choose from"
+        if kind == "choice":
+            if not isinstance(self.truth, tuple) or not self.truth or len(self.truth) != len(self.choices):
+                yield "needs as its truth, of every image to choose from, whether the model is right"
+        elif isinstance(self.truth, tuple) or (self.truth is None) != (kind == "rating"):
+            yield f"cannot have the truth {self.truth} in a task of {self.task}"
+        elif self.truth is not None and not 0 <= self.truth <= (1 if kind == "right-or-wrong" else 100):
+            yield f"has the truth {self.truth}, which is out of range"
+
+
+@dataclass(frozen=True)
+class Stimuli:
+    """What `stimuli.json` holds."""
+
+    __pydantic_config__ = EXACT
+
+    schema: int
+    subject: Subject
+    items: tuple[Item, ...]
 
 
 def _values(picture: Picture) -> dict[str, Any]:

@@ -1,0 +1,248 @@
+"""Documents: values in YAML, TOML and JSON files, read within limits and checked against declared types.
+
+A file kind is declared once, as a dataclass or a TypedDict with the bounds of its fields; `typed` and `checked` do the rest.
+Whatever is wrong is one `SnellenError` with the file, the path of the value inside it, the value and the rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import tomllib
+import typing
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from snellen.errors import SnellenError, nearest, shortened, shown
+
+T = TypeVar("T")
+Steps = tuple[str | int, ...]
+"""Where a value stands in a document: names and places, from the outside in."""
+
+MOST_BYTES = 4 << 20
+"""The largest file that a person is thought to have written; records that Snellen writes have no such limit."""
+MOST_VALUES = 100_000
+"""So many values may stand in a YAML file once its aliases are written out."""
+MOST_DEPTH = 40
+"""Values may be nested so deep; what reads them recurses."""
+MOST_WHOLE = 2**63 - 1
+
+EXACT = ConfigDict(extra="forbid", allow_inf_nan=False)
+"""For what people write: unknown names are mistakes, and numbers are finite."""
+OPEN = ConfigDict(extra="allow", allow_inf_nan=False)
+"""For records: another version of Snellen may have written more."""
+
+
+def _undefined(value: Any) -> Any:
+    if value is None:
+        return math.nan
+    return float(value) if value in ("inf", "-inf") else value
+
+
+PlainName = Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=200)]
+"""A name that becomes a part of a path and stays where it belongs."""
+
+Number = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(_undefined)]
+"""A number that JSON writes as null where it is undefined and as a word where it is infinite."""
+
+
+def read_text(path: str | Path, what: str, *, remedy: str, most: int | None = MOST_BYTES) -> str:
+    """The text of a file; `what` it is and the `remedy` are for the sentence that refuses it."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read() if most is None else file.read(most + 1)
+        if most is not None and len(content) > most:
+            raise SnellenError(f"{what} {shown(str(path))} is larger than {most >> 20} MiB; {remedy}")
+        return content.decode("utf-8-sig")
+    except (OSError, ValueError, MemoryError) as problem:  # a ValueError is a name with NUL or a file that is not UTF-8
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise SnellenError(f"cannot read {what} {shown(str(path))} ({shortened(str(reason))}); {remedy}") from None
+
+
+def parse_yaml(text: str, owner: str) -> Any:
+    """The values in YAML text."""
+    return _parsed(lambda: yaml.load(text, _Loader), "YAML", owner)
+
+
+def parse_toml(text: str, owner: str) -> Any:
+    """The values in TOML text."""
+    return _parsed(lambda: tomllib.loads(text), "TOML", owner)
+
+
+def parse_json(text: str, owner: str) -> Any:
+    """The values in JSON text."""
+    return _parsed(lambda: json.loads(text), "JSON", owner)
+
+
+def read_json(path: Path, what: str, *, remedy: str) -> Any:
+    """The values in a JSON file that Snellen wrote."""
+    return parse_json(read_text(path, what, remedy=remedy, most=None), f"'{path}'")
+
+
+def typed(kind: type[T], values: Any, owner: str) -> T:
+    """Values from a file or a command line as what `kind` declares, or one sentence about the first that does not fit."""
+    _check_plain(values, owner)
+    try:
+        # JSON mode takes lists for tuples and names for dataclasses, and is strict in everything else.
+        value: T = _adapter(kind).validate_json(json.dumps(values, default=os.fspath), strict=True)
+        return value
+    except ValidationError as problem:
+        raise SnellenError(_sentence(problem, values, owner, kind)) from None
+
+
+def checked(kind: Any, values: Any, owner: str) -> None:
+    """Refuses values that do not have the shape that `kind` declares, and leaves them as they are."""
+    _check_plain(values, owner)
+    try:
+        _adapter(kind).validate_python(values, strict=True)
+    except ValidationError as problem:
+        raise SnellenError(_sentence(problem, values, owner, kind)) from None
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    return TypeAdapter(kind)
+
+
+def _parsed(parse: Callable[[], Any], kind: str, owner: str) -> Any:
+    try:
+        values = parse()
+    except RecursionError:
+        raise SnellenError(f"{owner} is nested too deep; write it with at most {MOST_DEPTH} levels") from None
+    except (ValueError, yaml.YAMLError) as problem:  # also a date of month 13, or a number of too many digits
+        raise SnellenError(f"{owner} is not valid {kind}: {shortened(str(problem), 200)}") from None
+    except (TypeError, KeyError, AttributeError, OverflowError) as problem:  # tags of YAML on values that do not fit them
+        raise SnellenError(
+            f"{owner} is not valid {kind}: {shortened(f'{type(problem).__name__}: {problem}', 200)}"
+        ) from None
+    _check_plain(values, owner)
+    return values
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses deep nesting and aliases that would multiply, before anything is built from them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.depth = self.total = 0
+        self.sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """A node, counted with everything below it, what aliases repeat included."""
+        alias = self.check_event(yaml.AliasEvent)
+        before = self.total
+        self.depth += 1
+        if self.depth > MOST_DEPTH:
+            raise yaml.YAMLError(f"it is nested deeper than {MOST_DEPTH} levels")
+        node = super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+        self.depth -= 1
+        if alias and id(node) not in self.sizes:
+            raise yaml.YAMLError("an alias stands inside of what it names")
+        self.total += self.sizes[id(node)] if alias else 1
+        if self.total > MOST_VALUES:
+            raise yaml.YAMLError(f"it holds more than {MOST_VALUES:,} values once its aliases are written out")
+        self.sizes.setdefault(id(node), self.total - before)
+        return node
+
+
+def _check_plain(values: Any, owner: str) -> None:
+    """Refuses values that JSON could not hold or text that is none, and nesting that would break what recurses."""
+    todo: list[tuple[Any, Steps]] = [(values, ())]
+    while todo:
+        value, path = todo.pop()
+        if len(path) > MOST_DEPTH:
+            raise SnellenError(f"{owner} is nested too deep; write it with at most {MOST_DEPTH} levels")
+        if isinstance(value, str):
+            if not _is_text(value):
+                raise SnellenError(f"{_where(owner, path)} holds {shown(value)}, which is not text")
+        elif isinstance(value, Mapping):
+            for key in value:
+                if not isinstance(key, str | int) or (isinstance(key, str) and not _is_text(key)):
+                    raise SnellenError(
+                        f"{_where(owner, path)} has the name {shown(key)}, which is not text; put it in quotes"
+                    )
+            todo += ((inner, (*path, key)) for key, inner in value.items())
+        elif isinstance(value, list | tuple):
+            todo += ((inner, (*path, place)) for place, inner in enumerate(value))
+        elif isinstance(value, int):
+            if abs(value) > MOST_WHOLE:
+                raise SnellenError(f"{_where(owner, path)} holds a number of too many digits")
+        elif value is not None and not isinstance(value, float | os.PathLike):
+            raise SnellenError(f"{_where(owner, path)} holds a {type(value).__name__} ({shown(value)}); put it in quotes")
+
+
+def _is_text(value: str) -> bool:
+    return "\0" not in value and not (value.isascii() is False and _SURROGATE.search(value))
+
+
+def _where(owner: str, path: Steps) -> str:
+    return f"{owner}, {_quoted(path)}," if path else owner
+
+
+def _quoted(path: Steps) -> str:
+    return f"'{shortened('.'.join(map(str, path)))}'"
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_RULES: Mapping[str, str] = {
+    "int_type": "it must be a whole number",
+    "int_from_float": "it must be a whole number",
+    "float_type": "it must be a number",
+    "finite_number": "it must be a finite number",
+    "string_type": "it must be text",
+    "bool_type": "it must be true or false",
+    "tuple_type": "it must be a list",
+    "list_type": "it must be a list",
+    "dict_type": "it must hold values by name",
+    "mapping_type": "it must hold values by name",
+    "dataclass_type": "it must hold values by name",
+    "string_pattern_mismatch": "it must be a plain name",
+}
+
+_WORDS = {
+    "Input should": "it must",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+}
+
+
+def _sentence(problem: ValidationError, values: Any, owner: str, kind: Any) -> str:
+    """The first thing that is wrong, in the words of a user."""
+    first = problem.errors(include_url=False)[0]
+    path: Steps = ()
+    value = values
+    for step in first["loc"]:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):  # a missing name, or pydantic's name for a member of a union
+            break
+        path = (*path, step)
+    if first["type"] in ("missing", "missing_argument"):
+        return f"{owner} lacks {_quoted(first['loc'])}"
+    if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"{owner} has an unknown setting {_quoted(first['loc'])}{nearest(str(first['loc'][-1]), _names(kind, path))}"
+    rule = _RULES.get(first["type"]) or first["msg"]
+    for theirs, ours in _WORDS.items():
+        rule = rule.replace(theirs, ours)
+    return (
+        f"{owner}: {_quoted(path)} cannot be {shown(value)}; {rule}" if path else f"{owner} cannot be {shown(value)}; {rule}"
+    )
+
+
+def _names(kind: Any, path: Steps) -> list[str]:
+    """The names that may stand where this path ends."""
+    for step in path[:-1]:
+        inner = typing.get_args(kind)
+        kind = typing.get_type_hints(kind).get(str(step)) if dataclasses.is_dataclass(kind) else inner[0] if inner else None
+    return [one.name for one in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
