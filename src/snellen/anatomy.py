@@ -141,7 +141,7 @@ class Anatomy:
             return None
 
         def run(activations: Tensor) -> Tensor:
-            placed = activations.to(self.network.device)
+            placed = self.network.convention.lay_out(activations.to(self.network.device))
             if layout.order != "channels-first":
                 placed = layout.put_back(placed, placed.new_empty(len(placed), 0, placed.shape[1]))
             with speed.arithmetic(self.network.precision, self.network.device):
@@ -155,7 +155,7 @@ class Anatomy:
         """The logits of the whole network, had the layer put out these activations; works behind any layer with places."""
         layout = self.survey(inputs).layout(layer)
         assert layout is not None, "a layer without places was refused before"
-        placed = activations.to(self.network.device)
+        placed = self.network.convention.lay_out(activations.to(self.network.device))
         return tails.run_replaced(
             self.network.module.get_submodule(layer),
             lambda output: layout.put_back(placed, output),

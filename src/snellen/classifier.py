@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from snellen import attention, batches, probes, speed, tokens
 from snellen.anatomy import Anatomy
 from snellen.answers import Answers, target_output
+from snellen.convention import alike
 from snellen.errors import SnellenError
 from snellen.geometry import AS_IS, Geometry
 from snellen.graphs import as_graph
@@ -134,6 +134,7 @@ class Classifier:
 
     def logits(self, inputs: Images, *, through: Handler | None = None) -> Float[Tensor, "batch classes"]:
         """Pre-softmax outputs; `through` sees every operation of all rows at once, and may replace it."""
+        self._settle(inputs)
         rows = len(inputs) if through else self.rows_for(inputs)
         parts = [self._forward(part, through) for part in inputs.split(rows)]
         return torch.cat(parts)
@@ -266,7 +267,7 @@ class Classifier:
 
         None where something behind the layer also reads what came before it; `resume` works there too.
         """
-        tail = self._anatomy.tail(inputs, layer)
+        tail = self._looking(inputs).tail(inputs, layer)
         if tail is None:
             return None
 
@@ -293,7 +294,7 @@ class Classifier:
             if tail is not None:
                 return tail(activations)
             with self._paying(Passes(forward=len(owners))):
-                return self._anatomy.replaced(inputs[owners], layer, activations).to(inputs.device)
+                return self._looking(inputs).replaced(inputs[owners], layer, activations).to(inputs.device)
 
     def resume_rows(self, inputs: Images, layer: str) -> int:
         """How many rows `resume` should be given at once."""
@@ -337,6 +338,7 @@ class Classifier:
 
     def look(self, inputs: Images) -> Float[Tensor, "batch classes"]:
         """The logits, as a look at the model itself: no part of any account."""
+        self._settle(inputs)
         with torch.inference_mode():
             return self.network(inputs).to(inputs.device)
 
@@ -345,32 +347,32 @@ class Classifier:
 
         `after` names a layer and leaves out what comes before its end.
         """
-        return self._anatomy.operations(inputs, after)
+        return self._looking(inputs).operations(inputs, after)
 
     def survey(self, inputs: Images) -> tokens.Survey:
         """Which layers put out a grid of features, and in which order of axes; looked up once per size of image."""
-        return self._anatomy.survey(inputs)
+        return self._looking(inputs).survey(inputs)
 
     def feature_layer(self, inputs: Images) -> str:
         """Where class-activation methods look: the last layer that still has places, or what enters the last attention."""
-        return self._anatomy.feature_layer(inputs)
+        return self._looking(inputs).feature_layer(inputs)
 
     def layer_shape(self, inputs: Images, layer: str) -> tuple[int, int, int]:
         """Features, rows and columns of a layer for images of this size; a look at the model, so no part of any account."""
-        return self._anatomy.shape(inputs, layer)
+        return self._looking(inputs).shape(inputs, layer)
 
     def attending(self, inputs: Images, *, who: str = "a map of attention") -> attention.Attending:
         """Between which tokens the model attends, and which of them its head reads; looked up once per size of image.
 
         A model whose attention does not lead from token to token is refused in the name of `who` asks.
         """
-        return self._anatomy.attending(inputs, who)
+        return self._looking(inputs).attending(inputs, who)
 
     def recording(
         self, layer: str, inputs: Images, *, leaf: bool = False
     ) -> contextlib.AbstractContextManager[list[Tensor]]:
         """Collects the feature map that the named layer puts out while the body runs; `leaf` starts the graph there."""
-        return self._anatomy.recording(layer, inputs, leaf=leaf)
+        return self._looking(inputs).recording(layer, inputs, leaf=leaf)
 
     # Account, checks, preparation -----------------------------------------------------------------------------------
 
@@ -395,7 +397,7 @@ class Classifier:
         if copied and isinstance(module, nn.Module):
             twin = copy.copy(self)
             run = frozen(module, self.device)
-            twin.network = dataclasses.replace(self.network, run=run, name=f"{self.name}, {name}")
+            twin.network = self.network.variant(run, f"{self.name}, {name}")
             twin.learned, twin.rows, twin.gradient_rows = {}, None, None
             twin.fingerprint = fingerprint(module, self.mean, self.std, self.outputs)
             twin._reset()
@@ -415,6 +417,7 @@ class Classifier:
 
     def check(self, inputs: Images, labels: Sequence[int | None] = ()) -> int:
         """Tries one pass and returns the number of classes, or says in a sentence what is wrong with the model."""
+        self._settle(inputs)
         with torch.inference_mode(), self._paying(Passes(forward=len(inputs))):
             try:
                 raw = self.network.raw(inputs)
@@ -436,6 +439,7 @@ class Classifier:
 
     def rows_for(self, inputs: Images, *, gradients: bool = False) -> int:
         """How many rows of this shape go through the model at once, from the memory budgets; found once, then kept."""
+        self._settle(inputs)
         if self.rows is None or self.gradient_rows is None:
             self.rows, self.gradient_rows = batches.rows(self.network, inputs)
         return self.gradient_rows if gradients else self.rows
@@ -452,14 +456,29 @@ class Classifier:
         if self.device.type == "cpu" and (missing := speed.compiler_missing()):
             return missing
         rows = self.rows_for(inputs)
+        if not self.network.convention.any_rows:
+            return "the model does not take batches of any size"
         example = self.network.place(inputs[:1].expand(rows, *inputs.shape[1:]).contiguous())
         try:
-            self._compiled = speed.Compiled(self.module, example)
+            compiled = speed.Compiled(self.module, example)
+            found = self.network.read(compiled(example), rows)
+            with torch.no_grad():
+                if self.precision == "float32" and not alike(found, self.network.raw(example)):
+                    raise ValueError("the compiled model puts out something else")
+            self._compiled = compiled
         except Exception as problem:  # every compiler failure means the same here: go on without it
             reason = str(problem).strip().splitlines()
             self._not_compiled = reason[0] if reason else type(problem).__name__
             return self._not_compiled
         return None
+
+    def _settle(self, inputs: Images) -> None:
+        """Decides how the model is called with images of this shape, before any hook is set."""
+        self.network.settle(inputs, self.rows)
+
+    def _looking(self, inputs: Images) -> Anatomy:
+        self._settle(inputs)
+        return self._anatomy
 
     # Below this line the model is called ------------------------------------------------------------------------------
 
@@ -473,7 +492,8 @@ class Classifier:
                 return self.network(inputs).to(inputs.device)
             short = graph.shape[0] - len(inputs)
             padded = torch.cat([inputs, inputs[:1].expand(short, *inputs.shape[1:])]) if short > 0 else inputs
-            return self.network.as_logits(graph(self.network.place(padded))[: len(inputs)].float()).to(inputs.device)
+            outputs = self.network.read(graph(self.network.place(padded)), len(padded))
+            return self.network.as_logits(outputs[: len(inputs)]).to(inputs.device)
 
     def _backward(self, inputs: Tensor, targets: Tensor, of: Output, through: Handler | None) -> tuple[Tensor, Tensor]:
         if "gradients" not in self.offers:

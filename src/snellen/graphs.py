@@ -10,7 +10,7 @@ import contextlib
 import io
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,7 @@ class ScriptedModel(nn.Module):
 class ExportedModel(nn.Module):
     """A torch.export program; it takes batches of any size, also where the program takes only certain ones.
 
-    `least` and `most` bound the rows of one call. Rows are independent in evaluation mode, so a short batch is filled up
-    with copies of its first row and a long one is cut.
+    `least` and `most` bound the rows of one call.
     """
 
     def __init__(self, saved: bytes) -> None:
@@ -58,17 +57,7 @@ class ExportedModel(nn.Module):
 
     def forward(self, inputs: Tensor) -> Any:
         """Whatever the program puts out, for all rows."""
-        if self.least <= len(inputs) and (self.most is None or len(inputs) <= self.most):
-            return self.graph(inputs)
-        parts = []
-        for part in inputs.split(self.most or len(inputs)):
-            missing = max(0, self.least - len(part))
-            filled = torch.cat([part, part[:1].detach().expand(missing, *part.shape[1:])]) if missing else part
-            out = self.graph(filled)
-            if not isinstance(out, Tensor):
-                return out
-            parts.append(out[: len(part)])
-        return torch.cat(parts)
+        return in_batches(self.graph, inputs, self.least, self.most)
 
     def train(self, mode: bool = True) -> ExportedModel:
         """Does nothing: the mode was fixed when the program was exported."""
@@ -79,6 +68,24 @@ class ExportedModel(nn.Module):
 
 
 Graph = ScriptedModel | ExportedModel
+
+
+def in_batches(run: Callable[[Tensor], Any], inputs: Tensor, least: int, most: int | None) -> Any:
+    """What a model puts out for all rows that takes from `least` to `most` rows in one call.
+
+    Rows are independent in evaluation mode, so a short batch is filled up with copies of its first row.
+    """
+    if least <= len(inputs) and (most is None or len(inputs) <= most):
+        return run(inputs)
+    parts = []
+    for part in inputs.split(most or len(inputs)):
+        missing = max(0, least - len(part))
+        filled = torch.cat([part, part[:1].detach().expand(missing, *part.shape[1:])]) if missing else part
+        out = run(filled)
+        if not isinstance(out, Tensor):
+            return out
+        parts.append(out[: len(part)])
+    return torch.cat(parts)
 
 
 def as_graph(model: Any) -> Graph | None:

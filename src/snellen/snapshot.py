@@ -6,7 +6,7 @@ import contextlib
 import copy
 import hashlib
 import inspect
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from snellen.graphs import Graph
 
 
 def snapshot(model: nn.Module, device: torch.device) -> nn.Module:
-    """A copy in evaluation mode whose parameters need no gradient, laid out for speed; the model itself stays as it is."""
+    """A copy in evaluation mode whose parameters need no gradient; the model itself stays as it is."""
     try:
         module = copy.deepcopy(model)
     except Exception as problem:
@@ -32,7 +32,7 @@ def frozen(module: nn.Module, device: torch.device) -> nn.Module:
     for parameter in module.parameters():
         parameter.requires_grad_(False)
         parameter.grad = None
-    return cast(nn.Module, module.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
+    return module
 
 
 def fingerprint(model: Any, mean: Tensor, std: Tensor, outputs: str) -> str:

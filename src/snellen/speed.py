@@ -9,7 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -74,13 +74,12 @@ class Compiled:
         """Whether these rows, filled up to a full batch, are better off here: more than half of the batch must be real."""
         return tuple(inputs.shape[1:]) == self.shape[1:] and self.shape[0] < 2 * len(inputs)
 
-    def __call__(self, inputs: Tensor) -> Tensor:
+    def __call__(self, inputs: Tensor) -> Any:
         import torch._inductor.config as inductor
 
         # Freezing folds weights into the graph only where no gradient can be asked for; inference mode is not enough for it.
         with inductor.patch(freezing=True), torch.no_grad():
-            out: Tensor = self._graph(inputs)
-        return out
+            return self._graph(inputs)
 
 
 @contextlib.contextmanager

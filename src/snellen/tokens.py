@@ -44,7 +44,7 @@ class Layout:
         if self.order == "channels-first":
             return features.clone()  # what follows may work in place
         if self.order == "channels-last":
-            return features.movedim(1, -1).clone()
+            return features.movedim(1, -1).clone(memory_format=torch.contiguous_format)
         patches = features.flatten(2).transpose(1, 2)
         return torch.cat([output[:, : self.prefix], patches], dim=1)
 
