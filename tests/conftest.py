@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import atexit
 import importlib
+import os
+import shutil
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -18,6 +22,10 @@ from torchvision_kernels import import_torchvision
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", max_examples=3000, deadline=None)
 hypothesis.settings.load_profile("steady")
+
+# Keys and what is said once belong to a user of their own, also in the processes that tests start.
+os.environ["SNELLEN_HOME"] = tempfile.mkdtemp(prefix="snellen-home-")
+atexit.register(shutil.rmtree, os.environ["SNELLEN_HOME"], ignore_errors=True)
 
 # Tests run side by side (pytest -n), and the networks are tiny: more threads would only wait for each other.
 torch.set_num_threads(1)

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from snellen import options
+
 app = typer.Typer(rich_markup_mode=None)
 
 Runs = Annotated[
@@ -109,6 +111,7 @@ def cards(
     no_measure: Annotated[
         bool, typer.Option("--no-measure", help="do not measure seeds, settings and cost of methods where that is missing")
     ] = False,
+    trust: options.Trust = False,
 ) -> None:
     """Write all cards of a run as one page that opens offline: gallery, comparison, and a choice by your priorities.
 
@@ -121,7 +124,8 @@ def cards(
     from snellen.runs.progress import Live
 
     observer = Live()
-    deck = deck_of_runs(run or [], methodology.read if no_measure else partial(methodology.measure, observer=observer))
+    measured = partial(methodology.measure, observer=observer, trust=trust)
+    deck = deck_of_runs(run or [], methodology.read if no_measure else measured)
     observer.note(f"drawing the cards of {len(deck.methods)} methods")
     print(f"cards: {write_cards(deck, out)} ({len(deck.methods)} methods, {len(deck.cards) - len(deck.methods)} controls)")
     print(f"tables A1 and A2: {', '.join(map(str, write_tables(deck, out)))}")

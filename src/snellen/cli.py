@@ -87,21 +87,25 @@ def run(
     threads: options.Threads = None,
     compile: Annotated[bool | None, typer.Option(help="compile the forward pass; decided from the plan otherwise")] = None,
     dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None,
+    trust: options.Trust = False,
 ) -> None:
     """Explain images by methods, score the maps by metrics, write a run folder and its report."""
-    given = _given(locals(), but=("settings",))
+    given = _given(locals(), but=("settings", "trust"))
     from snellen.runs.settings import Settings
 
     values = Settings.read(settings) if settings else {}
-    _compute(Settings.of(values | given))
+    _compute(Settings.of(values | given), trust=trust)
 
 
 @app.command()
-def resume(folder: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]) -> None:
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")], trust: options.Trust = False
+) -> None:
     """Continue a run that was interrupted, with the settings it was started with."""
     from snellen.errors import SnellenError
     from snellen.runs.settings import Settings
     from snellen.runs.store import Store
+    from snellen.runs.trusting import EVERYTHING, require
 
     record = Store(folder).record()
     if record is None:
@@ -109,7 +113,9 @@ def resume(folder: Annotated[Path, typer.Argument(metavar="RUN", help="a run fol
     request = record["request"]
     if request is None:
         raise SnellenError(f"'{folder}' was made from Python objects; call snellen.evaluate(..., out='{folder}') again")
-    _compute(Settings.of(request | {"out": str(folder)}))
+    settings = Settings.of(request | {"out": str(folder)})
+    require(Store(folder), record, EVERYTHING, trust=trust)
+    _compute(settings, trust=trust)
 
 
 @app.command()
@@ -195,16 +201,17 @@ def suite(
     shard: options.Shard = None,
     workers: options.Workers = None,
     threads: options.Threads = None,
+    trust: options.Trust = False,
 ) -> None:
     """Run the tests of the saliency card on a classifier and print its Table A2; without --model on a small default one."""
-    given = _given(locals(), but=("full",))
+    given = _given(locals(), but=("full", "trust"))
     from snellen.report import write_report
     from snellen.runs.progress import Live
     from snellen.suite import run_suite, subject
     from snellen.suite.page import write_suite
     from snellen.suite.terminal import Shown
 
-    grid = run_suite(subject(given, full=full), full=full, observer=Live())
+    grid = run_suite(subject(given, full=full), full=full, observer=Live(), trust=trust)
     Console().print(Shown(grid))
     folder = Path(grid.run.folder)
     print(f"report: {write_report(grid.run, folder / 'report.html')}")
@@ -299,11 +306,11 @@ def _given(arguments: Mapping[str, Any], *, but: Collection[str]) -> dict[str, A
     return values
 
 
-def _compute(settings: Any) -> None:
+def _compute(settings: Any, *, trust: bool) -> None:
     from snellen.report.terminal import summary_table
     from snellen.runs.progress import Live
 
-    found = settings.run(Live())
+    found = settings.run(Live(), trust=trust)
     Console().print(summary_table(found))
     print(f"report: {found.report()}")
 

@@ -35,4 +35,7 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")]
 Batch = Annotated[int | None, typer.Option(help="images per pass; found from a memory budget otherwise")]
 Shard = Annotated[int | None, typer.Option(help="samples per unit of work")]
 Workers = Annotated[int | None, typer.Option(help="processes to use")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="execute what a run folder names that was not made here: its model, recipe, variants")
+]
 Threads = Annotated[int | None, typer.Option(help="torch threads per process")]

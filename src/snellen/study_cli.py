@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from snellen import options
+
 app = typer.Typer(
     help="Studies with people: whether a map helps anyone, and whether the metrics know.",
     no_args_is_help=True,
@@ -55,6 +57,7 @@ def new(
     people: Annotated[int | None, typer.Option(help="how many are to finish; nobody new is admitted then")] = None,
     seed: Annotated[int | None, typer.Option(help="changes the choice of images and all orders")] = None,
     title: Annotated[str | None, typer.Option(help="what participants read at the head of the pages")] = None,
+    trust: options.Trust = False,
 ) -> None:
     """Make a study from a run: choose images, draw the maps of all arms in the same way, write texts and questionnaires."""
     from rich.console import Console
@@ -75,7 +78,7 @@ def new(
     values |= {"tasks": read_tasks(tasks)} if tasks is not None else {}
     if not values.get("run"):
         raise SnellenError("a study is made from a run; give --run RUN, a folder that `snellen run` wrote")
-    made = make(values["run"], folder, values, observer=Live())
+    made = make(values["run"], folder, values, observer=Live(), trust=trust)
     Console().print(Made(made))
     print(f"study: {made.folder}; edit study.yaml, texts/ and questionnaires/ there")
     print(f"password for the experimenter's page, told only now: {new_password(made.folder)}")

@@ -47,11 +47,10 @@ class Bench:
     observer: Observer
 
     @staticmethod
-    def of(run: Run, classifier: Any, samples: Any, observer: Observer) -> Bench:
+    def of(run: Run, classifier: Any, samples: Any, observer: Observer, *, trust: bool = False) -> Bench:
         """What the run's request names, or what is given; anything else than what the run saw is refused."""
-        known, loaded = reopen(
-            run, classifier, samples, observer, given=_PYTHON, instead="or leave the methodology out with --no-measure"
-        )
+        instead = "or leave the methodology out with --no-measure"
+        known, loaded = reopen(run, classifier, samples, observer, given=_PYTHON, instead=instead, trust=trust)
         methods = {}
         for one in run.record["spec"]["methods"]:
             if one["label"] in run.explained:

@@ -73,12 +73,14 @@ def measure(
     passes: int = PASSES,
     classifier: Any = None,
     samples: Any = None,
+    trust: bool = False,
 ) -> Findings:
     """Measures every method of a run that was not measured yet, and keeps what it finds in the run's folder.
 
     Maps of up to `images` images are made again with `seeds` other seeds and with other settings, within about `passes` for
     each method (see `PASSES`): costly methods get fewer images and fewer values, but always two seeds and one value of every
-    setting. The model and the images are those of the run's settings; for a run made from Python objects, give both.
+    setting. The model and the images are those of the run's settings; for a run made from Python objects, give both. A
+    model of a stranger's run is loaded only with `trust`.
     """
     for name, value, least in (("images", images, 1), ("seeds", seeds, 2), ("passes", passes, 0)):
         if value < least:
@@ -92,7 +94,7 @@ def measure(
         state = _blank(run) | {"asked": asked}
     missing = [one for one in run.methods if one in tried and one not in state["findings"]]
     if missing:
-        bench = Bench.of(run, classifier, samples, observer or default_observer())
+        bench = Bench.of(run, classifier, samples, observer or default_observer(), trust=trust)
         _Measurement(bench, state, min(images, len(bench.samples)), seeds, passes).run(missing)
     return read(run)
 

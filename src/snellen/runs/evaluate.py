@@ -80,6 +80,7 @@ def evaluate(
     recipe: Any = None,
     training: Any = None,
     checkpoints: Any = None,
+    trust: bool = False,
 ) -> Run:
     """Explains every sample by every method, scores the maps by every metric, and keeps all of it in a run folder.
 
@@ -89,7 +90,8 @@ def evaluate(
     Without `out` the folder lives as long as the Run. A `condition` such as `rotation(degrees=45)` changes all pictures
     first. `executor` is anything that is a `concurrent.futures.Executor`. Metrics that compare with other models need a
     `recipe` (see `types.Recipe`), which trains them on the labelled pictures of `training`, or `checkpoints`, a folder of
-    state dicts that were saved while the classifier was trained.
+    state dicts that were saved while the classifier was trained. `trust` opens pickled models in `out` that were not made
+    here; opening them executes whatever they hold.
     """
     if (recipe is None) != (training is None):
         raise SnellenError("a recipe and training pictures belong together: give --recipe and --training, or neither")
@@ -117,6 +119,7 @@ def evaluate(
         recipe=None if recipe is None else kin.find_recipe(recipe),
         training=None if training is None else kin.find_training(training, known),
         checkpoints={} if checkpoints is None else kin.find_checkpoints(checkpoints, known),
+        trust=trust,
     )
     given = dict(known.learned)
     with store.writing():
@@ -144,6 +147,7 @@ class _Job:
     recipe: Recipe | None
     training: Samples | None
     checkpoints: Mapping[str, nn.Module]
+    trust: bool
 
     def run(self) -> None:
         started = time.perf_counter()
@@ -270,7 +274,7 @@ class _Job:
 
     def _relatives(self, shipped: Shipped, labels: tuple[int, ...], lessons: Mapping[str, str], afterwards: str) -> Siblings:
         """Every relative that the metrics ask for: from the store, or trained now, which the store then keeps."""
-        siblings = Siblings(self.classifier, self.samples, self.store, self.seed, self.options.shard)
+        siblings = Siblings(self.classifier, self.samples, self.store, self.seed, self.options.shard, self.trust)
         siblings.add_checkpoints(self.checkpoints)
         relatives = kin.wanted(self.metrics, self.methods)
         if self.recipe is None or self.training is None or not relatives:

@@ -13,6 +13,7 @@ from snellen.registry import label
 from snellen.runs.machine import machine, revision, versions
 from snellen.runs.store import SCHEMA, Store, key_of
 from snellen.runs.tasks import Shard, Task, metric_key
+from snellen.runs.trusting import seal_of
 from snellen.runs.unit import Result, Seen
 from snellen.samples import Samples
 from snellen.types import Method, Metric
@@ -31,6 +32,7 @@ def opened(
         "created": _now(),
         "finished": None,
         "request": request,
+        "seal": seal_of(request),
         "spec": spec,
         "classifier": {
             "name": classifier.name,

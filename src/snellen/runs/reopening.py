@@ -9,15 +9,19 @@ from snellen.errors import SnellenError
 from snellen.runs.progress import Observer
 from snellen.runs.run import Run
 from snellen.runs.settings import Loaded, Settings
-from snellen.runs.store import key_of
+from snellen.runs.store import Store, key_of
 from snellen.runs.tasks import cut
+from snellen.runs.trusting import MODEL, require
 from snellen.samples import as_samples, under
 
 
-def reopen(run: Run, classifier: Any, samples: Any, observer: Observer, *, given: str, instead: str = "") -> Loaded:
+def reopen(
+    run: Run, classifier: Any, samples: Any, observer: Observer, *, given: str, instead: str = "", trust: bool = False
+) -> Loaded:
     """What the run's request names, or what is given here; anything else than what the run saw is refused.
 
-    `given` shows how both are given in Python, and `instead` what else could be done, for the sentence that refuses.
+    `given` shows how both are given in Python, and `instead` what else could be done, for the sentence that refuses. A model
+    of a stranger's run is loaded only with `trust`.
     """
     if (classifier is None) != (samples is None):
         raise SnellenError(f"classifier and samples belong together: {given}")
@@ -26,6 +30,7 @@ def reopen(run: Run, classifier: Any, samples: Any, observer: Observer, *, given
         if record["request"] is None:
             other = f"; {instead}" if instead else ""
             raise SnellenError(f"'{run.folder}' was made from Python objects, which have to be given there: {given}{other}")
+        require(Store(run.folder), record, MODEL, trust=trust)
         classifier, samples = Settings.of(record["request"]).load(observer)
     known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
     loaded = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)

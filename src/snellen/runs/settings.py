@@ -26,10 +26,12 @@ from snellen.runs.progress import Observer
 from snellen.runs.run import Run
 from snellen.runs.training import DIGITS, DIGITS_TRAINING, find_recipe, find_training
 from snellen.samples import Samples, from_folder
+from snellen.seals import first_time
 from snellen.speed import Precision
 from snellen.types import Passes
 from snellen.zoo import EMBEDDED, digit_samples, load_classifier, photographs
 from snellen.zoo.digits import SIDE
+from snellen.zoo.models import is_code
 
 PHOTOGRAPHS = "zoo:photographs"
 """The pictures that come with the demo extra."""
@@ -129,6 +131,14 @@ class Settings:
             precision=self.precision,
         )
 
+    def tell_of_code(self, observer: Observer) -> None:
+        """Says once to a user that a model of their own is code."""
+        if is_code(self.model) and first_time("models-are-code"):
+            observer.note(
+                f"the model '{self.model}' is code, which runs with your rights, a .pt or .pt2 file too: use models of "
+                "people whom you trust (this is said once; see docs/security.md)"
+            )
+
     def samples(self, classifier: Classifier, observer: Observer) -> Samples:
         """The images that these settings name, shaped for the classifier; all are read once, to meet broken ones now."""
         if self.images in (PHOTOGRAPHS, DIGITS):
@@ -178,12 +188,13 @@ class Settings:
 
     def load(self, observer: Observer) -> Loaded:
         """The model and the images."""
+        self.tell_of_code(observer)
         classifier = self.classifier()
         with _checking(observer):
             return classifier, self.samples(classifier, observer)
 
-    def run(self, observer: Observer, loaded: Loaded | None = None) -> Run:
-        """Does all of it, on what is `loaded` already or else is loaded now.
+    def run(self, observer: Observer, loaded: Loaded | None = None, *, trust: bool = False) -> Run:
+        """Does all of it, on what is `loaded` already or else is loaded now; `trust` is that of `evaluate`.
 
         Names are checked first, because loading a model takes longer than reading a name.
         """
@@ -215,12 +226,13 @@ class Settings:
                 recipe=recipe,
                 training=training,
                 checkpoints=self.checkpoints,
+                trust=trust,
             )
 
-    def run_what_works(self, observer: Observer, loaded: Loaded) -> Run:
+    def run_what_works(self, observer: Observer, loaded: Loaded, *, trust: bool = False) -> Run:
         """As `run`; where units fail, that is told, and the run is there without them."""
         try:
-            return self.run(observer, loaded)
+            return self.run(observer, loaded, trust=trust)
         except UnfinishedError as problem:
             observer.note(str(problem))
             return Run(self.out)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from snellen.errors import SnellenError
 from snellen.integrity import DamagedError, digest, dump_record, read_named, read_record
+from snellen.seals import is_sealed, seal
 from snellen.writing import PREFIX, replacing, write_whole
 
 SCHEMA = 1
@@ -40,6 +41,9 @@ UNIT_FIELDS = ("map_key", "method", "samples", "maps", "scores", "metrics", "met
 REJOIN = "join the study again: snellen study join"
 """What to do about damaged answers of people."""
 
+PICKLE = ".pickle"
+"""How files of trained variants end that only unpickling can open."""
+
 DAMAGED = "damaged"
 """The folder inside the run's that damaged files are moved to when they are computed again."""
 
@@ -55,6 +59,16 @@ def key_of(facts: Any) -> str:
 def files_of(unit: dict[str, Any]) -> list[tuple[str, str]]:
     """The files that a finished unit needs, by room and name: one without metrics needs no scores."""
     return [("maps", unit["maps"]), *([("scores", unit["scores"])] if unit["metrics"] else [])]
+
+
+def needs_trust(record: dict[str, Any]) -> bool:
+    """Whether a trained variant would be unpickled that was not made here."""
+    file = str(record["file"])
+    return file.endswith(PICKLE) and not is_sealed(["variant", file], record.get("seal"))
+
+
+def _seal(file: str) -> str | None:
+    return seal(["variant", file]) if file.endswith(PICKLE) else None
 
 
 class Store:
@@ -114,11 +128,11 @@ class Store:
         name = self._put("lessons", save({one: values.numpy() for one, values in lesson.items()}), ".safetensors")
         self._write(self.folder / "lessons" / f"{key}.json", dump_record({**record, "file": name}))
 
-    def put_relative(self, key: str, record: dict[str, Any], module: bytes) -> str:
-        """Keeps a trained relative of the classifier, pickled; the record that names it comes last."""
+    def put_relative(self, key: str, record: dict[str, Any], module: bytes, ending: str) -> str:
+        """Keeps a trained relative of the classifier, as weights or pickled; the record that names it comes last."""
         (self.folder / "relatives").mkdir(exist_ok=True)
-        name = self._put("relatives", module, ".pickle")
-        self._write(self.folder / "relatives" / f"{key}.json", dump_record({**record, "file": name}))
+        name = self._put("relatives", module, ending)
+        self._write(self.folder / "relatives" / f"{key}.json", dump_record({**record, "file": name, "seal": _seal(name)}))
         return name
 
     def put_people(self, key: str, record: dict[str, Any], table: bytes) -> None:
@@ -224,8 +238,24 @@ class Store:
         return None if found is None else found[0]
 
     def relative_module(self, file: str) -> bytes:
-        """A trained relative as it was pickled."""
+        """The content of a trained relative's file."""
         return self._content("relatives", file)
+
+    def seal_variants(self) -> None:
+        """Declares that all pickled variants can be trusted."""
+        for key in self.unsealed_variants():
+            path = self.folder / "relatives" / f"{key}.json"
+            record = read_record(path, self.again, ("file",))
+            self._write(path, dump_record({**record, "seal": _seal(record["file"])}))
+
+    def unsealed_variants(self) -> list[str]:
+        """The keys of pickled variants that were not made here."""
+        found = []
+        for path in sorted((self.folder / "relatives").glob("*.json")):
+            with suppress(DamagedError):  # what is damaged is never unpickled
+                if needs_trust(read_record(path, self.again, ("file",))):
+                    found.append(path.stem)
+        return found
 
     def people(self) -> dict[str, dict[str, Any]]:
         """The record of every study that was joined, by key."""

@@ -9,7 +9,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -26,9 +27,10 @@ from snellen.lessons import learning
 from snellen.recipes import Training
 from snellen.registry import label, traits
 from snellen.runs.learning import drawn, teach, using_threads
-from snellen.runs.store import Store, key_of
+from snellen.runs.store import PICKLE, Store, key_of, needs_trust
 from snellen.runs.unit import Shipped
 from snellen.samples import Samples, as_samples
+from snellen.seals import stranger
 from snellen.types import CHECKPOINT, Method, Metric, Passes, Recipe, Related, Relative, by_number
 from snellen.zoo import digits_recipe, training_digits
 from snellen.zoo.digit_networks import weight_folder
@@ -37,6 +39,9 @@ from snellen.zoo.models import find_object
 
 DIGITS = "zoo:digits"
 DIGITS_TRAINING = "zoo:digits-training"
+
+WEIGHTS = ".safetensors"
+"""How files of trained relatives end that are weights for the classifier's own module."""
 
 ENDINGS = (".pt", ".pth", ".safetensors")
 
@@ -126,7 +131,7 @@ class Train:
     threads: int | None
 
     def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> list[Trained]:
-        """Each relative pickled, in their order."""
+        """Each relative, in their order."""
         classifier = self.classifier.open()
         classifier.use_compiled = False
         training = Training(self.samples, classifier, self.labels)
@@ -145,14 +150,8 @@ class Train:
                 raise SnellenError(
                     f"the recipe failed while training '{relative.name}' ({type(problem).__name__}: {lines[0]})"
                 ) from problem
-        try:
-            payload = pickle.dumps(module.cpu().eval())
-        except Exception as problem:
-            raise SnellenError(
-                f"what the recipe returned for '{relative.name}' cannot be pickled ({problem}); "
-                "define its class in an importable module"
-            ) from None
-        return Trained(payload, {"seconds": time.perf_counter() - started, **paid.record()})
+        content, ending = pack(module.cpu().eval(), relative.name, classifier, training[0][0][None])
+        return Trained(content, ending, {"seconds": time.perf_counter() - started, **paid.record()})
 
     def _ask(
         self, name: str, training: Training, dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapping[str, Any]
@@ -173,10 +172,41 @@ class Train:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained module, pickled, and what it cost; the passes are those for maps, not those of training."""
+    """A trained module as `pack` made it, and what it cost; the passes are those for maps, not those of training."""
 
     module: bytes
+    ending: str
     cost: dict[str, Any]
+
+
+def pack(module: nn.Module, name: str, classifier: Classifier, inputs: Tensor) -> tuple[bytes, str]:
+    """A module as bytes, and how their file should end: its weights alone where the classifier's own module can take them.
+
+    Opening weights executes nothing. Whether they are all that differs is tried on the inputs; a module of another class or
+    shape has to be pickled, and unpickling executes whatever was pickled.
+    """
+    with suppress(Exception), torch.inference_mode():
+        content: bytes = save({key: one.detach().clone().contiguous() for key, one in module.state_dict().items()})
+        twin = unpack(content, WEIGHTS, classifier).cpu().eval()
+        kinds = [[type(one) for one in each.modules()] for each in (module, twin)]
+        if kinds[0] == kinds[1] and str(module) == str(twin) and torch.equal(module(inputs.cpu()), twin(inputs.cpu())):
+            return content, WEIGHTS
+    try:
+        return pickle.dumps(module), PICKLE
+    except Exception as problem:
+        raise SnellenError(
+            f"what the recipe returned for '{name}' cannot be pickled ({problem}); define its class in an importable module"
+        ) from None
+
+
+def unpack(content: bytes, ending: str, classifier: Classifier) -> nn.Module:
+    """The module that `pack` made bytes of; whoever calls it knows where they come from."""
+    if ending == PICKLE:
+        module: nn.Module = pickle.loads(content)
+        return module
+    twin = copy.deepcopy(classifier.module)
+    twin.load_state_dict(load(content))
+    return twin
 
 
 def _stands_in(relative: Relative) -> bool:
@@ -205,6 +235,8 @@ class Siblings:
     store: Store
     seed: int
     batch: int
+    trust: bool = False
+    """Whether to unpickle relatives that were not made here."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     _modules: dict[str, nn.Module] = field(default_factory=dict)
     _open: dict[str, Classifier] = field(default_factory=dict)
@@ -218,15 +250,19 @@ class Siblings:
 
     def add_trained(self, relative: Relative, key: str, trained: Trained) -> None:
         """Keeps a relative in the run folder."""
-        module = pickle.loads(trained.module)
+        module = unpack(trained.module, trained.ending, self.classifier)
         accuracy = self._accuracy(self.classifier.relative(module, relative.name)) if _stands_in(relative) else None
         record = {"name": relative.name, "accuracy": accuracy, "cost": trained.cost}
-        self._know(relative.name, {**record, "file": self.store.put_relative(key, record, trained.module)})
+        self._know(relative.name, {**record, "file": self.store.put_relative(key, record, trained.module, trained.ending)})
 
     def add_known(self, name: str, key: str) -> bool:
         """Takes a relative from the run folder, if it is there."""
         record = self.store.sound_relative(key)
         if record is not None:
+            if needs_trust(record):
+                if not self.trust:
+                    raise stranger(self.store.folder, [f"unpickle the trained variant '{name}'"])
+                self.store.seal_variants()
             self._know(name, record)
         return record is not None
 
@@ -264,7 +300,8 @@ class Siblings:
         if name not in self._open:
             module = self._modules.get(name)
             if module is None:
-                module = pickle.loads(self.store.relative_module(self.facts[name]["file"]))
+                file = self.facts[name]["file"]
+                module = unpack(self.store.relative_module(file), Path(file).suffix, self.classifier)
             while len(self._open) >= OPEN:
                 del self._open[next(iter(self._open))]
             self._open[name] = self.classifier.relative(module, name.removeprefix(CHECKPOINT))

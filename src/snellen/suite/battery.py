@@ -68,7 +68,7 @@ def subject(given: Mapping[str, Any], *, full: bool) -> Settings:
     return Settings.of(values)
 
 
-def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Grid:
+def run_suite(settings: Settings, *, full: bool, observer: Observer, trust: bool = False) -> Grid:
     """Runs every test that this classifier and these images allow, and says of every other why not.
 
     Methods and metrics that the settings name are taken as they are; otherwise the eleven methods of the card, and the
@@ -79,7 +79,7 @@ def run_suite(settings: Settings, *, full: bool, observer: Observer) -> Grid:
     methods, left_out = _able(classifier, samples, settings, full)
     metrics, unmet = _askable(classifier, samples, methods, settings, full)
     chosen = replace(settings, methods=tuple(map(label, methods)), metrics=tuple(map(label, metrics)))
-    return Grid.of(chosen.run_what_works(observer, loaded), unmet=unmet, left_out=left_out)
+    return Grid.of(chosen.run_what_works(observer, loaded, trust=trust), unmet=unmet, left_out=left_out)
 
 
 def _able(classifier: Classifier, samples: Samples, settings: Settings, full: bool) -> tuple[list[Method], dict[str, str]]:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,6 +23,9 @@ from snellen.zoo import digit_networks, libraries
 from snellen.zoo import efficientnet_lite0 as lite0
 from snellen.zoo.digits import CLASSES
 from snellen.zoo.found import Found
+
+FILES = (".pt", ".pt2", ".pth", ".ts", ".jit")
+"""How files of models end."""
 
 EMBEDDED = "efficientnet-lite0"
 DIGITS = "digits"
@@ -107,6 +111,29 @@ def load_classifier(
     )
 
 
+def is_code(spec: str) -> bool:
+    """Whether loading this model executes code from elsewhere: a function's module, or a file with a graph."""
+    return spec not in (EMBEDDED, DIGITS) and spec.partition(":")[0] not in ("timm", "torchvision")
+
+
+def origin_of(spec: str) -> str:
+    """Where the code of a model file or of `package.module:name` lies, found without executing any of it; empty if nowhere.
+
+    The current folder is looked at last: names that a stranger chose must not come before installed packages.
+    """
+    if spec.endswith(FILES):
+        return str(Path(spec).resolve())
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    importlib.invalidate_caches()
+    try:
+        found = PathFinder.find_spec(spec.partition(":")[0].partition(".")[0])
+    except (ImportError, ValueError):
+        return ""
+    return "" if found is None else str(found.origin or list(found.submodule_search_locations or ()))
+
+
 def _find(spec: str, weights: str | Path | None, classes: Sequence[str] | None) -> Found | Classifier:
     if spec == EMBEDDED:
         return Found(
@@ -122,7 +149,7 @@ def _find(spec: str, weights: str | Path | None, classes: Sequence[str] | None) 
         return libraries.timm_model(spec, name, weights, classes)
     if library == "torchvision" and name:
         return libraries.torchvision_model(spec, name, weights, classes)
-    if spec.endswith((".pt", ".pt2", ".pth", ".ts", ".jit")):
+    if spec.endswith(FILES):
         return _from_file(spec)
     if name:
         return _from_function(spec)

@@ -49,11 +49,13 @@ def make(
     classifier: Any = None,
     samples: Any = None,
     observer: Observer | None = None,
+    trust: bool = False,
 ) -> Study:
     """A study of a run's maps in a new folder; `values` are settings of the protocol, of which only `arms` is needed.
 
-    A run that was made from Python objects needs them again: `classifier` and `samples`. Nobody knows the password of the
-    new study: `snellen.study.folder.new_password` makes one and tells it.
+    A run that was made from Python objects needs them again: `classifier` and `samples`. A model of a stranger's
+    run is loaded only with `trust`. Nobody knows the password of the new study: `snellen.study.folder.new_password` makes
+    one and tells it.
     """
     place, found, watching = Path(folder), Run(run), observer or default_observer()
     _refuse_taken(place)
@@ -61,7 +63,7 @@ def make(
     files = _files(protocol)
     pool = candidates(found.samples())
     choice = choose(pool, protocol)
-    _, loaded = reopen(found, classifier, samples, watching, given=_PYTHON)
+    _, loaded = reopen(found, classifier, samples, watching, given=_PYTHON, trust=trust)
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place.parent) as name:
         new = Path(name) / "study"

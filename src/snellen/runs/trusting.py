@@ -1,0 +1,66 @@
+"""What a run folder would make Python execute, which is done only if the run was made here or its maker is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any, Literal
+
+from snellen.errors import SnellenError
+from snellen.runs.store import Store
+from snellen.runs.training import DIGITS
+from snellen.seals import is_sealed, seal, stranger
+from snellen.zoo.models import is_code, origin_of
+
+Code = Literal["model", "recipe", "dask"]
+
+_WOULD: Mapping[Code, str] = {
+    "model": "load the model '{}'",
+    "recipe": "call the recipe '{}'",
+    "dask": "connect to the Dask scheduler '{}', which can send code",
+}
+
+MODEL: tuple[Code, ...] = ("model",)
+"""What is executed to look at the images of a run again."""
+
+EVERYTHING: tuple[Code, ...] = ("model", "recipe", "dask")
+"""What is executed to continue a run, beside unpickling its trained variants."""
+
+
+def code_in(request: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of a request that name code, or a place that sends code."""
+    given = request or {}
+    model, recipe = given.get("model"), given.get("recipe")
+    return {
+        **({"model": model} if model is not None and is_code(str(model)) else {}),
+        **({"recipe": recipe} if recipe not in (None, DIGITS) else {}),
+        **({"dask": given["dask"]} if given.get("dask") is not None else {}),
+    }
+
+
+def seal_of(request: Mapping[str, Any] | None) -> str | None:
+    """The seal on what a request makes Python execute; None where that is nothing, or no key can be kept."""
+    code = code_in(request)
+    return seal(_facts(code)) if code else None
+
+
+def require(store: Store, record: Mapping[str, Any], needed: Collection[Code], *, trust: bool) -> None:
+    """Refuses to execute what a stranger's run folder names; a folder that is trusted is sealed, and from then on ours."""
+    code = code_in(record["request"])
+    would = [words.format(code[name]) for name, words in _WOULD.items() if name in code and name in needed]
+    unpickled = len(store.unsealed_variants()) if "recipe" in needed else 0
+    if unpickled:
+        would.append(f"unpickle {unpickled} trained variant{'' if unpickled == 1 else 's'}")
+    if not would or (not unpickled and is_sealed(_facts(code), record.get("seal"))):
+        return
+    if not trust:
+        raise stranger(store.folder, would)
+    with suppress(SnellenError), store.writing():  # a folder that cannot be written is trusted this time only
+        store.put_record({**record, "seal": seal_of(record["request"])})
+        if unpickled:
+            store.seal_variants()
+
+
+def _facts(code: Mapping[str, Any]) -> list[Any]:
+    """What is sealed: each name with where its code lies, so that the same name means no other file elsewhere."""
+    return ["run", {name: [value, "" if name == "dask" else origin_of(str(value))] for name, value in code.items()}]
