@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -346,11 +346,15 @@ def main() -> None:
         sys.exit(UNEXPECTED)
 
 
-def _check_words(words: Collection[str]) -> None:
-    """Refuses words that are not text, as names of files can be."""
+def _check_words(words: Sequence[str]) -> None:
+    """Refuses words that are not text, as names of files can be, and empty ones: an empty path means the current folder."""
     from snellen.errors import SnellenError, shown
 
-    for word in words:
+    for word, before in zip(words, ("snellen", *words), strict=False):
+        option, equals, value = word.partition("=")
+        if not word.strip() or (option.startswith("--") and equals and not value.strip()):
+            place = option if equals else before
+            raise SnellenError(f"the word after '{place}' is empty; write what you mean, or leave out the option")
         try:
             word.encode()
         except UnicodeEncodeError:
