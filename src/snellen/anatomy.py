@@ -50,6 +50,11 @@ class Anatomy:
             self._operations[key] = tuple(seen)
         return self._operations[key]
 
+    def ends_in_sigmoid(self, inputs: Images) -> bool:
+        """Whether the last operation that computes something is a sigmoid."""
+        computing = [one for one in self.operations(inputs, None) if one.kind not in ("shape", "identity")]
+        return bool(computing) and computing[-1].name in ("sigmoid", "special_expit")
+
     def survey(self, inputs: Images) -> tokens.Survey:
         """Which layers put out a grid of features, and in which order of axes."""
         size = tuple(inputs.shape[1:])

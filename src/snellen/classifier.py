@@ -41,7 +41,8 @@ class Classifier:
 
     The model itself is copied, never changed: not its mode, not its parameters, not its hooks, also when it raises.
     *Pixels* are in [0, 1]; *inputs* are `(pixels - mean) / std`, what the network sees. A plain function from inputs to
-    logits makes a black box: it offers `logits` and nothing that needs gradients.
+    logits makes a black box: it offers `logits` and nothing that needs gradients. `outputs` states whether the model puts
+    out logits or probabilities; logits are taken unless stated, and refused where they look like something else.
     """
 
     def __init__(
@@ -52,13 +53,15 @@ class Classifier:
         std: float | Sequence[float] = 1.0,
         classes: Sequence[str] | None = None,
         name: str | None = None,
-        outputs: str = "logits",
+        outputs: str | None = None,
         geometry: Geometry = AS_IS,
         channels: int = 3,
         device: str | torch.device = "cpu",
         rows: int | None = None,
         precision: speed.Precision = "float32",
     ) -> None:
+        self.stated = outputs is not None
+        outputs = "logits" if outputs is None else outputs
         if outputs not in ("logits", "probabilities"):
             raise SnellenError(f"outputs must be 'logits' or 'probabilities', not {outputs!r}")
         if not callable(model):
@@ -407,7 +410,7 @@ class Classifier:
             mean=self.mean.flatten().tolist(),
             std=self.std.flatten().tolist(),
             name=f"{self.name}, {name}",
-            outputs=self.outputs,
+            outputs=self.outputs if self.stated else None,
             geometry=self.geometry,
             channels=self.channels,
             device=self.device,
@@ -429,13 +432,19 @@ class Classifier:
                 raise SnellenError(
                     f"'{self.name}' cannot take inputs of shape {shape}: {reason[0] if reason else type(problem).__name__}"
                 ) from problem
-        count = probes.check_outputs(raw, len(inputs), self.name, self.outputs)
+        count = probes.check_outputs(raw, len(inputs), self.name)
+        self.doubt(probes.Range.of(raw), inputs)
         if self.classes is not None and len(self.classes) != count:
             raise SnellenError(f"'{self.name}' has {count} outputs, but {len(self.classes)} class names were given")
         for label in labels:
             if label is not None and not 0 <= label < count:
                 raise SnellenError(f"label {label} is out of range: '{self.name}' has classes 0 to {count - 1}")
         return count
+
+    def doubt(self, seen: probes.Range, inputs: Images) -> str | None:
+        """A sentence when outputs in this range hardly are what they are taken for; raised where they cannot be."""
+        sigmoid = seen.within_one and "layer" in self.offers and self._looking(inputs).ends_in_sigmoid(inputs)
+        return probes.doubt(seen, self.name, self.outputs, stated=self.stated, sigmoid=sigmoid)
 
     def rows_for(self, inputs: Images, *, gradients: bool = False) -> int:
         """How many rows of this shape go through the model at once, from the memory budgets; found once, then kept."""

@@ -79,8 +79,8 @@ class Network:
                     "wrap it in a function that returns the logits alone"
                 )
             outputs = torch.as_tensor(outputs)
-        if images == 1 and outputs.dim() == 1:  # a model that calls squeeze() drops the row of a single image
-            outputs = outputs[None]
+        if images == 1 and outputs.dim() < 2:  # a model that calls squeeze() drops the row of a single image
+            outputs = outputs.reshape(1, -1)
         return outputs.float()
 
     def place(self, inputs: Tensor) -> Tensor:

@@ -1,12 +1,14 @@
-"""One look into a model: how much memory a pass takes, whether its outputs are logits."""
+"""One look into a model: how much memory a pass takes, what its outputs are."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.errors import SnellenError
@@ -49,24 +51,104 @@ def called(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
     return tuple(sorted(names, key=places.__getitem__))
 
 
-def check_outputs(raw: Tensor, images: int, name: str, outputs: str) -> int:
-    """The number of classes; a sentence when the outputs are not one row of logits (or of probabilities) per image."""
+TWO_CLASSES = "torch.cat([torch.zeros_like(z), z], 1)"
+"""How one logit z, that of a sigmoid, becomes the logits of two classes with the same probability."""
+
+SHOWN_BY = 8
+"""Images from which on values alone may show that a model ends in a sigmoid per class."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where the outputs of some images lie: the lowest and highest value, and how far a row's sum is from 1 at most."""
+
+    images: int
+    low: float
+    high: float
+    off_one: float
+
+    @staticmethod
+    def of(raw: Float[Tensor, "images classes"]) -> Range:
+        """The range of these outputs."""
+        return Range(len(raw), float(raw.min()), float(raw.max()), float((raw.sum(dim=1) - 1).abs().max()))
+
+    def __or__(self, other: Range) -> Range:
+        return Range(
+            self.images + other.images,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            max(self.off_one, other.off_one),
+        )
+
+    @property
+    def within_one(self) -> bool:
+        """Whether every value could be a probability."""
+        return self.low >= 0 and self.high <= 1
+
+    @property
+    def sums_to_one(self) -> bool:
+        """Whether every row could be the probabilities of classes of which one is right."""
+        return self.low >= 0 and self.off_one < 1e-3
+
+
+def check_outputs(raw: Tensor, images: int, name: str) -> int:
+    """The number of classes; a sentence when the outputs are not one finite row per image."""
     if raw.dim() != 2 or len(raw) != images:
         shape = "×".join(map(str, raw.shape))
         raise SnellenError(f"'{name}' returned {shape} for {images} images; it must return one row of logits per image")
     if raw.shape[1] < 2:
-        raise SnellenError(f"'{name}' has a single output; return one logit per class, such as torch.cat([-z, z], 1)")
+        raise SnellenError(
+            f"'{name}' has a single output; return one logit per class: {TWO_CLASSES}, "
+            "where z is the output before any sigmoid"
+        )
     if not bool(raw.isfinite().all()):
         raise SnellenError(f"'{name}' returned NaN or infinite outputs; check its weights and its normalisation")
-    sums_to_one = bool((raw >= 0).all() & ((raw.sum(dim=1) - 1).abs() < 1e-3).all())
-    if outputs == "logits" and sums_to_one:
+    return int(raw.shape[1])
+
+
+def doubt(seen: Range, name: str, outputs: str, *, stated: bool, sigmoid: bool = False) -> str | None:
+    """A sentence when these outputs hardly are what they are taken for; it is raised where they cannot be.
+
+    `stated` says that a user said what the outputs are: logits may lie anywhere, so that is believed, and noted.
+    `sigmoid` says that the last operation of the model is one.
+    """
+    independent = (
+        f"values in [0, 1] that do not sum to 1 ({seen.low:.2g} to {seen.high:.2g} over "
+        f"{seen.images} image{'' if seen.images == 1 else 's'})"
+    )
+    remedy = (
+        "return the values before the sigmoid where one class is right per image, or explain one label as two classes, "
+        f"{TWO_CLASSES} with its logit z; independent labels are not supported yet"
+    )
+    if outputs == "probabilities":
+        if seen.sums_to_one:
+            return None
+        hint = f"; where each is a sigmoid, {remedy}" if seen.within_one else ""
+        raise SnellenError(f"'{name}' was said to return probabilities, but its rows do not sum to 1{hint}")
+    if stated:
+        likely = "probabilities" if seen.sums_to_one else independent if sigmoid or _decided(seen) else ""
+        return f"'{name}' returns {likely}; they are taken as logits, as was stated" if likely else None
+    if seen.sums_to_one:
         raise SnellenError(
             f"'{name}' returns probabilities (each row sums to 1), not logits; "
             "leave out its softmax or say outputs='probabilities'"
         )
-    if outputs == "probabilities" and not sums_to_one:
-        raise SnellenError(f"'{name}' was said to return probabilities, but its rows do not sum to 1")
-    return int(raw.shape[1])
+    if seen.within_one and (sigmoid or _decided(seen)):
+        raise SnellenError(
+            f"'{name}' returns {independent}, as a sigmoid per class does; {remedy}. "
+            "If these are logits, say outputs='logits'."
+        )
+    if seen.within_one and seen.images >= SHOWN_BY:
+        return f"'{name}' returns {independent}; they are taken as logits. If they come from a sigmoid, {remedy}."
+    return None
+
+
+def _decided(seen: Range) -> bool:
+    """Whether values alone show sigmoids: many images, no value outside [0, 1], and some close to either end.
+
+    Logits of a network that has learnt nothing may lie in [0, 1] too, but near their bias and not at both ends.
+    """
+    return seen.within_one and seen.images >= SHOWN_BY and seen.low < 0.1 and seen.high > 0.9
 
 
 @contextmanager

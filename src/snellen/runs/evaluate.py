@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -170,6 +172,9 @@ class _Job:
         labels = () if self.training is None else kin.labels_of(self.training, self.classifier, classes)
         shipped = Shipped(self.classifier)
         seen = self._look(shipped, shards)
+        if doubt := self.classifier.doubt(functools.reduce(operator.or_, (look.outputs for look in seen)), inputs):
+            record["notes"].append(doubt)
+            self.observer.note(doubt)
         self._check_met(labels=any(one is not None for look in seen for one in look.labels))
         shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
         record["samples"] |= records.sample_facts(self.store, shards, seen)

@@ -81,7 +81,7 @@ class Settings:
     size: Annotated[int, Field(ge=1, le=MOST_SIDE)] | None = None
     crop: Annotated[float, Field(gt=0, le=1)] | None = None
     classes: str | None = None
-    outputs: Literal["logits", "probabilities"] = "logits"
+    outputs: Literal["logits", "probabilities"] | None = None
     precision: Precision = "float32"
     device: str = "cpu"
     batch: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = None

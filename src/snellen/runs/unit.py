@@ -20,6 +20,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.explainer import case_of
 from snellen.lessons import digest
+from snellen.probes import Range
 from snellen.registry import label
 from snellen.samples import Samples
 from snellen.types import Case, Method, Metric, Passes, Rng, Sample, Scores, Traced
@@ -85,6 +86,7 @@ class Seen:
     truths: tuple[str, ...]
     size: tuple[int, int]
     pictures: tuple[bytes, ...]
+    outputs: Range
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class Look:
         shard = _load(classifier, self.samples, self.digests)
         samples = shard.samples
         with classifier.counting(on_pass):
-            probabilities = classifier.probabilities(shard.inputs)
+            logits = classifier.logits(shard.inputs)
+        probabilities = logits.softmax(dim=1)
         if not bool(probabilities.isfinite().all()):
             bad = int((~probabilities.isfinite().all(dim=1)).nonzero()[0])
             raise SnellenError(
@@ -119,6 +122,7 @@ class Look:
             truths=tuple("none" if one.truth is None else "some" if one.truth.any() else "empty" for one in samples),
             size=(int(shard.inputs.shape[2]), int(shard.inputs.shape[3])),
             pictures=tuple(_png(one.image) for one in samples[: self.pictures]),
+            outputs=Range.of(logits if classifier.outputs == "logits" else logits.exp()),
         )
 
 

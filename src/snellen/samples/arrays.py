@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from snellen.errors import SnellenError
-from snellen.samples.samples import Progress, Samples, check_pixels, checked
+from snellen.samples.samples import Progress, Samples, as_label, check_pixels, checked, several_labels
 from snellen.types import Sample
 
 Array = np.ndarray | Tensor
@@ -73,6 +73,12 @@ def from_arrays(
     for name, given in (("labels", labels), ("ids", ids)):
         if given is not None and len(given) != count:
             raise SnellenError(f"there are {count} images, but {len(given)} {name}")
+    if isinstance(labels, np.ndarray | Tensor) and labels.ndim == 2:
+        if labels.shape[1] > 1:
+            raise several_labels(
+                "each image", f"an array of {_times(labels.shape)}; where each row marks one, give labels.argmax(1)"
+            )
+        labels = labels[:, 0]
     known = (
         tuple(as_label(one, f"image {place}") for place, one in enumerate(labels)) if labels is not None else (None,) * count
     )
@@ -94,17 +100,6 @@ def as_pixels(values: Array, channels_last: bool) -> Tensor:
     if tensor.dim() == 2:
         tensor = tensor.unsqueeze(0)
     return (tensor.permute(2, 0, 1) if channels_last else tensor).float().contiguous()
-
-
-def as_label(value: Any, name: str) -> int | None:
-    """A class index from an int, numpy or torch number; None stays unknown."""
-    if value is None:
-        return None
-    if isinstance(value, Tensor | np.ndarray | np.generic) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SnellenError(f"the label of {name} is {value!r}; a label is a class index from 0, or None")
-    return value
 
 
 def _times(shape: Sequence[int]) -> str:

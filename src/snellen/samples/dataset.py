@@ -14,8 +14,8 @@ from torch.utils.data import Dataset
 
 from snellen.errors import SnellenError
 from snellen.geometry import AS_IS, Geometry
-from snellen.samples.arrays import as_label, as_pixels
-from snellen.samples.samples import Held, Progress, Samples, check_pixels, checked
+from snellen.samples.arrays import as_pixels
+from snellen.samples.samples import Held, Progress, Samples, as_label, check_pixels, checked
 from snellen.types import Sample
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, overload, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -178,6 +179,7 @@ def from_list(samples: Sequence[Any], *, progress: Progress | None = None) -> Sa
     for place, one in enumerate(samples):
         if not isinstance(one, Sample):
             raise SnellenError(f"item {place} of the list is a {type(one).__name__}, not a Sample")
+        as_label(one.label, f"'{one.id}'")
         check_pixels(one.image, one.id)
     return checked(Held(tuple(samples)), [one.id for one in samples], "a list", progress=progress)
 
@@ -192,6 +194,33 @@ def check_pixels(image: Tensor, name: str) -> None:
             f"'{name}' has values from {low:.3g} to {high:.3g}, but pixels lie in [0, 1]; "
             "leave normalisation to the Classifier (mean=, std=)"
         )
+
+
+def as_label(value: Any, name: str) -> int | None:
+    """A class index from an int, numpy or torch number; None stays unknown."""
+    if value is None:
+        return None
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        value = value.tolist()
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        raise several_labels(name, _shown(value))
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise SnellenError(f"the label of {name} is {value!r}; a label is a class index from 0, or None")
+    return value
+
+
+def several_labels(who: str, labels: Any) -> SnellenError:
+    """The sentence for a picture with more than one label."""
+    return SnellenError(
+        f"{who} has several labels ({labels}), but a classifier here tells classes apart of which one is right; "
+        "give the one that counts, or none (independent labels are not supported yet)"
+    )
+
+
+def _shown(values: Any) -> str:
+    text = repr(values)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _size(shape: Sequence[int]) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from snellen.errors import SnellenError, nearest
 from snellen.geometry import Box
+from snellen.samples.samples import several_labels
 
 
 def read_labels(path: str | Path, ids: Sequence[str], classes: Sequence[str] | None) -> dict[str, int | None]:
@@ -23,7 +25,7 @@ def read_labels(path: str | Path, ids: Sequence[str], classes: Sequence[str] | N
         one = find(row["file"], line)
         label = _label(row["label"], classes, index_of, f"'{path}', line {line}")
         if one in found and found[one] != label:
-            raise SnellenError(f"'{path}', line {line}: '{one}' has a second, different label")
+            raise several_labels(f"'{path}', line {line}: '{one}'", f"{found[one]} and {label}")
         found[one] = label
     missing = [one for one in ids if one not in found]
     if missing:
@@ -68,6 +70,9 @@ def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int]
             last = f" (0 to {len(classes) - 1})" if classes is not None else ""
             raise SnellenError(f"{where}: label {label} is out of range{last}")
         return label
+    parts = [part.strip() for part in re.split(r"[;,|]|\s+(?=\d)", text)]
+    if plain(text) not in index_of and len(parts) > 1 and all(one.isdigit() or plain(one) in index_of for one in parts):
+        raise several_labels(f"{where}: the picture", text)
     if classes is None:
         raise SnellenError(f"{where}: the label '{text}' is a name, but no class names are known; write the class index")
     if plain(text) not in index_of:
@@ -79,12 +84,21 @@ def _rows(path: Path, columns: Sequence[str]) -> list[tuple[int, dict[str, str]]
     try:
         with path.open(newline="", encoding="utf-8-sig") as opened:
             reader = csv.DictReader(opened, skipinitialspace=True)
-            missing = [name for name in columns if name not in (reader.fieldnames or ())]
+            named = reader.fieldnames or ()
+            labels = [name for name in named if re.fullmatch(r"label([ _-]?\d+)?", name)]
+            if "label" in columns and len(labels) > 1:
+                raise several_labels(f"'{path}'", f"in the columns {', '.join(labels)}")
+            missing = [name for name in columns if name not in named]
             if missing:
                 raise SnellenError(
                     f"'{path}' needs the columns {', '.join(columns)} in its first line, but '{missing[0]}' is missing"
                 )
-            return [(reader.line_num, {name: row[name] or "" for name in columns}) for row in reader]
+            rows = []
+            for row in reader:
+                if "label" in columns and any(extra := row.get(None) or ()):  # cells beyond the last heading
+                    raise several_labels(f"'{path}', line {reader.line_num}: '{row['file']}'", ", ".join(extra))
+                rows.append((reader.line_num, {name: row[name] or "" for name in columns}))
+            return rows
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem
         raise SnellenError(f"'{path}' cannot be read as a CSV file ({reason})") from None

@@ -61,7 +61,7 @@ def load_classifier(
     size: int | tuple[int, int] | None = None,
     crop: float | None = None,
     classes: str | Path | Sequence[str] | None = None,
-    outputs: str = "logits",
+    outputs: str | None = None,
     device: str | torch.device = "cpu",
     rows: int | None = None,
     precision: str = "float32",
