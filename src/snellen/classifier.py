@@ -83,6 +83,8 @@ class Classifier:
         self.network = Network(run, name, outputs, device, precision)
         self.fingerprint = fingerprint(model, self.mean, self.std, outputs)
         self.learned: dict[str, dict[str, Tensor]] = {}
+        self.cut: str | None = None
+        """Why no gradient comes from the outputs back to the inputs, where `check` met that."""
         self._reset()
 
     def _reset(self) -> None:
@@ -123,7 +125,7 @@ class Classifier:
     @property
     def offers(self) -> frozenset[Need]:
         """Which needs of methods this classifier can meet at all."""
-        return self.network.offers
+        return self.network.offers - ({"gradients"} if self.cut else frozenset())
 
     def to_inputs(self, pixels: Images) -> Images:
         """What the network sees of these pixels."""
@@ -439,6 +441,8 @@ class Classifier:
         for label in labels:
             if label is not None and not 0 <= label < count:
                 raise SnellenError(f"label {label} is out of range: '{self.name}' has classes 0 to {count - 1}")
+        if "gradients" in self.network.offers:
+            self.cut = probes.cut(lambda leaf: self.network(leaf).sum(), self.network.place(inputs[:1]))
         return count
 
     def doubt(self, seen: probes.Range, inputs: Images) -> str | None:
@@ -506,13 +510,16 @@ class Classifier:
 
     def _backward(self, inputs: Tensor, targets: Tensor, of: Output, through: Handler | None) -> tuple[Tensor, Tensor]:
         if "gradients" not in self.offers:
-            raise SnellenError(f"'{self.name}' is a black-box function: it has no gradients")
+            why = f"gives no gradients ({self.cut})" if self.cut else "is a black-box function: it has no gradients"
+            raise SnellenError(f"'{self.name}' {why}")
         leaf = self.network.place(inputs.detach()).requires_grad_()
         if leaf is inputs:
             leaf = inputs.clone().requires_grad_()
         with torch.enable_grad():
             with self._paying(Passes(forward=len(inputs))), intercepting(self.module, through) if through else _NOTHING:
                 output = target_output(self.network(leaf), targets, of)
+            if not output.requires_grad:
+                raise SnellenError(f"'{self.name}' gives no gradients ({probes.DETACHED})")
             with self._paying(Passes(backward=len(inputs))):
                 (gradient,) = torch.autograd.grad(output.sum(), leaf)
         return gradient.contiguous().to(inputs.device), output.detach().to(inputs.device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -12,13 +13,30 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from snellen import options
 from snellen.cards_cli import app as cards
+from snellen.errors import ForeignExitError, InterruptionError, SnellenError, log_failure, shortened
+from snellen.stopping import no_exit, stopping_on_signals
 from snellen.study_cli import app as study
 from snellen.textbox_cli import app as textbox
 
+
+class Commands(TyperGroup):
+    """The commands; typer ends them by an exception of its own, so an exit from within one comes from foreign code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command that was named."""
+        try:
+            with no_exit("a model or plug-in"):
+                return super().invoke(ctx)
+        except ForeignExitError as problem:
+            raise SnellenError(str(problem)) from problem
+
+
 app = typer.Typer(
+    cls=Commands,
     help="The eye test for saliency maps: which explanation method can you trust on your classifier and your images?",
     no_args_is_help=True,
     add_completion=False,
@@ -317,8 +335,11 @@ def _compute(settings: Any, *, trust: bool) -> None:
 
 def main() -> None:
     """Runs the command. A mistake is one sentence and exit code 2; an unforeseen error is one with the path of its log."""
-    from snellen.errors import InterruptionError, SnellenError, log_failure, shortened
+    with stopping_on_signals() as received:
+        _run_command(received)
 
+
+def _run_command(received: Sequence[signal.Signals]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show is shown escaped
             stream.reconfigure(errors="backslashreplace")
@@ -327,13 +348,14 @@ def main() -> None:
         app()
     except SnellenError as problem:
         _tell(str(problem))
-        sys.exit(INTERRUPTED if isinstance(problem, InterruptionError) else MISTAKE)
+        sys.exit(_interrupted(received) if isinstance(problem, InterruptionError) else MISTAKE)
     except (KeyboardInterrupt, SystemExit) as end:
         # typer turns an interruption into an exit of its own, silently and with the shell's code for it.
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
-        print("\nsnellen: interrupted; finished work is kept, and the same command continues", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        how = f"stopped by {received[0].name}" if received else "interrupted"
+        print(f"\nsnellen: {how}; finished work is kept, and the same command continues", file=sys.stderr)
+        sys.exit(_interrupted(received))
     except BrokenPipeError:  # whoever read the output has stopped reading, as `head` does
         with contextlib.suppress(OSError):  # else the interpreter complains when it flushes
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -344,6 +366,11 @@ def main() -> None:
         reason = shortened(f"{type(problem).__name__}: {problem}")
         _tell(f"stopped by an error that Snellen did not foresee ({reason}); {where}")
         sys.exit(UNEXPECTED)
+
+
+def _interrupted(received: Sequence[int]) -> int:
+    """The exit code of a command that was stopped: the shell's for the signal that stopped it, if one did."""
+    return 128 + received[0] if received else INTERRUPTED
 
 
 def _check_words(words: Sequence[str]) -> None:

@@ -21,6 +21,10 @@ class InterruptionError(SnellenError):
     """Stopped from the keyboard: one sentence that says what is kept."""
 
 
+class ForeignExitError(Exception):
+    """A model or plug-in tried to end the process; what it was doing has failed, and nothing else."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint such as `; did you mean 'grad-cam'?`, or nothing when no known name is close.
 

@@ -14,6 +14,7 @@ from snellen.convention import Convention, find_convention
 from snellen.errors import SnellenError
 from snellen.graphs import Graph
 from snellen.registry import Need
+from snellen.stopping import no_exit
 
 
 @dataclass(eq=False)
@@ -62,7 +63,7 @@ class Network:
         return self._called(placed.clone() if placed is inputs else placed, self.convention)
 
     def _called(self, placed: Tensor, convention: Convention) -> Tensor:
-        with speed.arithmetic(self.precision, self.device):
+        with speed.arithmetic(self.precision, self.device), no_exit(f"'{self.name}'"):
             return convention.call(self._rows, placed)
 
     def _rows(self, placed: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""One look into a model: how much memory a pass takes, what its outputs are."""
+"""One look into a model: how much memory a pass takes, what its outputs are, whether gradients come back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -149,6 +150,24 @@ def _decided(seen: Range) -> bool:
     Logits of a network that has learnt nothing may lie in [0, 1] too, but near their bias and not at both ends.
     """
     return seen.within_one and seen.images >= SHOWN_BY and seen.low < 0.1 and seen.high > 0.9
+
+
+DETACHED = "its forward pass detaches its outputs from its inputs"
+
+
+def cut(output: Callable[[Tensor], Tensor], inputs: Tensor) -> str | None:
+    """Why no gradient comes from an output back to these inputs, in a few words; None where one comes."""
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            leaf = inputs.detach().clone().requires_grad_()
+            total = output(leaf)
+            if not total.requires_grad:
+                return DETACHED
+            (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
+    except Exception as problem:  # numpy on the way, an operation without a backward pass: all mean the same here
+        reason = str(problem).strip().splitlines()
+        return reason[0] if reason else type(problem).__name__
+    return DETACHED if gradient is None else None
 
 
 @contextmanager

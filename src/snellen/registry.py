@@ -27,6 +27,7 @@ from snellen.claims import (
 )
 from snellen.errors import SnellenError, nearest
 from snellen.notation import read_plugin, write_value
+from snellen.stopping import no_exit
 from snellen.types import Condition, Fill, Method, Metric
 
 __all__ = [
@@ -371,6 +372,7 @@ def _load_entry_points() -> None:
     _loaded = True
     for point in importlib.metadata.entry_points(group="snellen.plugins"):
         try:
-            point.load()
+            with no_exit("it"):
+                point.load()
         except Exception as problem:
             warnings.warn(f"the plug-in '{point.name}' ({point.value}) could not be loaded: {problem}", stacklevel=3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +83,6 @@ class Wide(nn.Module):
 
 def recipe(dataset, seed, options):
     """A few steps of descent; seeds everything in sight, which nobody may notice."""
-    import os
     import time
 
     torch.manual_seed(seed)
@@ -108,3 +109,29 @@ def write_checkpoints(folder: Path) -> Path:
     for step, share in ((2, -1.0), (10, 0.5), (30, 1.0)):
         torch.save({key: value * share for key, value in net.state_dict().items()}, folder / f"step-{step}.pt")
     return folder
+
+
+class Exiting(Small):
+    """Ends the process, as far as it may, on batches of more than one image."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        if len(images) > 1:
+            sys.exit(0)
+        return super().forward(images)
+
+
+def exiting() -> nn.Module:
+    return Exiting()
+
+
+def exits_at_once() -> nn.Module:
+    sys.exit(0)
+
+
+class Dying(Small):
+    """Ends the process for good on batches of more than one image."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        if len(images) > 1:
+            os._exit(0)
+        return super().forward(images)

@@ -16,6 +16,7 @@ from snellen.runs.progress import Observer
 from snellen.runs.settings import PHOTOGRAPHS, Settings
 from snellen.runs.unit import Look, Shipped
 from snellen.samples import Samples, digest, from_files
+from snellen.steadiness import unsteady
 from snellen.types import Method, Passes, Rng
 
 
@@ -33,6 +34,8 @@ def explain_photo(
     image = samples[0].image
     inputs = classifier.to_inputs(image[None])
     classes = classifier.check(inputs)
+    for note in unsteady(classifier, image):
+        observer.note(note)
     if methods:
         planning.check_needs(classifier, methods, inputs)
     else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import operator
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -31,6 +33,7 @@ from snellen.runs.training import Siblings, Train
 from snellen.runs.unit import Look, Seen, Shipped, Unit
 from snellen.samples import Samples, as_samples, under
 from snellen.speed import repays
+from snellen.steadiness import unsteady
 from snellen.types import Condition, Method, Metric, Passes, Recipe
 
 R = TypeVar("R")
@@ -102,35 +105,35 @@ def evaluate(
     checked(Seed, seed, "seed")
     (options or Options()).check()
     told = observer or default_observer()
-    store = Store(Path(tempfile.mkdtemp(prefix="snellen-") if out is None else out), told.note)
-    known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
-    chosen = None if condition is None else CONDITIONS.parse(condition)
-    plain = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
-    job = _Job(
-        store=store,
-        classifier=known,
-        samples=plain if chosen is None else under(plain, chosen, seed=seed),
-        methods=planning.parse_methods(methods),
-        metrics=[] if metrics is None else planning.parse_metrics(metrics),
-        target=target,
-        condition=chosen,
-        seed=seed,
-        options=options or Options(),
-        executor=executor,
-        observer=told,
-        recipe=None if recipe is None else kin.find_recipe(recipe),
-        training=None if training is None else kin.find_training(training, known),
-        checkpoints={} if checkpoints is None else kin.find_checkpoints(checkpoints, known),
-        trust=trust,
-    )
-    given = dict(known.learned)
-    with store.writing():
-        try:
-            job.run()
-        finally:
-            job.observer.end()
-            known.learned = given  # what this run's samples taught is not to be taken for what the next one's teach
-    return Run(store.folder, temporary=out is None)
+    with _run_folder(out) as folder:
+        known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
+        chosen = None if condition is None else CONDITIONS.parse(condition)
+        plain = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
+        job = _Job(
+            store=Store(folder, told.note),
+            classifier=known,
+            samples=plain if chosen is None else under(plain, chosen, seed=seed),
+            methods=planning.parse_methods(methods),
+            metrics=[] if metrics is None else planning.parse_metrics(metrics),
+            target=target,
+            condition=chosen,
+            seed=seed,
+            options=options or Options(),
+            executor=executor,
+            observer=told,
+            recipe=None if recipe is None else kin.find_recipe(recipe),
+            training=None if training is None else kin.find_training(training, known),
+            checkpoints={} if checkpoints is None else kin.find_checkpoints(checkpoints, known),
+            trust=trust,
+        )
+        given = dict(known.learned)
+        with job.store.writing():
+            try:
+                job.run()
+            finally:
+                job.observer.end()
+                known.learned = given  # what this run's samples taught is not to be taken for what the next one's teach
+        return Run(folder, temporary=out is None)
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,9 @@ class _Job:
         inputs = self.classifier.to_inputs(self.samples[0].image[None])
         classes = self.classifier.check(inputs)
         rows = self.classifier.rows_for(inputs)
+        for note in unsteady(self.classifier, self.samples[0].image):
+            record["notes"].append(note)
+            self.observer.note(note)
         record["classifier"] |= {"classes": classes, "rows": rows}
         planning.check_needs(self.classifier, self.methods, inputs)
         self._check_met(labels=True)
@@ -246,7 +252,7 @@ class _Job:
         seen: dict[int, Seen] = {}
         for key, answer in self._everywhere(calls, lambda _: "looking at the images"):
             if isinstance(answer, Exception):
-                raise answer
+                raise _refused(answer, "looking at the images failed")
             seen[int(key)] = answer
             self.observer.finished(Passes(forward=len(answer.labels)) if self._elsewhere() else Passes())
         self.observer.end()
@@ -298,7 +304,7 @@ class _Job:
         calls = ((place, Train(group, *facts)) for place, group in groups.items())
         for place, answer in self._everywhere(calls, lambda place: f"training {groups[place][0].name}"):
             if isinstance(answer, Exception):
-                raise answer
+                raise _refused(answer, f"training {groups[place][0].name} failed")
             for one, trained in zip(groups[place], answer, strict=True):
                 siblings.add_trained(one, keys[one.name], trained)
                 self.observer.finished(images)
@@ -407,6 +413,31 @@ class _Job:
 
     def _threads(self) -> int | None:
         return self.options.threads or (1 if self._elsewhere() else None)
+
+
+def _refused(problem: Exception, what: str) -> SnellenError:
+    """The problem as a sentence."""
+    if isinstance(problem, SnellenError):
+        return problem
+    refusal = SnellenError(f"{what} ({type(problem).__name__}: {problem})")
+    refusal.__cause__ = problem
+    return refusal
+
+
+@contextmanager
+def _run_folder(out: str | Path | None) -> Iterator[Path]:
+    """Where to write; a temporary folder goes again where no run comes of it, unless an error says what is kept there."""
+    if out is not None:
+        yield Path(out)
+        return
+    folder = Path(tempfile.mkdtemp(prefix="snellen-"))
+    try:
+        yield folder
+    except UnfinishedError:
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 class UnfinishedError(SnellenError):

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
+import os
+import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
-from itertools import chain
-from typing import Protocol, TypeVar, runtime_checkable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from snellen.errors import SnellenError
+from snellen.stopping import no_exit
 from snellen.types import Passes
 
 R_co = TypeVar("R_co", covariant=True)
 
 TRIES = 3
 """How often a unit is given to a worker before its loss is reported as an error."""
+
+PATIENCE = 60
+"""For so many seconds a Dask cluster may be without workers."""
 
 
 @runtime_checkable
@@ -28,7 +36,7 @@ class Call(Protocol[R_co]):
 
 @contextmanager
 def dask_executor(address: str) -> Iterator[Executor]:
-    """The executor of a running Dask cluster."""
+    """The executor of a running Dask cluster; it breaks where the scheduler dies or is without workers for long."""
     try:
         from distributed import Client
     except ImportError:
@@ -37,15 +45,58 @@ def dask_executor(address: str) -> Iterator[Executor]:
         client = Client(address, timeout=10)
     except (OSError, TimeoutError, ValueError) as problem:
         raise SnellenError(f"no Dask scheduler answers at '{address}' ({problem}); start one or leave out --dask") from None
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is a sentence, not a traceback
+    over = threading.Event()
+    threading.Thread(target=_watch_workers, args=(client, over), daemon=True).start()
     try:
         yield client.get_executor(retries=TRIES)
     finally:
-        client.close()
+        over.set()
+        with suppress(OSError, TimeoutError):  # a dead scheduler cannot be told good-bye
+            client.close(timeout=2)
 
 
-def process_pool(workers: int) -> Executor:
-    """Fresh processes; forking one that has used torch threads would hang."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+def _watch_workers(client: Any, over: threading.Event) -> None:
+    """Closes the client, which cancels all that is in flight, once the scheduler has had no workers for long."""
+    missing = 0
+    while missing < PATIENCE:
+        if over.wait(1):
+            return
+        missing = 0 if client.scheduler_info()["workers"] else missing + 1
+    client.close()
+
+
+@contextmanager
+def process_pool(workers: int) -> Iterator[Executor]:
+    """Fresh processes, which end with the body: at once where it fails, and also where this process is killed."""
+    context = multiprocessing.get_context("spawn")  # forking one that has used torch threads would hang
+    reader, writer = context.Pipe(duplex=False)
+    with reader, writer:
+        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent, initargs=(reader,))
+        try:
+            yield pool
+        except BaseException:
+            writer.send_bytes(b"stop")  # nobody reads it, so that all workers see it
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent(reader: Connection) -> None:
+    """Lets this worker end when its parent says so or is gone; Ctrl-C in the terminal is left to the parent."""
+
+    def watch() -> None:
+        try:
+            reader.poll(None)
+        finally:
+            os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class LostWorkerError(Exception):
+    """Whoever was given a unit died over it, again and again."""
 
 
 def run_all(
@@ -61,28 +112,68 @@ def run_all(
         for key, call in calls:
             on_start(key)
             try:
-                yield key, call(on_pass)
+                yield key, _run(call, on_pass)
             except Exception as problem:
                 yield key, problem
         return
+    source = iter(calls)
     if executor is not None:
-        for key, _, answer in _drain(iter(calls), executor, 2 * max(2, workers), on_start):
+        for key, _, answer in _drain(source, executor, 2 * max(2, workers), on_start):
+            if isinstance(answer, BrokenExecutor | CancelledError):
+                raise SnellenError(f"{_gone(executor, answer)}; finished work is kept, and the same command continues")
             yield key, answer
         return
-    source, again, tries = iter(calls), list[tuple[str, Call[R_co]]](), Counter[str]()
     while True:
-        # A pool with a dead worker refuses everything, so what was in flight goes to a fresh one.
+        # A pool with a dead worker refuses everything: what was in flight is done apart, the rest by a fresh pool.
         lost: list[tuple[str, Call[R_co]]] = []
         with process_pool(workers) as pool:
-            for key, call, answer in _drain(chain(again, source), pool, 2 * workers, on_start):
-                tries[key] += 1
-                if isinstance(answer, BrokenExecutor) and tries[key] < TRIES:
+            for key, call, answer in _drain(source, pool, 2 * workers, on_start):
+                if isinstance(answer, BrokenExecutor):
                     lost.append((key, call))
                 else:
                     yield key, answer
         if not lost:
             return
-        again = lost
+        yield from _one_by_one(lost, on_start)
+
+
+def _one_by_one(
+    calls: list[tuple[str, Call[R_co]]], on_start: Callable[[str], None]
+) -> Iterator[tuple[str, R_co | Exception]]:
+    """The same for calls that were lost together: alone with its worker, only a call that kills it is to blame."""
+    left, deaths = list(calls), Counter({key: 1 for key, _ in calls})
+    while left:
+        with process_pool(1) as pool:
+            broken = False
+            while left and not broken:
+                ((key, _, answer),) = _drain(iter(left[:1]), pool, 1, on_start)
+                broken = isinstance(answer, BrokenExecutor)
+                deaths[key] += broken
+                if broken and deaths[key] < TRIES:
+                    continue
+                del left[0]
+                yield key, LostWorkerError(_lost(TRIES)) if broken else answer
+
+
+def _gone(executor: Executor, problem: Exception) -> str:
+    reason = f" ({problem})" if str(problem) else ""
+    return f"the workers of {type(executor).__name__} are gone in the middle of the work{reason}"
+
+
+def _lost(times: int) -> str:
+    return (
+        f"the worker that computed it died, {times} times in a row; memory may have run out, "
+        "or the model or plug-in ends its process: see what happens without --workers"
+    )
+
+
+def _reason(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}".strip()
+
+
+def _run(call: Call[R_co], on_pass: Callable[[Passes], None] | None = None) -> R_co:
+    with no_exit("the model or a plug-in"):
+        return call(on_pass)
 
 
 def _drain(
@@ -100,14 +191,16 @@ def _drain(
             key, call = following
             on_start(key)
             try:
-                pending[executor.submit(call)] = following
-            except Exception as refusal:
-                more = more and not isinstance(refusal, BrokenExecutor)
+                pending[executor.submit(_run, call)] = following
+            except SnellenError as refusal:
                 yield key, call, refusal
+            except Exception as refusal:  # a pool, or the client of a cluster, that takes no more calls
+                more = False
+                yield key, call, refusal if isinstance(refusal, BrokenExecutor) else BrokenExecutor(_reason(refusal))
         done, _ = wait(pending, return_when=FIRST_COMPLETED) if pending else (set[Future[R_co]](), None)
         for future in done:
             key, call = pending.pop(future)
-            problem = future.exception()
+            problem = CancelledError() if future.cancelled() else future.exception()
             more = more and not isinstance(problem, BrokenExecutor)
             if problem is None:
                 yield key, call, future.result()

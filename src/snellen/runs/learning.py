@@ -20,6 +20,7 @@ from snellen.runs.progress import Observer, default_observer
 from snellen.runs.store import Store, key_of
 from snellen.runs.tasks import identity
 from snellen.samples import Samples, as_samples
+from snellen.stopping import no_exit
 from snellen.types import Learning, Method, Passes, Rng
 
 LIMIT = 500
@@ -129,7 +130,7 @@ def teach(method: Learning, classifier: Classifier, samples: Samples, *, seed: i
             images = [samples[place].image for place in range(start, min(start + batch, len(samples)))]
             yield classifier.to_inputs(torch.stack(images))
 
-    with torch.no_grad():
+    with torch.no_grad(), no_exit(label(method), SnellenError):
         found = method.learn(classifier, batches(), rng=Rng(seed, tuple(samples.ids)))
     for name, values in found.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):

@@ -16,7 +16,7 @@ from snellen.errors import SnellenError
 from snellen.notation import split_names
 from snellen.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.unit import Seen
-from snellen.types import Dividing, Method, Metric, Named, Passes, Related
+from snellen.types import Dividing, Method, Metric, Named, Passes, Related, Rng
 
 
 @runtime_checkable
@@ -70,13 +70,29 @@ def check_needs(
     classifier: Classifier, methods: Sequence[Method], inputs: Float[Tensor, "batch channels height width"]
 ) -> None:
     """Refuses methods that this classifier cannot serve, all of them by name."""
-    refused = [f"{label(one)} needs {missing}" for one in methods if (missing := _missing(one, classifier))]
+    refused = [
+        f"{label(one)} needs {missing}"
+        for one in methods
+        if (missing := _missing(one, classifier)) and not _works_inside(one, classifier, inputs)
+    ]
     if refused:
         able = [name for name in METHODS if not METHODS[name].traits.needs and not METHODS[name].traits.control]  # type: ignore[attr-defined]
         raise SnellenError(f"{'; '.join(refused)}; but {_without(classifier)}. Without it work: {', '.join(able)}")
     for method in methods:
         if isinstance(method, Prepared):
             method.prepare(classifier, inputs)
+
+
+def _works_inside(method: Method, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> bool:
+    """Whether a model whose gradients are cut before its layers still serves this method, which starts at a layer."""
+    if not classifier.cut or "layer" not in traits(method).needs:
+        return False
+    try:
+        with torch.no_grad():
+            method(classifier, inputs[:1], torch.zeros(1, dtype=torch.long), rng=Rng(0, ("probe",)))
+    except Exception:  # whatever it is, it would fail in the run as well
+        return False
+    return True
 
 
 def servable(
@@ -126,6 +142,8 @@ def _missing(plugin: Method | Metric, classifier: Classifier) -> str:
 
 
 def _without(classifier: Classifier) -> str:
+    if classifier.cut and "gradients" not in classifier.offers:
+        return f"'{classifier.name}' gives no gradients ({classifier.cut})"
     return f"'{classifier.name}' {'has' if classifier.offers else 'is a black-box function and has'} no such thing"
 
 

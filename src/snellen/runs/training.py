@@ -31,6 +31,7 @@ from snellen.runs.store import PICKLE, Store, key_of, needs_trust
 from snellen.runs.unit import Shipped
 from snellen.samples import Samples, as_samples
 from snellen.seals import stranger
+from snellen.stopping import no_exit
 from snellen.types import CHECKPOINT, Method, Metric, Passes, Recipe, Related, Relative, by_number
 from snellen.zoo import digits_recipe, training_digits
 from snellen.zoo.digit_networks import weight_folder
@@ -157,7 +158,8 @@ class Train:
         self, name: str, training: Training, dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapping[str, Any]
     ) -> nn.Module:
         """What the recipe returns, after a look at whether it can be used."""
-        module: Any = self.recipe(dataset, seed, options)
+        with no_exit("the recipe", SnellenError):
+            module: Any = self.recipe(dataset, seed, options)
         if not isinstance(module, nn.Module):
             kind = type(module).__name__
             raise SnellenError(f"the recipe returned a {kind} for '{name}'; it must return an nn.Module")

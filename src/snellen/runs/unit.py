@@ -23,6 +23,7 @@ from snellen.lessons import digest
 from snellen.probes import Range
 from snellen.registry import label
 from snellen.samples import Samples
+from snellen.stopping import no_exit
 from snellen.types import Case, Method, Metric, Passes, Rng, Sample, Scores, Traced
 
 OnPass = Callable[[Passes], None]
@@ -152,7 +153,7 @@ class Unit:
         targets = _targets(self.targets)
         rng = Rng(self.seed, tuple(self.samples.ids))
         started = time.perf_counter()
-        with classifier.counting(on_pass) as paid, torch.no_grad():
+        with classifier.counting(on_pass) as paid, torch.no_grad(), no_exit(label(self.method)):
             maps = None if self.maps is None else torch.from_numpy(self.maps)
             case = case_of(
                 self.method,
@@ -172,7 +173,7 @@ class Unit:
         for metric in self.metrics:
             started = time.perf_counter()
             try:
-                with classifier.counting(on_pass) as paid, torch.no_grad():
+                with classifier.counting(on_pass) as paid, torch.no_grad(), no_exit(label(metric)):
                     curve, values = _scored(metric, case, rng)
             except SnellenError as refusal:
                 result.refused[label(metric)] = str(refusal)

@@ -229,11 +229,8 @@ def _pool(workers: int | None) -> Iterator[Executor | None]:
     if count <= 1:
         yield None
         return
-    pool = process_pool(count)
-    try:
+    with process_pool(count) as pool:
         yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:

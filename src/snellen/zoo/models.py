@@ -19,6 +19,7 @@ from snellen.errors import SnellenError, nearest
 from snellen.geometry import Geometry
 from snellen.graphs import ExportedModel, ScriptedModel, read_graph
 from snellen.speed import Precision
+from snellen.stopping import no_exit
 from snellen.zoo import digit_networks, libraries
 from snellen.zoo import efficientnet_lite0 as lite0
 from snellen.zoo.digits import CLASSES
@@ -182,7 +183,8 @@ def find_object(spec: str) -> Any:
         sys.path.insert(0, here)
     importlib.invalidate_caches()
     try:
-        held: Any = importlib.import_module(module)
+        with no_exit(f"'{module}'"):
+            held: Any = importlib.import_module(module)
     except ModuleNotFoundError as problem:
         if problem.name and (module == problem.name or module.startswith(f"{problem.name}.")):
             raise SnellenError(
@@ -203,7 +205,8 @@ def _from_function(spec: str) -> Found | Classifier:
     held = find_object(spec)
     if callable(held) and not isinstance(held, nn.Module):
         try:
-            held = held()
+            with no_exit(f"'{spec}'"):
+                held = held()
         except Exception as problem:
             raise SnellenError(f"'{spec}': calling it without arguments failed ({_reason(problem)})") from problem
     if isinstance(held, Classifier):

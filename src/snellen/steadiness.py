@@ -1,0 +1,56 @@
+"""Steadiness: whether a classifier says the same of an image when it is asked again, alone or beside others."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from snellen.classifier import Classifier
+
+TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
+"""Which share of the spread of all outputs is rounding; live dropout and statistics of a batch move far more."""
+
+ASKED = 3
+"""How often a batch is asked: two answers of a model with little dropout may agree by chance."""
+
+
+def unsteady(classifier: Classifier, pixels: Float[Tensor, "channels height width"]) -> list[str]:
+    """A sentence for each way in which the outputs for this image depend on more than the image; none for most models."""
+    batch = classifier.to_inputs(torch.stack([pixels, 1 - pixels, pixels.flip(-1), 0.5 * pixels]))
+    before = _state(classifier)
+    answers = [classifier.logits(batch) for _ in range(ASKED)]
+    alone = classifier.logits(batch[:1])
+    after = _state(classifier)
+
+    spread = float(answers[0].max() - answers[0].min())
+    rounding = TOLERANCE[classifier.precision] * spread + 1e-5 * float(answers[0].abs().max())
+    again = max(float((answers[0] - one).abs().max()) for one in answers[1:])
+    apart = float((answers[0][:1] - alone).abs().max())
+    sentences = []
+    if again > rounding:
+        sentences.append(
+            f"'{classifier.name}' is not steady: the same images give outputs that differ by up to {again:.2g}, where all "
+            f"outputs span {spread:.2g} (dropout or other randomness at work, also in evaluation mode), so no map or score "
+            "of this run can be repeated exactly"
+        )
+    elif apart > rounding:
+        sentences.append(
+            f"'{classifier.name}' looks at the whole batch: an image alone gives outputs that differ by up to {apart:.2g} "
+            f"from those it has beside others, where all outputs span {spread:.2g} (batch statistics at work, also in "
+            "evaluation mode), so maps and scores depend on which images are computed together; --batch 1 avoids that"
+        )
+    if changed := [name for name, mark in before.items() if after.get(name) != mark]:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        sentences.append(
+            f"'{classifier.name}' changes itself with every pass ('{changed[0]}'{more}), so maps and scores may depend on "
+            "what was computed before"
+        )
+    return sentences
+
+
+def _state(classifier: Classifier) -> dict[str, tuple[int, int]]:
+    """Marks of all parameters and buffers that differ once one of them was replaced or written to."""
+    run = classifier.network.run
+    tensors = run.state_dict(keep_vars=True) if isinstance(run, nn.Module) else {}
+    return {name: (id(one), one._version) for name, one in tensors.items() if isinstance(one, Tensor)}
