@@ -18,6 +18,10 @@ ASKED = 3
 def unsteady(classifier: Classifier, pixels: Float[Tensor, "channels height width"]) -> list[str]:
     """A sentence for each way in which the outputs for this image depend on more than the image; none for most models."""
     batch = classifier.to_inputs(torch.stack([pixels, 1 - pixels, pixels.flip(-1), 0.5 * pixels]))
+    try:
+        classifier.logits(batch)
+    except Exception:  # a model of one image at a time is asked about one
+        batch = batch[:1]
     before = _state(classifier)
     answers = [classifier.logits(batch) for _ in range(ASKED)]
     alone = classifier.logits(batch[:1])

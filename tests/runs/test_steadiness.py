@@ -87,12 +87,13 @@ def test_rounding_raises_no_alarm(samples, scale, offset):
     assert unsteady(snellen.Classifier(net), samples[0].image) == []
 
 
-def test_a_model_of_one_image_at_a_time_is_asked_one_by_one(samples):
+@pytest.mark.parametrize("rows", [None, 1])
+def test_a_model_of_one_image_at_a_time_is_asked_about_one(samples, rows):
     def alone(images):
         assert len(images) == 1
         return images.mean(dim=(2, 3))
 
-    assert unsteady(snellen.Classifier(alone, rows=1), samples[0].image) == []
+    assert unsteady(snellen.Classifier(alone, rows=rows), samples[0].image) == []
 
 
 @pytest.mark.parametrize("model", [Detached, WithoutGrad, ThroughNumpy])
