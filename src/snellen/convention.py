@@ -126,8 +126,8 @@ def _answer(call: Call, image: Tensor, convention: Convention, *, gradient: bool
         try:
             with torch.set_grad_enabled(gradient):
                 outputs = call(leaf.clone(), convention)  # a model may work in place on what it is given
-        except Exception:
-            return None
+        except Exception:  # perhaps only with gradients: a model may leave torch on the way
+            return _answer(call, image, convention, gradient=False) if gradient else None
         if len(outputs) != len(image):
             return None
         if not outputs.requires_grad:
