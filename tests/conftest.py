@@ -44,3 +44,13 @@ def quantus(torchvision: object, monkeypatch: pytest.MonkeyPatch) -> object:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return importlib.import_module("quantus")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many inputs with mistakes were tried at each boundary, and what came of them."""
+    counts = getattr(sys.modules.get("mutations"), "COUNTS", {})
+    if counts:
+        terminalreporter.section("inputs with mistakes: read, or refused in one sentence")
+    for boundary in sorted({one for one, _ in counts}):
+        read, refused = (counts[boundary, word] for word in ("read", "refused"))
+        terminalreporter.line(f"{boundary:28} {read + refused:7,} tried {read:7,} read {refused:7,} refused")

@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -52,6 +52,9 @@ PlainName = Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=200)]
 
 Number = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(_undefined)]
 """A number that JSON writes as null where it is undefined and as a word where it is infinite."""
+
+Loose = Annotated[Any, BeforeValidator(lambda value: math.nan if value is None else value)]
+"""Any value; null is a number that is undefined."""
 
 
 def read_text(path: str | Path, what: str, *, remedy: str, most: int | None = MOST_BYTES) -> str:
@@ -92,7 +95,8 @@ def typed(kind: type[T], values: Any, owner: str) -> T:
     _check_plain(values, owner)
     try:
         # JSON mode takes lists for tuples and names for dataclasses, and is strict in everything else.
-        value: T = _adapter(kind).validate_json(json.dumps(values, default=os.fspath), strict=True)
+        adapter: Any = _adapter(cast("Any", kind))
+        value: T = adapter.validate_json(json.dumps(values, default=os.fspath), strict=True)
         return value
     except ValidationError as problem:
         raise SnellenError(_sentence(problem, values, owner, kind)) from None
@@ -142,7 +146,7 @@ class _Loader(yaml.SafeLoader):
         self.depth += 1
         if self.depth > MOST_DEPTH:
             raise yaml.YAMLError(f"it is nested deeper than {MOST_DEPTH} levels")
-        node = super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
         self.depth -= 1
         if alias and id(node) not in self.sizes:
             raise yaml.YAMLError("an alias stands inside of what it names")
@@ -161,11 +165,11 @@ def _check_plain(values: Any, owner: str) -> None:
         if len(path) > MOST_DEPTH:
             raise SnellenError(f"{owner} is nested too deep; write it with at most {MOST_DEPTH} levels")
         if isinstance(value, str):
-            if not _is_text(value):
+            if "\0" in value or not is_unicode(value):
                 raise SnellenError(f"{_where(owner, path)} holds {shown(value)}, which is not text")
         elif isinstance(value, Mapping):
             for key in value:
-                if not isinstance(key, str | int) or (isinstance(key, str) and not _is_text(key)):
+                if not isinstance(key, str | int) or (isinstance(key, str) and not is_unicode(key)):
                     raise SnellenError(
                         f"{_where(owner, path)} has the name {shown(key)}, which is not text; put it in quotes"
                     )
@@ -179,8 +183,9 @@ def _check_plain(values: Any, owner: str) -> None:
             raise SnellenError(f"{_where(owner, path)} holds a {type(value).__name__} ({shown(value)}); put it in quotes")
 
 
-def _is_text(value: str) -> bool:
-    return "\0" not in value and not (value.isascii() is False and _SURROGATE.search(value))
+def is_unicode(value: str) -> bool:
+    """Whether a string can be written to a file: it holds no half of a pair of surrogates."""
+    return value.isascii() or not _SURROGATE.search(value)
 
 
 def _where(owner: str, path: Steps) -> str:

@@ -12,9 +12,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+LONGEST_SENTENCE = 2000
+"""In characters."""
+
 
 class SnellenError(Exception):
     """One sentence for a person: who refuses, which rule, which value, and the remedy."""
+
+    def __str__(self) -> str:
+        """The sentence; the middle of one that quotes a huge value is left out."""
+        text = Exception.__str__(self)  # an error that is a KeyError too would be put in quotes
+        return (
+            text if len(text) <= LONGEST_SENTENCE else f"{text[: LONGEST_SENTENCE // 2]} … {text[-LONGEST_SENTENCE // 4 :]}"
+        )
 
 
 class InterruptionError(SnellenError):

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from snellen.documents import checked, parse_json
 from snellen.errors import SnellenError
 
 CHECKSUM = "checksum"
@@ -57,24 +58,22 @@ def dump_record(record: dict[str, Any]) -> bytes:
     return json.dumps(plain | {CHECKSUM: _checksum(plain)}, indent=1, allow_nan=False).encode()
 
 
-def read_record(path: Path, remedy: str, needs: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields of a record without its checksum; one that was changed, or lacks a needed field, is refused."""
+def read_record(path: Path, remedy: str, shape: Any = dict) -> dict[str, Any]:
+    """The fields of a record without its checksum; one that was changed, or has not the declared shape, is refused."""
     try:
-        record = json.loads(path.read_bytes())
+        record = parse_json(path.read_bytes().decode(), "it")
         if not isinstance(record, dict):
-            raise ValueError("it is not a record")
+            raise SnellenError("it is not a record")
         known = record.pop(CHECKSUM, None)
         if known is not None and known != _checksum(record):
-            raise ValueError("its content does not match its checksum")
+            raise SnellenError("its content does not match its checksum")
+        checked(shape, record, "it")
     except OSError as problem:
         raise DamagedError(path, _reason(problem), remedy) from None
-    except json.JSONDecodeError:
-        raise DamagedError(path, "it is not JSON", remedy) from None
-    except (ValueError, RecursionError) as problem:
+    except UnicodeDecodeError:
+        raise DamagedError(path, "it is not text", remedy) from None
+    except SnellenError as problem:
         raise DamagedError(path, str(problem), remedy) from None
-    for name in needs:
-        if name not in record:
-            raise DamagedError(path, f"it has no '{name}'", remedy)
     return record
 
 

@@ -6,7 +6,11 @@ import json
 import re
 from typing import Any
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, shortened
+
+LONGEST_TEXT = 10_000
+DEEPEST = 20
+"""Plug-ins within plug-ins, and lists within lists; what reads them recurses."""
 
 
 def split_names(text: str) -> list[str]:
@@ -36,14 +40,16 @@ def read_plugin(text: str) -> tuple[str, dict[str, Any]]:
     >>> read_plugin("rise(masks=500, fill=blur)")
     ('rise', {'masks': 500, 'fill': 'blur'})
     """
+    if len(text) > LONGEST_TEXT or _depth(text) > DEEPEST:
+        raise SnellenError(f"cannot read '{shortened(text)}'; it is longer or nested deeper than any name with settings")
     found = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
     if not found:
-        raise SnellenError(f"cannot read '{text}'; write a name such as rise, or rise(masks=500)")
+        raise SnellenError(f"cannot read '{shortened(text)}'; write a name such as rise, or rise(masks=500)")
     params: dict[str, Any] = {}
     for part in split_names(found[2] or ""):
         key, equals, value = part.partition("=")
         if not equals:
-            raise SnellenError(f"cannot read '{part}' in '{text}'; write settings as name=value")
+            raise SnellenError(f"cannot read '{shortened(part)}' in '{shortened(text)}'; write settings as name=value")
         params[key.strip()] = _read_value(value.strip())
     return found[1], params
 
@@ -64,5 +70,13 @@ def _read_value(value: str) -> Any:
         return [_read_value(one) for one in split_names(value[1:-1])]
     try:
         return json.loads(value)
-    except json.JSONDecodeError:
+    except ValueError:  # also a number of too many digits
         return value
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        deepest = max(deepest, depth)
+    return deepest

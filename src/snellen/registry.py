@@ -6,6 +6,7 @@ import dataclasses
 import importlib.metadata
 import inspect
 import json
+import math
 import re
 import types
 import typing
@@ -25,7 +26,8 @@ from snellen.claims import (
     Range,
     Test,
 )
-from snellen.errors import SnellenError, nearest
+from snellen.documents import MOST_WHOLE, is_unicode
+from snellen.errors import SnellenError, nearest, shortened, shown
 from snellen.notation import read_plugin, write_value
 from snellen.stopping import no_exit
 from snellen.types import Condition, Fill, Method, Metric
@@ -68,7 +70,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def __getitem__(self, name: str) -> type[T]:
         _load_entry_points()
         if name not in self._classes:
-            raise UnknownNameError(f"unknown {self.kind} '{name}'{nearest(name, self._classes)}")
+            raise UnknownNameError(f"unknown {self.kind} '{shortened(name)}'{nearest(name, self._classes)}")
         return self._classes[name]
 
     def __contains__(self, name: object) -> bool:
@@ -123,7 +125,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         for key, value in {**chosen, **(params or {})}.items():
             if key not in fields:
                 have = ", ".join(fields) or "none"
-                raise SnellenError(f"{self.kind} '{name}' has no setting '{key}'{nearest(key, fields)} (it has: {have})")
+                hint = nearest(str(key), fields)
+                raise SnellenError(f"{self.kind} '{name}' has no setting '{shortened(str(key))}'{hint} (it has: {have})")
             values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}")
         try:
             return plugin(**values)
@@ -139,17 +142,17 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         if isinstance(text, str):
             return self.build(*read_plugin(text))
         if isinstance(text, Mapping):
-            unknown = set(text) - {"name", "params"}
-            if "name" not in text or unknown:
-                raise SnellenError(f"a {self.kind} is written as a name or as {{name, params}}, not {dict(text)!r}")
-            return self.build(str(text["name"]), text.get("params") or {})
+            params = text.get("params") or {}
+            if not isinstance(text.get("name"), str) or not isinstance(params, Mapping) or set(text) - {"name", "params"}:
+                raise SnellenError(f"a {self.kind} is written as a name or as {{name, params}}, not {shown(text)}")
+            return self.build(text["name"], params)
+        if not hasattr(text, "traits"):
+            raise SnellenError(f"a {self.kind} is written as a name, as in rise or rise(masks=500), not {shown(text)}")
         return text
 
 
 class UnknownNameError(SnellenError, KeyError):
     """A name that is not registered; a KeyError too, so that a registry is an honest Mapping."""
-
-    __str__ = Exception.__str__
 
 
 METHODS: Registry[Method] = Registry("method", "__call__", "passes")
@@ -315,11 +318,19 @@ def text_of(value: Any) -> str:
 def _coerce(hint: Any, value: Any, where: str) -> Any:
     """The value as the field's type wants it, or one sentence that says what it should have been."""
     if hint in _BY_HINT:
+        if not isinstance(value, str | Mapping) and not hasattr(value, "traits"):
+            raise SnellenError(f"{where} must be the name of a {_BY_HINT[hint].kind}, not {shown(value)}")
         return _BY_HINT[hint].parse(value)
+    if isinstance(value, int) and abs(value) > MOST_WHOLE:
+        raise SnellenError(f"{where} must be a number of fewer digits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SnellenError(f"{where} must be a finite number, not {value}")
+    if isinstance(value, str) and not is_unicode(value):
+        raise SnellenError(f"{where} must be text, not {shown(value)}")
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         if value not in options:
-            raise SnellenError(f"{where} must be one of {', '.join(map(str, options))}, not {value!r}")
+            raise SnellenError(f"{where} must be one of {', '.join(map(str, options))}, not {shown(value)}")
         return value
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:
@@ -327,7 +338,7 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
         return _coerce(next(one for one in options if one is not type(None)), value, where)
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise SnellenError(f"{where} must be a list, not {value!r}")
+            raise SnellenError(f"{where} must be a list, not {shown(value)}")
         return tuple(_coerce(options[0], one, where) for one in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -336,7 +347,7 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
     if isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool)):
         return value
     wanted = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(hint, str(hint))
-    raise SnellenError(f"{where} must be {wanted}, not {value!r}")
+    raise SnellenError(f"{where} must be {wanted}, not {shown(value)}")
 
 
 def _cited(name: str, cite: str) -> str:

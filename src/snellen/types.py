@@ -175,7 +175,7 @@ CHECKPOINT = "checkpoint/"
 
 def by_number(name: str) -> list[tuple[int, str]]:
     """Sorts names of saved states, epoch-2 before epoch-10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 @dataclass(frozen=True, eq=False)

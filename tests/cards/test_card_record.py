@@ -50,13 +50,16 @@ def test_undefined_is_null_and_what_follows_is_written_along():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda _: "{", "is not JSON"),
+        (lambda _: "{", "is not valid JSON"),
         (lambda _: "[1]", "has no number 'schema'"),
         (lambda text: text.replace('"schema": 1', '"schema": 2', 1), "has schema 2, but this Snellen knows 1"),
-        (lambda text: text.replace('"control": false', '"controls": false', 1), "'card' lacks 'control'"),
-        (lambda text: text.replace('"control": false', '"control": "no"', 1), "'control' cannot be \"no\""),
-        (lambda text: text.replace('"verdict": "inconclusive"', '"verdict": "maybe"', 1), "'verdict' cannot be"),
-        (lambda text: re.sub(r'"prose": \{', '"prose": 3, "_": {', text, count=1), "'prose' must hold fields"),
+        (lambda text: text.replace('"control": false', '"controls": false', 1), "lacks 'control'"),
+        (lambda text: text.replace('"control": false', '"control": "no"', 1), "'control' cannot be 'no'"),
+        (lambda text: text.replace('"verdict": "inconclusive"', '"verdict": "maybe"', 1), ".verdict' cannot be 'maybe'"),
+        (
+            lambda text: re.sub(r'"prose": \{', '"prose": 3, "_": {', text, count=1),
+            "'prose' cannot be 3; it must hold",
+        ),
     ],
 )
 def test_what_is_no_card_is_refused_in_a_sentence(change, told):

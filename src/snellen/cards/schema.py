@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
+from snellen.documents import Loose, Number
 from snellen.registry import Attribute
 from snellen.report import numbers
 from snellen.verdicts import Against, Trust, Verdict
@@ -66,9 +67,9 @@ class Evidence:
     reason: str
     source: Source
     rule: str = ""
-    mean: float = float("nan")
-    low: float = float("nan")
-    high: float = float("nan")
+    mean: Number = float("nan")
+    low: Number = float("nan")
+    high: Number = float("nan")
     n: int = 0
     undefined: int = 0
     higher_is_better: bool | None = None
@@ -121,8 +122,8 @@ class Finding:
     attribute: Attribute
     word: str
     sentence: str
-    share: float
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    share: Number
+    numbers: Mapping[str, Loose] = field(default_factory=dict)
     source: Source | None = None
 
 
@@ -131,10 +132,10 @@ class Grade:
     """An attribute in one number between 0 and 1 (NaN: nothing known), a word, and what it was made of (see `grades`)."""
 
     attribute: Priority
-    share: float
+    share: Number
     word: str
     reason: str
-    weight: float
+    weight: Number
 
 
 @dataclass(frozen=True)

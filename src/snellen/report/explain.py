@@ -25,6 +25,8 @@ def explain_photo(
 ) -> Path:
     """Writes the picture and returns where it is; without methods in the settings, all that this classifier can serve."""
     methods = planning.parse_methods(settings.methods) if settings.methods else []
+    if not photo.name:
+        raise SnellenError("explain needs the path of a photograph, but it is empty")
     path = out or photo.with_name(f"{photo.stem}-maps.png")
     if path.suffix.lower() != ".png":
         raise SnellenError(f"'{path}' must end in .png")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,9 @@ from typing import Any, Literal
 import pandas as pd
 import torch
 
+from snellen.documents import Number, checked, typed
 from snellen.errors import SnellenError
+from snellen.runs.shapes import PeopleRecord
 from snellen.runs.store import Store
 from snellen.types import Scores
 
@@ -29,6 +31,10 @@ NO_MAP = "none"
 
 COLUMNS = ("sample", "method", "presentation", "metric", "value", "n", "error", "source")
 """Of the file of scores: `n` answers by as many people, and the standard error of their mean."""
+
+
+_APART = ("outcomes", "links", "images")
+"""Fields of `People` that are not plain values."""
 
 
 def called(arm: str) -> str:
@@ -44,9 +50,9 @@ class Arm:
     """A method's label, or `none`."""
     presentation: str
     people: int
-    mean: float
-    low: float
-    high: float
+    mean: Number
+    low: Number
+    high: Number
     """Ends of the 95 % interval of the mean."""
 
 
@@ -55,12 +61,12 @@ class Contrast:
     """By how much the people of one arm did better than those of another (positive is better, whatever the score)."""
 
     other: str
-    mean: float
-    low: float
-    high: float
-    margin: float
-    error: float
-    p: float
+    mean: Number
+    low: Number
+    high: Number
+    margin: Number
+    error: Number
+    p: Number
     """Corrected for all comparisons of the same kind in the task."""
     people: int
     """In the smaller of the two arms."""
@@ -114,10 +120,10 @@ class Link:
     metric: str
     word: str
     """predicts, opposite, no sign or too few."""
-    estimate: float
-    low: float
-    high: float
-    p: float
+    estimate: Number
+    low: Number
+    high: Number
+    p: Number
     items: int
     methods: int
 
@@ -186,15 +192,21 @@ def read_people(folder: Path) -> tuple[People, ...]:
     """What studies say of the run in this folder, in the order in which they ended."""
     store, found = Store(folder), []
     for key, values in store.people().items():
-        if values["schema"] > SCHEMA:
+        schema = values.get("schema")
+        if isinstance(schema, int) and schema > SCHEMA:
             raise SnellenError(
-                f"'{folder}/people/{key}.json' was written by a newer Snellen (schema {values['schema']}, not {SCHEMA}); "
-                "upgrade"
+                f"'{folder}/people/{key}.json' was written by a newer Snellen (schema {schema}, not {SCHEMA}); upgrade"
             )
-        outcomes = tuple(_outcome(one) for one in values["outcomes"])
-        links = tuple(_of(Link, one) for one in values["links"])
-        images = store.people_table(values["file"]).to_pandas()
-        found.append(_of(People, values, outcomes=outcomes, links=links, images=images))
+        owner = f"'{folder}/people/{key}.json'"
+        checked(PeopleRecord, values, owner)
+        found.append(
+            People(
+                **{one.name: values[one.name] for one in dataclasses.fields(People) if one.name not in _APART},
+                outcomes=tuple(typed(Outcome, one, f"{owner}, outcomes") for one in values["outcomes"]),
+                links=tuple(typed(Link, one, f"{owner}, links") for one in values["links"]),
+                images=store.people_table(values["file"]).to_pandas(),
+            )
+        )
     return union([tuple(found)])
 
 
@@ -205,27 +217,6 @@ def union(several: Iterable[tuple[People, ...]]) -> tuple[People, ...]:
         if one.digest not in found or (one.source == "human" and found[one.digest].source == "simulated"):
             found[one.digest] = one
     return tuple(sorted(found.values(), key=lambda one: (one.ended, one.digest)))
-
-
-def _outcome(values: Mapping[str, Any]) -> Outcome:
-    arms = tuple(_of(Arm, one) for one in values["arms"])
-    standings = tuple(
-        _of(
-            Standing,
-            one,
-            against=tuple(_of(Contrast, each) for each in one["against"]),
-            others=tuple(_of(Contrast, each) for each in one["others"]),
-        )
-        for one in values["standings"]
-    )
-    found: Outcome = _of(Outcome, values, arms=arms, standings=standings)
-    return found
-
-
-def _of(kind: Any, values: Mapping[str, Any], **made: Any) -> Any:
-    """A record as what it was; what JSON has no number for is NaN."""
-    plain = {one.name: values[one.name] for one in dataclasses.fields(kind) if one.name not in made}
-    return kind(**{name: math.nan if value is None else value for name, value in plain.items()}, **made)
 
 
 def _plain(value: Any) -> Any:

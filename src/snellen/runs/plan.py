@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -186,7 +187,7 @@ def resolve_targets(
         return tuple(int(known) for known in seen.labels if known is not None)
     if isinstance(target, str) and classifier.classes and target in classifier.classes:
         target = classifier.classes.index(target)
-    if isinstance(target, str) and target.isdigit():
+    if isinstance(target, str) and re.fullmatch("[0-9]{1,18}", target):
         target = int(target)
     if isinstance(target, int) and 0 <= target < classes:
         return (target,) * len(ids)

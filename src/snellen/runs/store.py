@@ -18,8 +18,10 @@ import torch
 from safetensors.numpy import load, save
 from torch import Tensor
 
+from snellen.documents import checked
 from snellen.errors import SnellenError
 from snellen.integrity import DamagedError, digest, dump_record, read_named, read_record
+from snellen.runs.shapes import Named, RunRecord, UnitRecord, check_agrees
 from snellen.seals import is_sealed, seal
 from snellen.writing import PREFIX, replacing, write_whole
 
@@ -34,9 +36,6 @@ SCORE_COLUMNS = pa.schema(
         ("curve", pa.list_(pa.float32())),
     ]
 )
-
-UNIT_FIELDS = ("map_key", "method", "samples", "maps", "scores", "metrics", "metric_costs")
-"""What the record of every unit has, also of units that older versions wrote."""
 
 REJOIN = "join the study again: snellen study join"
 """What to do about damaged answers of people."""
@@ -173,11 +172,15 @@ class Store:
         if not path.exists():
             return None
         remedy = f"give the command that made '{self.folder}' again: what is intact is kept"
-        record = read_record(path, remedy, ("schema",))
-        if record.get("schema", 0) > SCHEMA:
-            raise SnellenError(
-                f"'{self.folder}' was written by a newer Snellen (schema {record['schema']}, not {SCHEMA}); upgrade"
-            )
+        record = read_record(path, remedy)
+        schema = record.get("schema")
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise SnellenError(f"'{self.folder}' was written by a newer Snellen (schema {schema}, not {SCHEMA}); upgrade")
+        try:
+            checked(RunRecord, record, "it")
+            check_agrees(record)
+        except SnellenError as problem:
+            raise DamagedError(path, str(problem), remedy) from None
         return record
 
     def sound_record(self) -> dict[str, Any] | None:
@@ -260,7 +263,7 @@ class Store:
     def people(self) -> dict[str, dict[str, Any]]:
         """The record of every study that was joined, by key."""
         paths = sorted((self.folder / "people").glob("*.json"))
-        return {path.stem: read_record(path, REJOIN, ("file", "source", "schema")) for path in paths}
+        return {path.stem: read_record(path, REJOIN, Named) for path in paths}
 
     def people_table(self, file: str) -> pa.Table:
         """People's scores per image."""
@@ -283,7 +286,7 @@ class Store:
         return f"`snellen resume {self.folder}`, or the command that made it, computes what is damaged again"
 
     def _unit(self, path: Path) -> dict[str, Any]:
-        return read_record(path, self.again, UNIT_FIELDS)
+        return read_record(path, self.again, UnitRecord)
 
     def _content(self, room: str, name: str) -> bytes:
         return read_named(self.folder / room, name, self.again)
@@ -293,7 +296,7 @@ class Store:
         path = self.folder / room / f"{key}.json"
         if path.exists():
             with self._sound(f"{room}/{path.name}"):
-                record = read_record(path, self.again, ("file",))
+                record = read_record(path, self.again, Named)
                 with self._sound(f"{room}/{path.name}", f"{room}/{record['file']}"):
                     return record, self._content(room, record["file"])
         return None

@@ -9,13 +9,14 @@ from typing import Any
 
 from snellen.errors import SnellenError
 from snellen.integrity import DamagedError, digest, has_checksum, read_named, read_record
-from snellen.runs.store import DAMAGED, REJOIN, UNIT_FIELDS, Store, files_of
+from snellen.runs.shapes import Named, RunRecord, UnitRecord
+from snellen.runs.store import DAMAGED, REJOIN, Store, files_of
 
 _ROOMS = ("maps", "scores", "pictures", "lessons", "relatives", "people")
 """The folders with files that are named by their content."""
 
-_FIELDS = {"units": UNIT_FIELDS, "lessons": ("file",), "relatives": ("file",), "people": ("file",)}
-"""The folders with records, and what each of their records has."""
+_SHAPES: dict[str, Any] = {"units": UnitRecord, "lessons": Named, "relatives": Named, "people": Named}
+"""The folders with records, and what each of their records looks like."""
 
 
 @dataclass
@@ -57,13 +58,13 @@ class _Check:
 
     def everything(self) -> None:
         folder = self.store.folder
-        record = self._record(folder / "run.json", f"give the command that made '{folder}' again") or {}
-        units = {path.stem: self._record(path, self.store.again, _FIELDS["units"]) for path in self._paths("units")}
+        record = self._record(folder / "run.json", f"give the command that made '{folder}' again", RunRecord) or {}
+        units = {path.stem: self._record(path, self.store.again, _SHAPES["units"]) for path in self._paths("units")}
         for room in _ROOMS:
             remedy = REJOIN if room == "people" else self.store.again
             needed = set[str]()
             for path in self._paths(room) if room in _FIELDS else ():
-                needed |= {one["file"] for one in [self._record(path, remedy, _FIELDS[room])] if one}
+                needed |= {one["file"] for one in [self._record(path, remedy, _SHAPES[room])] if one}
             needed |= {name for one in units.values() if one for where, name in files_of(one) if where == room}
             if room == "pictures":
                 needed |= set(record.get("samples", {}).get("pictures", {}).values())
@@ -85,9 +86,9 @@ class _Check:
             with self._counted(folder / name):
                 read_named(folder, name, remedy)
 
-    def _record(self, path: Path, remedy: str, needs: tuple[str, ...] = ()) -> dict[str, Any] | None:
+    def _record(self, path: Path, remedy: str, shape: Any = dict) -> dict[str, Any] | None:
         with self._counted(path):
-            record = read_record(path, remedy, needs)
+            record = read_record(path, remedy, shape)
             self.found.unprotected += not has_checksum(path)
             return record
         return None

@@ -64,7 +64,7 @@ def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int]
     text = text.strip()
     if not text:
         return None
-    if text.lstrip("+-").isdigit():
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         label = int(text)
         if label < 0 or (classes is not None and label >= len(classes)):
             last = f" (0 to {len(classes) - 1})" if classes is not None else ""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, shortened
 from snellen.textbox.things import Thing
 from snellen.textbox.trees import Choice, Kind, Node, Not, Present, Several, Test
 
 _TOKEN = re.compile(r"""\s*(?:([A-Za-z_][\w-]*)|(\d+)|(==|!=|=|[():;&|]|"[^"]*"|'[^']*'))""")
 WORDS = {"if", "elif", "else", "and", "or", "not", "otherwise"}
+MOST_NESTED = 60
+"""Brackets, choices and negations of a rule; each may stand inside of another."""
 _ALIKE = {"&": "and", "|": "or", "otherwise": "else"}
 
 
@@ -27,6 +29,8 @@ class _Reader:
         self.things: Mapping[str, Thing] = {one.name: one for one in things}
         self.words = [_ALIKE.get(one, one) for one in self._split(text)]
         self.at = 0
+        if sum(word in ("(", "if", "elif", "not") for word in self.words) > MOST_NESTED:
+            raise SnellenError(f"the rule '{shortened(self.text)}' is too long; write it with fewer brackets and choices")
 
     def rule(self) -> Node:
         if self._next(1) == "=" and self._next() not in WORDS:  # `label = …`
@@ -61,7 +65,7 @@ class _Reader:
 
     def _leaf(self) -> Node:
         word = self._next()
-        if word is not None and word.isdigit():
+        if word is not None and re.fullmatch("[0-9]{1,4}", word):
             self.at += 1
             return int(word)
         if word == "(" and self._next(1) == "if":

@@ -81,7 +81,7 @@ def check(reasoning: Reasoning, course: Course) -> None:
     if gap:
         raise SnellenError(gap)
     try:
-        torch.zeros(1, device=course.device)
+        torch.zeros(1, device=course.device).item()  # meta has no value to give
     except (RuntimeError, AssertionError) as problem:
         reason = (str(problem).strip().splitlines() or [""])[0]
         raise SnellenError(f"the device '{course.device}' cannot be used here ({reason})") from None

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from snellen.documents import Number
+
 
 @dataclass(frozen=True)
 class Against:
     """A method against one control: the mean paired difference (positive is better), its interval, and the margin."""
 
     control: str
-    mean: float
-    low: float
-    high: float
-    margin: float
-    spread: float
+    mean: Number
+    low: Number
+    high: Number
+    margin: Number
+    spread: Number
     n: int
 
     @property

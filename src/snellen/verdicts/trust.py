@@ -22,6 +22,7 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Float
 
+from snellen.documents import Number
 from snellen.verdicts.rule import beaten, tables
 from snellen.verdicts.statistics import fooled, summarise
 
@@ -41,9 +42,9 @@ class Known:
     """What is known of a metric from TextBox: how often it prefers the right map to the wrong one, and in a word."""
 
     metric: str
-    auc: float
-    low: float
-    high: float
+    auc: Number
+    low: Number
+    high: Number
     n: int
     verdict: str
 
@@ -54,9 +55,9 @@ class Trust:
 
     metric: str
     fooled_by: tuple[str, ...]
-    beaten: float
-    split_half: float
-    alpha: float
+    beaten: Number
+    split_half: Number
+    alpha: Number
     known: Known | None
     axiom: bool = False
     people: str = ""

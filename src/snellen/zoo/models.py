@@ -90,7 +90,7 @@ def load_classifier(
     if rows is not None and rows < 1:
         raise SnellenError(f"rows is how many images go through the model at once, at least 1, not {rows}")
     try:
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device).item()  # a device that computes nothing, such as meta, has no value to give
     except Exception as problem:
         raise SnellenError(f"the device '{device}' cannot be used here ({_reason(problem)})") from None
     channels = found.channels or _channels(found.model)
