@@ -114,6 +114,7 @@ def run_textbox(
     out: Annotated[Path, typer.Option(help="the folder of the field; an existing one is continued")] = Path("runs/textbox"),
     workers: options.Workers = None,
     threads: options.Threads = None,
+    trust: options.Trust = False,
 ) -> None:
     """Explain scenes of known reasoning by methods, and say how much of each map lies where the model really looks."""
     from snellen.notation import split_names
@@ -154,6 +155,7 @@ def run_textbox(
         workers=workers,
         threads=threads,
         observer=Live(),
+        trust=trust,
     )
     Console().print(Shown(field, chosen))
     print(f"report: {write_page_of(field, out / 'report.html')}")

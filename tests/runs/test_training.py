@@ -245,7 +245,7 @@ def breaks(dataset, seed, options):
 
 
 def not_picklable(dataset, seed, options):
-    net = recipe(dataset, seed, options)
+    net = subject.Wide(options["classes"])  # not the classifier's own architecture, so its weights alone would not do
     net.secret = lambda: None
     return net
 

@@ -15,8 +15,10 @@ from safetensors.torch import load_file, save_file
 
 from snellen import cli
 from snellen.errors import SnellenError
+from snellen.integrity import dump_record
 from snellen.registry import METHODS
 from snellen.runs.progress import Silent
+from snellen.runs.verify import verify
 from snellen.textbox.explaining import run_field
 from snellen.textbox.field import Field
 from snellen.textbox.reasoners import shipped_folder
@@ -176,6 +178,36 @@ def test_one_s_own_method_is_scored_and_stays_and_a_broken_one_is_said_and_forgo
     found = run_field(add=["gradient"], out=cached, workers=0, threads=1, observer=heard)
     assert "own-2" not in found.methods
     assert heard.notes[0].startswith(f"own-2 of '{cached}' is left out: 'own_good:Own': there is no module")
+
+
+def test_methods_that_a_stranger_s_folder_names_are_not_imported(cached, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "strange_method.py").write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'executed')!r}).touch()")
+    record = json.loads((cached / "field.json").read_bytes())
+    line = {"label": "strange", "text": "strange_method:Own", "control": False, "changed": False, "seal": "0" * 64}
+    (cached / "field.json").write_bytes(dump_record(record | {"methods": [*record["methods"], line]}))
+    with pytest.raises(SnellenError, match="would import the method 'strange_method:Own'; look at it, and add --trust"):
+        run_field(add=["gradient"], out=cached, workers=0, threads=1)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_damaged_files_of_a_field_are_refused_or_computed_again(cached):
+    whole = Field.read(cached).frame()
+    kept = sorted(cached.glob("*/truth/*/*.parquet"))
+    for path in kept:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 3] ^= 1
+        path.write_bytes(content)
+    assert verify(cached).problems
+    assert Field.read(cached).frame().equals(whole)
+    proof = next(cached.glob("*/verification.csv"))
+    proof.write_text(proof.read_text().replace("1", "2", 1))
+    with pytest.raises(SnellenError, match=r"verification\.csv' is damaged"):
+        _ = Field.read(cached).verification
+    record = (cached / "field.json").read_text()
+    (cached / "field.json").write_text(record.replace('"images": 1', '"images": 3'))
+    with pytest.raises(SnellenError, match="does not match its checksum"):
+        Field.read(cached)
 
 
 class Interrupting(Silent):

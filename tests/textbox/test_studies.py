@@ -14,6 +14,7 @@ from handmade import frame_of
 from rich.console import Console
 
 from snellen.errors import InterruptionError, SnellenError
+from snellen.integrity import dump_record
 from snellen.methods.gradient import Gradient
 from snellen.runs.progress import Silent
 from snellen.textbox.blackboard import Blackboard
@@ -132,7 +133,7 @@ def test_a_field_of_other_networks_under_the_same_names_is_not_used(robust: tupl
         copy = Path(shutil.copytree(plain, tmp_path / str(place)))
         record = json.loads((copy / "field.json").read_text())
         record["settings"]["simple-fr"] |= fact
-        (copy / "field.json").write_text(json.dumps(record))
+        (copy / "field.json").write_bytes(dump_record(record))
         assert _held(copy, ["simple-fr"], lines, 2) is None
     newer = replace(Gradient.traits, version=Gradient.traits.version + 1)
     with pytest.MonkeyPatch.context() as patch:

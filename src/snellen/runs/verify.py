@@ -71,6 +71,8 @@ class _Check:
             self._contents(room, needed, remedy)
         if record.get("finished") is not None:
             self._finished(record, units)
+        for path in sorted(folder.glob("truth/*/")):
+            self._contents(f"truth/{path.name}", (), "delete it: it is computed from the maps when it is needed")
         for path in sorted(folder.glob("methodology/*.json")):
             self._record(path, "delete it, and `snellen cards` measures again")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,14 +14,16 @@ import pandas as pd
 import torch
 
 from snellen.errors import SnellenError
+from snellen.integrity import digest, dump_record
 from snellen.runs import plan as planning
 from snellen.runs.evaluate import Options, UnfinishedError, evaluate
 from snellen.runs.executors import process_pool
 from snellen.runs.progress import Observer, Relay, default_observer, duration
 from snellen.runs.settings import workers_for_short_passes
+from snellen.seals import stranger
 from snellen.textbox.exams import PER_BUCKET, Exam, exam
 from snellen.textbox.field import RECORD, SCHEMA, VERIFICATION, Field, check_same, identity, read_record
-from snellen.textbox.line_up import ALL, Line, line, line_up
+from snellen.textbox.line_up import ALL, Line, line, line_up, strange
 from snellen.textbox.reasoners import Reasoner, find, shipped
 from snellen.textbox.verification import PAIRS, verify
 from snellen.types import Passes
@@ -42,12 +43,14 @@ def run_field(
     workers: int | None = None,
     threads: int | None = None,
     observer: Observer | None = None,
+    trust: bool = False,
 ) -> Field:
     """Verifies reasoners, explains their exams by methods, and keeps the maps; what the folder holds is not computed again.
 
     `models` are names of shipped reasoners or folders that training wrote: all shipped ones unless some are named. `methods`
     are all that can explain them unless some are named; the controls are always among them. With `add`, methods join those
-    that the folder holds already, on its settings and its number of scenes.
+    that the folder holds already, on its settings and its number of scenes; modules that a stranger's folder names are
+    imported only with `trust`.
     """
     folder, watching = Path(out), observer or default_observer()
     check_counts(images=per_bucket, threads=threads)
@@ -55,7 +58,7 @@ def run_field(
         raise SnellenError(f"workers must be at least 0, not {workers}")
     known = read_record(folder)
     adding = known if methods is None and add else None
-    lines = _lines(methods, add, adding, folder, watching)
+    lines = _lines(methods, add, adding, folder, watching, trust=trust)
     reasoners = _reasoners(models or ([] if adding is None else [one["model"] for one in adding["settings"].values()]))
     count = per_bucket or (PER_BUCKET if adding is None else adding["images"])
     if known is not None:
@@ -74,8 +77,10 @@ def run_field(
     with _pool(workers) as pool:
         for name, table in proven.items():
             left_out = _explain(folder / name, reasoners[name], exams[name], lines, pool, threads, watching)
-            table.to_csv(folder / name / VERIFICATION, index=False)
-            record["settings"][name] = {**identity(reasoners[name]), "left_out": left_out}
+            proof = table.to_csv(index=False).encode()
+            write_whole(folder / name / VERIFICATION, proof)
+            facts = {"left_out": left_out, "verification": digest(proof)}
+            record["settings"][name] = {**identity(reasoners[name]), **facts}
             _write(folder / RECORD, record)
     return _without_broken(Field(folder, record), add)
 
@@ -88,7 +93,13 @@ def check_counts(**given: int | None) -> None:
 
 
 def _lines(
-    methods: Sequence[Any] | None, add: Sequence[Any], known: Mapping[str, Any] | None, folder: Path, observer: Observer
+    methods: Sequence[Any] | None,
+    add: Sequence[Any],
+    known: Mapping[str, Any] | None,
+    folder: Path,
+    observer: Observer,
+    *,
+    trust: bool,
 ) -> list[Line]:
     """The methods that were asked for; where some are only to be added, those of the folder stay."""
     if methods is not None or not add:
@@ -99,6 +110,9 @@ def _lines(
             "`snellen textbox run --methods all` makes one"
         )
         return line_up(add)
+    foreign = [one for one in strange(known["methods"]) if one not in add]
+    if foreign and not trust:
+        raise stranger(folder, [f"import the method '{one}'" for one in foreign])
     new, kept = line_up(add), []
     for one in known["methods"]:
         try:
@@ -167,7 +181,7 @@ def _proven(
         for name, reasoner in reasoners.items():
             observer.running(f"verifying {name}")
             kept = folder / name / VERIFICATION
-            if known is not None and name in known["settings"] and kept.exists():
+            if known is not None and name in known["settings"] and kept.exists() and _intact(kept, known["settings"][name]):
                 proven[name] = pd.read_csv(kept, keep_default_na=False)  # of the very same weights, which was checked
                 observer.finished(Passes())
                 continue
@@ -234,4 +248,9 @@ def _pool(workers: int | None) -> Iterator[Executor | None]:
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:
-    write_whole(path, json.dumps(record, indent=1).encode())
+    write_whole(path, dump_record(dict(record)))
+
+
+def _intact(proof: Path, facts: Mapping[str, Any]) -> bool:
+    """Whether a kept proof is as it was written; older records do not say."""
+    return facts.get("verification") in (None, digest(proof.read_bytes()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from snellen import integrity
 from snellen.errors import SnellenError, nearest
+from snellen.integrity import DamagedError, digest, read_named
 from snellen.runs.run import Run
 from snellen.runs.store import key_of
 from snellen.textbox import scoring
@@ -21,7 +23,7 @@ from snellen.textbox.exams import Exam, exam
 from snellen.textbox.oracle import ORACLE
 from snellen.textbox.reasoners import Reasoner, find, shipped_folder
 from snellen.textbox.scoring import SCORES, Reading
-from snellen.writing import replacing
+from snellen.writing import write_whole
 
 RECORD = "field.json"
 VERIFICATION = "verification.csv"
@@ -138,8 +140,7 @@ class Field:
     @cached_property
     def verification(self) -> pd.DataFrame:
         """The proof that each classifier follows its rule: one row per setting and change of a scene."""
-        parts = [pd.read_csv(self.folder / name / VERIFICATION, keep_default_na=False) for name in self.settings]
-        return pd.concat(parts, ignore_index=True)
+        return pd.concat([self._proof(name) for name in self.settings], ignore_index=True)
 
     @cached_property
     def costs(self) -> pd.DataFrame:
@@ -147,6 +148,13 @@ class Field:
         parts = [run.costs().assign(setting=name) for name, run in self.runs.items()]
         table = pd.concat(parts, ignore_index=True)
         return table[["setting", "method", "images", "forward", "backward", "seconds", "model_seconds"]]
+
+    def _proof(self, setting: str) -> pd.DataFrame:
+        path = self.folder / setting / VERIFICATION
+        content = path.read_bytes()
+        if self.record["settings"][setting].get("verification") not in (None, digest(content)):
+            raise DamagedError(path, f"its content does not match {RECORD}", "`snellen textbox run` makes it again")
+        return pd.read_csv(io.BytesIO(content), keep_default_na=False)
 
     def _run(self, setting: str) -> Run:
         if setting not in self.runs:
@@ -165,11 +173,11 @@ class Field:
         """The scores of a method's maps: as they were kept, or computed now and kept for the next time."""
         run, sat = self._run(setting), self.exams[setting]
         known = [scoring.VERSION, sat.reasoning.rule.text, run.record["samples"]["digest"], method, run.map_files(method)]
-        kept = self.folder / setting / "truth" / f"{key_of([reading, *known])}.parquet"
-        try:
-            return pd.read_parquet(kept)
-        except (OSError, ValueError):  # not there, or cut off: pyarrow's errors are of these kinds
-            scores = scoring.score(sat, self.maps(setting, method), method, reading=reading)
+        room = self.folder / setting / "truth" / key_of([reading, *known])
+        for kept in room.glob("*.parquet"):
+            with suppress(DamagedError):  # computed again below
+                return pd.read_parquet(io.BytesIO(read_named(room, kept.name, "")))
+        scores = scoring.score(sat, self.maps(setting, method), method, reading=reading)
         facts = {
             "setting": setting,
             "simple": sat.reasoning.simple,
@@ -180,9 +188,9 @@ class Field:
         }
         found = pd.DataFrame(facts | {name: scores[name] for name in SCORES})
         with suppress(OSError):  # a folder that can only be read is scored all the same
-            kept.parent.mkdir(exist_ok=True)
-            with replacing(kept) as whole:
-                found.to_parquet(whole, index=False)
+            room.mkdir(parents=True, exist_ok=True)
+            table = found.to_parquet(index=False)
+            write_whole(room / f"{digest(table)}.parquet", table)
         return found
 
 
@@ -192,10 +200,13 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        record = integrity.read_record(path, "choose another --out", ("schema",))
         newer = record["schema"] > SCHEMA
-    except (OSError, ValueError, KeyError, TypeError):
-        raise SnellenError(f"'{path}' cannot be read; it is not the record of a field: choose another --out") from None
+    except (DamagedError, TypeError) as problem:
+        reason = problem.reason if isinstance(problem, DamagedError) else "no number of a schema"
+        raise SnellenError(
+            f"'{path}' cannot be read; it is not the record of a field ({reason}): choose another --out"
+        ) from None
     if newer:
         raise SnellenError(f"'{folder}' was written by a newer Snellen (schema {record['schema']}, not {SCHEMA}); upgrade")
     return record

@@ -14,8 +14,9 @@ from typing import Any
 from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
 from snellen.registry import METHODS, MethodTraits, label, traits
+from snellen.seals import is_sealed, seal
 from snellen.types import Method
-from snellen.zoo.models import find_object
+from snellen.zoo.models import find_object, origin_of
 
 PUBLISHED = (
     "gradient@kim2022", "smoothgrad@kim2022", "deconvnet@kim2022", "guided-backprop@kim2022", "deep-taylor@kim2022",
@@ -71,6 +72,7 @@ class Line:
             "text": self.text,
             "control": facts.control,
             "changed": self.method != type(self.method)(),
+            **({"seal": seal(_code(self.text))} if is_own(self.text) else {}),
         }
 
 
@@ -96,10 +98,23 @@ def line(given: Any) -> Line:
     if not isinstance(given, str):
         found = METHODS.parse(given)
         return Line(found, label(found))
-    module, colon, _ = given.partition("(")[0].partition(":")
-    if not colon or not module:
-        return Line(METHODS.parse(given), given)
-    return Line(own_method(given), given)
+    return Line(own_method(given) if is_own(given) else METHODS.parse(given), given)
+
+
+def is_own(text: str) -> bool:
+    """Whether a method is written as `package.module:name`, which is imported."""
+    module, colon, _ = text.partition("(")[0].partition(":")
+    return bool(colon and module)
+
+
+def strange(methods: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The texts among the methods of a record that would be imported and that this user did not put there."""
+    own = [one for one in methods if is_own(one["text"]) and origin_of(one["text"])]
+    return [one["text"] for one in own if not is_sealed(_code(one["text"]), one.get("seal"))]
+
+
+def _code(text: str) -> list[str]:
+    return ["method", text, origin_of(text)]
 
 
 def own_method(spec: str) -> Method:
