@@ -15,6 +15,7 @@ from snellen.report import curves, drawing, numbers, strip
 from snellen.report.frame import render, write_page
 from snellen.report.photographs import hero, photographs_of
 from snellen.report.readable import Readable
+from snellen.runs.accuracy import accuracy_of
 from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, certainty, fooled, judge, summarise
 
 CATEGORIES: dict[str, dict[str, tuple[str, str]]] = {
@@ -105,6 +106,7 @@ def subject_facts(run: Readable) -> dict[str, Any]:
     }
     return {
         "record": run.record,
+        "accuracy": accuracy_of(run.samples(), run.record),
         "target": known.get(target, f"class {target}"),
         "images": numbers.count(images, "image"),
         "sure": certainty(images),

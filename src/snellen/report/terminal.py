@@ -15,6 +15,7 @@ from rich.text import Text
 from snellen.report import numbers
 from snellen.report.page import MARKS
 from snellen.report.readable import Readable
+from snellen.runs.accuracy import accuracy_of
 from snellen.verdicts import certainty, fooled, summarise
 
 T = TypeVar("T")
@@ -43,6 +44,7 @@ class Summary:
         self._summary = summarise(run.scores(), self._methods, self._metrics, seed=spec["seed"])
         self._images = len(run.samples())
         self._problems = run.problems()
+        self._accuracy = accuracy_lines(run)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Group]:
         """Splits the metrics evenly over the tables that the width allows."""
@@ -55,7 +57,7 @@ class Summary:
             (name, split_evenly(columns, _width, options.max_width - name)) for name in (min(longest, 24), min(longest, 20))
         ]
         name, tables = min(layouts, key=lambda one: len(one[1]))
-        parts: list[Any] = []
+        parts: list[Any] = list(self._accuracy)
         for chosen in tables:
             parts += [Text(""), self._table(name, chosen)]
         yield Group(*parts, Text(""), *self._words(deceived))
@@ -108,6 +110,15 @@ class Summary:
             lines.append(Text(f"· {numbers.count(missing, 'score')} not computed yet: the run is unfinished."))
         lines.append(Text(f"{certainty(self._images).words}.", style="bold"))
         return lines
+
+
+def accuracy_lines(run: Readable) -> list[Text]:
+    """How often the classifier is right, and what to make of it; nothing where no label is known."""
+    right = accuracy_of(run.samples(), run.record)
+    if right is None:
+        return []
+    lines = [Text.assemble(("Accuracy ", "bold"), right.words)]
+    return [*lines, Text(right.remark, style="yellow" if right.doubtful else "dim")] if right.remark else lines
 
 
 def _listed(pairs: Sequence[tuple[str, str]]) -> str:

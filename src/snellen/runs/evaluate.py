@@ -24,6 +24,7 @@ from snellen.registry import CONDITIONS, label
 from snellen.runs import learning, records
 from snellen.runs import plan as planning
 from snellen.runs import training as kin
+from snellen.runs.accuracy import accuracy
 from snellen.runs.executors import Call, run_all
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.runs.run import Run
@@ -184,6 +185,7 @@ class _Job:
         self._check_met(labels=any(one is not None for look in seen for one in look.labels))
         shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
         record["samples"] |= records.sample_facts(self.store, shards, seen)
+        self._tell_accuracy(record, classes)
         record["spec"]["metrics"] = [planning.describe_metric(one, seen[0].size, self.classifier) for one in self.metrics]
         record["lessons"] = self._learn()
         if record["lessons"]:
@@ -265,6 +267,20 @@ class _Job:
                 raise SnellenError(f"'{one}' has label {known}, but '{self.classifier.name}' has classes 0 to {classes - 1}")
         planning.check_truth(self.metrics, shard.ids, look.truths)
         return replace(shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, look))
+
+    def _tell_accuracy(self, record: dict[str, Any], classes: int) -> None:
+        """Says and records how often the classifier is right, before hours are spent on one that was set up wrongly."""
+        rows = record["samples"]["rows"]
+        right = accuracy(
+            [one["label"] for one in rows],
+            [one["prediction"] for one in rows],
+            classes,
+            self.classifier.classes,
+            record["spec"]["condition"],
+        )
+        record["samples"]["accuracy"] = None if right is None else right.record()
+        if right is not None:
+            self.observer.note(f"accuracy {right.words}. {right.remark}".strip())
 
     def _learn(self) -> dict[str, dict[str, Any]]:
         """Gives the classifier every lesson that the methods need, and says of each what its content is."""

@@ -16,6 +16,7 @@ from PIL import Image
 from snellen.errors import SnellenError
 from snellen.integrity import DamagedError
 from snellen.runs import records
+from snellen.runs.accuracy import Accuracy, accuracy_of
 from snellen.runs.people import People, read_people
 from snellen.runs.store import Store
 
@@ -76,6 +77,10 @@ class Run:
             frame[column] = frame[column].astype("Int64")
             frame[f"{column}_name"] = [names[one] if names and not pd.isna(one) else None for one in frame[column]]
         return frame
+
+    def accuracy(self) -> Accuracy | None:
+        """How often the classifier is right about the labelled samples; None where no label is known."""
+        return accuracy_of(self.samples(), self.record)
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
         """For a metric that summarises a curve: method to (samples, points), in sample order."""

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from snellen.report import numbers
 from snellen.report.page import CATEGORIES, MARKS
-from snellen.report.terminal import STYLES, legend, split_evenly
+from snellen.report.terminal import STYLES, accuracy_lines, legend, split_evenly
 from snellen.suite.grid import Cell, Grid, Row
 from snellen.verdicts import certainty
 from snellen.verdicts.rule import FEW
@@ -27,6 +27,7 @@ class Shown:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Splits the methods evenly over the tables that the width allows."""
+        yield from accuracy_lines(self._grid.run)
         names = (*self._grid.methods, *self._grid.controls)
         widths = {name: _width(name, self._grid.rows) for name in names}
         for at, chosen in enumerate(split_evenly(names, widths.__getitem__, options.max_width - _NAMES - 1)):

@@ -1,0 +1,92 @@
+"""Accuracy: how often the classifier is right about the labelled images, and what to make of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+from scipy.stats import binomtest
+
+USUAL_REASONS = "a mean, std or size other than in training, or classes in another order"
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The share of labelled images that the classifier is right about, with its 95 % interval (Wilson) and a remark.
+
+    `remark` is empty where the share speaks for itself; `doubtful` says that it questions how the model was set up.
+    """
+
+    correct: int
+    n: int
+    low: float
+    high: float
+    chance: float
+    remark: str
+    doubtful: bool
+
+    @property
+    def share(self) -> float:
+        """Right ones among labelled ones."""
+        return self.correct / self.n
+
+    @property
+    def words(self) -> str:
+        """The number with its interval and n."""
+        images = f"{self.n} labelled image{'' if self.n == 1 else 's'}"
+        return f"{self.share:.2f} [{self.low:.2f}, {self.high:.2f}], {self.correct} of {images}"
+
+    def record(self) -> dict[str, Any]:
+        """As run.json holds it."""
+        return asdict(self)
+
+
+def accuracy(
+    labels: Sequence[int | None],
+    predictions: Sequence[int],
+    classes: int,
+    names: Sequence[str] | None = None,
+    condition: str | None = None,
+) -> Accuracy | None:
+    """The accuracy over the images whose label is known; None where no label is.
+
+    Chance is 1 / classes: who guesses does not know which labels these images have, so a classifier that is right about
+    every image of a single class is far above it. Always giving the most frequent label is a comparison of its own.
+    """
+    pairs = [(label, said) for label, said in zip(labels, predictions, strict=True) if label is not None]
+    if not pairs:
+        return None
+    n, correct, chance = len(pairs), sum(label == said for label, said in pairs), 1 / classes
+    interval = binomtest(correct, n).proportion_ci(method="wilson")
+    low, high = float(interval.low), float(interval.high)
+    share = correct / n
+    reasons = USUAL_REASONS + (f", or the condition {condition}" if condition else "")
+    frequent, count = Counter(label for label, _ in pairs).most_common(1)[0]
+
+    def name(index: int) -> str:
+        return f"'{names[index]}'" if names else f"class {index}"
+
+    remark, doubtful = "", False
+    if low <= chance and share < (1 + chance) / 2:
+        remark = f"Not shown to be above chance (1 of {classes}, {chance:.2g}). The usual reasons: {reasons}."
+        doubtful = True
+    elif count < n and len({said for _, said in pairs}) == 1:
+        remark = f"Every image is called {name(pairs[0][1])}. The usual reasons: {reasons}."
+        doubtful = True
+    elif low <= chance:
+        remark = f"Too few labelled images to tell it from chance (1 of {classes})."
+    elif count < n and correct <= count:
+        remark = f"No more than always saying {name(frequent)} would reach ({count / n:.2f})."
+    elif share < 0.5:
+        remark = f"If this model is known to do better, the usual reasons are {reasons}."
+    return Accuracy(correct, n, low, high, chance, remark, doubtful)
+
+
+def accuracy_of(samples: pd.DataFrame, record: Mapping[str, Any]) -> Accuracy | None:
+    """The accuracy of a run, from its table of samples, so that runs which did not record it have it too."""
+    labels = [None if pd.isna(one) else int(one) for one in samples["label"]]
+    classifier, condition = record["classifier"], record["spec"].get("condition")
+    return accuracy(labels, samples["prediction"].tolist(), classifier["classes"], classifier.get("names"), condition)
