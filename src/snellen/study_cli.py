@@ -35,7 +35,7 @@ def study() -> None:
 
     from snellen.errors import SnellenError
 
-    if not all(map(find_spec, ("alembic", "pingouin", "sqlalchemy", "starlette", "statsmodels", "uvicorn"))):
+    if not all(map(find_spec, ("alembic", "itsdangerous", "pingouin", "sqlalchemy", "starlette", "statsmodels", "uvicorn"))):
         raise SnellenError("`snellen study` needs the extra: pip install 'snellen[study]'")
 
 
@@ -110,6 +110,14 @@ def serve(
     behind_proxy: Annotated[
         bool, typer.Option("--behind-proxy", help="a proxy in front tells in X-Forwarded-For who is asking")
     ] = False,
+    proxies: Annotated[
+        str,
+        typer.Option(metavar="ADDRESSES", help="addresses or networks of proxies that are believed, comma-separated"),
+    ] = "127.0.0.1,::1",
+    per_address: Annotated[
+        int | None,
+        typer.Option(min=1, help="connections that one address may have at once; else half of what this computer allows"),
+    ] = None,
     secure: Annotated[
         bool, typer.Option("--secure", help="participants reach the study by https, so cookies are for https alone")
     ] = False,
@@ -118,11 +126,12 @@ def serve(
     from snellen.study.answers.store import Store
     from snellen.study.folder import Study
     from snellen.study.web.application import serve as serving
+    from snellen.study.web.guard import Proxies
 
-    found = Study.read(folder)
+    found, trusted = Study.read(folder), Proxies.of(proxies) if behind_proxy else None
     store = Store.open(found, database)
     try:
-        serving(found, store, host=host, port=port, secure=secure, behind_proxy=behind_proxy)
+        serving(found, store, host=host, port=port, secure=secure, proxies=trusted, per_address=per_address)
     finally:
         store.close()
 

@@ -232,7 +232,9 @@ class Visitor:
     @property
     def token(self) -> str:
         """The secret that the browser keeps."""
-        return next(str(one["value"]) for one in self.context.cookies() if str(one["name"]).startswith("snellen-"))
+        return next(
+            str(one["value"]).partition(".")[0] for one in self.context.cookies() if str(one["name"]).startswith("snellen-")
+        )
 
     def person(self) -> Person:
         """Who this is for the server."""

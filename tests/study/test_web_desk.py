@@ -4,16 +4,21 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from starlette.testclient import TestClient
 from visitor import FORM, Fields, Read, Served, Visitor, filled, served
 
 from snellen.study.answers.overview import Flag, Leaving, overview
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study, new_password
 from snellen.study.gathering import Reply, Visit
+from snellen.study.web.application import application
 from snellen.study.web.session import HOURS, Sessions
 
 TASKS = [{"task": "error-detection", "items": 3, "practice": 0}]
@@ -39,7 +44,7 @@ def _careful(read: Read) -> Fields:
 def _form(desk: Read, action: str, **more: str) -> Fields:
     """The form of the desk that is sent to an address."""
     part = desk.text.split(f'action="{action}"')[1].split("</form>")[0]
-    found = re.search(r'name="csrf" value="(\w+)"', part)
+    found = re.search(r'name="csrf" value="([\w-]+)"', part)
     assert found is not None
     return {"csrf": found[1], **more}
 
@@ -85,19 +90,45 @@ def test_a_login_ends_by_logging_out_also_for_who_copied_its_cookie(one: Served)
     assert copied.get("/admin").kind == "door"
 
 
+def test_a_login_that_was_ended_stays_ended_after_a_restart_and_for_other_servers(one: Served) -> None:
+    visitor, other = one.experimenter(), one.experimenter()
+    running = TestClient(application(one.study, one.store), cookies=dict(visitor.client.cookies))
+    assert 'data-kind="desk"' in running.get("/admin").text
+    visitor.client.post("/admin/logout", data=_form(visitor.get("/admin"), "/admin/logout"))
+    again = Study.read(one.study.folder)
+    with closing(Store.open(again)) as store:
+        restarted = application(again, store)
+        for app in (running.app, restarted):
+            copied = TestClient(app, cookies=dict(running.cookies))
+            assert 'data-kind="door"' in copied.get("/admin").text
+        still = TestClient(restarted, cookies=dict(other.client.cookies))
+        assert 'data-kind="desk"' in still.get("/admin").text  # who is logged in elsewhere stays so
+
+
+def test_the_store_forgets_a_login_that_would_have_ended_by_itself(one: Served) -> None:
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]
+    store = replace(one.store, now=lambda: clock[0])
+    for login in ("a", "a", "b"):
+        store.log_out(login, timedelta(hours=HOURS))
+    assert [store.logged_out(login) for login in "abc"] == [True, True, False]
+    clock[0] += timedelta(hours=HOURS + 1)
+    store.log_out("c", timedelta(hours=HOURS))
+    assert [store.logged_out(login) for login in "abc"] == [False, False, True]
+
+
 def test_a_login_ends_with_its_password_and_with_time(one: Served) -> None:
     visitor = one.experimenter()
     clock = [1000.0]
-    sessions = Sessions(one.study, lambda: clock[0])
+    sessions = Sessions(one.study, one.store, lambda: clock[0])
     session = sessions.begin()
-    assert sessions.holds(session)
-    forged = session.split(".")
-    for other in ("", "x", "1.2.3", ".".join([str(int(forged[0]) + 9), *forged[1:]]), f"{session}.x", None):
-        assert not sessions.holds(other)
+    assert sessions.login(session)
+    name, at, mark = session.split(".")
+    for other in ("", "x", "1.2.3", f"x{name}.{at}.{mark}", f"{name}.A{at}.{mark}", f"{session}.x", "ü.ü.ü", None):
+        assert sessions.login(other) is None
     clock[0] += HOURS * 3600 - 1
-    assert sessions.holds(session)
+    assert sessions.login(session) == name
     clock[0] += 2
-    assert not sessions.holds(session)
+    assert sessions.login(session) is None
     new_password(one.study.folder)
     assert visitor.get("/admin").kind == "door"
     assert one.study.admits(one.password) is False

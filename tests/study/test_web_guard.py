@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
 from visitor import FORM, Read, Served, filled, served
 
 from snellen.errors import SnellenError
-from snellen.study.web.guard import HEADERS, LARGEST, RATES, Rate, Rates, Seal, address_of
+from snellen.study.web.guard import HEADERS, LARGEST, RATES, Forwarded, Proxies, Rate, Rates, Seal, address_of
 from snellen.study.web.site import Site
 
 TASKS = [
@@ -256,22 +258,98 @@ def test_simulated_participants_may_come_from_one_address_as_fast_as_they_like(t
 
 
 @pytest.mark.parametrize(
-    ("client", "forwarded", "behind", "expected"),
+    ("client", "lines", "proxies", "expected"),
     [
-        ("192.0.2.1", "198.51.100.7", False, "192.0.2.1"),
-        ("192.0.2.1", "203.0.113.5, 198.51.100.7", True, "198.51.100.7"),
-        ("192.0.2.1", "", True, "192.0.2.1"),
-        ("2001:db8:1:2:3:4:5:6", None, False, "2001:db8:1:2::/64"),
-        ("::ffff:192.0.2.1", None, False, "192.0.2.1"),
-        ("testclient", None, True, "testclient"),
+        ("192.0.2.1", ["198.51.100.7"], None, "192.0.2.1"),
+        ("192.0.2.1", ["203.0.113.5, 198.51.100.7"], "192.0.2.1", "198.51.100.7"),
+        # What a visitor sends as a line of its own comes before the line of the proxy.
+        ("192.0.2.1", ["203.0.113.5", "198.51.100.7"], "192.0.2.1", "198.51.100.7"),
+        ("192.0.2.1", ["203.0.113.5", "198.51.100.7, 192.0.2.9"], "192.0.2.0/24", "198.51.100.7"),
+        ("::ffff:192.0.2.1", ["198.51.100.7"], "192.0.2.1", "198.51.100.7"),
+        ("::ffff:192.0.2.1", ["198.51.100.7"], "192.0.2.0/28", "198.51.100.7"),
+        ("192.0.2.2", ["198.51.100.7"], "192.0.2.1", "192.0.2.2"),
+        ("192.0.2.1", [""], "192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", [], None, "2001:db8:1:2::/64"),
+        ("::1", ["2001:db8:1:2:3:4:5:6"], "127.0.0.1,::1", "2001:db8:1:2::/64"),
+        ("::ffff:192.0.2.1", [], None, "192.0.2.1"),
+        ("testclient", [], "127.0.0.1", "testclient"),
     ],
 )
-def test_who_is_asking_is_taken_from_a_proxy_only_where_one_was_announced(
-    client: str, forwarded: str | None, behind: bool, expected: str
+def test_who_is_asking_is_taken_from_the_last_line_of_a_proxy_that_is_trusted(
+    client: str, lines: list[str], proxies: str | None, expected: str
 ) -> None:
-    headers = [] if forwarded is None else [(b"x-forwarded-for", forwarded.encode())]
-    request = Request({"type": "http", "client": (client, 1), "headers": headers})
-    assert address_of(request, behind_proxy=behind) == expected
+    found: list[str] = []
+
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        found.append(address_of(Request(scope)))
+
+    scope = {"type": "http", "client": (client, 1), "headers": [(b"x-forwarded-for", one.encode()) for one in lines]}
+    asyncio.run(Forwarded(inside, Proxies.of(proxies) if proxies else Proxies())(scope, None, None))  # type: ignore[arg-type]
+    assert found == [expected]
+
+
+@pytest.mark.parametrize("names", ["*", "", "proxy.example", "10.0.0.1/8"])
+def test_proxies_that_are_no_addresses_are_refused_in_a_sentence(names: str) -> None:
+    with pytest.raises(SnellenError, match="--proxies must be addresses or networks"):
+        Proxies.of(names)
+
+
+def test_a_stranger_who_speaks_for_others_is_told_of_once_and_not_by_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(tmp_path / "s", proxies=Proxies.of("192.0.2.1")) as one:
+        for _ in range(3):
+            one.visitor(**{"x-forwarded-for": "198.51.100.7"}).client.get("/health")
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "snellen.study"]
+    assert "--behind-proxy --proxies ADDRESS" in told
+    assert "198.51.100.7" not in told
+
+
+def test_guessing_passwords_behind_a_proxy_slows_down_only_who_does(tmp_path: Path) -> None:
+    with served(tmp_path / "s", proxies=Proxies.of("192.0.2.1")) as one:
+        client = type(one.visitor().client)(one.app, client=("192.0.2.1", 5000))
+
+        def guess(forged: str, real: str) -> int:
+            lines = [("x-forwarded-for", forged), ("x-forwarded-for", real)]
+            return int(client.post("/admin/login", data={"csrf": "x"}, headers=lines).status_code)
+
+        statuses = [guess(f"203.0.113.{place}", "198.51.100.7") for place in range(RATES["login"].burst + 2)]
+        assert statuses == [403] * RATES["login"].burst + [429] * 2
+        assert guess("198.51.100.7", "198.51.100.8") == 403
+
+
+def test_a_token_that_a_visitor_chose_is_no_participants(one: Served) -> None:
+    chosen = "a" * 43
+    client = one.visitor().client
+    client.cookies.set(one.app_cookie, chosen)
+    consent = client.get("/")
+    issued = consent.cookies[one.app_cookie]
+    assert not issued.startswith(chosen)
+    before = len(one.store.visits(simulated=False))
+    for cookie in (chosen, f"{chosen}.{issued.partition('.')[2]}", chosen + "."):
+        client.cookies.clear()
+        client.cookies.set(one.app_cookie, cookie)
+        for mark in (Read(consent.text).fields["csrf"], Seal(one.study).form(chosen, "consent")):
+            answer = client.post("/consent", data=Read(consent.text).fields | {"csrf": mark})
+            assert answer.status_code == 403
+    assert one.store.find(chosen) is None
+    assert len(one.store.visits(simulated=False)) == before
+
+
+def test_who_began_with_an_earlier_version_goes_on_with_the_page_that_is_open(one: Served) -> None:
+    token = "b" * 43
+    one.store.admit(token=token, language="en", simulated=False, recruited={})
+    visitor = one.visitor()
+    visitor.client.cookies.set(one.app_cookie, token)  # without a mark
+    read = visitor.get("/page")
+    at = str(int(read.fields["shown"].partition(".")[0]))
+    old = {
+        "csrf": one.study.sign("form", token, read.page),
+        "shown": f"{at}.{one.study.sign('shown', token, read.page, at)[:32]}",
+    }
+    assert visitor.send(read.fields | old | {"csrf": "0" * 64}).status_code == 403
+    assert visitor.send(read.fields | old).headers["location"] == "/page"
+    assert list(one.store.visits(simulated=False)[-1].replies) == [read.page]
 
 
 def test_the_time_a_page_was_shown_cannot_be_made_up(one: Served) -> None:

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.web.application import application
+from snellen.study.web.guard import Proxies
 
 FORM = "application/x-www-form-urlencoded"
 Fields = dict[str, Any]
@@ -109,12 +110,12 @@ def filled(read: Read) -> Fields:
 
 
 @contextmanager
-def served(folder: Path, *, secure: bool = False, behind_proxy: bool = False, **changes: Any) -> Iterator[Served]:
+def served(folder: Path, *, secure: bool = False, proxies: Proxies | None = None, **changes: Any) -> Iterator[Served]:
     """A planted study with its application."""
     study, password = plant(folder, **changes)
     store = Store.open(study)
     try:
-        yield Served(study, password, store, application(study, store, secure=secure, behind_proxy=behind_proxy))
+        yield Served(study, password, store, application(study, store, secure=secure, proxies=proxies))
     finally:
         store.close()
 

@@ -23,7 +23,7 @@ from snellen.errors import SnellenError
 from snellen.report.numbers import count
 from snellen.study.answers.database import PATIENCE, Database
 from snellen.study.answers.places import next_group
-from snellen.study.answers.tables import EVENTS, PARTICIPANTS, STUDY
+from snellen.study.answers.tables import EVENTS, LOGOUTS, PARTICIPANTS, STUDY
 from snellen.study.folder import Study
 from snellen.study.gathering import Reply, State, Visit
 
@@ -124,6 +124,19 @@ class Store:
         with self.database.writing() as connection:
             connection.execute(STUDY.update().values(state=state))
             connection.execute(_EVENT, {"kind": "state", "content": {"state": state}, "at": self.time()})
+
+    def log_out(self, login: str, remaining: timedelta) -> None:
+        """Remembers that a login has ended, for as long as it could have lasted."""
+        row = {"login": _digest(login), "until": _text(self.now() + remaining)}
+        with self.database.writing() as connection:
+            connection.execute(LOGOUTS.delete().where(or_(LOGOUTS.c.until < self.time(), LOGOUTS.c.login == row["login"])))
+            connection.execute(LOGOUTS.insert(), row)
+
+    def logged_out(self, login: str) -> bool:
+        """Whether a login has ended before its time."""
+        query = select(func.count()).select_from(LOGOUTS).where(LOGOUTS.c.login == _digest(login))
+        with self.database.reading() as connection:
+            return bool(connection.execute(query).scalar_one())
 
     # One participant.
 

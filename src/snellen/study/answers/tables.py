@@ -23,6 +23,15 @@ from sqlalchemy import (
 
 METADATA = MetaData()
 
+LOGOUTS = Table(
+    "logouts",
+    METADATA,
+    Column("login", Text, nullable=False),
+    Column("until", Text, nullable=False),
+    PrimaryKeyConstraint("login", name="logouts_pkey"),
+)
+"""Logins of the experimenter that were ended before their time, as hashes, until they would have ended by themselves."""
+
 STUDY = Table(
     "study",
     METADATA,

@@ -101,7 +101,7 @@ class Participant:
                 f"what is served at {self.browser.link} is not '{self.study.folder}'; "
                 "give the address of this study, or none to have it served"
             )
-        self.ledger.token = token
+        self.ledger.token = token.partition(".")[0]  # what follows is the server's mark
         shown = Shown.of(answered.body)
         await self._load(shown)
         answered = await self._again(lambda: self.browser.post("/consent", list(shown.fields.items()), "consent"))

@@ -6,12 +6,15 @@ import errno
 import logging
 import signal
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from math import ceil
 
 import anyio.to_thread
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -25,7 +28,8 @@ from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.web.desk import Desk
 from snellen.study.web.facts import pictures_of
-from snellen.study.web.guard import Guarded, Kind
+from snellen.study.web.guard import Forwarded, Guarded, Kind, Proxies
+from snellen.study.web.limits import MOST, SENDING, LimitedProtocol, Limits
 from snellen.study.web.site import THREADS, Site
 from snellen.study.web.visiting import Visiting
 
@@ -37,9 +41,14 @@ _PICTURES = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "web
 log = logging.getLogger("snellen.study")
 
 
-def application(study: Study, store: Store, *, secure: bool = False, behind_proxy: bool = False) -> Starlette:
-    """The web application of a study; `secure` where it is reached by https alone."""
-    site = Site.of(study, store, secure=secure, behind_proxy=behind_proxy)
+def application(
+    study: Study, store: Store, *, secure: bool = False, proxies: Proxies | None = None, per_address: int | None = None
+) -> Starlette:
+    """The web application of a study; `secure` where it is reached by https alone, `proxies` where they are in front.
+
+    No address may have more than `per_address` requests answered at once: a proxy has connections for all of its visitors.
+    """
+    site = Site.of(study, store, secure=secure)
 
     async def problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -52,7 +61,11 @@ def application(study: Study, store: Store, *, secure: bool = False, behind_prox
 
     app = Starlette(
         routes=[*Visiting(site).routes(), *Desk(site).routes(), *Files(site).routes()],
-        middleware=[Middleware(Guarded, secure=secure), Middleware(Calm, site=site)],
+        middleware=[
+            Middleware(Guarded, secure=secure),
+            Middleware(Forwarded, proxies=proxies or Proxies()),
+            Middleware(Calm, site=site, most=per_address or MOST),
+        ],
         exception_handlers={HTTPException: problem},
         lifespan=lifespan,
     )
@@ -78,11 +91,24 @@ class Calm:
 
     app: ASGIApp
     site: Site
+    most: int
+    _inside: Counter[str] = field(default_factory=Counter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, if nobody is held up by it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        address = self.site.address(Request(scope))
+        self._inside[address] += 1
+        try:
+            await self._answer(scope, receive, send, address)
+        finally:
+            self._inside[address] -= 1
+            if not self._inside[address]:
+                del self._inside[address]
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         request, begun = Request(scope), False
 
         async def noted(message: Message) -> None:
@@ -92,7 +118,7 @@ class Calm:
 
         kind = _kind(request)
         free = kind != "login" and self.site.rehearses(request)
-        wait = 0 if free else self.site.rates.wait(kind, self.site.address(request))
+        wait = 5 if self._inside[address] > self.most else 0 if free else self.site.rates.wait(kind, address)
         if wait:
             response = await _problem(self.site, request, 429, {"retry-after": str(wait)}, seconds=wait)
             await response(scope, receive, send)
@@ -129,7 +155,7 @@ class Files:
             name = request.path_params["name"]
             person = await self.site.person(self.site.token(request))
             allowed = person is not None and name in shown(person.group)
-            if not allowed and (name not in self.site.study.by_picture or self.site.session(request) is None):
+            if not allowed and (name not in self.site.study.by_picture or await self.site.session(request) is None):
                 raise HTTPException(404)
             kind = _PICTURES.get(name.rpartition(".")[2], "application/octet-stream")
             return Response(read(name), media_type=kind, headers={"cache-control": f"private, {FOREVER}"})
@@ -163,33 +189,40 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     secure: bool = False,
-    behind_proxy: bool = False,
+    proxies: Proxies | None = None,
+    per_address: int | None = None,
 ) -> None:
     """Serves the study until it is interrupted; every answer that was given by then is kept."""
-    import uvicorn
-
-    app = application(study, store, secure=secure, behind_proxy=behind_proxy)
-    listening = _listen(host, port)
+    limits = Limits.of(per_address, proxies)
+    app = application(study, store, secure=secure, proxies=proxies, per_address=limits.per_address)
+    listening = listen(host, port)
     for line in _greeting(study, store, _link(host, listening.getsockname()[1], secure)):
         print(line, flush=True)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        proxy_headers=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=5,
-    )
     try:
         with _stoppable():
-            uvicorn.Server(config).run(sockets=[listening])
+            server(app, limits).run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
         listening.close()
     print("stopped; every answer is kept")
+
+
+def server(app: Starlette, limits: Limits) -> uvicorn.Server:
+    """A server within limits, which writes nobody's address down."""
+    config = uvicorn.Config(
+        app,
+        http=LimitedProtocol.within(limits),
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        timeout_keep_alive=ceil(limits.patience),
+        timeout_graceful_shutdown=5,
+    )
+    return uvicorn.Server(config)
 
 
 @contextmanager
@@ -212,10 +245,12 @@ def _stoppable() -> Iterator[None]:
             signal.signal(one, signal.SIG_DFL)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at which visitors can knock from now on."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENDING)  # connections inherit it
     try:
         listening.bind((host, port))
         listening.listen(1024)  # from here on the links work: who comes before the server is up waits for it

@@ -71,14 +71,14 @@ class Desk:
     async def logout(self, request: Request) -> Response:
         """Ends the login, also for whoever might have copied its cookie."""
         session, _ = await self._allowed(request, "logout")
-        self.site.sessions.end(session)
+        await self.site.aside(self.site.sessions.end, session)
         response = onward("/admin")
         response.delete_cookie(self.site.cookie("snellen-desk"), secure=self.site.secure, httponly=True, samesite="strict")
         return response
 
     async def _allowed(self, request: Request, page: str) -> tuple[str, Form]:
         """The login and the form of a request that changes something; anything else is refused."""
-        form, session = await read_form(request), self.site.session(request)
+        form, session = await read_form(request), await self.site.session(request)
         if session is None or not self.site.seal.holds(form, session, f"desk/{page}"):
             raise HTTPException(403)
         return session, form
@@ -87,7 +87,7 @@ class Desk:
 
     async def desk(self, request: Request) -> Response:
         """How the study is going; for whoever is not logged in, the door."""
-        session = self.site.session(request)
+        session = await self.site.session(request)
         if session is None:
             return self._door(request)
         return await run_in_threadpool(self._desk, request, session)
@@ -124,7 +124,7 @@ class Desk:
 
     async def export(self, request: Request) -> Response:
         """Everything that was collected, as one ZIP file; real and simulated answers are never in the same."""
-        if self.site.session(request) is None:
+        if await self.site.session(request) is None:
             return onward("/admin")
         simulated = request.query_params.get("data") == "simulated"
         name = f"{'simulated-' if simulated else ''}answers-{datetime.now(UTC):%Y-%m-%d}.zip"
@@ -154,7 +154,7 @@ class Desk:
     async def erase(self, request: Request) -> Response:
         """Asks whether a participant should really be erased, and does it."""
         if request.method != "POST":
-            session, name = self.site.session(request), request.query_params.get("participant", "").strip()[:64]
+            session, name = await self.site.session(request), request.query_params.get("participant", "").strip()[:64]
             if session is None or not name:
                 return onward("/admin")
             known = await run_in_threadpool(self._known, name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
+import logging
 import math
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -14,11 +15,18 @@ from threading import Lock
 from typing import Literal
 from urllib.parse import parse_qsl
 
+from itsdangerous import BadSignature, Signer
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from snellen.errors import SnellenError
 from snellen.study.folder import Study
+
+log = logging.getLogger("snellen.study")
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 REHEARSAL = "x-snellen-rehearsal"
 """The header that marks a simulated participant."""
@@ -112,28 +120,44 @@ def same(one: str | None, other: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Seal:
-    """Marks that a form came from this server, for this visitor and this page, and when."""
+    """Marks that something came from this server: a participant's token, or a form for this visitor and page, and when."""
 
     study: Study
     now: Callable[[], float] = time.time
 
+    def _signer(self, *context: str) -> Signer:
+        return Signer(self.study.key, "\0".join(context), key_derivation="hmac", digest_method=hashlib.sha256)
+
+    def signed(self, token: str) -> str:
+        """A participant's token with its mark, for a cookie."""
+        return self._signer("participant").sign(token).decode()
+
+    def issued(self, cookie: str) -> str | None:
+        """The token of a cookie that this server made; None for all others."""
+        try:
+            return self._signer("participant").unsign(cookie).decode()
+        except BadSignature:
+            return None
+
     def form(self, token: str, page: str) -> str:
         """The mark of a form."""
-        return self.study.sign("form", token, page)
+        return self._signer("form", token).get_signature(page).decode()
 
     def holds(self, form: Form, token: str, page: str) -> bool:
         """Whether a form carries the mark."""
-        return same(first(form, "csrf"), self.form(token, page))
+        mark = first(form, "csrf") or ""
+        # A form that was open while the server was updated carries the mark of an earlier version.
+        return self._signer("form", token).verify_signature(page, mark) or same(mark, self.study.sign("form", token, page))
 
     def shown(self, token: str, page: str) -> str:
         """When a page was shown: now, signed."""
-        at = str(round(self.now() * 1000))
-        return f"{at}.{self.study.sign('shown', token, page, at)[:32]}"
+        return self._signer("shown", token, page).sign(str(round(self.now() * 1000))).decode()
 
     def since(self, shown: str | None, token: str, page: str) -> float | None:
         """Seconds since a page was shown; None where that is not signed by this server."""
         at, _, mark = (shown or "").partition(".")
-        if not re.fullmatch(r"[0-9]{1,16}", at) or not same(mark, self.study.sign("shown", token, page, at)[:32]):
+        signed = self._signer("shown", token, page).validate(shown or "")
+        if not signed and not same(mark, self.study.sign("shown", token, page, at)[:32]):  # as above
             return None
         return max(0.0, self.now() - int(at) / 1000)
 
@@ -184,11 +208,66 @@ class Rates:
         return 0 if passes else math.ceil((1 - left) / rate.per_second)
 
 
-def address_of(request: Request, *, behind_proxy: bool) -> str:
-    """Whom a request is counted for. A proxy's word is taken only where one was announced, and only its own last entry."""
-    host = request.client.host if request.client else ""
-    if behind_proxy:
-        host = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip() or host
+@dataclass(frozen=True)
+class Proxies:
+    """The proxies in front of the server whose word about who is asking is taken."""
+
+    networks: tuple[Network, ...] = ()
+
+    @staticmethod
+    def of(names: str) -> Proxies:
+        """Reads comma-separated addresses and networks, such as `127.0.0.1,10.2.0.0/16`."""
+        try:
+            return Proxies(tuple(ipaddress.ip_network(one.strip()) for one in names.split(",")))
+        except ValueError as problem:
+            raise SnellenError(
+                f"--proxies must be addresses or networks, comma-separated, such as 127.0.0.1,10.2.0.0/16: {problem}"
+            ) from None
+
+    def __contains__(self, host: str) -> bool:
+        try:
+            found = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+        return any((mapped or found) in one for one in self.networks)
+
+    @property
+    def names(self) -> list[str]:
+        """All of them for uvicorn, to which an IPv4 address in IPv6's clothes is another one."""
+        mapped = [f"::ffff:{one.network_address}/{96 + one.prefixlen}" for one in self.networks if one.version == 4]
+        return [*map(str, self.networks), *mapped]
+
+
+class Forwarded(ProxyHeadersMiddleware):
+    """Puts the last address before our own proxies into the place of theirs, over all lines of X-Forwarded-For.
+
+    What anybody else says in that header is not believed; that it was said is told once.
+    """
+
+    def __init__(self, app: ASGIApp, proxies: Proxies) -> None:
+        super().__init__(app, proxies.names)  # type: ignore[arg-type]
+        self.proxies, self.told = proxies, False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[override]
+        """Passes a request on."""
+        stranger = scope["type"] == "http" and (scope.get("client") or ("",))[0] not in self.proxies
+        if stranger and not self.told and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
+            self.told = True
+            log.warning(
+                "X-Forwarded-For came from an address that is no announced proxy, and is ignored; "
+                "if there is a proxy in front, give its address: --behind-proxy --proxies ADDRESS"
+            )
+        await super().__call__(scope, receive, send)  # type: ignore[arg-type]
+
+
+def address_of(request: Request) -> str:
+    """Whom a request is counted for."""
+    return network_of(request.client.host if request.client else "")
+
+
+def network_of(host: str) -> str:
+    """What counts as one address."""
     try:
         found = ipaddress.ip_address(host)
     except ValueError:

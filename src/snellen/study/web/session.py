@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import timedelta
 
+from itsdangerous import BadSignature, TimestampSigner
+
+from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.web.guard import same
 
 HOURS = 12
 """How long a login lasts."""
@@ -16,28 +20,39 @@ HOURS = 12
 
 @dataclass(frozen=True, eq=False)
 class Sessions:
-    """The logins of one study. Only those that were ended early are remembered, until this server stops."""
+    """The logins of one study. The store remembers those that were ended early, also for other servers and later ones."""
 
     study: Study
+    store: Store
     now: Callable[[], float] = time.time
-    _ended: set[str] = field(default_factory=set)
 
     def begin(self) -> str:
-        """A new login."""
-        return self._signed(str(round(self.now()) + HOURS * 3600), secrets.token_urlsafe(16))
+        """A new login, for a cookie."""
+        return self._signer().sign(secrets.token_urlsafe(16)).decode()
 
-    def end(self, session: str) -> None:
+    def end(self, login: str) -> None:
         """Ends a login before its time."""
-        if self.holds(session):
-            self._ended.add(session)
+        self.store.log_out(login, timedelta(hours=HOURS))
 
-    def holds(self, session: str | None) -> bool:
-        """Whether somebody is logged in with this."""
-        parts = (session or "").split(".")
-        if len(parts) != 3 or not parts[0].isascii() or not parts[0].isdigit() or len(parts[0]) > 12:
-            return False
-        real = same(session, self._signed(parts[0], parts[1]))
-        return real and int(parts[0]) > self.now() and session not in self._ended
+    def login(self, cookie: str | None) -> str | None:
+        """The login that a cookie holds; None where it holds none, or one that has ended."""
+        try:
+            found = self._signer().unsign(cookie or "", max_age=HOURS * 3600).decode()
+        except BadSignature:
+            return None
+        return None if self.store.logged_out(found) else found
 
-    def _signed(self, until: str, name: str) -> str:
-        return f"{until}.{name}.{self.study.sign('session', self.study.password_mark, until, name)}"
+    def _signer(self) -> _Signer:
+        salt = f"session\0{self.study.password_mark}"
+        return _Signer(self.now, self.study.key, salt)
+
+
+class _Signer(TimestampSigner):
+    """itsdangerous' signer with a clock that can be given to it."""
+
+    def __init__(self, now: Callable[[], float], key: bytes, salt: str) -> None:
+        super().__init__(key, salt, key_derivation="hmac", digest_method=hashlib.sha256)
+        self.now = now
+
+    def get_timestamp(self) -> int:
+        return int(self.now())

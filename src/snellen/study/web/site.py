@@ -63,7 +63,6 @@ class Site:
     sessions: Sessions
     rates: Rates
     secure: bool
-    behind_proxy: bool
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "page"))
     one_by_one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     """Passwords are checked behind each other, so that many who guess cannot take the whole machine."""
@@ -71,7 +70,7 @@ class Site:
     _lock: Lock = field(default_factory=Lock)
 
     @staticmethod
-    def of(study: Study, store: Store, *, secure: bool, behind_proxy: bool) -> Site:
+    def of(study: Study, store: Store, *, secure: bool) -> Site:
         """Reads and checks everything that pages are made of, once."""
         files = _files()
         environment = jinja2.Environment(
@@ -98,10 +97,9 @@ class Site:
             environment,
             pages,
             Seal(study),
-            Sessions(study),
+            Sessions(study, store),
             Rates(),
             secure,
-            behind_proxy,
         )
 
     async def aside(self, work: Callable[..., T], *given: object) -> T:
@@ -117,7 +115,12 @@ class Site:
     def token(self, request: Request) -> str | None:
         """The secret of a participant, where there is one that could be."""
         found = request.cookies.get(self.cookie("snellen"), "")
-        return found if _TOKEN.fullmatch(found) else None
+        # Who began with an earlier version has a cookie without a mark; whether somebody has begun with it, the store knows.
+        return self.seal.issued(found) or (found if _TOKEN.fullmatch(found) else None)
+
+    def issued(self, request: Request) -> str | None:
+        """The secret of a participant, or of somebody who may become one: only what this server made will do."""
+        return self.seal.issued(request.cookies.get(self.cookie("snellen"), ""))
 
     def rehearses(self, request: Request) -> bool:
         """Whether a request is one of a simulated participant."""
@@ -125,7 +128,7 @@ class Site:
 
     def address(self, request: Request) -> str:
         """Whom a request is counted for."""
-        return address_of(request, behind_proxy=self.behind_proxy)
+        return address_of(request)
 
     async def person(self, token: str | None) -> Person | None:
         """Who holds a token, as of the last seconds."""
@@ -147,10 +150,10 @@ class Site:
         with self._lock:
             self._people.clear()
 
-    def session(self, request: Request) -> str | None:
+    async def session(self, request: Request) -> str | None:
         """The login of the experimenter that a request carries; None where it carries none that holds."""
         found = request.cookies.get(self.cookie("snellen-desk"))
-        return found if self.sessions.holds(found) else None
+        return await self.aside(self.sessions.login, found) if found else None
 
     def language(self, request: Request) -> str:
         """The language to answer in: asked for in the link, or the browser's, or the study's first."""

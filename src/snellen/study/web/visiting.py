@@ -64,6 +64,7 @@ class Visiting:
         language, state = site.language(request), site.store.state
         if state != "open":
             return site.message(language, "closed", state, 403)
+        token = site.issued(request)
         if token is None or person is not None:
             token = secrets.token_urlsafe(32)
         recruited = self._recruited({name: [value] for name, value in request.query_params.items()})
@@ -75,12 +76,12 @@ class Visiting:
             "names": {one: t("language") for one, t in site.sentences.items()},
         }
         response = site.render("consent.html", language, facts)
-        site.keep(response, "snellen", token, strict=False, seconds=MONTH)
+        site.keep(response, "snellen", site.seal.signed(token), strict=False, seconds=MONTH)
         return response
 
     async def consent(self, request: Request) -> Response:
         """Admits a participant, once however often the form is sent."""
-        form, token = await read_form(request), self.site.token(request)
+        form, token = await read_form(request), self.site.issued(request)
         if token is None or not self.site.seal.holds(form, token, "consent"):
             raise HTTPException(403)
         language = first(form, "lang") or ""
