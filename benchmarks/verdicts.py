@@ -133,7 +133,12 @@ def advice(draws: int) -> list[str]:
 
 def truth_lines() -> list[str]:
     """What the metrics of the audit weigh by the truth alone."""
-    words = {"misleads": "prefers wrong maps", "blind": "guesses", "shape": "goes by a map's shape, not its place"}
+    words = {
+        "misleads": "prefers wrong maps",
+        "blind": "guesses",
+        "shape": "goes by a map's shape, not its place",
+        "unclear": "not shown to prefer right maps",
+    }
     lines = [row("on TextBox", "factor", "metrics"), rule(3)]
     for verdict, factor in TRUTH.items():
         names = sorted(name for name, one in known_truth().items() if one.verdict == verdict)

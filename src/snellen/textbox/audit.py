@@ -14,7 +14,7 @@ from jaxtyping import Float
 from snellen.errors import SnellenError
 from snellen.runs.progress import Observer, default_observer
 from snellen.textbox import agreement
-from snellen.textbox.agreement import Interval, interval_over_images
+from snellen.textbox.crossed import Draws, Group, Interval, Spread, draws
 from snellen.textbox.oracle import DECOY
 from snellen.textbox.reasoners import shipped
 from snellen.textbox.summaries import BAR
@@ -22,27 +22,30 @@ from snellen.textbox.trials import IMAGES, Trial, Tried, chosen_metrics, hold
 from snellen.verdicts import MINIMUM_IMAGES
 from snellen.verdicts.statistics import holm
 
-SEES = 0.6
-"""A metric sees the truth when all of the interval of its AUC lies above this: right at least three times in five."""
+GUESSING = (0.4, 0.6)
+"""An AUC whose whole interval lies in here is that of a metric that guesses, or nearly so."""
 
 LEVEL = 0.05
+
+NETWORKS = 2
+"""With fewer, nothing can be said about other networks."""
 
 Verdict = Literal["sees", "faint", "shape", "blind", "misleads", "unclear", "too few"]
 
 WORDS: Mapping[Verdict, str] = {
-    "sees": f"prefers the right map more often than guessing would, and the whole interval lies above {SEES}",
-    "faint": f"prefers the right map more often than guessing would, but the interval reaches below {SEES}",
-    "shape": "prefers the right map more often than guessing would, but is not shown to prefer the oracle's to the same map "
-    "in another place",
-    "blind": f"not told from guessing, and the whole interval lies between {1 - SEES:.1f} and {SEES}",
-    "misleads": "prefers the wrong map more often than guessing would",
-    "unclear": "not told from guessing, nor shown to guess: the interval is too wide",
-    "too few": f"defined on fewer than {MINIMUM_IMAGES} images",
+    "sees": f"AUC of at least {GUESSING[1]}; the whole interval lies above .5, and so does that of preferring the oracle "
+    "to its decoy",
+    "faint": f"the same intervals, but an AUC below {GUESSING[1]}",
+    "shape": f"the whole interval lies above .5, but that of preferring the oracle to its decoy reaches .5 and stays below "
+    f"{GUESSING[1]}: it goes by the shape of a map, not by its place",
+    "blind": f"the interval reaches .5, and all of it lies between {GUESSING[0]} and {GUESSING[1]}",
+    "misleads": "the whole interval lies below .5",
+    "unclear": "none of these is shown: the intervals are too wide",
+    "too few": f"defined on fewer than {MINIMUM_IMAGES} images, or on fewer than {NETWORKS} networks",
 }
-"""The rule. More often than guessing means: p below .05 after Holm's correction over all metrics on trial, in the simple and
-in the complex settings together."""
+"""The rule, about intervals in which networks, maps and images are all drawn again."""
 
-GROUPS = ("simple", "complex")
+GROUPS = ("all", "simple", "complex")
 
 MEASURES = ("tau", "auc", "clear", "own", "decoy")
 """Kendall's τ; AUC of success; AUC over clear differences; AUC of success among methods alone, no control and no oracle; how
@@ -51,10 +54,11 @@ often the oracle is preferred to its decoy."""
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """The verdict on every metric. `table` has a row per metric and group: simple, complex, and every setting alone.
+    """The verdict on every metric. `table` has a row per metric and group: all, simple and complex settings, and each alone.
 
-    Columns: for each of `MEASURES` its mean over images, interval (`_low`, `_high`) and number of images (`_n`); `p` and
-    `verdict` of the AUC of success, `own_p` and `own_verdict` of that among methods alone, the p values corrected;
+    Columns: for each of `MEASURES` its mean over images, interval (`_low`, `_high`), number of images (`_n`) and of networks
+    (`_networks`), and the standard errors that networks, maps and images bring alone (`_error_networks` and so on);
+    `verdict` of the AUC of success and `own_verdict` of that among methods alone; `p` and `own_p`, corrected by Holm;
     `undefined` of `scores` that are NaN; `oracle_top`, the share of images on which no map is ranked above the oracle's;
     `oracle_above`, on which it is above every control; `fooled`, on which a control that fails has or shares the first
     place, and `fooled_by`, the control that does so most often.
@@ -78,13 +82,18 @@ class Audit:
 
     @property
     def groups(self) -> list[str]:
-        """Simple and complex, as far as there are such settings."""
+        """All settings, simple and complex ones, as far as there are both."""
         return [one for one in GROUPS if one in set(self.table["group"])]
 
     @property
     def settings(self) -> list[str]:
         """The names of the settings."""
         return list(dict.fromkeys(self.trial.setting))
+
+    def size(self, group: str) -> tuple[int, int]:
+        """How many images and how many networks a group has."""
+        inside = [at for at, simple in enumerate(self.trial.simple) if group == "all" or simple == (group == "simple")]
+        return len(inside), len({self.trial.setting[at] for at in inside})
 
     def cell(self, metric: str, group: str) -> Mapping[str, Any]:
         """The row of a metric in a group."""
@@ -109,7 +118,11 @@ class Audit:
         for column, (method, kind) in enumerate(zip(self.trial.methods, self.trial.kinds, strict=True)):
             row: dict[str, Any] = {"method": method, "kind": kind}
             for group in self.groups:
-                values = self.trial.truth[simple == (group == "simple"), column]
+                values = (
+                    self.trial.truth[:, column]
+                    if group == "all"
+                    else self.trial.truth[simple == (group == "simple"), column]
+                )
                 known = values[~np.isnan(values)]
                 row |= {
                     group: known.mean() if len(known) else np.nan,
@@ -166,14 +179,18 @@ def judged(trial: Trial) -> pd.DataFrame:
     """The table of an audit."""
     simple = np.array(trial.simple)
     settings = np.array(trial.setting)
-    groups = {"simple": simple, "complex": ~simple} | {name: settings == name for name in dict.fromkeys(trial.setting)}
-    rows = [
-        row
-        for name, inside in groups.items()
-        if inside.any()
-        for row in _group(trial, name, np.flatnonzero(inside).tolist())
-    ]
-    table = pd.DataFrame(rows)
+    kinds = {"simple": simple, "complex": ~simple}
+    both = {"all": np.ones_like(simple)} if simple.any() and not simple.all() else {}
+    masks = both | kinds | {name: settings == name for name in dict.fromkeys(trial.setting)}
+    drawn = draws(trial.setting, trial.strata, trial.kinds)
+    groups = {name: drawn.inside(np.flatnonzero(inside).tolist()) for name, inside in masks.items() if inside.any()}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in groups}
+    for metric in trial.metrics:
+        quality = trial.quality(metric)
+        spreads = _spreads(trial, quality, drawn)
+        for name, group in groups.items():
+            rows[name].append(_row(trial, metric, name, group, quality[group.chosen], spreads))
+    table = pd.DataFrame([row for name in groups for row in rows[name]])
     for p, verdict, measure in (("p", "verdict", "auc"), ("own_p", "own_verdict", "own")):
         tried = (table["role"] == "on trial") & table["group"].isin(GROUPS) & (table[f"{measure}_n"] >= MINIMUM_IMAGES)
         table.loc[tried, p] = holm(table.loc[tried, p].to_numpy(dtype=np.float64))
@@ -182,9 +199,9 @@ def judged(trial: Trial) -> pd.DataFrame:
                 row[measure],
                 row[f"{measure}_low"],
                 row[f"{measure}_high"],
-                int(row[f"{measure}_n"]),
-                row[p],
-                decoy=row["decoy_low"],
+                images=int(row[f"{measure}_n"]),
+                networks=int(row[f"{measure}_networks"]),
+                decoy=(row["decoy_low"], row["decoy_high"]),
             )
             if row["group"] in GROUPS
             else ""
@@ -193,68 +210,74 @@ def judged(trial: Trial) -> pd.DataFrame:
     return table
 
 
-def verdict_of(auc: float, low: float, high: float, n: int, p: float, *, decoy: float) -> Verdict:
-    """The rule of `WORDS`, for an AUC with its interval and corrected p value.
+def verdict_of(auc: float, low: float, high: float, *, images: int, networks: int, decoy: tuple[float, float]) -> Verdict:
+    """The rule of `WORDS`, for an AUC with its interval.
 
-    `decoy` is the low end of the interval of how often the oracle is preferred to its decoy; NaN where it has no answer.
+    `decoy` is the interval of how often the oracle is preferred to its decoy; NaN where that has no answer.
     """
-    if n < MINIMUM_IMAGES:
+    if images < MINIMUM_IMAGES or networks < NETWORKS:
         return "too few"
-    if p < LEVEL and auc < 0.5:
+    if high < 0.5:
         return "misleads"
-    if p < LEVEL and decoy <= 0.5:
+    if low > 0.5 and not decoy[0] <= 0.5:
+        return "sees" if auc >= GUESSING[1] else "faint"
+    if low > 0.5 and decoy[1] < GUESSING[1]:
         return "shape"
-    if p < LEVEL:
-        return "sees" if low > SEES else "faint"
-    return "blind" if low > 1 - SEES and high < SEES else "unclear"
+    return "blind" if GUESSING[0] < low <= 0.5 and high < GUESSING[1] else "unclear"
 
 
-def _group(trial: Trial, name: str, images: list[int]) -> list[dict[str, Any]]:
-    """The rows of one group, whose metrics share their draws of images."""
-    truth = trial.truth[images]
-    own = trial.places("method")
+def _spreads(trial: Trial, quality: Float[np.ndarray, "images methods"], drawn: Draws) -> dict[str, Spread]:
+    """Every measure of a metric; methods and controls are drawn again, the oracle and its decoy are what they are."""
+    truth = trial.truth
+    everything, own = list(range(len(trial.methods))), trial.places("method")
     twins = [*trial.places("oracle"), trial.methods.index(DECOY)]
-    columns, qualities = [], {}
-    for metric in trial.metrics:
-        quality = qualities[metric.label] = trial.quality(metric)[images]
-        columns += [
-            agreement.tau(truth, quality),
-            agreement.auc_of_success(truth, quality),
-            agreement.auc_of_difference(truth, quality),
-            agreement.auc_of_success(truth[:, own], quality[:, own]),
-            agreement.auc_of_success(truth[:, twins], quality[:, twins]),
-        ]
-    found = interval_over_images(np.stack(columns, axis=1), trial.strata[images])
-    chances = found.chance(0.5)
-    rows = []
-    for place, metric in enumerate(trial.metrics):
-        at = {measure: place * len(MEASURES) + step for step, measure in enumerate(MEASURES)}
-        undefined = np.isnan(trial.scores[metric.label][images])
-        rows.append(
-            {
-                "metric": metric.label,
-                "attribute": metric.attribute,
-                "higher_is_better": metric.higher_is_better,
-                "role": metric.role,
-                "group": name,
-                "images": len(images),
-                "scores": undefined.size,
-                "undefined": int(undefined.sum()),
-                **{key: value for measure in MEASURES for key, value in _ends(found, at[measure], measure).items()},
-                "p": chances[at["auc"]],
-                "own_p": chances[at["own"]],
-                **_places(trial, truth, qualities[metric.label]),
-            }
-        )
-    return rows
-
-
-def _ends(found: Interval, at: int, measure: str) -> dict[str, float]:
     return {
-        measure: float(found.mean[at]),
-        f"{measure}_low": float(found.low[at]),
-        f"{measure}_high": float(found.high[at]),
-        f"{measure}_n": int(found.n[at]),
+        "tau": drawn.spread(agreement.tau(truth, quality), everything),
+        "auc": drawn.spread(agreement.auc_of_success(truth, quality), everything),
+        "clear": drawn.spread(agreement.auc_of_difference(truth, quality), everything),
+        "own": drawn.spread(agreement.auc_of_success(truth[:, own], quality[:, own]), own),
+        "decoy": drawn.spread(agreement.auc_of_success(truth[:, twins], quality[:, twins])),
+    }
+
+
+def _row(
+    trial: Trial,
+    metric: Tried,
+    name: str,
+    group: Group,
+    quality: Float[np.ndarray, "images methods"],
+    spreads: Mapping[str, Spread],
+) -> dict[str, Any]:
+    """The row of one metric in one group of images."""
+    found = {
+        measure: group.interval(spread, bounds=(-1.0 if measure == "tau" else 0.0, 1.0))
+        for measure, spread in spreads.items()
+    }
+    undefined = np.isnan(trial.scores[metric.label][group.chosen])
+    return {
+        "metric": metric.label,
+        "attribute": metric.attribute,
+        "higher_is_better": metric.higher_is_better,
+        "role": metric.role,
+        "group": name,
+        "images": len(group.chosen),
+        "scores": undefined.size,
+        "undefined": int(undefined.sum()),
+        **{key: value for measure in MEASURES for key, value in _ends(found[measure], measure).items()},
+        "p": found["auc"].chance(0.5),
+        "own_p": found["own"].chance(0.5),
+        **_places(trial, trial.truth[group.chosen], quality),
+    }
+
+
+def _ends(found: Interval, measure: str) -> dict[str, float]:
+    return {
+        measure: found.mean,
+        f"{measure}_low": found.low,
+        f"{measure}_high": found.high,
+        f"{measure}_n": found.images,
+        f"{measure}_networks": found.networks,
+        **{f"{measure}_error_{factor}": error for factor, error in found.errors.items()},
     }
 
 

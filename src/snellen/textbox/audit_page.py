@@ -15,8 +15,8 @@ from snellen.report.frame import render, write_page
 from snellen.report.page import CATEGORIES
 from snellen.report.strip import Scale
 from snellen.textbox.agreement import DIFFERENCE
-from snellen.textbox.audit import SEES, Audit
-from snellen.textbox.audit_words import LIMITS, MARKS, changed, legend, percent, plain, signed, summary, with_ends
+from snellen.textbox.audit import GUESSING, Audit
+from snellen.textbox.audit_words import LIMITS, MARKS, changed, legend, percent, plain, signed, summary, title, with_ends
 from snellen.textbox.summaries import BAR
 from snellen.textbox.trials import Tried
 
@@ -29,6 +29,8 @@ KINDS = {
     "unclear": "inconclusive",
 }
 SCALE = Scale(0.0, 1.0)
+ROWS = {"all": 11, "simple": 23, "complex": 35}
+"""How far down each group of settings stands on a line of the forest."""
 
 
 def write_audit(found: Audit, path: Path) -> Path:
@@ -50,8 +52,9 @@ def _facts(found: Audit) -> dict[str, Any]:
         "tallies": {group: _tally(found, tried, group) for group in found.groups},
         "groups": found.groups,
         "settings": found.settings,
+        "titles": {group: title(found, group) for group in found.groups},
         "images": {name: int((found.table.loc[found.table["group"] == name, "images"]).iloc[0]) for name in
-                   (*found.groups, *found.settings)},
+                   found.settings},
         "forest": [_strip(found, one) for one in found.order],
         "axis": axis(),
         "rows": {group: [_row(found, one, group) for one in found.order] for group in found.groups},
@@ -70,7 +73,6 @@ def _facts(found: Audit) -> dict[str, Any]:
         "changed": changed(found),
         "left_out": found.left_out,
         "limits": LIMITS,
-        "sees": SEES,
         "success": BAR,
         "difference": DIFFERENCE,
         "time": numbers.span(found.seconds),
@@ -99,27 +101,27 @@ def _verdict(cell: Mapping[str, Any], name: str = "verdict") -> dict[str, str]:
 
 
 def forest_line(label: str, cells: Mapping[str, Mapping[str, Any]]) -> Markup:
-    """One metric: an open ring for simple settings above a full dot for complex ones, each with its interval."""
+    """One metric: a grey dot for all settings, a ring for simple and a full dot for complex ones, each with its interval."""
     parts = [
-        Markup('<rect class="guess" x="{:.2f}%" width="{:.2f}%" y="0" height="34"/>').format(
-            SCALE.at(1 - SEES), SCALE.at(SEES) - SCALE.at(1 - SEES)
+        Markup('<rect class="guess" x="{:.2f}%" width="{:.2f}%" y="0" height="46"/>').format(
+            SCALE.at(GUESSING[0]), SCALE.at(GUESSING[1]) - SCALE.at(GUESSING[0])
         ),
-        Markup('<line class="tick" x1="{0:.2f}%" x2="{0:.2f}%" y1="0" y2="34"/>').format(SCALE.at(0.5)),
+        Markup('<line class="tick" x1="{0:.2f}%" x2="{0:.2f}%" y1="0" y2="46"/>').format(SCALE.at(0.5)),
     ]
     words = []
     for group, cell in cells.items():
         if math.isnan(cell["auc"]):
             continue
-        y, kind = (11, "simple") if group == "simple" else (23, "complex")
+        y = ROWS[group]
         if not math.isnan(cell["auc_low"]):
             parts.append(
                 Markup('<line class="bar {}" x1="{:.2f}%" x2="{:.2f}%" y1="{}" y2="{}"/>').format(
-                    kind, SCALE.at(cell["auc_low"]), SCALE.at(cell["auc_high"]), y, y
+                    group, SCALE.at(cell["auc_low"]), SCALE.at(cell["auc_high"]), y, y
                 )
             )
-        parts.append(Markup('<circle class="{}" cx="{:.2f}%" cy="{}" r="4.5"/>').format(kind, SCALE.at(cell["auc"]), y))
+        parts.append(Markup('<circle class="{}" cx="{:.2f}%" cy="{}" r="4.5"/>').format(group, SCALE.at(cell["auc"]), y))
         words.append(f"{group} {with_ends(cell, 'auc')}, {cell['verdict']}")
-    return Markup('<svg class="strip" height="34" role="img" aria-label="{}">{}</svg>').format(
+    return Markup('<svg class="strip" height="46" role="img" aria-label="{}">{}</svg>').format(
         f"{label}: AUC {'; '.join(words) or 'undefined'}", Markup("").join(parts)
     )
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from snellen.errors import SnellenError
 from snellen.report import numbers
 from snellen.textbox.agreement import DIFFERENCE
-from snellen.textbox.audit import WORDS, Audit, Verdict
+from snellen.textbox.audit import LEVEL, WORDS, Audit, Verdict
 from snellen.textbox.settings import RULES
 from snellen.textbox.summaries import BAR
 from snellen.textbox.tallies import value as share
@@ -35,8 +35,13 @@ STYLES: Mapping[Verdict, str] = {
 }  # fmt: skip
 
 LIMITS = (
-    "The intervals are about further images of the same buckets. They are not about other networks, of which there is one "
-    "for each setting, nor about other methods: the pairs are those among the methods listed.",
+    "An interval holds for networks, methods and controls like those on trial, if these can be taken for draws from many. "
+    "They were chosen, not drawn, and all networks have the same architecture on pictures of the same kind.",
+    "Few networks allow little. An interval over two is nearly always too wide to say anything; over five or seven, a "
+    "metric must be right in nearly every one of them. A plain percentile bootstrap over so few is too narrow, since it "
+    "never sees a network that was not drawn; the ends are therefore Student's, with about as many degrees of freedom as "
+    "there are networks less one where networks make most of the spread.",
+    "An interval without width, such as [1.00, 1.00], says that no pair on trial speaks against it, not that none could.",
     "A metric that asks another question than whether a map is right, such as whether it changes with the model, is not a "
     "bad metric for being blind here; it only does not tell right maps from wrong ones.",
     "Where a metric explains another classifier or another class than the one whose reasoning is known, the oracle has no "
@@ -56,7 +61,6 @@ class Shown:
         table.add_column("metric", min_width=26, overflow="fold")
         for group in self._audit.groups:
             table.add_column(f"{group}\nverdict", no_wrap=True)
-            table.add_column("\nτ", justify="right", no_wrap=True)
             table.add_column("AUC\n95 % interval", no_wrap=True)
         table.add_column(f"fooled by a control\n{' / '.join(self._audit.groups)}", overflow="fold")
         role = ""
@@ -70,7 +74,6 @@ class Shown:
                 word: Verdict = cell["verdict"]
                 cells += [
                     Text(f"{MARKS[word]} {word}", STYLES[word]),
-                    Text(signed(cell["tau"])),
                     Text(with_ends(cell, "auc")),
                 ]
             table.add_row(Text(metric.label), *cells, Text(fooled(self._audit, metric.label)))
@@ -107,18 +110,28 @@ def summary(found: Audit) -> list[str]:
     for group in found.groups:
         words = [found.cell(one.label, group)["verdict"] for one in tried]
         counts = ", ".join(f"{word} {words.count(word)}" for word in WORDS if word in words)
-        images = found.cell(tried[0].label, group)["images"]
-        lines.append(f"{group.capitalize()} settings ({images} images): {counts}.")
+        lines.append(f"{title(found, group)}: {counts}.")
         alone, helped = found.believed(group)
         lines.append(
             f"To be believed in {group} settings, for they see among methods alone too: {', '.join(alone) or 'none'}."
         )
+        certain = [label for label in alone if max(found.cell(label, group)[p] for p in ("p", "own_p")) < LEVEL]
+        if alone:
+            lines.append(
+                f"Of these, also after Holm's correction over all metrics and groups: {', '.join(certain) or 'none'}."
+            )
         if helped:
             lines.append(
                 f"See the truth in {group} settings with controls and oracle among the maps, but not shown to without: "
                 f"{', '.join(helped)}."
             )
     return lines
+
+
+def title(found: Audit, group: str) -> str:
+    """A group of settings, with how many images and networks it has."""
+    images, networks = found.size(group)
+    return f"{group.capitalize()} settings ({numbers.count(images, 'image')}, {numbers.count(networks, 'network')})"
 
 
 def legend() -> list[tuple[str, str, str]]:
@@ -201,10 +214,10 @@ def _head(found: Audit) -> Iterator[str]:
     yield "- **over controls**: on how many images the oracle is ranked above all controls."
     yield "- **fooled**: on how many images a control that fails is first or shares that place, and which is most often."
     yield ""
-    yield "In brackets 95 % intervals, from a bootstrap over images within buckets."
+    yield "In brackets 95 % intervals over everything that was sampled: networks, the methods and controls whose maps are"
+    yield "compared, and images within buckets are all drawn again. [Why so](decisions/0025-what-an-interval-is-over.md)."
     yield ""
-    yield "The verdict is about AUC. Better or worse than guessing means p < .05 after Holm's correction over all metrics on"
-    yield "trial in both groups."
+    yield "The verdict is about AUC. Each interval stands alone: of forty metrics that guess, expect one to be above .5."
     yield ""
     yield from (f"- {mark} **{word}**: {meaning}." for mark, word, meaning in legend())
     yield ""
@@ -212,8 +225,7 @@ def _head(found: Audit) -> Iterator[str]:
 
 def _table(found: Audit) -> Iterator[str]:
     for group in found.groups:
-        images = int(found.table.loc[found.table["group"] == group, "images"].iloc[0])
-        yield f"## {group.capitalize()} settings: {images} images"
+        yield f"## {title(found, group)}"
         yield ""
         yield (
             "| metric | attribute | verdict | AUC | clear | methods alone | over decoy | τ | images | undefined "
@@ -243,7 +255,8 @@ def _table(found: Audit) -> Iterator[str]:
 def _by_setting(found: Audit) -> Iterator[str]:
     yield "## AUC in every setting"
     yield ""
-    yield "Each interval stands alone here: of a hundred, about five miss."
+    yield "Each column is about one network: methods, controls and images are drawn again. Each interval stands alone: of a"
+    yield "hundred, about five miss."
     yield ""
     yield "| metric | " + " | ".join(found.settings) + " |"
     yield "|---" * (1 + len(found.settings)) + "|"

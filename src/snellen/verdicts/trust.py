@@ -26,10 +26,18 @@ from snellen.documents import Number
 from snellen.verdicts.rule import beaten, tables
 from snellen.verdicts.statistics import fooled, summarise
 
-TRUTH: Mapping[str, float] = {"misleads": 0.5, "blind": 0.75, "shape": 0.75}
+TRUTH: Mapping[str, float] = {"misleads": 0.5, "blind": 0.75, "shape": 0.75, "unclear": 0.75}
 """What a metric's verdicts are worth by how it followed the known truth of complex TextBox settings; 1 for all others.
 
-Half and not nothing, for a test may ask something else of a map than whether it is right."""
+Only what was shown to prefer right maps, over networks, methods and images alike, counts fully among the metrics that were
+tried. Half and not nothing, for a test may ask something else of a map than whether it is right."""
+
+_WORDS = {
+    "misleads": "prefers the wrong map",
+    "blind": "does not see the right map",
+    "shape": "goes by the shape of a map, not its place",
+    "unclear": "is not shown to prefer the right map",
+}
 
 RELIABLE = 2 / 3
 """Below this split-half reliability a metric is marked; for Krippendorff's α it is his bound for tentative conclusions."""
@@ -39,7 +47,10 @@ SPLITS = 200
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a metric from TextBox: how often it prefers the right map to the wrong one, and in a word."""
+    """What is known of a metric from TextBox: how often it prefers the right map to the wrong one, and in a word.
+
+    The interval is over networks, methods and images.
+    """
 
     metric: str
     auc: Number
@@ -90,14 +101,10 @@ class Trust:
         if self.alpha < RELIABLE:
             found.append(f"one image says little: Krippendorff's α over images is {self.alpha:.2f}")
         if self.known and self.known.verdict in TRUTH:
-            words = {
-                "misleads": "prefers the wrong map",
-                "blind": "does not see the right map",
-                "shape": "goes by the shape of a map, not its place",
-            }[self.known.verdict]
             found.append(
-                f"{words} where the truth is known: on TextBox the right one wins in {self.known.auc:.0%} of pairs "
-                f"[{self.known.low:.0%}, {self.known.high:.0%}]"
+                f"{_WORDS[self.known.verdict]} where the truth is known: on TextBox the right one wins in "
+                f"{self.known.auc:.0%} of pairs [{self.known.low:.0%}, {self.known.high:.0%}] over networks, methods and "
+                "images"
             )
         return (*found, *said)
 
