@@ -53,6 +53,7 @@ from snellen.textbox import reasoners
 from snellen.textbox.scene_files import read_scenes, reasoning_of
 
 SEARCHING = settings.default.max_examples > 100
+pytestmark = pytest.mark.timeout(3600 if SEARCHING else 300)
 FULL = settings.default.max_examples if SEARCHING else 12
 """Examples per test; the fast tests try a few, the same each time."""
 

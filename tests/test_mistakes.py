@@ -17,7 +17,13 @@ import snellen
 from snellen import cli
 from snellen.documents import parse_json, parse_toml, parse_yaml
 from snellen.errors import SnellenError, shown
+from snellen.geometry import Geometry
+from snellen.registry import CONDITIONS, METHODS
+from snellen.runs import Run
 from snellen.runs.settings import Settings
+from snellen.samples import from_folder
+from snellen.samples.tables import read_labels
+from snellen.zoo import load_classifier
 
 FAILURES = {"runtime": RuntimeError, "memory": MemoryError, "pipe": BrokenPipeError}
 
@@ -47,6 +53,8 @@ def call(monkeypatch, capsys):
 
         if kind == "recursion":
             deep(0)
+        if kind == "path":
+            Path("/nowhere/table.md").write_text("")
         raise FAILURES[kind]("broken \udcff [bold]" + "x" * 999)
 
     monkeypatch.setattr(cli.app, "registered_commands", [*cli.app.registered_commands, *extra.registered_commands])
@@ -203,3 +211,74 @@ def test_a_document_that_would_hang_or_break_what_reads_it_is_refused(parse, tex
 
 def test_an_alias_that_repeats_little_is_read():
     assert parse_yaml("a: &a [1, 2]\nb: *a\nc: {<<: {d: 3}}", "'file'") == {"a": [1, 2], "b": [1, 2], "c": {"d": 3}}
+
+
+@pytest.mark.parametrize(
+    ("registry", "text", "rule"),
+    [
+        (METHODS, "smoothgrad(of=5)", "'smoothgrad': of must be the name of a method, not 5"),
+        (METHODS, "smoothgrad(of=[gradient])", "of must be the name of a method"),
+        (METHODS, "smoothgrad(spread=NaN)", "must be a finite number, not nan"),
+        (METHODS, "smoothgrad(spread=1e999)", "must be a finite number, not inf"),
+        (METHODS, f"rise(masks={'9' * 5000})", "masks must be a whole number"),
+        (METHODS, f"rise(masks={10**30})", "masks must be a number of fewer digits"),
+        (METHODS, "smoothgrad(of=" * 500 + "gradient" + ")" * 500, "nested deeper"),
+        (METHODS, "rise(masks=" + "[" * 2000 + "]" * 2000 + ")", "nested deeper"),
+        (METHODS, None, "a method is written as a name, as in rise or rise(masks=500), not None"),
+        (METHODS, 5, "a method is written as a name"),
+        (METHODS, {"name": "rise", "params": 5}, "a method is written as a name or as {name, params}"),
+        (METHODS, {"name": None}, "a method is written as a name or as {name, params}"),
+        (METHODS, {"name": "rise", "params": {1: 2}}, "has no setting '1'"),
+        (CONDITIONS, "rotation(degrees=NaN)", "degrees must be a finite number"),
+        (CONDITIONS, "rotation(degrees=-Infinity)", "degrees must be a finite number"),
+    ],
+)
+def test_a_name_with_settings_of_a_wrong_kind_is_refused(registry, text, rule):
+    with pytest.raises(SnellenError, match=re.escape(rule)) as refusal:
+        registry.parse(text)
+    assert len(str(refusal.value)) < 400
+
+
+def test_a_label_that_only_looks_like_a_number_is_no_number(tmp_path):
+    table = tmp_path / "labels.csv"
+    table.write_text("file,label\na.png,²\n", encoding="utf-8")
+    with pytest.raises(SnellenError, match="the label '²' is a name"):
+        read_labels(table, ["a.png"], None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such a name themselves")
+def test_a_picture_whose_name_is_not_utf_8_is_refused(tmp_path):
+    (tmp_path / "pic\udcff.png").write_bytes(b"")
+    with pytest.raises(SnellenError, match="has a name that is not UTF-8; rename it"):
+        from_folder(tmp_path, geometry=Geometry(None))
+
+
+def test_a_device_that_computes_nothing_is_refused():
+    with pytest.raises(SnellenError, match="the device 'meta' cannot be used here"):
+        load_classifier("digits", device="meta")
+
+
+def test_a_seed_is_checked_before_anything_is_computed(tmp_path):
+    with pytest.raises(SnellenError, match="seed cannot be -1; it must be at least 0"):
+        snellen.evaluate(None, None, methods=["random"], metrics=None, seed=-1, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "3", "null", '{"schema": "x"}', '{"schema": 1}', '{"schema": 1, "spec": []}', "[" * 9999]
+)
+def test_a_record_of_another_shape_is_no_run(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(SnellenError, match=r"run\.json' is damaged"):
+        Run(tmp_path)
+
+
+def test_explain_wants_a_photograph(call):
+    done = call("explain", "", "--model", "digits")
+    assert (done.code, done.sentences) == (2, 1)
+
+
+def test_a_file_that_cannot_be_written_is_a_mistake(call):
+    done = call("boom", "path")
+    assert (done.code, done.sentences) == (2, 1)
+    assert "'/nowhere/table.md' cannot be used (No such file or directory)" in done.err

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from snellen import options
 from snellen.cards_cli import app as cards
-from snellen.errors import ForeignExitError, InterruptionError, SnellenError, log_failure, shortened
+from snellen.errors import ForeignExitError, InterruptionError, SnellenError, log_failure, shortened, shown
 from snellen.stopping import no_exit, stopping_on_signals
 from snellen.study_cli import app as study
 from snellen.textbox_cli import app as textbox
@@ -360,12 +360,23 @@ def _run_command(received: Sequence[signal.Signals]) -> None:
         with contextlib.suppress(OSError):  # else the interpreter complains when it flushes
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(UNEXPECTED)
+    except OSError as problem:
+        if problem.filename is None:
+            _fail(problem)
+        # A path that cannot be read or written, wherever that was met, is the user's to mend.
+        _tell(f"{shown(str(problem.filename))} cannot be used ({problem.strerror}); check the path, its rights and the disk")
+        sys.exit(MISTAKE)
     except Exception as problem:
-        log = log_failure(problem)
-        where = f"its traceback is in '{log}'; please report it" if log else "its traceback could not be written"
-        reason = shortened(f"{type(problem).__name__}: {problem}")
-        _tell(f"stopped by an error that Snellen did not foresee ({reason}); {where}")
-        sys.exit(UNEXPECTED)
+        _fail(problem)
+
+
+def _fail(problem: Exception) -> NoReturn:
+    """One sentence about an error that nobody foresaw; its traceback goes to a log."""
+    log = log_failure(problem)
+    where = f"its traceback is in '{log}'; please report it" if log else "its traceback could not be written"
+    reason = shortened(f"{type(problem).__name__}: {problem}")
+    _tell(f"stopped by an error that Snellen did not foresee ({reason}); {where}")
+    sys.exit(UNEXPECTED)
 
 
 def _interrupted(received: Sequence[int]) -> int:
@@ -375,8 +386,6 @@ def _interrupted(received: Sequence[int]) -> int:
 
 def _check_words(words: Sequence[str]) -> None:
     """Refuses words that are not text, as names of files can be, and empty ones: an empty path means the current folder."""
-    from snellen.errors import SnellenError, shown
-
     for word, before in zip(words, ("snellen", *words), strict=False):
         option, equals, value = word.partition("=")
         if not word.strip() or (option.startswith("--") and equals and not value.strip()):
@@ -389,4 +398,5 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def _tell(sentence: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(f"snellen: {sentence}", style="red", highlight=False, markup=False)
+    text = " ".join(sentence.split())  # what a library says inside of it may have several lines
+    Console(stderr=True, soft_wrap=True).print(f"snellen: {text}", style="red", highlight=False, markup=False)

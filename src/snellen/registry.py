@@ -125,8 +125,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         for key, value in {**chosen, **(params or {})}.items():
             if key not in fields:
                 have = ", ".join(fields) or "none"
-                hint = nearest(str(key), fields)
-                raise SnellenError(f"{self.kind} '{name}' has no setting '{shortened(str(key))}'{hint} (it has: {have})")
+                hint = nearest(key, fields)
+                raise SnellenError(f"{self.kind} '{name}' has no setting '{shortened(key)}'{hint} (it has: {have})")
             values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}")
         try:
             return plugin(**values)
@@ -145,7 +145,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             params = text.get("params") or {}
             if not isinstance(text.get("name"), str) or not isinstance(params, Mapping) or set(text) - {"name", "params"}:
                 raise SnellenError(f"a {self.kind} is written as a name or as {{name, params}}, not {shown(text)}")
-            return self.build(text["name"], params)
+            return self.build(text["name"], {str(key): value for key, value in params.items()})
         if not hasattr(text, "traits"):
             raise SnellenError(f"a {self.kind} is written as a name, as in rise or rise(masks=500), not {shown(text)}")
         return text

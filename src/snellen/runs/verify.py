@@ -63,7 +63,7 @@ class _Check:
         for room in _ROOMS:
             remedy = REJOIN if room == "people" else self.store.again
             needed = set[str]()
-            for path in self._paths(room) if room in _FIELDS else ():
+            for path in self._paths(room) if room in _SHAPES else ():
                 needed |= {one["file"] for one in [self._record(path, remedy, _SHAPES[room])] if one}
             needed |= {name for one in units.values() if one for where, name in files_of(one) if where == room}
             if room == "pictures":

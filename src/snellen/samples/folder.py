@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from snellen.errors import SnellenError, nearest
+from snellen.documents import is_unicode
+from snellen.errors import SnellenError, nearest, shown
 from snellen.geometry import Geometry
 from snellen.samples.decode import SUFFIXES
 from snellen.samples.files import Entry, from_entries
@@ -80,6 +81,9 @@ def _pictures(folder: Path) -> tuple[list[str], int]:
                 found.append((Path(here) / name).relative_to(folder).as_posix())
             else:
                 ignored += 1
+    for one in found:
+        if not is_unicode(one):
+            raise SnellenError(f"{shown(one)} in '{folder}' has a name that is not UTF-8; rename it")
     return sorted(found), ignored
 
 
