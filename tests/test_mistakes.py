@@ -23,6 +23,7 @@ from snellen.runs import Run
 from snellen.runs.settings import Settings
 from snellen.samples import from_folder
 from snellen.samples.tables import read_labels
+from snellen.textbox.scene_files import read_scenes
 from snellen.zoo import load_classifier
 
 FAILURES = {"runtime": RuntimeError, "memory": MemoryError, "pipe": BrokenPipeError}
@@ -207,6 +208,14 @@ def test_a_document_that_would_hang_or_break_what_reads_it_is_refused(parse, tex
         parse(text, "'file'")
     assert str(refusal.value).startswith("'file'")
     assert len(str(refusal.value)) < 400
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("read", [Settings.read, read_scenes])
+def test_a_file_of_aliases_that_multiply_is_refused(tmp_path, read):
+    (tmp_path / "bomb.yaml").write_text(f"rule: box1\n{bomb('[%s]')}")
+    with pytest.raises(SnellenError, match="more than 100,000 values once its aliases are written out"):
+        read(tmp_path / "bomb.yaml")
 
 
 def test_an_alias_that_repeats_little_is_read():

@@ -131,8 +131,8 @@ def test_a_mistake_is_one_sentence_with_the_file(text: str, sentence: str, tmp_p
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SnellenError, match=r"the scene file 'missing.yaml' cannot be read: No such file or directory"):
+    with pytest.raises(SnellenError, match=r"cannot read the scene file 'missing.yaml' \(No such file or directory\)"):
         reasoning_of("missing.yaml")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SnellenError, match=r"bytes.yaml' cannot be read"):
+    with pytest.raises(SnellenError, match=r"cannot read the scene file '.*bytes.yaml'"):
         read_scenes(tmp_path / "bytes.yaml")

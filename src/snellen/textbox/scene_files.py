@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from PIL import ImageColor
 
+from snellen.documents import parse_yaml, read_text
 from snellen.errors import SnellenError, nearest
+from snellen.errors import shown as _quoted
 from snellen.textbox.grounds import GROUNDS, ground
 from snellen.textbox.reading import WORDS
 from snellen.textbox.reasoning import SIDE, WHITE, Reasoning
@@ -98,16 +99,9 @@ def is_scene_file(rule: str) -> bool:
 def read_scenes(path: str | Path) -> SceneFile:
     """Reads and checks a scene file; each mistake is a sentence with the file, the key, the value and the remedy."""
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise SnellenError(
-            f"the scene file '{file}' cannot be read: {getattr(problem, 'strerror', None) or problem}"
-        ) from None
-    try:
-        found = yaml.safe_load(_RULE_LINE.sub(lambda line: line[1] + json.dumps(line[2], ensure_ascii=False), text))
-    except yaml.YAMLError as problem:
-        raise SnellenError(f"'{file}' is not valid YAML: {' '.join(str(problem).split())}") from None
+    text = read_text(file, "the scene file", remedy="give a YAML file")
+    quoted = _RULE_LINE.sub(lambda line: line[1] + json.dumps(line[2], ensure_ascii=False), text)
+    found = parse_yaml(quoted, f"'{file}'")
     if not isinstance(found, Mapping):
         raise SnellenError(f"'{file}' must hold a rule, such as `rule: if box1: box2 else: text == \"B\"`")
     try:
@@ -225,5 +219,4 @@ def _whole(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    text = "nothing" if value is None else f"{value!r}"
-    return text if len(text) <= 60 else text[:57] + "…"
+    return "nothing" if value is None else _quoted(value)
