@@ -102,6 +102,19 @@ def test_tables_made_step_by_step_are_the_tables_of_the_code(url: str, tmp_path:
     Database.open(url, tmp_path).close()  # nothing is left to do
 
 
+def test_a_database_of_the_first_version_opens_with_its_answers(study: Study, url: str) -> None:
+    with closing(Store.open(study, url)) as store:
+        person = admit(store, "a")
+        store.reply(person, "p000", {"value": 1}, 1.0, last=False)
+        with store.database.writing() as connection:
+            connection.execute(text("DROP TABLE logouts"))
+            connection.execute(text("UPDATE snellen_version SET version_num = '0001'"))
+    with closing(Store.open(study, url)) as store:
+        assert store.find("a") == person
+        assert list(store.replies(person)) == ["p000"]
+        assert not store.logged_out("somebody")
+
+
 def test_a_database_of_a_newer_version_is_refused(url: str, tmp_path: Path) -> None:
     database = Database.open(url, tmp_path)
     with database.writing() as connection:

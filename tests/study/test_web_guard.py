@@ -3,14 +3,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from planted_study import plant
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from visitor import FORM, Read, Served, filled, served
 
 from snellen.errors import SnellenError
+from snellen.study.answers.store import Store
+from snellen.study.web.application import application
 from snellen.study.web.guard import HEADERS, LARGEST, RATES, Forwarded, Proxies, Rate, Rates, Seal, address_of
 from snellen.study.web.site import Site
 
@@ -316,6 +320,32 @@ def test_guessing_passwords_behind_a_proxy_slows_down_only_who_does(tmp_path: Pa
         statuses = [guess(f"203.0.113.{place}", "198.51.100.7") for place in range(RATES["login"].burst + 2)]
         assert statuses == [403] * RATES["login"].burst + [429] * 2
         assert guess("198.51.100.7", "198.51.100.8") == 403
+
+
+def test_behind_a_proxy_one_visitor_may_have_so_many_requests_answered_at_once(tmp_path: Path) -> None:
+    study, _ = plant(tmp_path / "s")
+    with closing(Store.open(study)) as store:
+        app = application(study, store, proxies=Proxies.of("192.0.2.1"), per_address=2)
+
+        async def health(address: str) -> int:
+            statuses = []
+            where = {"path": "/health", "raw_path": b"/health", "query_string": b"", "root_path": "", "scheme": "http"}
+            headers = [(b"host", b"x"), (b"x-forwarded-for", address.encode())]
+            scope = {"type": "http", "method": "GET", "client": ("192.0.2.1", 1), "headers": headers, **where}
+
+            async def receive() -> Message:
+                return {"type": "http.request"}
+
+            async def send(message: Message) -> None:
+                statuses.append(message.get("status"))
+
+            await app(scope, receive, send)
+            return int(statuses[0] or 0)
+
+        async def all_at_once() -> list[int]:
+            return await asyncio.gather(*map(health, ["198.51.100.7"] * 3 + ["198.51.100.8"]))
+
+        assert asyncio.run(all_at_once()) == [200, 200, 429, 200]
 
 
 def test_a_token_that_a_visitor_chose_is_no_participants(one: Served) -> None:
