@@ -101,7 +101,7 @@ def _captum(net: nn.Module, relu: nn.Module, layer: str, rows: int, gradient_row
         Rival("gradient", "captum", lambda x, y: saliency.attribute(x, target=y).amax(dim=1)),
         Rival("input-x-gradient", "captum", lambda x, y: product.attribute(x, target=y).sum(dim=1)),
         Rival(
-            "integrated-gradients",
+            "integrated-gradients(steps=32)",
             "captum",
             lambda x, y: (
                 integrated.attribute(x, target=y, n_steps=32, internal_batch_size=max(len(x), gradient_rows))

@@ -177,5 +177,6 @@ CITATIONS: dict[str, str] = {
     "2001.",
     "feldt1965": "Feldt. The Approximate Sampling Distribution of Kuder-Richardson Reliability Coefficient Twenty. "
     "Psychometrika 30(3), 1965.",
+    "snellen2026": "Snellen. Traits of Saliency Methods on Pretrained Networks. benchmarks/RESULTS.md, 2026.",
     "brier1950": "Brier. Verification of Forecasts Expressed in Terms of Probability. Monthly Weather Review 78(1), 1950.",
 }

@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from snellen.claims import (
     LAYERS,
+    TRIED,
     Attribute,
     ConditionTraits,
     FillTraits,
@@ -24,6 +25,7 @@ from snellen.claims import (
     MetricTraits,
     Need,
     Range,
+    Shown,
     Test,
 )
 from snellen.documents import MOST_WHOLE, is_unicode
@@ -44,6 +46,7 @@ __all__ = [
     "MetricTraits",
     "Need",
     "Registry",
+    "Shown",
     "Test",
     "UnknownNameError",
     "condition",
@@ -168,24 +171,27 @@ def method(
     *,
     cite: str,
     signed: bool = False,
-    complete: bool = False,
+    complete: Shown | bool = False,
     class_specific: bool = True,
     deterministic: bool = True,
     control: bool = False,
     needs: set[Need] | frozenset[Need] = frozenset(),
-    implementation_invariant: bool = False,
+    implementation_invariant: Shown | bool = False,
     at_most: bool = False,
     caveats: Mapping[str, str] | None = None,
     presets: Mapping[str, Mapping[str, Any] | str] | None = None,
     ranges: Mapping[str, Range] | None = None,
     version: int = 1,
+    tried: str = TRIED,
 ) -> Callable[[type[T]], type[T]]:
     """Registers a frozen dataclass as a saliency method (see `MethodTraits`).
 
     `caveats` holds known failures by the key of the work that showed them. `presets` holds settings by the key of the work
     that used them, with a word after a hyphen where one work used several: `rise@petsiuk2018`. A text in place of settings
     names what that work really ran under this name. `ranges` holds by setting the values that are worth trying besides the
-    default, as one would write them in settings, or `LAYERS`: earlier layers of whatever classifier is explained.
+    default, as one would write them in settings, or `LAYERS`: earlier layers of whatever classifier is explained. `complete`
+    and `implementation_invariant` carry how far they were shown; `tried` says on which networks the contract suite tries all
+    traits.
     """
 
     def register(plugin: type[T]) -> type[T]:
@@ -193,7 +199,7 @@ def method(
         plugin.traits = MethodTraits(  # type: ignore[attr-defined]
             name, _cited(name, cite), _summary(name, plugin), signed, complete, class_specific, deterministic, control,
             frozenset(needs), implementation_invariant, at_most, dict(caveats or {}), dict(presets or {}),
-            dict(ranges or {}), version,
+            dict(ranges or {}), version, tried,
         )  # fmt: skip
         METHODS.add(name, plugin)  # type: ignore[arg-type]
         return plugin

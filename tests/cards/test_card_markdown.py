@@ -293,7 +293,7 @@ def test_what_is_not_counted_has_no_glyph_and_what_was_measured_follows_its_pros
     assert back.measured["determinism"] == "5 seeds gave one map. The model is kite net."
     assert "semantic-directness" not in back.measured  # judged, not measured
     everywhere = document(card("grad-cam", "grad-cam")).measured
-    assert everywhere["determinism"].endswith("every seed gives the same map, as Snellen's own tests prove.")
+    assert everywhere["determinism"].endswith("every seed gives the same map, as Snellen's own tests show.")
     assert everywhere["model-agnosticism"].startswith("It needs gradients of the model and a layer")
     assert "determinism" not in document(card("lime", "lime")).measured
 

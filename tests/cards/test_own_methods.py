@@ -53,7 +53,7 @@ def test_nobody_judged_how_directly_ones_own_method_reads_and_its_claims_are_its
     assert "semantic-directness" not in own.findings
     assert own.prose.summary == "The picture itself, as loud as asked."
     assert "claims of its own: deterministic" in card_page(own, deck)
-    assert "each proven by tests" in card_page(deck.find("grad-cam"), deck)
+    assert "shown by tests on planted and pretrained networks" in card_page(deck.find("grad-cam"), deck)
     assert read_markdown(write_markdown(own)).title == "louder"
     assert deck.find("grad-cam").grades["semantic-directness"].word == "mixed"
 

@@ -1,4 +1,7 @@
-"""Every registered method against every rule for methods, on three planted classifiers."""
+"""Every registered method against every rule for methods, on three planted classifiers.
+
+`test_traits_pretrained.py` tries the traits on real networks.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +23,15 @@ from planted import AREA_SHARE, MEAN, SIDE, STD, Kind, network, planted
 from planted_networks import ResNet, ViT, rewrites
 from snellen import registry
 from snellen.citations import CITATIONS
-from snellen.claims import LAYERS
+from snellen.claims import LAYERS, Shown
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.registry import METHODS, method
 from snellen.types import Learning, Method, Passes, Rng
+from trait_figures import CHEAPER
 
 NAMES = list(METHODS)
 NETS: tuple[Kind, ...] = ("cnn", "resnet", "vit")
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "rise": {"masks": 300},
-    "lime": {"samples": 200},
-    "lime-lasso": {"samples": 200, "penalty": 0.001},
-    "kernel-shap": {"samples": 150},
-    "sis-removal": {"cells": 4},
-    "meaningful-perturbation": {"steps": 20, "cells": 12},
-    "extremal-perturbation": {"steps": 60, "cells": 12, "areas": [0.1, 0.2]},
-    "guided-ig": {"steps": 60},
-    "blur-ig": {"steps": 60},
-    "xrai": {"steps": 16},
-}
-"""Where the default would only make the suite slower."""
 
 REFUSES: dict[tuple[str, str], tuple[str, ...]] = {
     ("attention-rollout", "cnn"): ("attention-rollout", "'planted' has no attention", "grad-cam"),
@@ -84,6 +74,9 @@ EXEMPT: dict[tuple[str, str] | tuple[str, str, str], str] = {
     ("xgrad-cam", "planted", "vit"): _SIGNED_LAYER,
     ("ablation-cam", "planted", "vit"): _SIGNED_LAYER,
     ("eigen-cam", "planted", "vit"): _SIGNED_LAYER,
+    ("guided-ig", "complete_is_true_exactly_when_maps_sum_to_the_rise_of_the_logit"): (
+        "complete on these small networks, but not on pretrained ones"
+    ),
 }
 """(method, check) or (method, check, network) and why that check must fail there."""
 
@@ -125,11 +118,13 @@ def built(request: pytest.FixtureRequest) -> Method:
 def trials(built: Method, request: pytest.FixtureRequest) -> list[Trial]:
     """The method on every classifier that it accepts, for claims about all of them together."""
     name, check = registry.traits(built).name, request.node.originalname.removeprefix("test_")
+    if (name, check) in EXEMPT:
+        request.applymarker(pytest.mark.xfail(reason=EXEMPT[name, check], strict=True))
     return [Trial(name, net, built) for net in NETS if (name, net) not in REFUSES and (name, check, net) not in EXEMPT]
 
 
 def build(name: str) -> Method:
-    return METHODS.build(name, SETTINGS.get(name))
+    return METHODS.build(name, CHEAPER.get(name))
 
 
 @functools.cache
@@ -178,7 +173,7 @@ def assert_planned(ledger: Any, planned: Passes, *, at_most: bool) -> None:
 
 def test_tables_name_what_exists() -> None:
     checks = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert {key[0] for key in [*EXEMPT, *REFUSES]} | set(SETTINGS) <= set(NAMES)
+    assert {key[0] for key in [*EXEMPT, *REFUSES]} | set(CHEAPER) <= set(NAMES)
     assert {key[1] for key in EXEMPT} <= checks
     assert {net for _, *rest in EXEMPT for net in rest[1:]} | {net for _, net in REFUSES} <= set(NETS)
 
@@ -440,7 +435,17 @@ def test_complete_is_true_exactly_when_maps_sum_to_the_rise_of_the_logit(trials:
             1, case.targets[:, None]
         )[:, 0]
         missed[trial.net] = float(((trial.maps.sum(dim=(1, 2)) - rise) / rise).abs().max())
-    assert (max(missed.values()) < 0.02) == registry.traits(trials[0].built).complete, missed
+    claim = registry.traits(trials[0].built).complete
+    assert (max(missed.values()) < (claim.within if isinstance(claim, Shown) else 0.02)) == bool(claim), missed
+
+
+def test_a_claim_with_a_tolerance_says_how_far_it_was_shown(built: Method) -> None:
+    facts = registry.traits(built)
+    for claim in (facts.complete, facts.implementation_invariant):
+        if claim is not False:
+            assert isinstance(claim, Shown)
+            assert 0 < claim.within <= 0.05
+            assert min(claim.images, claim.networks) > 1
 
 
 def test_signed_is_true_exactly_when_something_is_negative(trials: list[Trial]) -> None:

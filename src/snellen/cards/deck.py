@@ -119,7 +119,7 @@ def card(
     evidence = (*measured, *literature_of(name))
     known = {**(findings or {}), **_directness(prose)}
     needs = tuple(sorted(facts.needs))
-    # Claims are proven of the default settings; another baseline may be drawn at random, another fold may lose the sum.
+    # Claims are shown with the default settings; another baseline may be drawn at random, another fold may lose the sum.
     claims = facts.claims if label == name else f"{facts.claims}, with its default settings"
     graded = grades(evidence, known, people=people)
     return Card(label, name, facts.control, prose, claims, needs, evidence, known, graded, source)

@@ -120,9 +120,9 @@ def _shared(card: Card) -> str:
 
 
 def _measured(card: Card) -> dict[Attribute, str]:
-    """What was measured of each attribute of methodology, or proven where nothing was; directness is judged instead."""
+    """What was measured of each attribute of methodology, or else shown by tests; directness is judged instead."""
     needs = " and ".join(NEEDS.get(one, one) for one in card.needs) or "nothing but the model's answers"
-    by = "as Snellen's own tests prove" if proven(card) else "by its own claim"
+    by = "as Snellen's own tests show" if proven(card) else "by its own claim"
     told: dict[Attribute, str] = {"model-agnosticism": f"It needs {needs}, {by}."}
     if card.claims.startswith("deterministic"):
         told["determinism"] = f"With its default settings every seed gives the same map, {by}."

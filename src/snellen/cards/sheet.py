@@ -86,7 +86,7 @@ def sheet(
         "cost": _cost(card, costs),
         "needs": [NEEDS.get(one, one) for one in card.needs],
         "claims": card.claims,
-        "proven": proven(card),
+        "basis": basis(card),
         "examples": examples,
         "glance": glance(card),
         "categories": [
@@ -118,6 +118,11 @@ def sheet(
 def proven(card: Card) -> bool:
     """Whether its claims were tested: those of methods that come with Snellen were, those of other packages are claims."""
     return card.name in METHODS and METHODS[card.name].__module__.startswith("snellen.")
+
+
+def basis(card: Card) -> str:
+    """What stands behind its claims: the tests that tried to disprove them, or the word of another package."""
+    return f"shown by tests on {METHODS[card.name].traits.tried}" if proven(card) else "claims of its own"  # type: ignore[attr-defined]
 
 
 def title(card: Card) -> str:

@@ -15,7 +15,7 @@ from snellen.cards.grades import BORROWED
 from snellen.cards.markdown import in_order
 from snellen.cards.people import categories, lead, told
 from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
-from snellen.cards.sheet import NEEDS, proven
+from snellen.cards.sheet import NEEDS, basis
 from snellen.cards.terminal import number
 from snellen.report import numbers
 from snellen.report.page import MARKS
@@ -49,7 +49,7 @@ class Shown:
             yield Text(f"\n{category.upper()}", style="bold dim")
             if category == "methodology":
                 needs = ", ".join(NEEDS.get(one, one) for one in card.needs) or "nothing but the model's answers"
-                yield Text(f"{'Proven of it' if proven(card) else 'It claims'}: {card.claims}. It needs {needs}.")
+                yield Text(f"{basis(card).capitalize()}: {card.claims}. It needs {needs}.")
             for key, (title, question) in attributes.items():
                 yield from self._attribute(key, title, question, room)  # type: ignore[arg-type]
         yield Text("")

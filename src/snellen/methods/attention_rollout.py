@@ -29,6 +29,7 @@ Folded = Float[Tensor, "batch tokens tokens"]
     },
     presets={"abnar2020": {}},
     ranges={"heads": ("max", "min")},
+    tried="a planted transformer only, since no pretrained network with attention comes with Snellen",
 )
 @dataclass(frozen=True)
 class AttentionRollout:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import Shown
 from snellen.classifier import Classifier
 from snellen.folding import Fold, fold
 from snellen.registry import method
@@ -22,7 +23,7 @@ NUDGE = 0.01
     "blur-ig",
     cite="xu2020",
     signed=True,
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     needs={"gradients"},
     presets={"xu2020": {}, "cose2023": {"of": "probability", "fold": "absolute-sum"}},
     ranges={

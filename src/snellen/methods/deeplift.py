@@ -8,6 +8,7 @@ from typing import Literal
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import Shown
 from snellen.classifier import Classifier
 from snellen.masking import MEAN
 from snellen.methods import rescale_rule, reveal_cancel_rule
@@ -23,7 +24,7 @@ Maps = Float[Tensor, "batch height width"]
     "deeplift-rescale",
     cite="shrikumar2017",
     signed=True,
-    complete=True,
+    complete=Shown(0.001, images=157, networks=11),
     needs={"gradients", "layer"},
     caveats={"sundararajan2017": "two networks that compute the same function can get different maps"},
     presets={"kim2022": {"baseline": "black"}},
@@ -52,7 +53,7 @@ class DeepLiftRescale:
     "deeplift-reveal-cancel",
     cite="shrikumar2017",
     signed=True,
-    complete=True,
+    complete=Shown(0.001, images=157, networks=11),
     needs={"gradients", "layer"},
     caveats={"sundararajan2017": "two networks that compute the same function can get different maps"},
     presets={"kim2022": {"baseline": "black"}, "shrikumar2017-genomics": {"maps": "rescale"}},

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import Shown
 from snellen.classifier import Classifier
 from snellen.folding import Fold, fold
 from snellen.registry import method
@@ -18,7 +19,7 @@ from snellen.types import Output, Passes, Rng
     "gradient",
     cite="simonyan2014",
     needs={"gradients"},
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     presets={"zhang2024": {}, "kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
     ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
@@ -57,7 +58,7 @@ class Gradient:
     cite="shrikumar2016",
     signed=True,
     needs={"gradients"},
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     presets={"kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
     ranges={"of": ("probability",), "fold": ("absolute-sum", "absolute-max", "norm")},
 )

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from snellen.claims import Shown
 from snellen.classifier import Classifier
 from snellen.masking import MEAN
 from snellen.registry import method
@@ -21,7 +22,7 @@ Images = Float[Tensor, "batch channels height width"]
     cite="erion2021",
     signed=True,
     deterministic=False,
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     needs={"gradients"},
     # Its second baseline was the image itself, by mistake, which only adds rows of zeros; the first is the mean.
     presets={"boggust2023": {"samples": 5}},

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
+from snellen.claims import Shown
 from snellen.classifier import Classifier
 from snellen.folding import Fold, fold
 from snellen.registry import method
@@ -26,9 +27,12 @@ Chosen = Bool[np.ndarray, " features"]
     "guided-ig",
     cite="kapishnikov2021",
     signed=True,
-    complete=True,
     needs={"gradients"},
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
+    caveats={
+        "snellen2026": "its map does not sum to the rise on deep networks: with default settings the gap is more than 5 % of the "
+        "rise on 39 of 40 CIFAR-10 pictures and a ResNet-20 (median 88 %, largest 14 times the rise)",
+    },
     presets={"kapishnikov2021": {}, "cose2023": {"of": "probability", "fold": "absolute-sum"}},
     ranges={
         "steps": (50, 100, 400),
@@ -45,7 +49,8 @@ class GuidedIG:
     In every step the `fraction` of values with the smallest gradients goes ahead, no value further than `max_dist` from
     the straight line. The published 200 steps are the default, because the path can only turn where it looks: with fewer
     steps than 1 / `max_dist` it hardly leaves the line. Values leap as far as `max_dist` allows on one gradient, so the sum
-    misses the rise of the output by a little that more steps do not take away; a smaller `max_dist` does.
+    misses the rise of the output, by a little in small networks and by far in deep ones; more steps do not take that away, a
+    smaller `max_dist` does.
     """
 
     steps: int = 200

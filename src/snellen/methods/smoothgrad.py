@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import Range
+from snellen.claims import Range, Shown
 from snellen.classifier import Classifier
 from snellen.methods.gradient import Gradient
 from snellen.methods.wrapping import prepare_inner, take_over
@@ -53,7 +53,7 @@ def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
     "smoothgrad",
     cite="smilkov2017",
     deterministic=False,
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     needs={"gradients"},
     # All three papers averaged squares under this name.
     presets={name: f"smoothgrad-squared@{name}" for name in ("cose2023", "boggust2023", "kim2022")},
@@ -91,7 +91,7 @@ class SmoothGrad:
     "smoothgrad-squared",
     cite="hooker2019",
     deterministic=False,
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     needs={"gradients"},
     presets={
         "cose2023": {"of": "gradient(fold=norm, of=probability)", "samples": 50},
@@ -128,7 +128,7 @@ class SmoothGradSquared:
     "vargrad",
     cite="adebayo2018local",
     deterministic=False,
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     needs={"gradients"},
     ranges={"of": ("gradient", "input-x-gradient", "grad-cam"), **_NOISE},
 )

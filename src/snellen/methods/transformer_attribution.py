@@ -22,6 +22,7 @@ Weights = Float[Tensor, "batch heads tokens tokens"]
     needs={"gradients", "layer"},
     presets={"chefer2021generic": {}},
     ranges={"of": ("probability",)},
+    tried="a planted transformer only, since no pretrained network with attention comes with Snellen",
 )
 @dataclass(frozen=True)
 class TransformerAttribution:

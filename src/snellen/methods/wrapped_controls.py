@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from snellen.claims import Shown
 from snellen.classifier import Classifier
 from snellen.methods.gradient import Gradient
 from snellen.methods.wrapping import prepare_inner, take_over
@@ -26,7 +27,7 @@ GRADIENT = Gradient()
 @method(
     "blurred",
     cite="song2023",
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     control=True,
     needs={"gradients"},
     ranges={"of": ("input-x-gradient", "grad-cam"), "sigma": (0.02, 0.1)},
@@ -69,7 +70,7 @@ class Blurred:
     cite="tomsett2020",
     version=2,
     deterministic=False,
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     control=True,
     needs={"gradients"},
     ranges={"of": ("input-x-gradient", "grad-cam")},

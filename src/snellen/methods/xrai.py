@@ -13,6 +13,7 @@ from jaxtyping import Float, Int, UInt64
 from scipy import sparse
 from torch import Tensor
 
+from snellen.claims import Shown
 from snellen.classifier import Classifier
 from snellen.methods.integrated_gradients import integrated
 from snellen.registry import method
@@ -33,7 +34,7 @@ MARGIN, LEAST_NEW = 5, 50
     cite="kapishnikov2019",
     signed=True,
     needs={"gradients"},
-    implementation_invariant=True,
+    implementation_invariant=Shown(0.001, images=30, networks=5),
     presets={"kapishnikov2019": {"steps": 100}, "boggust2023": {"steps": 100}},
     ranges={"steps": (8, 16, 100), "baselines": ("darkest", "brightest"), "fast": (True,), "of": ("probability",)},
 )

@@ -21,12 +21,12 @@ def listing(what: str) -> Table:
 
 
 def _methods() -> Table:
-    table = _table("name", "needs", "what its number means", "cites")
+    table = _table("name", "needs", "what its number means", "traits", "cites")
     for name in sorted(METHODS, key=lambda one: (METHODS[one].traits.control, one)):  # type: ignore[attr-defined]
         facts = METHODS[name].traits  # type: ignore[attr-defined]
         needs = ", ".join(sorted(facts.needs)) or ("knows nothing" if facts.control else "logits only")
         needs += " (control)" if facts.control else ""
-        table.add_row(name, needs, facts.summary, CITATIONS.get(facts.cite, facts.cite))
+        table.add_row(name, needs, facts.summary, facts.claims, CITATIONS.get(facts.cite, facts.cite))
     return table
 
 

@@ -1,0 +1,52 @@
+"""Pretrained networks that come with Snellen, each with pictures of its kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from snellen import zoo
+from snellen.classifier import Classifier
+from snellen.samples import Samples
+from snellen.textbox import exams, reasoners
+from snellen.types import Rng
+
+
+@dataclass(frozen=True, eq=False)
+class Real:
+    """A trained classifier with pictures, and the class that it predicts for each."""
+
+    name: str
+    classifier: Classifier
+    samples: Samples
+    inputs: Float[Tensor, "batch channels height width"]
+    targets: Int[Tensor, " batch"]
+    rng: Rng
+
+
+def names() -> tuple[str, ...]:
+    """The digits, the embedded ImageNet classifier (depthwise convolutions, ReLU6), and the seven TextBox networks."""
+    return (zoo.DIGITS, zoo.EMBEDDED, *reasoners.shipped())
+
+
+def real(name: str, count: int) -> Real:
+    """The network of this name, with `count` of its pictures; TextBox scenes are of all buckets that show something."""
+    if name in reasoners.shipped():
+        reasoner = reasoners.find(name)
+        found = exams.exam(reasoner, per_bucket=-(-count // (len(reasoner.reasoning.rule.defined) - 1)))
+        (shown,) = torch.nonzero(found.visible > 0, as_tuple=True)
+        chosen = shown[torch.linspace(0, len(shown) - 1, count).round().long()]
+        return on(name, reasoner.classifier(), found.samples().take(chosen.tolist()))
+    classifier = zoo.load_classifier(name)
+    samples = zoo.digit_samples() if name == zoo.DIGITS else zoo.photographs(classifier.geometry)
+    return on(name, classifier, samples[:count])
+
+
+def on(name: str, classifier: Classifier, samples: Samples) -> Real:
+    """A classifier with these pictures."""
+    chosen = list(samples)
+    inputs = classifier.to_inputs(torch.stack([one.image for one in chosen]))
+    return Real(name, classifier, samples, inputs, classifier.predictions(inputs), Rng(0, tuple(one.id for one in chosen)))
