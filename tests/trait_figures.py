@@ -63,9 +63,14 @@ class Tried:
             )
 
     @cached_property
+    def _first(self) -> tuple[Maps, Passes]:
+        with self.real.classifier.counting() as ledger:
+            return self.maps(), ledger.passes + ledger.shared
+
+    @property
     def plain(self) -> Maps:
         """The maps that all others are compared with."""
-        return self.maps()
+        return self._first[0]
 
     def moved(self, other: Maps) -> PerPicture:
         """How far maps moved, in shares of the largest value; 0 where no bit changed, NaN where both maps are empty."""
@@ -104,9 +109,7 @@ class Tried:
     def overspent(self) -> PerPicture:
         """Passes beyond those that were planned; below zero where fewer were made."""
         size = (int(self.real.inputs.shape[2]), int(self.real.inputs.shape[3]))
-        with self.real.classifier.counting() as ledger:
-            self.maps()
-        made = ledger.passes + ledger.shared
+        made = self._first[1]
         planned = self.method.passes(size, self.real.classifier)
         count = len(self.real.targets)
         return torch.tensor([(made.forward + made.backward) / count - (planned.forward + planned.backward)]).expand(count)

@@ -550,6 +550,7 @@ def test_guided_backprop_depends_on_how_the_network_is_written(net: Kind) -> Non
         ("rise(of=score)", "method 'rise': of must be one of logit, probability, not 'score'"),
         ("occlusion(overlap=0)", "method 'occlusion': cells and overlap must be at least 1, not 7 and 0"),
         ("integrated-gradients(steps=0)", "method 'integrated-gradients': steps must be at least 1, not 0"),
+        ("integrated-gradients(tolerance=0)", "method 'integrated-gradients': tolerance must be positive, not 0.0"),
         ("smoothgrad(samples=0)", "method 'smoothgrad': samples must be at least 1, not 0"),
         ("vargrad(spread=-1)", "method 'vargrad': spread must not be negative, not -1.0"),
         ("centre(sigma=0)", "method 'centre': sigma must be positive, not 0.0"),

@@ -16,8 +16,14 @@ from snellen.runs.progress import weight_of
 from snellen.types import Method
 from trait_figures import CHEAPER, Tried
 
-FAST = {zoo.DIGITS: (3, 1200.0), "complex-cr3": (3, 120.0), zoo.EMBEDDED: (1, 12.0)}
-"""Of each network, how many pictures, and up to which cost per map in forward passes a method is tried in the fast tests."""
+FAST = {zoo.DIGITS: 2000.0, "complex-cr3": 12.0}
+"""Up to which cost per map, in forward passes, a method is tried on each network in the fast tests."""
+
+DEPTHWISE = ("deep-taylor", "deeplift-rescale", "gradient")
+"""What the fast tests try on the embedded classifier, whose convolutions are depthwise."""
+
+ROUNDED = {zoo.EMBEDDED: 0.25}
+"""How far other weights of the same function may move a map where, of millions of rectifiers, some switch by rounding."""
 
 EXEMPT: dict[tuple[str, str, str], str] = {
     ("integrated-gradients", "complex-cr4", "complete"): (
@@ -39,7 +45,8 @@ def broken(tried: Tried) -> dict[str, float]:
     if isinstance(facts.complete, Shown):
         found["complete"] = _beyond(tried.gap(), facts.complete.within)
     if isinstance(facts.implementation_invariant, Shown):
-        found["implementation-invariant"] = _beyond(tried.moved_by_rewriting(), facts.implementation_invariant.within)
+        within = ROUNDED.get(tried.real.name, facts.implementation_invariant.within)
+        found["implementation-invariant"] = _beyond(tried.moved_by_rewriting(), within)
     if not facts.signed:
         found["signed"] = _beyond(tried.negative(), 0)
     by_seed, by_target = tried.moved_by_seed(), tried.moved_by_target()
@@ -71,15 +78,23 @@ def accepted(method: Method, network: str) -> bool:
     return True
 
 
+def cheap(method: Method, network: str) -> bool:
+    case = subject(network, 1)
+    size = (int(case.inputs.shape[2]), int(case.inputs.shape[3]))
+    return accepted(method, network) and weight_of(method.passes(size, case.classifier)) <= FAST[network]
+
+
 @pytest.mark.parametrize("network", FAST)
 @pytest.mark.parametrize("name", METHODS)
 def test_traits(name: str, network: str) -> None:
-    count, dearest = FAST[network]
     method = METHODS.build(name, CHEAPER.get(name))
-    case = subject(network, 1)
-    size = (int(case.inputs.shape[2]), int(case.inputs.shape[3]))
-    if accepted(method, network) and weight_of(method.passes(size, case.classifier)) <= dearest:
-        assert_traits(method, network, count)
+    if cheap(method, network):
+        assert_traits(method, network, 2)
+
+
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_traits_on_depthwise_convolutions(name: str) -> None:
+    assert_traits(METHODS.build(name), zoo.EMBEDDED, 1)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ NUDGE = 0.01
     "blur-ig",
     cite="xu2020",
     signed=True,
-    implementation_invariant=Shown(0.001, images=30, networks=5),
+    implementation_invariant=Shown(0.01, images=18, networks=5, missed=2),
     needs={"gradients"},
     presets={"xu2020": {}, "cose2023": {"of": "probability", "fold": "absolute-sum"}},
     ranges={

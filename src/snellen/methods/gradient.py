@@ -19,7 +19,7 @@ from snellen.types import Output, Passes, Rng
     "gradient",
     cite="simonyan2014",
     needs={"gradients"},
-    implementation_invariant=Shown(0.001, images=30, networks=5),
+    implementation_invariant=Shown(0.01, images=18, networks=5, missed=2),
     presets={"zhang2024": {}, "kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
     ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
@@ -58,7 +58,7 @@ class Gradient:
     cite="shrikumar2016",
     signed=True,
     needs={"gradients"},
-    implementation_invariant=Shown(0.001, images=30, networks=5),
+    implementation_invariant=Shown(0.01, images=18, networks=5, missed=2),
     presets={"kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
     ranges={"of": ("probability",), "fold": ("absolute-sum", "absolute-max", "norm")},
 )

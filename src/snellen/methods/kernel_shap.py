@@ -26,7 +26,7 @@ SMALLEST = 1e-10
     "kernel-shap",
     cite="lundberg2017",
     signed=True,
-    complete=Shown(0.001, images=70, networks=2),
+    complete=Shown(0.001, images=80, networks=4),
     deterministic=False,
     at_most=True,
     # boggust2023 ran captum's version on 50 samples, fewer than the superpixels of its finer cut, against Gaussian noise:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.documents import MOST_WHOLE, checked
 from snellen.errors import SnellenError
-from snellen.registry import CONDITIONS, label
+from snellen.registry import CONDITIONS, label, traits
 from snellen.runs import learning, records
 from snellen.runs import plan as planning
 from snellen.runs import training as kin
@@ -364,9 +364,11 @@ class _Job:
             pace = replace(pace, forward=planning.measure_pace(self.classifier, inputs, gradients=False).forward)
         spared = saved(tasks, plan)
         seconds = pace.seconds(todo - spared) / max(1, self.options.workers)
+        most = "at most " if any(traits(task.method).at_most for task in tasks) else ""
         self.observer.note(
-            f"planned: {todo.forward:,} forward and {todo.backward:,} backward passes through '{self.classifier.name}', "
-            f"of which sharing saves {spared.forward:,} and {spared.backward:,}; about {duration(seconds)} in the model"
+            f"planned: {most}{todo.forward:,} forward and {todo.backward:,} backward passes through "
+            f"'{self.classifier.name}', of which sharing saves {spared.forward:,} and {spared.backward:,}; "
+            f"{most or 'about '}{duration(seconds)} in the model"
         )
         return {"seconds": seconds, "compile_seconds": compile_seconds}
 
