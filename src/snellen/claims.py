@@ -51,10 +51,10 @@ TRIED = "planted and pretrained networks"
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """How far a trait was shown on pretrained networks, with default settings: by how much images were off at most.
+    """How far a trait was shown on pretrained networks: by how much images were off at most.
 
-    `missed` counts the images that were off by more than `within`. `benchmarks/traits.py` measures it; a method of another
-    package may claim a trait without having shown it.
+    `missed` counts the images that were off by more than `within`. `benchmarks/traits.py` measures it, completeness with
+    default settings; a method of another package may claim a trait without having shown it.
     """
 
     within: float

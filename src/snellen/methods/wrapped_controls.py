@@ -27,7 +27,7 @@ GRADIENT = Gradient()
 @method(
     "blurred",
     cite="song2023",
-    implementation_invariant=Shown(0.01, images=18, networks=5, missed=2),
+    implementation_invariant=Shown(0.01, images=18, networks=5),
     control=True,
     needs={"gradients"},
     ranges={"of": ("input-x-gradient", "grad-cam"), "sigma": (0.02, 0.1)},
@@ -70,7 +70,7 @@ class Blurred:
     cite="tomsett2020",
     version=2,
     deterministic=False,
-    implementation_invariant=Shown(0.01, images=18, networks=5, missed=2),
+    implementation_invariant=Shown(0.01, images=16, networks=4),
     control=True,
     needs={"gradients"},
     ranges={"of": ("input-x-gradient", "grad-cam")},
