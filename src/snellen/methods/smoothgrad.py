@@ -53,7 +53,7 @@ def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
     "smoothgrad",
     cite="smilkov2017",
     deterministic=False,
-    implementation_invariant=Shown(0.01, images=16, networks=4),
+    implementation_invariant=Shown(0.01, images=18, networks=5),
     needs={"gradients"},
     # All three papers averaged squares under this name.
     presets={name: f"smoothgrad-squared@{name}" for name in ("cose2023", "boggust2023", "kim2022")},
@@ -91,7 +91,7 @@ class SmoothGrad:
     "smoothgrad-squared",
     cite="hooker2019",
     deterministic=False,
-    implementation_invariant=Shown(0.01, images=16, networks=4),
+    implementation_invariant=Shown(0.01, images=18, networks=5),
     needs={"gradients"},
     presets={
         "cose2023": {"of": "gradient(fold=norm, of=probability)", "samples": 50},
@@ -128,7 +128,7 @@ class SmoothGradSquared:
     "vargrad",
     cite="adebayo2018local",
     deterministic=False,
-    implementation_invariant=Shown(0.01, images=16, networks=4),
+    implementation_invariant=Shown(0.01, images=18, networks=5),
     needs={"gradients"},
     ranges={"of": ("gradient", "input-x-gradient", "grad-cam"), **_NOISE},
 )

@@ -34,7 +34,7 @@ MARGIN, LEAST_NEW = 5, 50
     cite="kapishnikov2019",
     signed=True,
     needs={"gradients"},
-    implementation_invariant=Shown(0.01, images=16, networks=4),
+    implementation_invariant=Shown(0.01, images=18, networks=5),
     presets={"kapishnikov2019": {"steps": 100}, "boggust2023": {"steps": 100}},
     ranges={"steps": (8, 16, 100), "baselines": ("darkest", "brightest"), "fast": (True,), "of": ("probability",)},
 )
