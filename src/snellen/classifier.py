@@ -389,6 +389,10 @@ class Classifier:
         """Books passes that were needed, but whose result was already there."""
         self._ledgers.share(passes, seconds)
 
+    def forget_answers(self) -> None:
+        """Forgets every answer that was kept for others."""
+        self._shared = Shared()
+
     def adopt(self, sibling: Classifier) -> Classifier:
         """The sibling, whose passes are booked in this classifier's accounts from now on."""
         sibling._ledgers = self._ledgers

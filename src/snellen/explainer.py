@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -42,10 +43,11 @@ class Explainer:
         if key in self._maps:
             maps, passes, seconds = self._maps[key]
             used.book_shared(passes, seconds)
-            return maps
+            return maps.clone()
         with used.counting() as ledger:
             maps = self.method(used, inputs, targets, rng=rng)
-        self._maps[key] = (maps, ledger.passes + ledger.shared, ledger.seconds)
+        # A copy, because whoever asked may write into what was returned.
+        self._maps[key] = (maps.clone(), ledger.passes + ledger.shared, ledger.seconds)
         return maps
 
 
@@ -70,4 +72,4 @@ def case_of(
         if tuple(maps.shape) != wanted:
             given, needed = ("×".join(map(str, one)) for one in (maps.shape, wanted))
             raise ValueError(f"{label(method)} gave maps of {given}, not one number per pixel of each image, {needed}")
-    return Case(classifier, inputs, targets, maps, explain, truth, dict(siblings or {}), labels)
+    return Case(classifier, inputs, targets, maps, explain, truth, MappingProxyType(dict(siblings or {})), labels)

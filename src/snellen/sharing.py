@@ -40,10 +40,10 @@ class Shared:
         if key in self._known:
             known, passes, seconds = self._known[key]
             ledgers.share(passes, seconds)
-            return cast(T, known)
+            return cast(T, _copied(known))
         with ledgers.counting() as ledger:
             value = compute()
-        self._known[key] = (value, cost, ledger.seconds)
+        self._known[key] = (_copied(value), cost, ledger.seconds)
         # An address may be used again once its tensor is gone; and what a relative found goes when the relative does.
         for one in (inputs, targets):
             weakref.finalize(one, _forget, weakref.ref(self), key)
@@ -55,8 +55,15 @@ class Shared:
             return None
         for (what, about, _), (known, _, seconds) in self._known.items():
             if what[: len(start)] == start and about == _mark(inputs):
-                return known, seconds
+                return _copied(known), seconds
         return None
+
+
+def _copied(value: Any) -> Any:
+    """The same answer in tensors of its own, because whoever gets it may write into them."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    return tuple(map(_copied, value)) if type(value) is tuple else value
 
 
 def _mark(tensor: Tensor) -> tuple[int, int]:

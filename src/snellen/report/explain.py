@@ -12,6 +12,7 @@ from snellen.registry import METHODS, label, traits
 from snellen.report.drawing import sheet
 from snellen.runs import learning
 from snellen.runs import plan as planning
+from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer
 from snellen.runs.settings import PHOTOGRAPHS, Settings
 from snellen.runs.unit import Look, Shipped
@@ -50,10 +51,11 @@ def explain_photo(
     size = (int(inputs.shape[2]), int(inputs.shape[3]))
     observer.begin("explaining", sum((one.passes(size, classifier) for one in methods), Passes()), len(methods))
     targets, rng, maps = torch.tensor([wanted]), Rng(seed, tuple(samples.ids)), {}
+    guard = Guard({"the model": classifier}, {"the inputs": inputs, "the targets": targets})
     try:
         for method in methods:
             observer.running(label(method))
-            with classifier.counting(observer.passed), torch.no_grad():
+            with guard.watching(label(method), SnellenError), classifier.counting(observer.passed), torch.no_grad():
                 maps[label(method)] = method(classifier, inputs, targets, rng=rng)[0].numpy()
             observer.finished(Passes())
     finally:

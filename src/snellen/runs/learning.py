@@ -16,6 +16,7 @@ from snellen.errors import SnellenError
 from snellen.lessons import digest, learning
 from snellen.registry import label, traits
 from snellen.runs import plan as planning
+from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer, default_observer
 from snellen.runs.store import Store, key_of
 from snellen.runs.tasks import identity
@@ -130,7 +131,8 @@ def teach(method: Learning, classifier: Classifier, samples: Samples, *, seed: i
             images = [samples[place].image for place in range(start, min(start + batch, len(samples)))]
             yield classifier.to_inputs(torch.stack(images))
 
-    with torch.no_grad(), no_exit(label(method), SnellenError):
+    guard = Guard({"the model": classifier}, {"the inputs": classifier.to_inputs(samples[0].image[None])})
+    with guard.watching(label(method), SnellenError), torch.no_grad(), no_exit(label(method), SnellenError):
         found = method.learn(classifier, batches(), rng=Rng(seed, tuple(samples.ids)))
     for name, values in found.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):

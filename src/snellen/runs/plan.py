@@ -16,6 +16,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.notation import split_names
 from snellen.registry import METHODS, METRICS, label, spec, traits
+from snellen.runs.guard import Guard
 from snellen.runs.unit import Seen
 from snellen.types import Dividing, Method, Metric, Named, Passes, Related, Rng
 
@@ -81,7 +82,8 @@ def check_needs(
         raise SnellenError(f"{'; '.join(refused)}; but {_without(classifier)}. Without it work: {', '.join(able)}")
     for method in methods:
         if isinstance(method, Prepared):
-            method.prepare(classifier, inputs)
+            with Guard({"the model": classifier}, {"the inputs": inputs}).watching(label(method), SnellenError):
+                method.prepare(classifier, inputs)
 
 
 def _works_inside(method: Method, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> bool:

@@ -26,6 +26,7 @@ from snellen.errors import SnellenError
 from snellen.lessons import learning
 from snellen.recipes import Training
 from snellen.registry import label, traits
+from snellen.runs.guard import Guard
 from snellen.runs.learning import drawn, teach, using_threads
 from snellen.runs.store import PICKLE, Store, key_of, needs_trust
 from snellen.runs.unit import Shipped
@@ -137,7 +138,11 @@ class Train:
         classifier.use_compiled = False
         training = Training(self.samples, classifier, self.labels)
         with using_threads(self.threads), _own_luck(), torch.enable_grad():
-            return [self._train(one, training, classifier) for one in self.relatives]
+            return [self._guarded(one, training, classifier) for one in self.relatives]
+
+    def _guarded(self, relative: Relative, training: Training, classifier: Classifier) -> Trained:
+        with Guard({"the model": classifier}, {"the inputs": training[0][0][None]}).watching(relative.name, SnellenError):
+            return self._train(relative, training, classifier)
 
     def _train(self, relative: Relative, training: Training, classifier: Classifier) -> Trained:
         started = time.perf_counter()

@@ -22,6 +22,7 @@ from snellen.explainer import case_of
 from snellen.lessons import digest
 from snellen.probes import Range
 from snellen.registry import label
+from snellen.runs.guard import Guard
 from snellen.samples import Samples
 from snellen.stopping import no_exit
 from snellen.types import Case, Method, Metric, Passes, Rng, Sample, Scores, Traced
@@ -152,8 +153,18 @@ class Unit:
             classifier.compile_for(shard.inputs)
         targets = _targets(self.targets)
         rng = Rng(self.seed, tuple(self.samples.ids))
+        variants = {name: classifier.adopt(one.open()) for name, one in self.siblings.items()}
+        guard = Guard(
+            {"the model": classifier, **{f"its variant '{name}'": one for name, one in variants.items()}},
+            {"the inputs": shard.inputs, "the targets": targets, "the labels": shard.labels, "the truth": shard.truth},
+        )
         started = time.perf_counter()
-        with classifier.counting(on_pass) as paid, torch.no_grad(), no_exit(label(self.method)):
+        with (
+            guard.watching(label(self.method)),
+            classifier.counting(on_pass) as paid,
+            torch.no_grad(),
+            no_exit(label(self.method)),
+        ):
             maps = None if self.maps is None else torch.from_numpy(self.maps)
             case = case_of(
                 self.method,
@@ -164,16 +175,22 @@ class Unit:
                 truth=shard.truth,
                 labels=shard.labels,
                 maps=maps,
-                siblings={name: classifier.adopt(one.open()) for name, one in self.siblings.items()},
+                siblings=variants,
             )
         cost: dict[str, Any] = {"seconds": time.perf_counter() - started, **paid.record()}
         if not bool(case.maps.isfinite().all()):
             raise ArithmeticError(f"{label(self.method)} gave a map with NaN or infinite values")
         result = Result(case.maps.numpy(), cost)
+        guard.lend("the maps", case.maps)
         for metric in self.metrics:
             started = time.perf_counter()
             try:
-                with classifier.counting(on_pass) as paid, torch.no_grad(), no_exit(label(metric)):
+                with (
+                    guard.watching(label(metric)),
+                    classifier.counting(on_pass) as paid,
+                    torch.no_grad(),
+                    no_exit(label(metric)),
+                ):
                     curve, values = _scored(metric, case, rng)
             except SnellenError as refusal:
                 result.refused[label(metric)] = str(refusal)
