@@ -248,7 +248,7 @@ class Store:
         """Declares that all pickled variants can be trusted."""
         for key in self.unsealed_variants():
             path = self.folder / "relatives" / f"{key}.json"
-            record = read_record(path, self.again, ("file",))
+            record = read_record(path, self.again, Named)
             self._write(path, dump_record({**record, "seal": _seal(record["file"])}))
 
     def unsealed_variants(self) -> list[str]:
@@ -256,7 +256,7 @@ class Store:
         found = []
         for path in sorted((self.folder / "relatives").glob("*.json")):
             with suppress(DamagedError):  # what is damaged is never unpickled
-                if needs_trust(read_record(path, self.again, ("file",))):
+                if needs_trust(read_record(path, self.again, Named)):
                     found.append(path.stem)
         return found
 

@@ -200,9 +200,9 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        record = integrity.read_record(path, "choose another --out", ("schema",))
+        record = integrity.read_record(path, "choose another --out")
         newer = record["schema"] > SCHEMA
-    except (DamagedError, TypeError) as problem:
+    except (DamagedError, KeyError, TypeError) as problem:
         reason = problem.reason if isinstance(problem, DamagedError) else "no number of a schema"
         raise SnellenError(
             f"'{path}' cannot be read; it is not the record of a field ({reason}): choose another --out"
