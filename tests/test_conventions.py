@@ -71,8 +71,17 @@ def test_a_tutorial_network_scores_as_if_it_were_written_with_reshape(name):
     np.testing.assert_allclose(viewed, reshaped, atol=2e-3)
 
 
-@pytest.mark.parametrize("kind", ["script", "trace", "export"])
-@pytest.mark.parametrize("name", TUTORIALS)
+FAST = {("lenet", "script"), ("lenet", "export"), ("mnist", "trace"), ("vgg", "script"), ("transfer", "trace")}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param(name, kind, marks=[] if (name, kind) in FAST else pytest.mark.slow)
+        for name in TUTORIALS
+        for kind in ("script", "trace", "export")
+    ],
+)
 def test_so_does_its_graph(name, kind):
     images = pictures(name)
     graph = scores(KINDS[kind](tutorial(name, View), images), images, GRAPH_METHODS, GRAPH_METRICS)
