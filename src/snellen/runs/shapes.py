@@ -144,7 +144,7 @@ class ClassifierRecord(TypedDict):
     device: str
     names: NotRequired[list[str] | None]
     classes: Count
-    rows: NotRequired[Count]
+    rows: Count
 
 
 class SampleRow(TypedDict):
@@ -192,13 +192,27 @@ class Failure(TypedDict):
     problem: str
 
 
+class Totals(TypedDict):
+    """What a run cost in all."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+
+    forward: Count
+    backward: Count
+    shared_forward: Count
+    shared_backward: Count
+    model_seconds: Seconds
+    seconds: Seconds
+    wall_seconds: Seconds
+
+
 class RunRecord(TypedDict):
     """What `run.json` holds."""
 
     __pydantic_config__ = OPEN  # type: ignore[misc]
 
     schema: int
-    snellen: NotRequired[str | None]
+    snellen: str | None
     created: str
     finished: str | None
     request: dict[str, Any] | None
@@ -206,15 +220,15 @@ class RunRecord(TypedDict):
     classifier: ClassifierRecord
     samples: SamplesRecord
     units: list[UnitOfPlan]
-    machine: NotRequired[dict[str, str | int | float | None]]
-    versions: NotRequired[dict[str, str | None]]
-    git: NotRequired[str | None]
-    notes: NotRequired[list[str]]
+    machine: dict[str, str | int | float | None]
+    versions: dict[str, str | None]
+    git: str | None
+    notes: list[str]
     lessons: NotRequired[dict[str, Any]]
     relatives: NotRequired[dict[str, Any]]
     planned: NotRequired[dict[str, float]]
     errors: NotRequired[list[Failure]]
-    totals: NotRequired[dict[str, float]]
+    totals: NotRequired[Totals]
 
 
 def check_agrees(record: dict[str, Any]) -> None:
