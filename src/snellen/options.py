@@ -21,7 +21,7 @@ Checkpoints = Annotated[
 Out = Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")]
 Target = Annotated[str | None, typer.Option(help="predicted, label, least-likely, or a class")]
 Seed = Annotated[int | None, typer.Option(help="changes every random draw")]
-Labels = Annotated[str | None, typer.Option(help="CSV with the columns file,label")]
+Labels = Annotated[str | None, typer.Option(help="CSV with the columns file,label and perhaps group, such as a patient")]
 Masks = Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")]
 Boxes = Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")]
 TrainingLabels = Annotated[str | None, typer.Option(help="CSV with the columns file,label for --training")]

@@ -27,13 +27,15 @@ class Sample:
     """One picture with what is known about it.
 
     `image` holds pixels in [0, 1] as (3, height, width), or (1, height, width) for a grey classifier. `label` is a class
-    index, or None when nobody knows. `truth` marks the region that a right map should point to.
+    index, or None when nobody knows. `truth` marks the region that a right map should point to. `group` names what the
+    picture shares with others, such as a patient: pictures of one group count as drawn together.
     """
 
     id: str
     image: Float[Tensor, "channels height width"]
     label: int | None = None
     truth: Bool[Tensor, "height width"] | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True)

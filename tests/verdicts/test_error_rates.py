@@ -12,7 +12,8 @@ import scipy.stats
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from populations import POPULATIONS, scores
-from snellen.verdicts.rule import _axiom, against_controls, simultaneous, verdict_of
+from snellen.verdicts.intervals import simultaneous
+from snellen.verdicts.rule import _axiom, against_controls, verdict_of
 
 CELLS = list(itertools.product(POPULATIONS, (30, 100), ((1, 4), (8, 4))))
 HARDEST = ("log-normal, long tail down, constant control", 30, (1, 4))

@@ -11,7 +11,8 @@ from scored import axiom, long, method, metric
 
 from snellen.verdicts import MINIMUM_IMAGES, compare, judge, summarise
 from snellen.verdicts.against import Against, further_images
-from snellen.verdicts.rule import MARGIN, beaten, simultaneous
+from snellen.verdicts.intervals import simultaneous
+from snellen.verdicts.rule import MARGIN, beaten
 from snellen.verdicts.statistics import LEVEL
 
 IMAGES = 60
@@ -234,7 +235,7 @@ def test_intervals_hold_together_as_often_as_they_promise(columns):
     held = 0
     for _ in range(300):
         values = rng.normal(size=(40, 1)) + rng.normal(size=(40, columns))
-        _, low, high, _ = simultaneous(values, level=0.9, resamples=500)
+        _, low, high, *_ = simultaneous(values, level=0.9, resamples=500)
         held += bool((low < 0).all() and (high > 0).all())
     # 270 ± 3 standard deviations of a binomial draw.
     assert 254 <= held <= 286
@@ -247,7 +248,7 @@ def test_one_column_is_a_bootstrap_t_interval_by_brute_force():
     for picks in itertools.product(values, repeat=4):
         own = max(np.std(picks) / math.sqrt(3), 0.1 * error)
         strays.append((np.mean(picks) - 2.0) / own)
-    mean, low, high, n = simultaneous(values[:, None], level=0.8, resamples=100_000)
+    mean, low, high, n, *_ = simultaneous(values[:, None], level=0.8, resamples=100_000)
     assert (mean[0], n[0]) == (2.0, 4)
     # The tail is upwards: draws stray less far above than Student's t with three degrees of freedom, and farther below.
     assert np.quantile(strays, 0.9) < 1.638 < np.quantile(np.negative(strays), 0.9)
@@ -258,11 +259,11 @@ def test_one_column_is_a_bootstrap_t_interval_by_brute_force():
 def test_company_widens_an_interval_but_columns_without_spread_do_not():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(50, 8))
-    _, low, high, _ = simultaneous(values)
-    _, alone_low, alone_high, _ = simultaneous(values[:, :1])
+    _, low, high, *_ = simultaneous(values)
+    _, alone_low, alone_high, *_ = simultaneous(values[:, :1])
     assert low[0] < alone_low[0] < alone_high[0] < high[0]
     still = np.concatenate([values[:, :1], np.full((50, 3), 0.1), np.zeros((50, 1))], axis=1)
-    mean, low, high, _ = simultaneous(still)
+    mean, low, high, *_ = simultaneous(still)
     assert (low[0], high[0]) == pytest.approx((alone_low[0], alone_high[0]))
     assert (low[1:] == mean[1:]).all()
     assert (high[1:] == mean[1:]).all()
@@ -272,7 +273,7 @@ def test_undefined_values_are_left_out_of_their_column():
     values = np.random.default_rng(0).normal(size=(80, 3))
     values[40:, 1] = math.nan
     values[1:, 2] = math.nan
-    mean, low, high, n = simultaneous(values)
+    mean, low, high, n, *_ = simultaneous(values)
     assert n.tolist() == [80, 40, 1]
     assert mean[1] == pytest.approx(values[:40, 1].mean())
     assert low[1] < mean[1] < high[1]

@@ -10,7 +10,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import verdicts as simulation
 from snellen.verdicts import MARGIN, MINIMUM_IMAGES
-from snellen.verdicts.rule import DEAF, MOST, RESAMPLES
+from snellen.verdicts.intervals import RESAMPLES
+from snellen.verdicts.rule import DEAF, MOST
 from snellen.verdicts.statistics import LEVEL
 from snellen.verdicts.trust import SPLITS
 

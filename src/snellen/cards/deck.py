@@ -19,7 +19,7 @@ from snellen.registry import METHODS, Attribute, traits
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.runs.naming import find_label
-from snellen.verdicts import Trust, judge, trust
+from snellen.verdicts import Trust, trust, verdicts_of
 
 Findings = Mapping[str, Mapping[Attribute, Finding]]
 """By label of a method, what was measured of its methodology."""
@@ -40,15 +40,15 @@ class Deck:
         """The cards of a run; `findings` is what `methodology` measured, if it did."""
         refuse_unfit(run)
         spec = run.record["spec"]
-        scores = run.scores()
-        believed = trust(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+        found = verdicts_of(run)
+        believed = trust(found.scores, spec["methods"], spec["metrics"], seed=spec["seed"])
         believed |= {
             name: replace(believed[name], people=words) for name, words in people.opposed(run).items() if name in believed
         }
         metrics = {one["label"]: one for one in spec["metrics"]}
         source = source_of(run)
         measured: dict[str, list[Evidence]] = {}
-        for one in judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"]):
+        for one in found.judged:
             metric = metrics[one.metric]
             measured.setdefault(one.method, []).append(
                 Evidence(
@@ -69,6 +69,7 @@ class Deck:
                     one.advice,
                     believed[one.metric],
                     metric["summary"],
+                    one.note,
                 )
             )
         answered = people.evidence_of(run, source)

@@ -175,6 +175,8 @@ def _tested(card: Card, one: Evidence, others: Sequence[Evidence]) -> str:
         near = min(rivals, key=lambda rival: rival.low)
         gain = f"{numbers.gain(near.mean)} {numbers.interval(near.low, near.high, near.n, signs=True)}"
         said.append(f"Its lead over {near.control}, the hardest control, is {gain} on the same image.")
+    if one.note:
+        said.append(f"The verdict {one.note}.")
     if one.advice:
         said.append(f"{one.advice[0].upper()}{one.advice[1:]}.")
     if one.n or one.undefined:

@@ -24,7 +24,7 @@ from snellen.cards.terminal import TELLING
 from snellen.report import drawing, numbers
 from snellen.report.frame import render, write_page
 from snellen.report.page import CATEGORIES, MARKS, subject_facts
-from snellen.verdicts import MINIMUM_IMAGES, Trust, certainty
+from snellen.verdicts import MINIMUM_IMAGES, Trust, certainty_of
 from snellen.verdicts.rule import AXIOM, RULE
 from snellen.verdicts.trust import RELIABLE
 
@@ -253,7 +253,7 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         "profiles": {
             one.name: {key: level for key, level in one.levels.items() if level != "unimportant"} for one in profiles()
         },
-        "enough": certainty(len(deck.run.samples())).enough,
+        "enough": certainty_of(deck.run).enough,
         "minimum": MINIMUM_IMAGES,
         "telling": TELLING,
     }

@@ -9,8 +9,8 @@ from snellen.cards.grades import idle
 from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
 from snellen.registry import METRICS
 from snellen.report import numbers
-from snellen.verdicts import MINIMUM_IMAGES
-from snellen.verdicts.rule import FEW
+from snellen.verdicts import MINIMUM_GROUPS, MINIMUM_IMAGES
+from snellen.verdicts.rule import TOO_FEW
 
 
 def because(card: Card, attribute: Priority) -> str:
@@ -56,7 +56,7 @@ def unknown(card: Card, attribute: Priority) -> str:
     measured = card.measured(attribute)
     if not measured:
         return "no metric of the run measures it" if attribute != "people" else "its maps were not shown to people"
-    if any(one.reason == FEW for one in measured):
+    if any(one.reason == TOO_FEW["image"] for one in measured):
         return f"{numbers.count(max(one.n for one in measured), 'image')} of the {MINIMUM_IMAGES} that a verdict needs"
     first = measured[0]
     return f"none of {numbers.count(len(measured), 'test')} counts, such as {first.test}: {idle(first)}"
@@ -81,9 +81,11 @@ def remedies(cards: Sequence[Card], attribute: Priority) -> tuple[str, ...]:
         elif not measured:
             names = ",".join(measuring(attribute))
             found.append(f"{plain(attribute)}: run the same model and images with --metrics {names}, and give both runs")
-        elif any(one.reason == FEW for one in measured):
+        elif any(one.reason == TOO_FEW["image"] for one in measured):
             lacking = MINIMUM_IMAGES - max(one.n for one in measured)
             found.append(f"{plain(attribute)}: {numbers.count(lacking, 'more image')} would allow a verdict")
+        elif any(one.reason == TOO_FEW["group"] for one in measured):
+            found.append(f"{plain(attribute)}: images of at least {MINIMUM_GROUPS} groups would allow a verdict")
     return tuple(dict.fromkeys(found))
 
 

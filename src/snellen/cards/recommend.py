@@ -24,8 +24,8 @@ from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade, Priority
 from snellen.errors import SnellenError
 from snellen.registry import Attribute
 from snellen.report import numbers
-from snellen.verdicts import certainty
-from snellen.verdicts.rule import FEW
+from snellen.verdicts import certainty_of, drawn_in
+from snellen.verdicts.rule import TOO_FEW
 
 ENOUGH = 0.5
 """A need is met from this grade on."""
@@ -184,8 +184,10 @@ class Recommendation:
         deciding = [one.attribute for place in self.contenders[:2] for one in place.decided[:2]]
         found = [care(self.contenders[0].card, one) for one in dict.fromkeys(deciding)] if self.contenders else []
         tested = [one for place in self.places for one in place.card.evidence if one.attribute in self.priorities.weighed]
-        if any(one.reason == FEW for one in tested):
-            found.insert(0, certainty(int(self.deck.run.record["samples"]["count"])).words)
+        if any(one.reason in TOO_FEW.values() for one in tested):
+            found.insert(0, certainty_of(self.deck.run).words)
+        elif (drawn := drawn_in(self.deck.run)).only:
+            found.insert(0, drawn.words)
         return (*self.deck.notes, *(one for one in (*found, *self._unasked()) if one))
 
     def _unasked(self) -> Iterator[str]:

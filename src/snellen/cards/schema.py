@@ -78,6 +78,8 @@ class Evidence:
     trust: Trust | None = None
     summary: str = ""
     """What the metric's number means, in one sentence."""
+    note: str = ""
+    """What a reader should know of the verdict, such as that rare failures could undo it."""
 
     @property
     def weight(self) -> float:

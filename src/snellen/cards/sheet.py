@@ -266,6 +266,7 @@ def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: Yardstic
         "lead": lead(one) if one.by_people else "",
         "noun": one.noun,
         "advice": one.advice,
+        "note": one.note,
         "strip": drawn,
         "footer": footer,
         "mean": mean,

@@ -169,7 +169,7 @@ def _tested(one: Evidence) -> tuple[Text, Text, Text, str]:
     words = (
         _joined(one.reason, lead(one), one.advice, told(one))
         if one.by_people
-        else _joined(one.reason, one.advice, *_doubts(one))
+        else _joined(one.reason, one.note, one.advice, *_doubts(one))
     )
     return _mark(one.verdict), Text(f"{one.test} {one.arrow}"), mean, words
 

@@ -16,7 +16,7 @@ from snellen.report.frame import render, write_page
 from snellen.report.photographs import hero, photographs_of
 from snellen.report.readable import Readable
 from snellen.runs.accuracy import accuracy_of
-from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, certainty, fooled, judge, summarise
+from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, certainty_of, fooled, verdicts_of
 
 CATEGORIES: dict[str, dict[str, tuple[str, str]]] = {
     "methodology": {
@@ -55,12 +55,11 @@ def page(run: Readable) -> str:
 
 def _facts(run: Readable) -> dict[str, Any]:
     record, spec = run.record, run.record["spec"]
-    scores, samples = run.scores(), run.samples()
-    summary = summarise(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
-    judged = judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"], summary=summary)
+    found, samples = verdicts_of(run), run.samples()
+    summary = found.summary
     controls = [one["label"] for one in spec["methods"] if one["control"]]
-    sure = certainty(len(samples))
-    blocks = _blocks(spec, summary, judged, sure.enough, run.problems())
+    sure = certainty_of(run)
+    blocks = _blocks(spec, summary, found.judged, sure.enough, run.problems())
     categories = [
         {"name": name, "attributes": [
             {"name": title, "question": question, "blocks": [block for block in blocks if block["attribute"] == key]}
@@ -109,7 +108,7 @@ def subject_facts(run: Readable) -> dict[str, Any]:
         "accuracy": accuracy_of(run.samples(), run.record),
         "target": known.get(target, f"class {target}"),
         "images": numbers.count(images, "image"),
-        "sure": certainty(images),
+        "sure": certainty_of(run),
         "minimum": MINIMUM_IMAGES,
     }
 
@@ -233,6 +232,7 @@ def _pairs(judged: Sequence[Judgement], controls: Sequence[str], enough: bool) -
                 "verdict": one.verdict,
                 "reason": one.reason,
                 "advice": one.advice,
+                "note": one.note,
                 "mark": MARKS[one.verdict],
                 "kind": one.verdict.replace(" ", "-"),
             }

@@ -16,7 +16,7 @@ from snellen.report import numbers
 from snellen.report.page import MARKS
 from snellen.report.readable import Readable
 from snellen.runs.accuracy import accuracy_of
-from snellen.verdicts import certainty, fooled, summarise
+from snellen.verdicts import certainty_of, fooled, summary_of
 
 T = TypeVar("T")
 
@@ -41,8 +41,8 @@ class Summary:
         spec = run.record["spec"]
         self._methods: Sequence[Mapping[str, Any]] = spec["methods"]
         self._metrics: Sequence[Mapping[str, Any]] = spec["metrics"]
-        self._summary = summarise(run.scores(), self._methods, self._metrics, seed=spec["seed"])
-        self._images = len(run.samples())
+        self._summary = summary_of(run)
+        self._sure = certainty_of(run)
         self._problems = run.problems()
         self._accuracy = accuracy_lines(run)
 
@@ -108,7 +108,7 @@ class Summary:
         told = [(row.method, row.metric) in self._problems for row in self._summary.itertuples()]
         if missing := int(self._summary.loc[~np.array(told, dtype=bool), "missing"].sum()):
             lines.append(Text(f"· {numbers.count(missing, 'score')} not computed yet: the run is unfinished."))
-        lines.append(Text(f"{certainty(self._images).words}.", style="bold"))
+        lines.append(Text(f"{self._sure.words}.", style="bold"))
         return lines
 
 

@@ -75,10 +75,10 @@ def sample_facts(store: Store, shards: Sequence[Shard], seen: Sequence[Seen]) ->
     """One row per sample, and the names of the pictures that the store keeps of the first ones."""
     rows: list[Record] = []
     pictures: dict[str, str] = {}
-    names = ("sample", "label", "prediction", "probability", "target", "truth")
+    names = ("sample", "label", "prediction", "probability", "target", "truth", "group")
     for shard, look in zip(shards, seen, strict=True):
-        facts = zip(shard.ids, look.labels, look.predictions, look.probabilities, shard.targets, look.truths, strict=True)
-        rows += [dict(zip(names, one, strict=True)) for one in facts]
+        columns = look.labels, look.predictions, look.probabilities, shard.targets, look.truths, look.groups
+        rows += [dict(zip(names, one, strict=True)) for one in zip(shard.ids, *columns, strict=True)]
         pictures |= {one: store.put_picture(png) for one, png in zip(shard.ids, look.pictures, strict=False)}
     return {"rows": rows, "pictures": pictures}
 

@@ -89,6 +89,7 @@ class Seen:
     size: tuple[int, int]
     pictures: tuple[bytes, ...]
     outputs: Range
+    groups: tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ class Look:
             size=(int(shard.inputs.shape[2]), int(shard.inputs.shape[3])),
             pictures=tuple(_png(one.image) for one in samples[: self.pictures]),
             outputs=Range.of(logits if classifier.outputs == "logits" else logits.exp()),
+            groups=tuple(one.group for one in samples),
         )
 
 

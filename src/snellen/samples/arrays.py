@@ -26,6 +26,7 @@ class Arrays:
     labels: tuple[int | None, ...]
     truth: Array | None
     ids: tuple[str, ...]
+    groups: tuple[str | None, ...]
 
     def load(self, index: int) -> Sample:
         """One row as pixels in [0, 1]."""
@@ -33,7 +34,7 @@ class Arrays:
         check_pixels(image, self.ids[index])
         row = None if self.truth is None else self.truth[index]
         truth = None if row is None else (row if isinstance(row, Tensor) else torch.as_tensor(np.array(row))) != 0
-        return Sample(self.ids[index], image, self.labels[index], truth)
+        return Sample(self.ids[index], image, self.labels[index], truth, self.groups[index])
 
     def take(self, indices: Sequence[int]) -> Arrays:
         """Copies of these rows alone."""
@@ -44,6 +45,7 @@ class Arrays:
             tuple(self.labels[row] for row in rows),
             None if self.truth is None else self.truth[rows],
             tuple(self.ids[row] for row in rows),
+            tuple(self.groups[row] for row in rows),
         )
 
 
@@ -53,12 +55,14 @@ def from_arrays(
     truth: Array | None = None,
     ids: Sequence[str] | None = None,
     *,
+    groups: Sequence[Any] | Array | None = None,
     progress: Progress | None = None,
 ) -> Samples:
     """Samples from numpy or torch arrays: bytes, or floating-point numbers in [0, 1].
 
     The shape is (samples, channels, height, width), (samples, height, width, channels) or (samples, height, width) for grey;
-    `truth` is (samples, height, width), marked where it is not zero.
+    `truth` is (samples, height, width), marked where it is not zero. `groups` names what pictures share, such as a patient;
+    None belongs to no group.
     """
     shape = tuple(images.shape)
     if len(shape) not in (3, 4) or 0 in shape:
@@ -70,7 +74,7 @@ def from_arrays(
     size = shape[1:3] if channels_last or len(shape) == 3 else shape[2:]
     if truth is not None and tuple(truth.shape) != (count, *size):
         raise SnellenError(f"truth has the shape {_times(truth.shape)}, but the images need {_times((count, *size))}")
-    for name, given in (("labels", labels), ("ids", ids)):
+    for name, given in (("labels", labels), ("ids", ids), ("groups", groups)):
         if given is not None and len(given) != count:
             raise SnellenError(f"there are {count} images, but {len(given)} {name}")
     if isinstance(labels, np.ndarray | Tensor) and labels.ndim == 2:
@@ -84,8 +88,15 @@ def from_arrays(
     )
     width = len(str(count - 1))
     names = tuple(ids) if ids is not None else tuple(f"{place:0{width}d}" for place in range(count))
-    source = Arrays(images.detach().cpu() if isinstance(images, Tensor) else images, channels_last, known, truth, names)
+    shared = tuple(None if one is None else str(one) for one in _listed(groups)) if groups is not None else (None,) * count
+    pixels = images.detach().cpu() if isinstance(images, Tensor) else images
+    source = Arrays(pixels, channels_last, known, truth, names, shared)
     return checked(source, names, "arrays", progress=progress)
+
+
+def _listed(values: Sequence[Any] | Array) -> list[Any]:
+    """Plain values: the numbers of an array would else be told as tensor(3)."""
+    return list(values.tolist()) if isinstance(values, Tensor | np.ndarray) else list(values)
 
 
 def as_pixels(values: Array, channels_last: bool) -> Tensor:

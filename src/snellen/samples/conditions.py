@@ -137,7 +137,7 @@ class Mixup:
         share = float(rng.shared(f"mixup/{sample.id}").beta(self.alpha, self.alpha))
         louder = sample if share >= 0.5 else partner
         image = (share * sample.image + (1 - share) * partner.image).clamp(0, 1)
-        return Sample(sample.id, image, louder.label, louder.truth)
+        return Sample(sample.id, image, louder.label, louder.truth, sample.group)
 
 
 def _scaled(image: Float[Tensor, "channels height width"], size: tuple[int, int]) -> Float[Tensor, "channels down across"]:

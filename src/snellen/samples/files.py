@@ -34,6 +34,7 @@ class Entry:
     label: int | None = None
     mask: str | None = None
     boxes: tuple[Box, ...] = ()
+    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Files:
                         f"{width}×{height} pixels"
                     )
             truth = self.geometry.boxes(entry.boxes, width, height)
-        return Sample(entry.id, image, entry.label, truth)
+        return Sample(entry.id, image, entry.label, truth, entry.group)
 
     def take(self, indices: Sequence[int]) -> Files:
         """These entries alone: paths, not pictures."""

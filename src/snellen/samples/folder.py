@@ -29,8 +29,9 @@ def from_folder(
 ) -> Samples:
     """All pictures in a folder and its sub-folders, by name; each is checked now, and loaded when needed.
 
-    `labels` is a CSV with the columns file and label. Without it, pictures in sub-folders are labelled by the first
-    sub-folder: its name is a class index or a class name, or stands for its place in sorted order (the notes say so).
+    `labels` is a CSV with the columns file and label, and perhaps group (a patient, say). Without it, pictures in
+    sub-folders are labelled by the first sub-folder: its name is a class index or a class name, or stands for its place in
+    sorted order (the notes say so).
     `masks` is a folder with a picture of the same stem for each picture that has a truth; what is not zero is marked.
     `boxes` is a CSV with the columns file, x0, y0, x1, y1 in pixels of the upright original.
     """
@@ -45,12 +46,18 @@ def from_folder(
     if not ids:
         beside = f" ({ignored} other files are there)" if ignored else ""
         raise SnellenError(f"'{folder}' holds no pictures{beside}; pictures end in .jpg, .png and the like")
-    known: dict[str, int | None] = (
-        read_labels(labels, ids, classes) if labels is not None else _by_sub_folder(folder, ids, classes, notes)
-    )
+    known: dict[str, int | None]
+    groups: dict[str, str] = {}
+    if labels is not None:
+        known, groups = read_labels(labels, ids, classes)
+    else:
+        known = _by_sub_folder(folder, ids, classes, notes)
     marks = _masks(Path(masks), ids, notes) if masks is not None else {}
     boxed = read_boxes(boxes, ids) if boxes is not None else {}
-    entries = [Entry(one, os.path.abspath(folder / one), known.get(one), marks.get(one), boxed.get(one, ())) for one in ids]
+    entries = [
+        Entry(one, os.path.abspath(folder / one), known.get(one), marks.get(one), boxed.get(one, ()), groups.get(one))
+        for one in ids
+    ]
     return from_entries(
         entries,
         f"'{folder}'",

@@ -13,16 +13,25 @@ from snellen.geometry import Box
 from snellen.samples.samples import several_labels
 
 
-def read_labels(path: str | Path, ids: Sequence[str], classes: Sequence[str] | None) -> dict[str, int | None]:
-    """The class index of every picture from a CSV with the columns file and label; an empty label means unknown.
+def read_labels(
+    path: str | Path, ids: Sequence[str], classes: Sequence[str] | None
+) -> tuple[dict[str, int | None], dict[str, str]]:
+    """The class index of every picture, and the groups of those that have one, from a CSV with the columns file and label.
 
-    A label is an index or, where class names are known, one of those.
+    A label is an index or, where class names are known, one of those; an empty label means unknown. A column group is not
+    needed; a picture whose group is empty belongs to none.
     """
     find = _finder(ids, Path(path))
     index_of = indices(classes or ())
     found: dict[str, int | None] = {}
-    for line, row in _rows(Path(path), ("file", "label")):
+    groups: dict[str, str] = {}
+    for line, row in _rows(Path(path), ("file", "label"), ("group",)):
         one = find(row["file"], line)
+        group = row["group"].strip()
+        if one in found and groups.get(one, "") != group:
+            raise SnellenError(f"'{path}', line {line}: '{one}' has a second, different group")
+        if group:
+            groups[one] = group
         label = _label(row["label"], classes, index_of, f"'{path}', line {line}")
         if one in found and found[one] != label:
             raise several_labels(f"'{path}', line {line}: '{one}'", f"{found[one]} and {label}")
@@ -31,7 +40,7 @@ def read_labels(path: str | Path, ids: Sequence[str], classes: Sequence[str] | N
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise SnellenError(f"'{path}' has no row for '{missing[0]}'{more}; add it (an empty label means unknown)")
-    return found
+    return found, groups
 
 
 def read_boxes(path: str | Path, ids: Sequence[str]) -> dict[str, tuple[Box, ...]]:
@@ -80,7 +89,7 @@ def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int]
     return index_of[plain(text)]
 
 
-def _rows(path: Path, columns: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+def _rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[tuple[int, dict[str, str]]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as opened:
             reader = csv.DictReader(opened, skipinitialspace=True)
@@ -97,7 +106,7 @@ def _rows(path: Path, columns: Sequence[str]) -> list[tuple[int, dict[str, str]]
             for row in reader:
                 if "label" in columns and any(extra := row.get(None) or ()):  # cells beyond the last heading
                     raise several_labels(f"'{path}', line {reader.line_num}: '{row['file']}'", ", ".join(extra))
-                rows.append((reader.line_num, {name: row[name] or "" for name in columns}))
+                rows.append((reader.line_num, {name: row.get(name) or "" for name in (*columns, *optional)}))
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem

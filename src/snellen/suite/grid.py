@@ -13,7 +13,7 @@ import pandas as pd
 from snellen.report.readable import Readable
 from snellen.runs.people import Outcome
 from snellen.suite.questions import PEOPLE, SHARPNESS, TESTS, answers
-from snellen.verdicts import Judgement, judge, summarise
+from snellen.verdicts import Judgement, verdicts_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Cell:
     undefined: int = 0
     advice: str = ""
     """What would settle an inconclusive verdict."""
+    note: str = ""
+    """What a reader should know of a pass, such as that rare failures could undo it."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,8 @@ class Grid:
     def of(run: Readable, *, unmet: Mapping[str, str], left_out: Mapping[str, str]) -> Grid:
         """`unmet` says by metric name why it was not run, `left_out` by method label why it could not explain the model."""
         spec = run.record["spec"]
-        scores = run.scores()
-        summary = summarise(scores, spec["methods"], spec["metrics"], seed=spec["seed"])
-        judged = judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"], summary=summary)
-        cells = _cells(run, summary, judged, left_out)
+        found = verdicts_of(run)
+        cells = _cells(run, found.summary, found.judged, left_out)
         by_test = {one["test"]: one for one in reversed(spec["metrics"]) if one.get("test")}
         known = answers()
         rows = []
@@ -125,7 +125,7 @@ class Grid:
                 lines.append({**facts, "reason": row.reason})
             lines += [{**facts, **dataclasses.asdict(cell)} for cell in row.cells]
         names = ["attribute", "test", "metric", "method", "control", "verdict", "mean", "low", "high", "n", "undefined"]
-        return pd.DataFrame(lines, columns=[*names, "reason", "advice"])
+        return pd.DataFrame(lines, columns=[*names, "reason", "advice", "note"])
 
     def write_csv(self, path: Path) -> Path:
         """The same as a file."""
@@ -186,8 +186,8 @@ def _cells(
         elif at in problems:
             reason = f"{reason}; some images not run: {problems[at]}"
         ends = float(row["mean"]), float(row["low"]), float(row["high"])
-        advice = "" if control else judged[at].advice
-        cells.setdefault(at[1], []).append(Cell(at[0], control, verdict, reason, *ends, n, undefined, advice))
+        advice, note = ("", "") if control else (judged[at].advice, judged[at].note)
+        cells.setdefault(at[1], []).append(Cell(at[0], control, verdict, reason, *ends, n, undefined, advice, note))
     for column in cells.values():
         own = [cell for cell in column if not cell.control]
         gone = [Cell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]

@@ -83,6 +83,6 @@ def _cell(cell: Cell, *, told: bool) -> dict[str, Any]:
         "mean": "" if math.isnan(cell.mean) else numbers.short(cell.mean),
         "interval": numbers.interval(cell.low, cell.high, cell.n) if cell.n else "",
         "missing": f"{cell.undefined} undefined" if cell.undefined and cell.n else "",
-        "reason": "" if told or cell.control or verdict in ("pass", "fail") else cell.advice or cell.reason,
+        "reason": cell.note if told or cell.control or verdict in ("pass", "fail") else cell.advice or cell.reason,
         "words": cell.reason,
     }

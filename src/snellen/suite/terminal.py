@@ -13,8 +13,8 @@ from snellen.report import numbers
 from snellen.report.page import CATEGORIES, MARKS
 from snellen.report.terminal import STYLES, accuracy_lines, legend, split_evenly
 from snellen.suite.grid import Cell, Grid, Row
-from snellen.verdicts import certainty
-from snellen.verdicts.rule import FEW
+from snellen.verdicts import certainty_of
+from snellen.verdicts.rule import TOO_FEW
 
 _NAMES = 30
 
@@ -69,8 +69,11 @@ class Shown:
             for reason, cells in _reasons(row).items():
                 whom = "" if len(cells) == len(self._grid.methods) else f" on {', '.join(one.method for one in cells)}"
                 lines.append(Text(f"○ {row.title}{whom}: {reason}", style="dim"))
-        images = len(self._grid.run.samples())
-        lines.append(Text(f"{certainty(images).words}.", style="bold"))
+        doubtful = sum(bool(cell.note) for row in self._grid.rows for cell in row.cells)
+        if doubtful:
+            passes = "1 pass" if doubtful == 1 else f"{doubtful} passes"
+            lines.append(Text(f"{passes} could be undone by failures too rare for these images to show: see column note"))
+        lines.append(Text(f"{certainty_of(self._grid.run).words}.", style="bold"))
         return lines
 
 
@@ -78,7 +81,7 @@ def _reasons(row: Row) -> dict[str, list[Cell]]:
     """The cells without a verdict that counts, by their reason; methods that could not run at all are told once."""
     found: dict[str, list[Cell]] = {}
     for cell in row.cells:
-        if not cell.control and cell.verdict in ("", "not counted") and cell.reason != FEW:
+        if not cell.control and cell.verdict in ("", "not counted") and cell.reason not in TOO_FEW.values():
             found.setdefault(cell.reason, []).append(cell)
     return found
 

@@ -12,7 +12,10 @@ from snellen.documents import Number
 
 @dataclass(frozen=True)
 class Against:
-    """A method against one control: the mean paired difference (positive is better), its interval, and the margin."""
+    """A method against one control: the mean paired difference (positive is better), its interval, and the margin.
+
+    `spread` over the root of `n` is the standard error. `clusters` counts the classes or groups that were drawn as a whole.
+    """
 
     control: str
     mean: Number
@@ -21,6 +24,12 @@ class Against:
     margin: Number
     spread: Number
     n: int
+    clusters: int | None = None
+
+    @property
+    def units(self) -> int:
+        """How many were drawn: clusters, or images where each was drawn by itself."""
+        return self.n if self.clusters is None else self.clusters
 
     @property
     def better(self) -> bool:

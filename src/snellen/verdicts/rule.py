@@ -16,19 +16,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from snellen.verdicts.against import Against, further_images, images_for_axiom
-from snellen.verdicts.statistics import (
-    LEVEL,
-    MINIMUM_IMAGES,
-    best_value,
-    cube,
-    fooled,
-    means_of_resamples,
-    student,
-    summarise,
-)
+from snellen.verdicts.intervals import simultaneous, standard_error
+from snellen.verdicts.rare import axiom_note, pass_note, worst_value
+from snellen.verdicts.sampling import IMAGES, MINIMUM_GROUPS, PLURAL, Clusters, Sampling, Unit
+from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES, best_value, cube, fooled, samples_of, student, summarise
 
 Verdict = Literal["pass", "fail", "inconclusive", "not counted"]
 
@@ -43,10 +37,8 @@ PRECISION = 1e-6
 DEAF = 0.1
 """A metric that controls win in more than all but this share of pairs is not counted at all."""
 
-RESAMPLES = 5_000
-
-FEW = "too few images for a verdict"
-"""The reason where there are fewer than `MINIMUM_IMAGES`."""
+TOO_FEW: Mapping[Unit, str] = {unit: f"too few {several} for a verdict" for unit, several in PLURAL.items()}
+"""The reasons where there are fewer images than `MINIMUM_IMAGES`, or fewer classes or groups than `MINIMUM_GROUPS`."""
 
 MOST = 100_000
 """Advice that asks for more images than this says so in words instead."""
@@ -54,7 +46,7 @@ MOST = 100_000
 RULE = (
     "fail: worse than some control, or within the margin of it; pass: better than every control; inconclusive: neither. "
     f"By paired differences per image, whose {LEVEL:.0%} bootstrap intervals hold together for all methods and controls of "
-    f"the test; margin {MARGIN:g} standard deviations; at least {MINIMUM_IMAGES} images."
+    f"the test; margin {MARGIN:g} standard deviations, at their lower limit; at least {MINIMUM_IMAGES} images."
 )
 AXIOM = (
     "pass: the whole interval of the mean is within the tolerance of the best value; fail: all of it is beyond; "
@@ -79,6 +71,10 @@ class Judgement:
     undefined: int
     against: tuple[Against, ...] = ()
     more: int | None = None
+    unit: Unit = "image"
+    """What was drawn at random."""
+    note: str = ""
+    """What a reader should know of a pass, such as that failures too rare to be seen could undo it."""
 
     @property
     def advice(self) -> str:
@@ -87,7 +83,8 @@ class Judgement:
             return ""
         if self.more is None or self.more > MOST:
             return "more images will hardly settle it"
-        return f"about {self.more} more {'image' if self.more == 1 else 'images'} would settle it"
+        further = "" if self.unit == "image" else f" of further {PLURAL[self.unit]}"
+        return f"about {self.more} more {'image' if self.more == 1 else 'images'}{further} would settle it"
 
 
 def judge(
@@ -97,14 +94,17 @@ def judge(
     *,
     seed: int = 0,
     summary: pd.DataFrame | None = None,
+    sampling: Sampling = IMAGES,
 ) -> list[Judgement]:
     """A verdict for each method in each test (see `RULE`; `AXIOM` for a metric with a tolerance).
 
     *Not counted*: too few images, no control, nothing computed, or a metric that a control wins outright (see `DEAF`).
-    `summary` is what `summarise` says of the same scores, for those who have it already.
+    `summary` is what `summarise` says of the same scores, for those who have it already; `sampling` is what was drawn.
     """
     if summary is None:
-        summary = summarise(scores, spec_methods, spec_metrics, seed=seed)
+        summary = summarise(scores, spec_methods, spec_metrics, seed=seed, sampling=sampling)
+    clusters = sampling.clusters(samples_of(scores))
+    added = f" {sampling.words[0].upper()}{sampling.words[1:]}." if sampling.words else ""
     rows = {(row.method, row.metric): row for row in summary.itertuples()}
     deceived = fooled(summary)
     found = []
@@ -112,20 +112,24 @@ def judge(
         label = metric["label"]
         mine = [rows[(one, label)] for one in methods]
         if metric.get("tolerance") is not None:
-            found += _axiom(own, metric, mine, seed)
+            found += _axiom(own, metric, mine, seed, AXIOM + added, sampling.unit, clusters)
             continue
-        pairs = against_controls(own, rivals, controls, seed=seed)
+        pairs = against_controls(own, rivals, controls, seed=seed, clusters=clusters)
+        worst = worst_value(metric)
         outright = label in deceived and beaten(own, rivals) > 1 - DEAF
-        for row, pair in zip(mine, pairs, strict=True):
-            against = tuple(one for one in pair if one.n)
-            verdict, reason = verdict_of(against) if row.n else _nothing(row)
+        for at, (row, pair) in enumerate(zip(mine, pairs, strict=True)):
+            compared = [place for place, one in enumerate(pair) if one.n]
+            against = tuple(pair[place] for place in compared)
+            verdict, reason = verdict_of(against, sampling.unit) if row.n else _nothing(row)
             more = further_images(against, len(own)) if verdict == "inconclusive" else None
             if outright and verdict != "not counted":
                 by = deceived[label]
                 wins = "wins" if len(by) == 1 else "win"
                 reason = f"fooled by {', '.join(by)}, which {wins} against nearly every map; otherwise {verdict}"
                 verdict, more = "not counted", None
-            found.append(_judgement(row, verdict, reason, RULE, against, more))
+            passed = verdict == "pass"
+            note = pass_note(own[:, at], rivals[:, compared], against, worst, sampling.unit) if passed else ""
+            found.append(_judgement(row, verdict, reason, RULE + added, against, more, sampling.unit, note))
     return found
 
 
@@ -135,16 +139,20 @@ def compare(
     spec_metrics: Sequence[Mapping[str, Any]],
     *,
     seed: int = 0,
+    sampling: Sampling = IMAGES,
 ) -> dict[tuple[str, str], tuple[Against, ...]]:
     """By method and metric, how much better than each control a method is on the same image.
 
     Positive is better, whichever way the metric points. Only images on which both are defined count.
     """
+    clusters = sampling.clusters(samples_of(scores))
     return {
         (method, metric["label"]): against
         for metric, own, rivals, (methods, controls) in tables(scores, spec_methods, spec_metrics)
         if controls
-        for method, against in zip(methods, against_controls(own, rivals, controls, seed=seed), strict=True)
+        for method, against in zip(
+            methods, against_controls(own, rivals, controls, seed=seed, clusters=clusters), strict=True
+        )
     }
 
 
@@ -160,7 +168,7 @@ Table = tuple[
 def tables(
     scores: pd.DataFrame, spec_methods: Sequence[Mapping[str, Any]], spec_metrics: Sequence[Mapping[str, Any]]
 ) -> Iterator[Table]:
-    """The scores of each metric in turn."""
+    """The scores of each metric in turn; rows are the samples in the order of `samples_of`."""
     methods = [one["label"] for one in spec_methods if not one["control"]]
     controls = [one["label"] for one in spec_methods if one["control"]]
     values, _ = cube(scores, [*methods, *controls], [one["label"] for one in spec_metrics])
@@ -175,27 +183,28 @@ def against_controls(
     controls: Sequence[str],
     *,
     seed: int = 0,
+    clusters: Clusters | None = None,
 ) -> list[tuple[Against, ...]]:
     """For each method, how it stands against each control in one test; larger scores are better."""
     images, shape = len(own), (own.shape[1], rivals.shape[1])
     differences = own[:, :, None] - rivals[:, None, :]
-    mean, low, high, n = (
-        one.reshape(shape) for one in simultaneous(differences.reshape(images, math.prod(shape)), seed=seed)
-    )
+    flat = simultaneous(differences.reshape(images, math.prod(shape)), seed=seed, clusters=clusters)
+    mean, low, high, n, error, drawn = (one.reshape(shape) for one in flat)
     both = ~np.isnan(differences)
     # Only images on which both are defined count, for the margin too.
     first, second = (np.where(both, one, np.nan) for one in (own[:, :, None], rivals[:, None, :]))
-    margin = MARGIN * np.sqrt((_deviation(first) ** 2 + _deviation(second) ** 2) / 2)
+    margin = MARGIN * _least_deviation(first, second, clusters)
     largest = np.maximum(np.abs(first), np.abs(second))
     margin = np.maximum(margin, PRECISION * np.where(both, largest, 0.0).max(axis=0, initial=0.0))
-    spread = _deviation(differences)
+    spread = error * np.sqrt(n)
     rows = []
     for at in range(shape[0]):
         against = []
         for place, control in enumerate(controls):
             ends = float(mean[at, place]), float(low[at, place]), float(high[at, place])
             beside = float(margin[at, place]), float(spread[at, place]), int(n[at, place])
-            against.append(Against(control, *ends, *beside))
+            units = None if clusters is None else int(drawn[at, place])
+            against.append(Against(control, *ends, *beside, units))
         rows.append(tuple(against))
     return rows
 
@@ -214,82 +223,12 @@ def beaten(own: Float[np.ndarray, "images methods"], rivals: Float[np.ndarray, "
     return float((gaps >= 0)[known].mean()) if known.any() else math.nan
 
 
-def simultaneous(
-    values: Float[np.ndarray, "images columns"], *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[Float[np.ndarray, " columns"], ...]:
-    """Mean, low end, high end and number of defined values per column; all intervals hold together at this level.
-
-    Each draw of the images is measured in its own standard errors (bootstrap-t, Efron and Tibshirani 1993), each side for
-    itself, so that skewed scores do not make one end too hopeful. No interval is narrower than Student's of a single mean:
-    where most differences are none, draws vary too little, and three images of thirty would do.
-
-    Columns without spread have no width. Neither they nor columns with too few values for a verdict widen the others; the
-    latter hold together among themselves.
-    """
-    images, columns = values.shape
-    defined = ~np.isnan(values)
-    n = defined.sum(axis=0).astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(defined, values, 0.0).sum(axis=0) / n
-    low, high = np.full(columns, np.nan), np.full(columns, np.nan)
-    if images < 2 or not columns:
-        return mean, low, high, n
-    low[n >= 2] = high[n >= 2] = mean[n >= 2]
-    centred = np.where(defined, values - np.nan_to_num(mean), 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        error = np.sqrt((centred**2).sum(axis=0) / (n - 1) / n)
-    # Rounding leaves a trace of spread in columns whose values are all equal.
-    moving = (n >= 2) & (error > 1e-12 * np.where(defined, np.abs(values), 0.0).max(axis=0))
-    for family in (n >= MINIMUM_IMAGES, n < MINIMUM_IMAGES):
-        at = np.flatnonzero(moving & family)
-        if len(at):
-            above, below = _reach(centred[:, at], defined[:, at], error[at], level, resamples, seed)
-            least = np.array([student(0.5 + level / 2, int(one) - 1) for one in n[at]])
-            low[at], high[at] = (
-                mean[at] - np.maximum(above, least) * error[at],
-                mean[at] + np.maximum(below, least) * error[at],
-            )
-    return mean, low, high, n
-
-
-def _reach(
-    centred: Float[np.ndarray, "images columns"],
-    defined: Bool[np.ndarray, "images columns"],
-    error: Float[np.ndarray, " columns"],
-    level: float,
-    resamples: int,
-    seed: int,
-) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:
-    """How many standard errors a column reaches down and up, so that none strays farther in all but (1 - level) of draws.
-
-    A column strays in its own measure: as far as it goes alone at this level, but at least as far as three of four do.
-    So one that almost always hits, whose few misses are absent from some draws, does not widen all others; and one whose
-    long tail no image happened to show is not too hopeful.
-    """
-    both = np.concatenate([centred, centred**2], axis=1)
-    drawn = means_of_resamples(both, np.tile(defined, 2), resamples, np.random.default_rng(seed))
-    means, squares = np.split(drawn, 2, axis=1)
-    n = defined.sum(axis=0)
-    # A draw may hold one value many times; its own error then is nearly nothing, and says nothing.
-    own = np.maximum(np.sqrt(np.maximum(squares - means**2, 0.0) / (n - 1)), 0.1 * error)
-    # A draw without any defined value of a column is NaN there, and strays nowhere.
-    strayed = np.nan_to_num(means / own)
-    tail = 1 - (1 - level) / 2
-
-    def together(side: Float[np.ndarray, "resamples columns"]) -> Float[np.ndarray, " columns"]:
-        alone = np.quantile(side, tail, axis=0)
-        alone = np.maximum(alone, max(float(np.quantile(alone, 0.75)), 1.0))
-        return np.asarray(alone * np.quantile((side / alone).max(axis=1), tail))
-
-    return together(strayed), together(-strayed)
-
-
-def verdict_of(against: Sequence[Against]) -> tuple[Verdict, str]:
+def verdict_of(against: Sequence[Against], unit: Unit = "image") -> tuple[Verdict, str]:
     """The verdict by `RULE`, and why."""
     if not against:
         return "not counted", "nothing to compare with"
-    if min(one.n for one in against) < MINIMUM_IMAGES:
-        return "not counted", FEW
+    if few := _few(min(one.n for one in against), min(one.units for one in against), unit):
+        return "not counted", few
     worse, alike = [one.control for one in against if one.worse], [one.control for one in against if one.alike]
     if worse:
         return "fail", f"worse than {', '.join(worse)}"
@@ -300,31 +239,50 @@ def verdict_of(against: Sequence[Against]) -> tuple[Verdict, str]:
     return "inconclusive", f"not clear of {', '.join(one.control for one in against if not one.better)}"
 
 
+def _few(n: int, units: int, unit: Unit) -> str:
+    """The reason why so many images, in so many classes or groups, get no verdict; empty where they do."""
+    if n < MINIMUM_IMAGES:
+        return TOO_FEW["image"]
+    return TOO_FEW[unit] if units < MINIMUM_GROUPS else ""
+
+
 def _axiom(
-    own: Float[np.ndarray, "images methods"], metric: Mapping[str, Any], rows: Sequence[Any], seed: int
+    own: Float[np.ndarray, "images methods"],
+    metric: Mapping[str, Any],
+    rows: Sequence[Any],
+    seed: int,
+    rule: str = AXIOM,
+    unit: Unit = "image",
+    clusters: Clusters | None = None,
 ) -> list[Judgement]:
     tolerance, best = float(metric["tolerance"]), best_value(metric)
     # How far a score is from the best value; scores come larger is better.
-    gaps = (best if metric["higher_is_better"] else -best) - own
-    mean, low, high, n = simultaneous(gaps, seed=seed)
-    spread = _deviation(gaps)
+    best_own = best if metric["higher_is_better"] else -best
+    gaps = best_own - own
+    mean, low, high, n, error, drawn = simultaneous(gaps, seed=seed, clusters=clusters)
+    worst = best_own - worst_value(metric)
+    if math.isinf(worst):
+        worst = float(np.nanmax(gaps)) if (n > 0).any() else 0.0
     found = []
     for at, row in enumerate(rows):
         verdict: Verdict
-        near, far, more = max(0.0, float(low[at])), float(high[at]), None
+        near, far, more, note = max(0.0, float(low[at])), float(high[at]), None, ""
+        ends = float(mean[at]), float(low[at]), far
+        units = None if clusters is None else int(drawn[at])
+        gap = Against("", *ends, tolerance, float(error[at] * math.sqrt(n[at])), int(n[at]), units)
         if not row.n:
             verdict, reason = _nothing(row)
-        elif row.n < MINIMUM_IMAGES:
-            verdict, reason = "not counted", FEW
+        elif few := _few(row.n, gap.units, unit):
+            verdict, reason = "not counted", few
         elif far <= tolerance:
             verdict, reason = "pass", f"within {tolerance:g} of {best:g}: {_at_most(far)}"
+            note = axiom_note(gap, worst, unit)
         elif near > tolerance:
             verdict, reason = "fail", f"farther than {tolerance:g} from {best:g}: at least {near:.2g}"
         else:
             verdict, reason = "inconclusive", f"not clear of {tolerance:g} from {best:g}: between {near:.2g} and {far:.2g}"
-            ends = float(mean[at]), float(low[at]), float(high[at])
-            more = images_for_axiom(Against("", *ends, tolerance, float(spread[at]), int(n[at])), len(own))
-        found.append(_judgement(row, verdict, reason, AXIOM, (), more))
+            more = images_for_axiom(gap, len(own))
+        found.append(_judgement(row, verdict, reason, rule, (), more, unit, note))
     return found
 
 
@@ -338,16 +296,36 @@ def _nothing(row: Any) -> tuple[Verdict, str]:
 
 
 def _judgement(
-    row: Any, verdict: Verdict, reason: str, rule: str, against: tuple[Against, ...], more: int | None
+    row: Any,
+    verdict: Verdict,
+    reason: str,
+    rule: str,
+    against: tuple[Against, ...],
+    more: int | None,
+    unit: Unit,
+    note: str,
 ) -> Judgement:
-    ends = float(row.mean), float(row.low), float(row.high)
-    return Judgement(row.method, row.metric, verdict, reason, rule, *ends, int(row.n), int(row.undefined), against, more)
+    numbers = float(row.mean), float(row.low), float(row.high), int(row.n), int(row.undefined)
+    return Judgement(row.method, row.metric, verdict, reason, rule, *numbers, against, more, unit, note)
 
 
-def _deviation(values: Float[np.ndarray, "images *columns"]) -> Float[np.ndarray, "*columns"]:
-    """The standard deviation of each column; 0 where fewer than two values are defined."""
-    known = ~np.isnan(values)
-    n = known.sum(axis=0)
-    mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(n, 1)
-    squares = np.where(known, values - mean, 0.0) ** 2
-    return np.asarray(np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1)))
+def _least_deviation(
+    first: Float[np.ndarray, "images *columns"], second: Float[np.ndarray, "images *columns"], clusters: Clusters | None
+) -> Float[np.ndarray, "*columns"]:
+    """The lower limit of the standard deviation of two scores, pooled: it too is known from these images alone.
+
+    A difference that hardly varies would else be called alike whenever the images happen to spread the scores widely. The
+    limit is symmetric on the scale of logarithms, for there the estimate of a spread is.
+    """
+    n = (~np.isnan(first)).sum(axis=0)
+    squares = np.zeros(first.shape)
+    for one in (first, second):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(np.isnan(one), 0.0, one).sum(axis=0) / n
+        squares = squares + (one - mean) ** 2 / 2
+    flat = squares.reshape(len(squares), math.prod(n.shape))
+    mean, error, _, groups = (one.reshape(n.shape) for one in standard_error(flat, clusters))
+    reach = np.vectorize(lambda one: student(0.5 + LEVEL / 2, max(1, int(one) - 1)), otypes=[float])(groups)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviation = np.sqrt(mean * n / (n - 1))
+        return np.where((n > 1) & (mean > 0), deviation * np.exp(-reach * error / (2 * mean)), 0.0)

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
+from snellen.verdicts.sampling import IMAGES, PLURAL, Clusters, Sampling
+
 RESAMPLES = 10_000
 
 LEVEL = 0.98
@@ -39,8 +41,8 @@ class Certainty:
     words: str
 
 
-def certainty(n: int) -> Certainty:
-    """Whether n images allow a verdict, and in words how much.
+def certainty(n: int, sampling: Sampling = IMAGES) -> Certainty:
+    """Whether n images that came about like this allow a verdict, and in words how much.
 
     >>> certainty(7).enough
     False
@@ -48,13 +50,13 @@ def certainty(n: int) -> Certainty:
     if n < MINIMUM_IMAGES:
         words = "1 image is" if n == 1 else f"{n} images are"
         return Certainty(n, False, f"{words} too few for a verdict, which needs at least {MINIMUM_IMAGES}")
+    if sampling.few:
+        return Certainty(n, False, sampling.words)
     # One comparison at the level of verdicts with 80 % power; the more methods there are, the larger it must be.
     visible = (NormalDist().inv_cdf(0.5 + LEVEL / 2) + NormalDist().inv_cdf(0.8)) / math.sqrt(n)
-    return Certainty(
-        n,
-        True,
-        f"{n} images usually show differences of at least {visible:.2g} standard deviations; smaller ones stay hidden",
-    )
+    alike = "" if sampling.unit == "image" else f", or larger where {PLURAL[sampling.unit]} differ"
+    shown = f"{n} images usually show differences of at least {visible:.2g} standard deviations{alike}"
+    return Certainty(n, True, "; ".join(filter(None, [shown, "smaller ones stay hidden", sampling.words])))
 
 
 def summarise(
@@ -64,6 +66,7 @@ def summarise(
     *,
     seed: int = 0,
     resamples: int = RESAMPLES,
+    sampling: Sampling = IMAGES,
 ) -> pd.DataFrame:
     """One row per method and metric: the mean over images, its 95 % interval, and how many scores were undefined.
 
@@ -74,7 +77,8 @@ def summarise(
     Statistician 69(4)) proposes: its tails are those that make it as wide as Student's interval on normal data. BCa was not
     taken because it estimates a bias and an acceleration too, from the same few values; the two were not compared here.
 
-    Images are drawn together with their undefined scores, the same draws serve every method and metric, and samples are
+    Images (or the whole classes or groups that `sampling` says) are drawn together with their undefined scores, the same
+    draws serve every method and metric, and samples are
     sorted by name first, so neither order nor company of a score moves its interval. Equal scores give an interval without
     width; fewer than two defined scores give none (NaN).
     """
@@ -82,7 +86,10 @@ def summarise(
     values, written = cube(scores, methods, metrics)
     images = len(values)
     mean, low, high, n = interval_of_mean(
-        values.reshape(images, len(methods) * len(metrics)), resamples=resamples, seed=seed
+        values.reshape(images, len(methods) * len(metrics)),
+        resamples=resamples,
+        seed=seed,
+        clusters=sampling.clusters(samples_of(scores)),
     )
     computed = written.sum(axis=0).ravel()
     rows = []
@@ -145,7 +152,12 @@ def fooled(summary: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def interval_of_mean(
-    values: Float[np.ndarray, "images columns"], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    values: Float[np.ndarray, "images columns"],
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    clusters: Clusters | None = None,
 ) -> tuple[
     Float[np.ndarray, " columns"],
     Float[np.ndarray, " columns"],
@@ -153,27 +165,28 @@ def interval_of_mean(
     Float[np.ndarray, " columns"],
 ]:
     """Mean, low end, high end and number of defined values per column (see `summarise` for the kind of interval)."""
-    images, columns = values.shape
+    columns = values.shape[1]
     defined = ~np.isnan(values)
     n = defined.sum(axis=0).astype(np.float64)
     filled = np.where(defined, values, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = filled.sum(axis=0) / n
     low, high = np.full(columns, np.nan), np.full(columns, np.nan)
-    if images < 2 or not resamples:
-        return mean, low, high, n
     # Differences from the mean are averaged, so that equal scores give exactly no width.
-    centred = np.where(defined, values - np.nan_to_num(mean), 0.0)
+    sums = by_cluster(np.where(defined, values - np.nan_to_num(mean), 0.0), clusters)
+    sizes = by_cluster(defined.astype(np.float64), clusters)
+    if len(sums) < 2 or not resamples:
+        return mean, low, high, n
     for start in range(0, columns, _COLUMNS):
         part = slice(start, start + _COLUMNS)
-        counts = n[part]
-        drawn = means_of_resamples(centred[:, part], defined[:, part], resamples, np.random.default_rng(seed))
+        counts = (sizes[:, part] > 0).sum(axis=0)
+        drawn = means_of_resamples(sums[:, part], sizes[:, part], resamples, np.random.default_rng(seed))
         for count in np.unique(counts[counts >= 2]):
             tail = _tail(int(count), level)
             here = np.flatnonzero(counts == count)
             at = start + here
             own = drawn if len(here) == drawn.shape[1] else drawn[:, here]
-            ends = mean[at] + (np.nanquantile if count < images else np.quantile)(own, [tail, 1 - tail], axis=0)
+            ends = mean[at] + (np.nanquantile if count < len(sums) else np.quantile)(own, [tail, 1 - tail], axis=0)
             # Rounding must not carry an end beyond the scores themselves, where a probability could become negative.
             low[at], high[at] = np.clip(ends, np.nanmin(values[:, at], axis=0), np.nanmax(values[:, at], axis=0))
     return mean, low, high, n
@@ -197,27 +210,42 @@ def holm(chances: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
     return found
 
 
+def by_cluster(
+    values: Float[np.ndarray, "images columns"], clusters: Clusters | None
+) -> Float[np.ndarray, "clusters columns"]:
+    """The sum of each column over each cluster; without clusters every image is one by itself."""
+    if clusters is None:
+        return values
+    found = np.zeros((int(clusters.max(initial=-1)) + 1, values.shape[1]))
+    np.add.at(found, clusters, values)
+    return found
+
+
 def means_of_resamples(
-    centred: Float[np.ndarray, "images columns"],
-    defined: Bool[np.ndarray, "images columns"],
+    sums: Float[np.ndarray, "clusters columns"],
+    counts: Float[np.ndarray, "clusters columns"],
     resamples: int,
     generator: np.random.Generator,
 ) -> Float[np.ndarray, "resamples columns"]:
-    """The mean of each column in each resample; how often each image was drawn is a matrix, so a product gives all sums."""
-    images, columns = centred.shape
-    gaps = np.flatnonzero(~defined.all(axis=0))
-    weights = defined[:, gaps].astype(np.float64)
-    block = max(1, 250_000 // images)
+    """The mean of each column in each resample of the clusters, from the sum and the number of values in each cluster.
+
+    How often each cluster was drawn is a matrix, so a product gives all sums.
+    """
+    clusters, columns = sums.shape
+    gaps = np.flatnonzero((counts != counts[:1]).any(axis=0))
+    size = counts[0].copy()
+    size[gaps] = 1.0
+    block = max(1, 250_000 // clusters)
     drawn = np.empty((resamples, columns))
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
-        picks = generator.integers(0, images, size=(rows, images)) + images * np.arange(rows)[:, None]
-        times = np.bincount(picks.ravel(), minlength=rows * images).reshape(rows, images).astype(np.float64)
-        drawn[start : start + rows] = times @ centred
-        drawn[start : start + rows] /= images
-        if len(gaps):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                drawn[start : start + rows, gaps] *= images / (times @ weights)
+        picks = generator.integers(0, clusters, size=(rows, clusters)) + clusters * np.arange(rows)[:, None]
+        times = np.bincount(picks.ravel(), minlength=rows * clusters).reshape(rows, clusters).astype(np.float64)
+        drawn[start : start + rows] = times @ sums
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drawn[start : start + rows] /= clusters * size
+            if len(gaps):
+                drawn[start : start + rows, gaps] *= clusters / (times @ counts[:, gaps])
     return drawn
 
 
@@ -237,12 +265,17 @@ def student(share: float, freedom: int) -> float:
     return math.sqrt(freedom) * math.tan(float(np.interp(2 * share - 1, below / below[-1], angles)))
 
 
+def samples_of(scores: pd.DataFrame) -> list[str]:
+    """The samples of scores, sorted by name."""
+    return [str(one) for one in pd.factorize(scores["sample"], sort=True)[1]]
+
+
 def cube(
     scores: pd.DataFrame, methods: Sequence[str], metrics: Sequence[str]
 ) -> tuple[Float[np.ndarray, "images methods metrics"], Bool[np.ndarray, "images methods metrics"]]:
     """Scores by sample, method and metric in the order of the spec, NaN also where one is missing; and which were written.
 
-    Samples are sorted by name, so that the order of rows moves nothing.
+    Samples are those of `samples_of`, so that the order of rows moves nothing.
     """
     at, samples = pd.factorize(scores["sample"], sort=True)
     shape = len(samples), len(methods), len(metrics)

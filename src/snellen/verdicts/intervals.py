@@ -1,0 +1,131 @@
+"""Intervals of many means that hold together: bootstrap-t over images, or over whole clusters of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from snellen.verdicts.sampling import Clusters
+from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES, by_cluster, means_of_resamples, student
+
+RESAMPLES = 5_000
+
+
+class Intervals(NamedTuple):
+    """Per column: the mean, its interval, how many values and clusters define it, and its standard error."""
+
+    mean: Float[np.ndarray, " columns"]
+    low: Float[np.ndarray, " columns"]
+    high: Float[np.ndarray, " columns"]
+    n: Float[np.ndarray, " columns"]
+    error: Float[np.ndarray, " columns"]
+    clusters: Float[np.ndarray, " columns"]
+
+
+def simultaneous(
+    values: Float[np.ndarray, "images columns"],
+    *,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    clusters: Clusters | None = None,
+) -> Intervals:
+    """Intervals of the mean of every column that hold together at this level.
+
+    Each draw of the images is measured in its own standard errors (bootstrap-t, Efron and Tibshirani 1993), each side for
+    itself, so that skewed scores do not make one end too hopeful. No interval is narrower than Student's of a single mean:
+    where most differences are none, draws vary too little, and three images of thirty would do.
+
+    Where images come in clusters, whole clusters are drawn, standard errors are those of cluster sums, but at least those of
+    single images, and Student's interval has as many degrees of freedom as there are clusters, less one.
+
+    Columns without spread have no width. Neither they nor columns with too few values for a verdict widen the others; the
+    latter hold together among themselves.
+    """
+    defined = ~np.isnan(values)
+    mean, error, n, groups = standard_error(values, clusters)
+    centred = np.where(defined, values - np.nan_to_num(mean), 0.0)
+    sums, counts = by_cluster(centred, clusters), by_cluster(defined.astype(np.float64), clusters)
+    low, high = np.full(len(mean), np.nan), np.full(len(mean), np.nan)
+    low[groups >= 2] = high[groups >= 2] = mean[groups >= 2]
+    # Rounding leaves a trace of spread in columns whose values are all equal.
+    moving = (groups >= 2) & (error > 1e-12 * np.where(defined, np.abs(values), 0.0).max(axis=0, initial=0.0))
+    for family in (n >= MINIMUM_IMAGES, n < MINIMUM_IMAGES):
+        at = np.flatnonzero(moving & family)
+        if len(at):
+            above, below = _reach(sums[:, at], counts[:, at], level, resamples, seed)
+            least = np.array([student(0.5 + level / 2, int(one) - 1) for one in groups[at]])
+            low[at], high[at] = (
+                mean[at] - np.maximum(above, least) * error[at],
+                mean[at] + np.maximum(below, least) * error[at],
+            )
+    return Intervals(mean, low, high, n, np.where(moving, error, 0.0), groups)
+
+
+def standard_error(
+    values: Float[np.ndarray, "images columns"], clusters: Clusters | None
+) -> tuple[Float[np.ndarray, " columns"], ...]:
+    """Per column: the mean, its standard error, and how many values and clusters define it.
+
+    The error is that of cluster sums, but never less than if each image were drawn by itself.
+    """
+    defined = ~np.isnan(values)
+    n = defined.sum(axis=0).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(defined, values, 0.0).sum(axis=0) / n
+        centred = np.where(defined, values - np.nan_to_num(mean), 0.0)
+        if clusters is None:
+            return mean, _error(centred, n, n), n, n
+        groups = (by_cluster(defined.astype(np.float64), clusters) > 0).sum(axis=0).astype(np.float64)
+        return mean, np.maximum(_error(by_cluster(centred, clusters), n, groups), _error(centred, n, n)), n, groups
+
+
+def _error(
+    sums: Float[np.ndarray, "clusters columns"], n: Float[np.ndarray, " columns"], groups: Float[np.ndarray, " columns"]
+) -> Float[np.ndarray, " columns"]:
+    """The standard error of a mean of n values, from sums over clusters of their differences from it."""
+    return np.asarray(np.sqrt((sums**2).sum(axis=0) * groups / (groups - 1)) / n)
+
+
+def _reach(
+    sums: Float[np.ndarray, "clusters columns"],
+    counts: Float[np.ndarray, "clusters columns"],
+    level: float,
+    resamples: int,
+    seed: int,
+) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:
+    """How many standard errors a column reaches down and up, so that none strays farther in all but (1 - level) of draws.
+
+    A column strays in its own measure: as far as it goes alone at this level, but at least as far as three of four do.
+    So one that almost always hits, whose few misses are absent from some draws, does not widen all others; and one whose
+    long tail no image happened to show is not too hopeful.
+    """
+    columns = sums.shape[1]
+    size, n = counts.max(axis=0), counts.sum(axis=0)
+    groups = (counts > 0).sum(axis=0).astype(np.float64)
+    # Clusters of one size need no more than the squares of their sums.
+    uneven = np.flatnonzero(((counts > 0) & (counts != size)).any(axis=0))
+    parts = [sums, sums**2, (sums * counts)[:, uneven], (counts**2)[:, uneven]]
+    weights = [counts, counts, counts[:, uneven], counts[:, uneven]]
+    drawn = means_of_resamples(
+        np.concatenate(parts, axis=1), np.concatenate(weights, axis=1), resamples, np.random.default_rng(seed)
+    )
+    means, squares, products, sizes = np.split(drawn, np.cumsum([columns, columns, len(uneven)]), axis=1)
+    squares = squares - size * means**2
+    squares[:, uneven] += means[:, uneven] ** 2 * (size[uneven] + sizes) - 2 * means[:, uneven] * products
+    # A draw may hold one cluster many times; its own error then is nearly nothing, and says nothing.
+    least = 0.1 * _error(sums, n, groups)
+    own = np.maximum(np.sqrt(np.maximum(squares, 0.0) / (n * (groups - 1) / groups)), least)
+    # A draw without any defined value of a column is NaN there, and strays nowhere.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        strayed = np.nan_to_num(means / own)
+    tail = 1 - (1 - level) / 2
+
+    def together(side: Float[np.ndarray, "resamples columns"]) -> Float[np.ndarray, " columns"]:
+        alone = np.quantile(side, tail, axis=0)
+        alone = np.maximum(alone, max(float(np.quantile(alone, 0.75)), 1.0))
+        return np.asarray(alone * np.quantile((side / alone).max(axis=1), tail))
+
+    return together(strayed), together(-strayed)

@@ -1,0 +1,97 @@
+"""What a verdict takes as drawn at random: single images, or whole classes or groups of them.
+
+Images of one class, or of one patient, are alike. Drawn one by one they seem to say more than they do, and a verdict would
+be too sure of classes and patients that nobody showed. Classes need no such care where the images show all of the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+Clusters = Int[np.ndarray, " images"]
+"""The number of each image's cluster, from 0; images of one cluster (a class, a patient) are drawn together."""
+
+Unit = Literal["image", "class", "group"]
+
+PLURAL: Mapping[Unit, str] = {"image": "images", "class": "classes", "group": "groups"}
+
+MINIMUM_GROUPS = 10
+"""Fewer groups that somebody named (patients, say) get no verdict: too little is known of how groups differ."""
+
+MINIMUM_CLASSES = 20
+"""From so many classes on, out of more, verdicts are about the model's other classes too. With fewer, whole classes could be
+drawn as well, but hardly any method would pass (docs/verdicts.md has the numbers), so verdicts are about these classes."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What is drawn at random, the cluster of each sample where that is more than an image, and what it means in words."""
+
+    unit: Unit = "image"
+    cluster_of: Mapping[str, str] = field(default_factory=dict)
+    words: str = ""
+    few: bool = False
+    """Whether there are too few groups for any verdict; `words` then say so."""
+    only: bool = False
+    """Whether verdicts are about the classes that the images show, out of more; `words` then say so."""
+
+    def clusters(self, samples: Sequence[str]) -> Clusters | None:
+        """The number of each sample's cluster; None where each image is drawn by itself."""
+        if self.unit == "image":
+            return None
+        return np.asarray(pd.factorize(np.array([self.cluster_of[one] for one in samples], dtype=object))[0], dtype=np.int64)
+
+
+IMAGES = Sampling()
+"""Each image is drawn by itself."""
+
+
+def sampling_of(samples: pd.DataFrame, classes: int | None) -> Sampling:
+    """What is drawn, by the labels and groups of a run's samples and the number of classes that its model knows.
+
+    - Groups that somebody named are always a sample of more: whole groups are drawn.
+    - Classes are drawn where they are at least `MINIMUM_CLASSES` of more; where fewer, verdicts are about these alone.
+    - Where the images show every class of the model, or one image per class, images are drawn.
+
+    A sample without a label or group stands for itself.
+    """
+    if not len(samples):
+        return IMAGES
+    groups = _clusters(samples, "group")
+    labels = _clusters(samples, "label")
+    shown = int(samples["label"].nunique()) if labels else 0
+    of = f"{shown} of the model's {classes}" if classes else f"{shown}"
+    these = f"images show {of} classes"
+    if groups:
+        return _by_group(groups, f"; {these}, and verdicts are about these" if 0 < shown < (classes or shown + 1) else "")
+    if not labels:
+        return Sampling(words="neither classes nor groups of the images are known, so each counts as drawn by itself")
+    if shown == classes or shown == len(samples):
+        return IMAGES
+    if len(set(labels.values())) < MINIMUM_CLASSES:
+        few = f"{these}, fewer than {MINIMUM_CLASSES}: verdicts are about these classes only, not about others"
+        return Sampling(words=few, only=True)
+    return Sampling("class", labels, f"{these}, which are drawn as a whole: verdicts are about its other classes too")
+
+
+def _by_group(groups: Mapping[str, str], beside: str) -> Sampling:
+    count = len(set(groups.values()))
+    if count < MINIMUM_GROUPS:
+        number = "1 group is" if count == 1 else f"{count} groups are"
+        return Sampling("group", groups, f"{number} too few for a verdict, which needs at least {MINIMUM_GROUPS}", few=True)
+    words = f"images come in {count} groups, which are drawn as a whole: verdicts are about other such groups too"
+    return Sampling("group", groups, words + beside)
+
+
+def _clusters(samples: pd.DataFrame, column: str) -> dict[str, str]:
+    """By sample, its value in this column; its own name where it has none. Empty where no sample has any."""
+    if column not in samples or samples[column].isna().all():
+        return {}
+    pairs: list[tuple[str, Any]] = list(zip(samples["sample"], samples[column], strict=True))
+    return {one: f"sample {one}" if pd.isna(value) else f"{column} {value}" for one, value in pairs}
