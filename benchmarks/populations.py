@@ -73,3 +73,51 @@ def scores(
     mine, others = own(rng, (images, methods)) + effect, rival(rng, (images, controls))
     others[:, 1:] -= BEHIND
     return mine, others
+
+
+# Where images are not drawn one by one, failures are rare, or differences hardly vary --------------------------------------
+
+
+def in_classes(
+    rng: np.random.Generator,
+    classes: int,
+    each: int,
+    methods: int,
+    controls: int,
+    *,
+    alike: float = 0.3,
+    these: bool = False,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Normal scores of images in classes, with this intraclass correlation; and the class of each image.
+
+    On average over all classes that could have been drawn, methods are as good as the first control; with `these`, they are
+    so on average over the classes that were drawn.
+    """
+    of = np.repeat(np.arange(classes), each)
+    effects = rng.normal(size=(classes, methods + controls))
+    if these:
+        effects -= effects.mean(axis=0)
+    values = math.sqrt(alike) * effects[of] + math.sqrt(1 - alike) * rng.normal(size=(len(of), methods + controls))
+    values[:, methods + 1 :] -= BEHIND
+    return values[:, :methods], values[:, methods:], of
+
+
+def rare_failures(
+    rng: np.random.Generator, images: int, methods: int, controls: int, *, share: float = 0.05
+) -> tuple[np.ndarray, np.ndarray]:
+    """One better than the first control on most images, and so much worse on a share of them that the mean is the same."""
+    mine = np.where(rng.random((images, methods)) < share, 1 - 1 / share, 1.0)
+    others = np.zeros((images, controls))
+    others[:, 1:] -= BEHIND
+    return mine, others
+
+
+def at_the_margin(
+    draw: Draw, rng: np.random.Generator, images: int, methods: int, controls: int, margin: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Methods that follow the first control closely, better by just the margin; `draw` has standard deviation 1."""
+    first = draw(rng, (images, 1))
+    mine = first + margin + 0.02 * rng.normal(size=(images, methods))
+    others = np.repeat(first, controls, axis=1)
+    others[:, 1:] -= BEHIND
+    return mine, others

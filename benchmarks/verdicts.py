@@ -1,6 +1,6 @@
 """How often verdicts are wrong, and how often there is one: simulated scores of known effect, judged by the rule.
 
-    python benchmarks/verdicts.py [--draws 2000] [--write]
+    python benchmarks/verdicts.py [--draws 2000] [--only classes,alike] [--write]
 
 With `--write` the tables go into docs/verdicts.md, between its markers, and the picture to docs/verdicts-power.svg.
 """
@@ -11,11 +11,12 @@ import argparse
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+import verdict_limits
 from populations import BEHIND, POPULATIONS, scores
 from snellen.cards.grades import grade
 from snellen.cards.schema import Evidence, Source
@@ -266,29 +267,52 @@ def put(text: str, name: str, lines: Sequence[str]) -> str:
     )
 
 
+def limits(of: Callable[[int], list[list[str]]]) -> Callable[[int], list[str]]:
+    """A table of `verdict_limits` as lines, with the number of draws beneath."""
+
+    def lines(draws: int) -> list[str]:
+        first, *others = of(draws)
+        return [row(*first), rule(len(first)), *(row(*one) for one in others), "", f"{draws:,} simulated tests per number."]
+
+    return lines
+
+
+def drawn_power(draws: int) -> list[str]:
+    """The table of power; its picture is written beside it."""
+    found = power(draws)
+    PICTURE.write_text(picture(found), encoding="utf-8")
+    return power_lines(found)
+
+
+TABLES: Mapping[str, Callable[[int], list[str]]] = {
+    "false passes": false_passes,
+    "classes": limits(verdict_limits.class_lines),
+    "groups": limits(verdict_limits.group_lines),
+    "rare failures": limits(verdict_limits.rare_lines),
+    "alike": limits(verdict_limits.alike_lines),
+    "power": drawn_power,
+    "advice": advice,
+    "truth": lambda _: truth_lines(),
+    "grades": lambda _: grade_lines(),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=2000, help="simulated tests per number of the first table")
     parser.add_argument("--write", action="store_true", help="write docs/verdicts.md and its picture")
+    parser.add_argument("--only", default=",".join(TABLES), help="comma-separated names of tables; all of them by default")
     given = parser.parse_args()
     print(f"every control but the first is {BEHIND:g} standard deviations worse", flush=True)
-    found = power(given.draws)
-    parts = {
-        "false passes": false_passes(given.draws),
-        "power": power_lines(found),
-        "advice": advice(given.draws),
-        "truth": truth_lines(),
-        "grades": grade_lines(),
-    }
-    for name, lines in parts.items():
-        print(f"\n{name}\n" + "\n".join(lines))
+    for name in (one.strip() for one in given.only.split(",")):
+        if name not in TABLES:
+            raise SystemExit(f"--only {name}: there is no such table; there are {', '.join(TABLES)}")
+        lines = TABLES[name](given.draws)
+        print(f"\n{name}\n" + "\n".join(lines), flush=True)
+        if given.write:  # each table as soon as it is there, for all of them take long
+            PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), name, lines), encoding="utf-8")
     if given.write:
-        text = PAGE.read_text(encoding="utf-8")
-        for name, lines in parts.items():
-            text = put(text, name, lines)
-        PAGE.write_text(text, encoding="utf-8")
-        PICTURE.write_text(picture(found), encoding="utf-8")
-        print(f"\nwritten: {PAGE}, {PICTURE}")
+        print(f"\nwritten: {PAGE}")
 
 
 if __name__ == "__main__":

@@ -167,6 +167,15 @@ def test_labels_by_index_name_and_unknown(flat: Path) -> None:
     path = table(flat, "\ufefffile,label\na.jpg,2\n./b.png,Tiger-Cat\nc.png,\n")
     samples = from_folder(flat, geometry=SMALL, labels=path, classes=["dog", "tiger cat", "fish"])
     assert labels(samples) == [2, 1, None]
+    assert [one.group for one in samples] == [None] * 3
+
+
+def test_a_column_of_groups(flat: Path) -> None:
+    samples = from_folder(flat, geometry=SMALL, labels=table(flat, "group,file,label\n p 1,a.jpg,2\n,b.png,\np 1,c.png,0\n"))
+    assert [one.group for one in samples] == ["p 1", None, "p 1"]
+    assert [one.group for one in samples.take([2, 1])] == ["p 1", None]
+    text = refused(flat, labels=table(flat, "file,label,group\na.jpg,2,x\na.jpg,2,y\n"))
+    assert "line 3: 'a.jpg' has a second, different group" in text
 
 
 def test_labels_find_files_in_sub_folders_by_unique_name(tmp_path: Path) -> None:

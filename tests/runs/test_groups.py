@@ -1,0 +1,61 @@
+"""Groups of images, such as patients, go from the table of labels through the record of a run to its verdicts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import torch
+from subject import Small, write_images
+
+from snellen import Classifier, Geometry
+from snellen.runs import Run, evaluate
+from snellen.samples import from_arrays, from_folder
+from snellen.verdicts import certainty_of, drawn_in, verdicts_of
+
+IMAGES = 36
+
+
+def run_of(tmp_path, groups):
+    folder = write_images(tmp_path / "images", IMAGES, side=12)
+    rows = [f"{at:03d}.png,{at % 5},patient {at % groups}" for at in range(IMAGES)]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label,group", *rows]), encoding="utf-8")
+    samples = from_folder(folder, geometry=Geometry((12, 12)), labels=tmp_path / "labels.csv")
+    classifier = Classifier(Small(), mean=(0.5,) * 3, std=(0.5,) * 3, name="small")
+    return evaluate(classifier, samples, methods=["gradient", "random"], metrics=["sparseness"], out=tmp_path / "run")
+
+
+def test_groups_of_a_table_decide_what_is_drawn(tmp_path):
+    run = run_of(tmp_path, 12)
+    assert run.samples()["group"].tolist() == [f"patient {at % 12}" for at in range(IMAGES)]
+    assert drawn_in(run).unit == "group"
+    (judged,) = verdicts_of(run).judged
+    assert judged.against[0].clusters == 12
+    assert "Images come in 12 groups" in judged.rule
+    # A run of an earlier version knows labels only, or not even how many classes there are.
+    path = tmp_path / "run" / "run.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    for row in record["samples"]["rows"]:
+        del row["group"]
+    path.write_text(json.dumps(record), encoding="utf-8")
+    assert drawn_in(Run(tmp_path / "run")).words == ""
+    del record["classifier"]["classes"]
+    path.write_text(json.dumps(record), encoding="utf-8")
+    older = Run(tmp_path / "run")
+    assert drawn_in(older).only
+    assert verdicts_of(older).judged[0].against[0].clusters is None
+
+
+def test_six_patients_are_too_few_and_every_page_says_so(tmp_path):
+    run = run_of(tmp_path, 6)
+    words = "6 groups are too few for a verdict, which needs at least 10"
+    assert certainty_of(run).words == words
+    assert verdicts_of(run).judged[0].reason == "too few groups for a verdict"
+    assert words in run.report().read_text(encoding="utf-8")
+
+
+def test_groups_of_arrays_and_lists():
+    images = torch.rand(4, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+    assert [one.group for one in from_arrays(images, groups=["a", None, "b", "a"])] == ["a", None, "b", "a"]
+    numbered = from_arrays(images, groups=np.array([3, 3, 7, 7])).take([1, 2])
+    assert [one.group for one in numbered] == ["3", "7"]
