@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import torch
 from subject import Small, write_images
 
 from snellen import Classifier, Geometry
 from snellen.runs import Run, evaluate
+from snellen.runs.store import Store
 from snellen.samples import from_arrays, from_folder
 from snellen.verdicts import certainty_of, drawn_in, verdicts_of
 
@@ -33,14 +32,13 @@ def test_groups_of_a_table_decide_what_is_drawn(tmp_path):
     assert judged.against[0].clusters == 12
     assert "Images come in 12 groups" in judged.rule
     # A run of an earlier version knows labels only, or not even how many classes there are.
-    path = tmp_path / "run" / "run.json"
-    record = json.loads(path.read_text(encoding="utf-8"))
+    store, record = Store(tmp_path / "run"), run.record
     for row in record["samples"]["rows"]:
         del row["group"]
-    path.write_text(json.dumps(record), encoding="utf-8")
+    store.put_record(record)
     assert drawn_in(Run(tmp_path / "run")).words == ""
     del record["classifier"]["classes"]
-    path.write_text(json.dumps(record), encoding="utf-8")
+    store.put_record(record)
     older = Run(tmp_path / "run")
     assert drawn_in(older).only
     assert verdicts_of(older).judged[0].against[0].clusters is None
