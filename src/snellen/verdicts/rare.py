@@ -55,11 +55,6 @@ def pass_note(
     return ""
 
 
-def axiom_note(gap: Against, worst: float, unit: Unit) -> str:
-    """The same for an axiom that is kept: `gap` is its distance from the best value, beside the tolerance as margin."""
-    return _sentence(gap.units, unit) if gap.high + HIDDEN / gap.units * (worst - gap.mean) > gap.margin else ""
-
-
 def _few(values: Float[np.ndarray, " images"]) -> bool:
     largest = float(np.abs(values).max(initial=0.0)) or 1.0
     return len(np.unique(np.round(values / largest, 6))) <= DISTINCT

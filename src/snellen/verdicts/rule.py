@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from snellen.verdicts.against import Against, further_images, images_for_axiom
 from snellen.verdicts.intervals import simultaneous, standard_error
-from snellen.verdicts.rare import axiom_note, pass_note, worst_value
+from snellen.verdicts.rare import HIDDEN, pass_note, worst_value
 from snellen.verdicts.sampling import IMAGES, MINIMUM_GROUPS, PLURAL, Clusters, Sampling, Unit
 from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES, best_value, cube, fooled, samples_of, student, summarise
 
@@ -51,7 +51,7 @@ RULE = (
 AXIOM = (
     "pass: the whole interval of the mean is within the tolerance of the best value; fail: all of it is beyond; "
     f"inconclusive: neither. The {LEVEL:.0%} bootstrap intervals hold together for all methods; at least "
-    f"{MINIMUM_IMAGES} images."
+    f"{MINIMUM_IMAGES} images. Where it breaks on fewer than {HIDDEN} in n images, n of them need not show it."
 )
 
 
@@ -257,16 +257,12 @@ def _axiom(
 ) -> list[Judgement]:
     tolerance, best = float(metric["tolerance"]), best_value(metric)
     # How far a score is from the best value; scores come larger is better.
-    best_own = best if metric["higher_is_better"] else -best
-    gaps = best_own - own
+    gaps = (best if metric["higher_is_better"] else -best) - own
     mean, low, high, n, error, drawn = simultaneous(gaps, seed=seed, clusters=clusters)
-    worst = best_own - worst_value(metric)
-    if math.isinf(worst):
-        worst = float(np.nanmax(gaps)) if (n > 0).any() else 0.0
     found = []
     for at, row in enumerate(rows):
         verdict: Verdict
-        near, far, more, note = max(0.0, float(low[at])), float(high[at]), None, ""
+        near, far, more = max(0.0, float(low[at])), float(high[at]), None
         ends = float(mean[at]), float(low[at]), far
         units = None if clusters is None else int(drawn[at])
         gap = Against("", *ends, tolerance, float(error[at] * math.sqrt(n[at])), int(n[at]), units)
@@ -276,13 +272,12 @@ def _axiom(
             verdict, reason = "not counted", few
         elif far <= tolerance:
             verdict, reason = "pass", f"within {tolerance:g} of {best:g}: {_at_most(far)}"
-            note = axiom_note(gap, worst, unit)
         elif near > tolerance:
             verdict, reason = "fail", f"farther than {tolerance:g} from {best:g}: at least {near:.2g}"
         else:
             verdict, reason = "inconclusive", f"not clear of {tolerance:g} from {best:g}: between {near:.2g} and {far:.2g}"
             more = images_for_axiom(gap, len(own))
-        found.append(_judgement(row, verdict, reason, rule, (), more, unit, note))
+        found.append(_judgement(row, verdict, reason, rule, (), more, unit, ""))
     return found
 
 
