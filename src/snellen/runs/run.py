@@ -59,8 +59,9 @@ class Run:
         frame = self._store.scores(self._score_files(), ["sample", "method", "metric", "value"]).to_pandas()
         order = {"sample": self._ids(), "method": self.methods, "metric": self.metrics}
         for column, known in order.items():
+            frame = frame[frame[column].isin(known)].copy()
             frame[column] = pd.Categorical(frame[column], categories=known, ordered=True)
-        wanted = frame.dropna(subset=list(order)).sort_values(["method", "metric", "sample"], kind="stable")
+        wanted = frame.sort_values(["method", "metric", "sample"], kind="stable")
         tidy: pd.DataFrame = wanted.astype(dict.fromkeys(order, object)).reset_index(drop=True)
         return tidy
 
