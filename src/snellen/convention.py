@@ -67,8 +67,10 @@ def find_convention(
     *,
     rows: int | None = None,
     half: bool = False,
-) -> Convention:
+) -> Convention | None:
     """How this model is best called, from a few passes of one image; a module is stored accordingly.
+
+    None where the model raises whatever is tried.
 
     `rows` is a batch size that a user stated; `half` says that passes compute in half precision.
     """
@@ -98,7 +100,7 @@ def find_convention(
             break
         if count is not None and _takes(call, image, chosen, count):
             return replace(chosen, least=count, most=count)
-    return chosen
+    return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,13 +96,14 @@ class Network:
         shape = tuple(inputs.shape[1:])
         if shape in self.shapes:
             return
-        self.shapes |= {shape}
         with torch.inference_mode(False):  # what is stored here must serve passes with gradients too
             if isinstance(self.run, nn.Module) and self.convention.channels_last:
                 Convention().store(self.run)
             self.convention = Convention()
             image, half = self.place(inputs[:1]), self.precision != "float32"
-            self.convention = find_convention(self.run, self._called, image, rows=rows, half=half)
+            found = find_convention(self.run, self._called, image, rows=rows, half=half)
+        if found is not None:  # else it is tried again: what made the model raise may pass
+            self.convention, self.shapes = found, self.shapes | {shape}
 
     def variant(self, module: nn.Module, name: str) -> Network:
         """The same with another module that was made from this one, called in the same way."""

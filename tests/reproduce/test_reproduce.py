@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "runs"))
 from subject import write_images
 
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, METRICS
+from snellen.registry import METHODS, METRICS, label
 from snellen.reproduce import PROTOCOLS, reproduce
 from snellen.reproduce.measured import Comparison, _asked, _measures
 from snellen.reproduce.terminal import Shown
@@ -23,6 +23,7 @@ from snellen.reproduce.values import MissingError, Values
 from snellen.runs import Run
 from snellen.runs.progress import Silent
 
+COSE = label(METRICS.parse(PROTOCOLS["cose2023-table1"].columns["consistency"].metric))
 LIGHT = {
     "zhang2024-table1": "Fake-CAM,gradient,integrated-gradients,guided-backprop,grad-cam,RISE,LIME,IBA",
     "zhang2024-table2": "Fake-CAM,Gradient,Grad-CAM,RISE",
@@ -163,14 +164,13 @@ class Unfinished(Run):
     """A run in which the second of three images was not scored."""
 
     def __init__(self) -> None:  # no folder
-        label = "cose(magnitudes=3, correct_only=true)"
-        self.record = {"spec": {"metrics": [{"label": label, "points": ["consistency/geometric/flip-lr"]}]}}
+        self.record = {"spec": {"metrics": [{"label": COSE, "points": ["consistency/geometric/flip-lr"]}]}}
 
     def samples(self) -> pd.DataFrame:
         return pd.DataFrame({"sample": ["a", "b", "c"]})
 
     def scores(self) -> pd.DataFrame:
-        facts = {"method": "grad-cam", "metric": "cose(magnitudes=3, correct_only=true)"}
+        facts = {"method": "grad-cam", "metric": COSE}
         return pd.DataFrame([{"sample": name, **facts, "value": 0.5} for name in "ca"])
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:

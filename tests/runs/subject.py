@@ -112,10 +112,10 @@ def write_checkpoints(folder: Path) -> Path:
 
 
 class Exiting(Small):
-    """Ends the process, as far as it may, on batches of more than one image."""
+    """Ends the process, as far as it may, when it sees a white picture."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        if len(images) > 1:
+        if (images.flatten(1).amin(1) > 0.99).any():
             sys.exit(0)
         return super().forward(images)
 
@@ -129,9 +129,9 @@ def exits_at_once() -> nn.Module:
 
 
 class Dying(Small):
-    """Ends the process for good on batches of more than one image."""
+    """Ends the process for good when it sees a white picture."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        if len(images) > 1:
+        if (images.flatten(1).amin(1) > 0.99).any():
             os._exit(0)
         return super().forward(images)

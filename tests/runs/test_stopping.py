@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 from own_plugins import own_method, own_metric
+from PIL import Image
 from subject import Dying, Exiting, load, write_images
 
 from snellen import cli
@@ -33,6 +34,14 @@ MAIN = "from snellen.cli import main; main()"
 @pytest.fixture(scope="module")
 def images(tmp_path_factory) -> Path:
     return write_images(tmp_path_factory.mktemp("images"), count=12)
+
+
+@pytest.fixture(scope="module")
+def one_white(tmp_path_factory) -> Path:
+    """Two pictures, of which the second is the one that ends models of this file."""
+    folder = write_images(tmp_path_factory.mktemp("white"), count=2)
+    Image.new("RGB", (32, 32), "white").save(folder / "001.png")
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -137,10 +146,10 @@ def main(monkeypatch, capsys, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("model", ["exiting", "exits_at_once"])
-def test_a_model_that_calls_sys_exit_does_not_end_the_command_with_0(monkeypatch, capsys, images, tmp_path, model):
+def test_a_model_that_calls_sys_exit_does_not_end_the_command_with_0(monkeypatch, capsys, one_white, tmp_path, model):
     code, said = main(
         monkeypatch, capsys,
-        "run", "--model", f"subject:{model}", "--images", str(images), "--out", str(tmp_path), "--size", "32",
+        "run", "--model", f"subject:{model}", "--images", str(one_white), "--out", str(tmp_path), "--size", "32",
         "--methods", "gradient,random", "--metrics", "complexity",
     )  # fmt: skip
     assert code == 2
@@ -165,15 +174,15 @@ def test_a_method_and_a_metric_that_call_sys_exit_fail_by_name_and_nothing_else_
     assert "leaves called sys.exit(0)" in run.problems()["gradient", "leaves"]
 
 
-def test_a_model_that_calls_sys_exit_in_the_middle_is_named(images):
-    samples = from_folder(images, geometry=AS_IS).take([0, 1])
+def test_a_model_that_calls_sys_exit_in_the_middle_is_named(one_white):
+    samples = from_folder(one_white, geometry=AS_IS)
     with pytest.raises(SnellenError, match=r"looking at the images failed .*'Exiting' called sys.exit\(0\)"):
         evaluate(Exiting(), samples, methods=["random"], metrics=["complexity"])
 
 
 @pytest.mark.slow
-def test_a_model_that_kills_its_worker_is_one_sentence(images):
-    samples = from_folder(images, geometry=AS_IS).take([0, 1])
+def test_a_model_that_kills_its_worker_is_one_sentence(one_white):
+    samples = from_folder(one_white, geometry=AS_IS)
     options = Options(workers=2)
     with pytest.raises(SnellenError, match=r"looking at the images failed .*died, 3 times in a row"):
         evaluate(Dying(), samples, methods=["random"], metrics=["complexity"], options=options)

@@ -102,12 +102,12 @@ def test_in_a_latin_square_everyone_follows_everyone_equally_often(size: int) ->
         ({"design": "across"}, "'design' cannot be 'across'"),
         ({"tasks": []}, "has no 'tasks'"),
         ({"tasks": [{"task": "betting", "item": 3}]}, "did you mean 'items'"),
-        ({"tasks": [{"task": "beting"}]}, "'task' cannot be 'beting'"),
+        ({"tasks": [{"task": "beting"}]}, "'tasks.0.task' cannot be 'beting'"),
         ({"tasks": [{"task": "betting"}, {"task": "betting"}]}, "same task twice"),
         ({"design": "within", "tasks": [{"task": "betting", "items": 2}]}, "at least 3"),
         ({"alpha": 1.0}, "alpha"),
         ({"people": 0}, "people"),
-        ({"exclude": {"missed": -1}}, "negative"),
+        ({"exclude": {"missed": -1}}, "'exclude.missed' cannot be -1; it must be at least 0"),
     ],
 )
 def test_a_protocol_that_cannot_be_carried_out_is_refused_in_a_sentence(changes: dict[str, object], words: str) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from snellen.errors import SnellenError
 from snellen.stopping import no_exit
@@ -127,7 +129,7 @@ def run_all(
         # A pool with a dead worker refuses everything: what was in flight is done apart, the rest by a fresh pool.
         lost: list[tuple[str, Call[R_co]]] = []
         with process_pool(workers) as pool:
-            for key, call, answer in _drain(source, pool, 2 * workers, on_start):
+            for key, call, answer in _drain(source, pool, 2 * workers, on_start, pack=_packed):
                 if isinstance(answer, BrokenExecutor):
                     lost.append((key, call))
                 else:
@@ -146,7 +148,7 @@ def _one_by_one(
         with process_pool(1) as pool:
             broken = False
             while left and not broken:
-                ((key, _, answer),) = _drain(iter(left[:1]), pool, 1, on_start)
+                ((key, _, answer),) = _drain(iter(left[:1]), pool, 1, on_start, pack=_packed)
                 broken = isinstance(answer, BrokenExecutor)
                 deaths[key] += broken
                 if broken and deaths[key] < TRIES:
@@ -176,8 +178,27 @@ def _run(call: Call[R_co], on_pass: Callable[[Passes], None] | None = None) -> R
         return call(on_pass)
 
 
+@dataclass(frozen=True)
+class _Packed(Generic[R_co]):
+    """A call that is pickled already, so that one which cannot be is refused here and not in a thread of the pool."""
+
+    content: bytes
+
+    def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> R_co:
+        call: Call[R_co] = pickle.loads(self.content)
+        return call(on_pass)
+
+
+def _packed(call: Call[R_co]) -> Call[R_co]:
+    return _Packed(pickle.dumps(call))
+
+
 def _drain(
-    calls: Iterator[tuple[str, Call[R_co]]], executor: Executor, window: int, on_start: Callable[[str], None]
+    calls: Iterator[tuple[str, Call[R_co]]],
+    executor: Executor,
+    window: int,
+    on_start: Callable[[str], None],
+    pack: Callable[[Call[R_co]], Call[R_co]] = lambda call: call,
 ) -> Iterator[tuple[str, Call[R_co], R_co | Exception]]:
     """Answers as they come. A broken executor takes no more calls: the rest stays in the iterator for its successor."""
     pending: dict[Future[R_co], tuple[str, Call[R_co]]] = {}
@@ -191,7 +212,12 @@ def _drain(
             key, call = following
             on_start(key)
             try:
-                pending[executor.submit(_run, call)] = following
+                packed = pack(call)
+            except Exception as refusal:
+                yield key, call, refusal
+                continue
+            try:
+                pending[executor.submit(_run, packed)] = following
             except SnellenError as refusal:
                 yield key, call, refusal
             except Exception as refusal:  # a pool, or the client of a cluster, that takes no more calls

@@ -87,7 +87,7 @@ def brightest_of_16_bits(path: str | Path) -> float | None:
     if Path(path).suffix.lower() not in (".png", ".apng", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".jp2"):
         return None
     with _opened(Path(path)) as opened:
-        if opened.mode not in ("I", "I;16", "I;16B") and not any(";16" in str(tile) for tile in opened.tile):
+        if opened.mode not in ("I", "I;16", "I;16B") and ";16" not in str(getattr(opened, "tile", "")):
             return None
     values = np.asarray(decode(path).image)
     return float(values.max()) / (1.0 if values.dtype == np.float32 else 255.0)
