@@ -180,8 +180,9 @@ def test_tables_of_labels(folder, text, encoding, names):
     path.write_bytes(text.encode(encoding, "replace"))
 
     def read() -> None:
-        found = read_labels(path, IDS, ["tabby", "terrier"] if names else None)
-        assert all(one is None or one >= 0 for one in found.values())
+        labels, groups = read_labels(path, IDS, ["tabby", "terrier"] if names else None)
+        assert all(label is None or label >= 0 for label in labels.values())
+        assert all(groups.values())
 
     attempt("tables", read)
 

@@ -141,7 +141,7 @@ def test_a_table_with_several_labels_is_refused(tmp_path, text, told):
 def test_a_name_with_a_comma_and_a_column_beside_are_no_several_labels(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text('file,label,label_name\na,0,cat\nb,"tench, Tinca tinca",tench\n')
-    assert read_labels(path, ["a", "b"], ["cat", "dog", "tench, Tinca tinca"]) == {"a": 0, "b": 2}
+    assert read_labels(path, ["a", "b"], ["cat", "dog", "tench, Tinca tinca"]) == ({"a": 0, "b": 2}, {})
 
 
 class Items(torch.utils.data.Dataset):

@@ -92,7 +92,9 @@ def test_traits(name: str, network: str) -> None:
         assert_traits(method, network, 2)
 
 
-@pytest.mark.parametrize("name", DEPTHWISE)
+@pytest.mark.parametrize(
+    "name", [name if name == "deep-taylor" else pytest.param(name, marks=pytest.mark.slow) for name in DEPTHWISE]
+)
 def test_traits_on_depthwise_convolutions(name: str) -> None:
     assert_traits(METHODS.build(name), zoo.EMBEDDED, 1)
 

@@ -53,7 +53,7 @@ def importable_in_workers(monkeypatch):
 def command(images: Path, out: Path, *more: str) -> list[str]:
     return [
         sys.executable, "-c", MAIN, "run", "--model", "subject:load", "--images", str(images), "--out", str(out),
-        "--size", "32", "--shard", "2", "--threads", "1", "--methods", "gradient,rise(masks=3000),random",
+        "--size", "32", "--shard", "2", "--threads", "1", "--methods", "gradient,rise(masks=1000),random",
         "--metrics", "deletion", *more,
     ]  # fmt: skip
 
