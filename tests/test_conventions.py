@@ -71,7 +71,7 @@ def test_a_tutorial_network_scores_as_if_it_were_written_with_reshape(name):
     np.testing.assert_allclose(viewed, reshaped, atol=2e-3)
 
 
-FAST = {("lenet", "script"), ("lenet", "export"), ("mnist", "trace"), ("vgg", "script"), ("transfer", "trace")}
+FAST = {("lenet", "script"), ("lenet", "export"), ("mnist", "trace")}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def plan(run: Run) -> Any:
     return json.loads((run.folder / "methodology" / "measured.json").read_bytes())["plan"]
 
 
-@pytest.mark.parametrize("slower", [0.1, 10.0])
+@pytest.mark.parametrize("slower", [pytest.param(0.1, marks=pytest.mark.slow), 10.0])
 def test_a_busy_machine_plans_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slower: float) -> None:
     """Both what the clock says of a map and what it says of the model are ten times as much, or as little."""
     given = {"images": 3, "seeds": 2, "passes": 4}  # 4 passes of 224×224 are 348 of 24×24: not enough for everything

@@ -64,7 +64,9 @@ def test_an_interrupted_run_says_that_nothing_is_lost(undisturbed, tmp_path):
     assert "Traceback" not in said.decode()
 
 
-@pytest.mark.parametrize("kills", [(1,), (3, 9), (6, 14, 20)])
+@pytest.mark.parametrize(
+    "kills", [pytest.param((1,), marks=pytest.mark.slow), (3, 9), pytest.param((6, 14, 20), marks=pytest.mark.slow)]
+)
 def test_killed_runs_continue_to_the_same_bits(undisturbed, tmp_path, kills):
     images, reference = undisturbed
     out = tmp_path / "killed"

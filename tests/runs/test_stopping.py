@@ -53,7 +53,7 @@ def importable_in_workers(monkeypatch):
 def command(images: Path, out: Path, *more: str) -> list[str]:
     return [
         sys.executable, "-c", MAIN, "run", "--model", "subject:load", "--images", str(images), "--out", str(out),
-        "--size", "32", "--shard", "2", "--threads", "1", "--methods", "gradient,rise(masks=1000),random",
+        "--size", "32", "--shard", "2", "--threads", "1", "--methods", "gradient,rise(masks=3000),random",
         "--metrics", "deletion", *more,
     ]  # fmt: skip
 
@@ -82,25 +82,24 @@ def units(out: Path) -> list[Path]:
     return list(out.glob("units/*.json"))
 
 
-def test_signals_stop_a_run_and_its_workers(images, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow)]
+)
+def test_signals_stop_a_run_and_its_workers(images, tmp_path, number, code):
     """Also where the parent has no time to stop them."""
-    codes = {signal.SIGTERM: 143, signal.SIGKILL: -9}
-    with started(*(command(images, tmp_path / one.name, "--workers", "2") for one in codes)) as running:
-        for number, process in zip(codes, running, strict=True):
-            out = tmp_path / number.name
-            assert wait_until(lambda out=out, process=process: units(out) or process.poll() is not None)
-            children = psutil.Process(process.pid).children(recursive=True)
-            assert sum("spawn_main" in " ".join(one.cmdline()) for one in children) == 2
-            process.send_signal(number)
-            said = process.communicate(timeout=120)[0].decode()
-            assert process.returncode == codes[number]
-            assert "Traceback" not in said
-            if number == signal.SIGTERM:
-                sentence = "snellen: stopped by SIGTERM; finished work is kept, and the same command continues\n"
-                assert said.endswith(sentence)
-            _, alive = psutil.wait_procs(children, timeout=60)
-            assert not alive
-            assert units(out)
+    with started(command(images, tmp_path, "--workers", "2")) as (process,):
+        assert wait_until(lambda: units(tmp_path) or process.poll() is not None)
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert children, "no worker is there to be stopped"
+        process.send_signal(number)
+        said = process.communicate(timeout=120)[0].decode()
+    assert process.returncode == code
+    assert "Traceback" not in said
+    if number == signal.SIGTERM:
+        assert said.endswith("snellen: stopped by SIGTERM; finished work is kept, and the same command continues\n")
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert not alive
+    assert units(tmp_path)
 
 
 def test_a_closed_terminal_interrupts_and_an_ignored_one_does_not():
