@@ -77,13 +77,13 @@ bench-textbox: $(VENV)/test.stamp  ## scenes per second, and a field of all meth
 	$(BIN)/python benchmarks/textbox.py
 
 planted-weights: $(VENV)/test.stamp  ## train the two networks of tests/planted_networks.py again
-	PYTHONPATH=tests $(BIN)/python tests/train_planted.py
+	$(BIN)/python -m tests.train_planted
 
 digits-weights: $(VENV)/test.stamp   ## train the classifier of the digit scenes again
 	$(BIN)/python -m snellen.zoo.digit_weights
 
 textbox-models: $(VENV)/test.stamp   ## train the seven reasoners of TextBox again
-	$(BIN)/snellen textbox train --all --threads 1 --out src/snellen/textbox/models
+	$(BIN)/snellen textbox train --all --threads 1 --out src/snellen/textbox/networks/models
 
 constraints:                      ## pin what a fresh resolution gives
 	rm -rf $(VENV)/resolve && $(PYTHON) -m venv $(VENV)/resolve

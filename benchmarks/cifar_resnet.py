@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from snellen.classifier import Classifier
-from snellen.samples import Samples, from_arrays
+from snellen.images import Samples, from_arrays
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import snellen
 from snellen import zoo
-from snellen.reproduce import PROTOCOLS
+from snellen.papers import PROTOCOLS
 from snellen.runs.machine import revision
 
 SETTINGS = ("rise", "rise(masks=200)", "xrai", "xrai(baselines=darkest)", "random")
@@ -33,7 +33,7 @@ def timed(folder: Path, *words: str) -> str:
     """A row: the command and its seconds."""
     started = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", "from snellen.cli import main; main()", *words],
+        [sys.executable, "-c", "from snellen.cli.main import main; main()", *words],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     seconds = time.perf_counter() - started

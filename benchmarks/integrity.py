@@ -34,8 +34,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from snellen import integrity, zoo
+from snellen import zoo
 from snellen.errors import SnellenError
+from snellen.files import integrity
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.machine import revision
 from snellen.runs.progress import Silent
@@ -153,7 +154,7 @@ def kills(folder: Path, count: int) -> list[str]:
     """One sentence."""
     words = ["run", "--model", "digits", "--images", "zoo:digits", "--shard", "60", "--threads", "1"]
     words += ["--methods", "gradient,grad-cam,rise(masks=40),random", "--metrics", "deletion(steps=8),complexity"]
-    command = [sys.executable, "-c", "from snellen.cli import main; main()", *words, "--out"]
+    command = [sys.executable, "-c", "from snellen.cli.main import main; main()", *words, "--out"]
     subprocess.run([*command, str(folder / "alone")], check=True, capture_output=True)
     luck, done, damaged = random.Random(0), 0, 0
     while done < count:

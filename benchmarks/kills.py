@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-MAIN = "from snellen.cli import main; main()"
+MAIN = "from snellen.cli.main import main; main()"
 ENDLESS = 40
 """So often a run is killed at most."""
 

@@ -51,7 +51,7 @@ def write_images(folder: Path, count: int) -> Path:
 def measure(folder: Path, images: Path, count: int, shard: int, threads: int) -> Peak:
     """Runs the command and waits for it; peak of the process and of whatever it started."""
     command = [
-        sys.executable, "-c", "from snellen.cli import main; main()", "run",
+        sys.executable, "-c", "from snellen.cli.main import main; main()", "run",
         "--model", "small:load", "--images", str(images), "--out", str(folder / f"run-{count}"),
         "--methods", METHODS, "--metrics", METRICS, "--shard", str(shard), "--threads", str(threads),
         "--no-compile",  # a compiler in memory is a fixed price that only the longer plan would pay

@@ -23,13 +23,14 @@ AIM = 2048
 ONE = """
 import sys
 import torch
-from snellen import learn, speed, zoo
-from snellen.registry import METHODS
+from snellen import learn, zoo
+from snellen.classifier import engines
+from snellen.plugins.registry import METHODS
 from snellen.runs import plan as planning
 from snellen.runs.progress import Silent
 from snellen.types import Rng
 
-speed.keep_memory()
+engines.keep_memory()
 classifier = zoo.load_classifier(zoo.EMBEDDED)
 method = METHODS.build(sys.argv[1])
 inputs = classifier.to_inputs(zoo.photographs(classifier.geometry)[0].image[None])
@@ -65,7 +66,7 @@ def write_images(folder: Path, count: int) -> Path:
 def names(only: list[str]) -> list[str]:
     """All methods, asked of a process of its own: a child's peak counts from its parent's size at the fork."""
     listed = subprocess.run(
-        [sys.executable, "-c", "import snellen\nfrom snellen.registry import METHODS\nprint('\\n'.join(METHODS))"],
+        [sys.executable, "-c", "import snellen\nfrom snellen.plugins.registry import METHODS\nprint('\\n'.join(METHODS))"],
         capture_output=True,
         text=True,
         check=True,
@@ -91,7 +92,7 @@ def main() -> None:
         if options.run:
             images = write_images(folder / "images", options.images)
             command = [
-                sys.executable, "-c", "from snellen.cli import main; main()", "run", "--images", str(images),
+                sys.executable, "-c", "from snellen.cli.main import main; main()", "run", "--images", str(images),
                 "--out", str(folder / "run"), "--methods", options.run, "--metrics", "sparseness", "--no-compile",
             ]  # fmt: skip
             mebibytes, seconds, problem = peak(command, folder / "log")

@@ -24,10 +24,10 @@ from torch import Tensor
 
 from elsewhere import Rival, rivals
 from neighbours import SEED, pictures, table, timed, usual_memory
-from snellen import learn, speed, zoo
-from snellen.classifier import Classifier
+from snellen import learn, zoo
+from snellen.classifier import Classifier, engines
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, label, traits
+from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs import plan as planning
 from snellen.runs.machine import machine, revision
 from snellen.runs.progress import Silent
@@ -97,7 +97,7 @@ class Bench:
         inputs, targets = self.inputs.clone(), self.targets.clone()  # new tensors, so that no earlier pass is shared
 
         def ours() -> Tensor:
-            speed.keep_memory()
+            engines.keep_memory()
             with row.classifier.counting() as ledger, torch.no_grad():
                 seconds, maps = timed(lambda: row.method(row.classifier, inputs, targets, rng=self.rng))
             row.ours.append(seconds)

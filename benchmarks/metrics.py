@@ -26,10 +26,10 @@ from torch import Tensor
 
 import snellen
 from neighbours import HEAD, SEED, SHARD, Cell, Shard, compare, name_of, pictures, row_of, table, timed
-from snellen import speed, zoo
-from snellen.classifier import Classifier
+from snellen import zoo
+from snellen.classifier import Classifier, engines
 from snellen.metrics.sweep import ranks
-from snellen.registry import METHODS, METRICS, label
+from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs.machine import machine, revision
 from snellen.runs.progress import Silent
 from snellen.types import Case, Method, Metric, Rng, Sample
@@ -174,7 +174,7 @@ class Bench:
     def battery(self) -> Battery:
         """evaluate() as a user would call it; it decides by itself whether to compile."""
         classifier = zoo.load_classifier(self.model)
-        speed.keep_memory()
+        engines.keep_memory()
         seconds, run = timed(
             lambda: snellen.evaluate(
                 classifier, self.samples, methods=self.methods, metrics=self.metrics, seed=SEED, observer=Silent()

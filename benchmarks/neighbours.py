@@ -27,10 +27,10 @@ import torch
 from torch import Tensor
 
 import snellen
-from snellen import speed, zoo
-from snellen.classifier import Classifier
+from snellen import zoo
+from snellen.classifier import Classifier, engines
 from snellen.metrics.sweep import ranks
-from snellen.registry import METHODS, METRICS, label
+from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs.machine import machine, revision
 from snellen.runs.progress import Silent
 from snellen.types import Case, Method, Metric, Rng, Sample
@@ -151,7 +151,7 @@ def compare(
     """Runs both sides, the one that went first going second the next time; what they found."""
 
     def run_ours() -> Any:
-        speed.keep_memory()
+        engines.keep_memory()
         with classifier.counting() as ledger, torch.no_grad():
             seconds, found = timed(ours)
         add(cell.ours, seconds)
@@ -287,7 +287,7 @@ class Bench:
         whose = {name: judge.whose for name, judge in judges(self.counts, self.shards[0].rng).items()}
         metrics = [one for one in self.metrics if not neighbours_only or whose[name_of(one)] in NEIGHBOURS]
         classifier = zoo.load_classifier(zoo.EMBEDDED)
-        speed.keep_memory()
+        engines.keep_memory()
         seconds, run = timed(
             lambda: snellen.evaluate(
                 classifier, self.samples, methods=methods, metrics=metrics, seed=SEED, observer=Silent()

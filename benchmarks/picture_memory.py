@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from snellen.geometry import Geometry
-from snellen.samples.decode import MOST_PIXELS, decode
+from snellen.images.decoding import MOST_PIXELS, decode
+from snellen.images.geometry import Geometry
 
 SIDE = int(MOST_PIXELS**0.5)
 

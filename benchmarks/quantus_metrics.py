@@ -17,9 +17,9 @@ from skimage.metrics import structural_similarity
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.masking import NOISE
+from snellen.maps.fills import NOISE
 from snellen.metrics.sensitivity import MaxSensitivity, perturbed
-from snellen.registry import METRICS
+from snellen.plugins.registry import METRICS
 from snellen.types import Case, Metric, Rng
 from theirs import (
     HandedOut,

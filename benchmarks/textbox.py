@@ -20,7 +20,7 @@ from pathlib import Path
 import pandas as pd
 
 from snellen.runs.machine import machine, revision
-from snellen.textbox.field import Field
+from snellen.textbox.exam.field import Field
 
 AIMS = {"field": 20 * 60.0, "new": 60.0}
 NEW = "smoothgrad(of=input-x-gradient, samples=4)"
@@ -31,7 +31,7 @@ def timed(*words: str) -> float:
     """The seconds that a command takes."""
     started = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", "from snellen.cli import main; main()", "textbox", "run", *words],
+        [sys.executable, "-c", "from snellen.cli.main import main; main()", "textbox", "run", *words],
         stdout=subprocess.DEVNULL, check=False,
     )  # fmt: skip
     if done.returncode:

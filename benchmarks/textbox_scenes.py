@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 
 from snellen.runs.machine import machine
-from snellen.textbox.grounds import GROUNDS, ground
-from snellen.textbox.scenes import Layout
+from snellen.textbox.scenes.backgrounds import GROUNDS, ground
+from snellen.textbox.scenes.scenes import Layout
 
 BATCH = 516
 """A multiple of the twelve buckets."""

@@ -23,9 +23,9 @@ from pytorch_grad_cam.utils.model_targets import ClassifierOutputSoftmaxTarget
 from torch import Tensor, nn
 
 from quantus_metrics import quantus_judges
-from snellen.folding import unit_mask
+from snellen.maps.folding import unit_mask
 from snellen.metrics.sensitivity import MaxSensitivity, perturbed
-from snellen.registry import METRICS
+from snellen.plugins.registry import METRICS
 from snellen.types import Case, Rng
 from theirs import Judge, Prepare, Rival, Work, now
 

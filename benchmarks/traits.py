@@ -35,7 +35,7 @@ import cifar_resnet
 from neighbours import table
 from real_networks import Real, names, on, real
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, label, traits
+from snellen.plugins.registry import METHODS, label, traits
 from snellen.types import Method
 from trait_figures import CHEAPER, Tried
 

@@ -20,7 +20,7 @@ import verdict_limits
 from populations import BEHIND, POPULATIONS, scores
 from snellen.cards.grades import grade
 from snellen.cards.schema import Evidence, Source
-from snellen.report import drawing
+from snellen.charts import pictures
 from snellen.verdicts import Trust
 from snellen.verdicts.against import further_images
 from snellen.verdicts.rule import against_controls, verdict_of
@@ -188,7 +188,7 @@ def share(verdicts: Mapping[str, float], verdict: str) -> str:
     return f"{verdicts.get(verdict, 0.0):.0%}".replace("%", " %")
 
 
-_COLOURS = {30: "#8a6400", 60: "#8c5f0c", 100: "#1f7a68", 200: "#35597c", 400: drawing.INK}
+_COLOURS = {30: "#8a6400", 60: "#8c5f0c", 100: "#1f7a68", 200: "#35597c", 400: pictures.INK}
 _DASHES = {30: "2 3", 60: "5 3", 100: "8 3 2 3", 200: "10 4", 400: "none"}
 
 
@@ -205,14 +205,15 @@ def picture(found: Mapping[int, Mapping[float, Mapping[str, float]]]) -> str:
         x = left + 108 * at
         keys.append(
             f'<line x1="{x}" x2="{x + 28}" y1="38" y2="38" stroke="{_COLOURS[n]}" stroke-width="2" '
-            f'stroke-dasharray="{_DASHES[n]}"/><text x="{x + 34}" y="42" fill="{drawing.SOFT}">{n} images</text>'
+            f'stroke-dasharray="{_DASHES[n]}"/><text x="{x + 34}" y="42" fill="{pictures.SOFT}">{n} images</text>'
         )
     words = "Chance of a verdict by true effect, 8 methods beside 4 controls"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]} {size[1]}" width="{size[0]}" height="{size[1]}" '
         f'role="img" aria-label="{words}" font-family="system-ui, sans-serif" font-size="11">'
-        f'<rect width="100%" height="100%" fill="{drawing.PAPER}"/>'
-        f'<text x="{left}" y="20" fill="{drawing.INK}" font-size="13">{words}</text>{"".join(keys)}{"".join(panels)}</svg>\n'
+        f'<rect width="100%" height="100%" fill="{pictures.PAPER}"/>'
+        f'<text x="{left}" y="20" fill="{pictures.INK}" font-size="13">{words}</text>'
+        f"{''.join(keys)}{''.join(panels)}</svg>\n"
     )
 
 
@@ -231,15 +232,15 @@ def _panel(
     parts = [
         f'<line x1="{left}" x2="{left + width}" y1="{y(chance):.1f}" y2="{y(chance):.1f}" stroke="#dcd8cd" '
         f'stroke-dasharray="{"4 3" if chance == 0.8 else "none"}"/><text x="{left - 8}" y="{y(chance) + 4:.1f}" '
-        f'text-anchor="end" fill="{drawing.SOFT}">{chance:.0%}</text>'
+        f'text-anchor="end" fill="{pictures.SOFT}">{chance:.0%}</text>'
         for chance in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     ]
     for effect in (one for one in EFFECTS if first <= one <= last and round(one * 10) % 5 == 0):
         words = f"{effect:+.1f}".replace("-", "−") if effect else "0"
         here, floor = f"{x(effect):.1f}", top + height
         parts.append(
-            f'<line x1="{here}" x2="{here}" y1="{floor}" y2="{floor + 4}" stroke="{drawing.SOFT}"/>'
-            f'<text x="{here}" y="{floor + 18}" text-anchor="middle" fill="{drawing.SOFT}">{words}</text>'
+            f'<line x1="{here}" x2="{here}" y1="{floor}" y2="{floor + 4}" stroke="{pictures.SOFT}"/>'
+            f'<text x="{here}" y="{floor + 18}" text-anchor="middle" fill="{pictures.SOFT}">{words}</text>'
         )
     for n in NUMBERS:
         points = " ".join(
@@ -252,8 +253,8 @@ def _panel(
     title = {"pass": "● pass", "fail": "■ fail"}[verdict]
     axis = "true difference to the best control, in standard deviations of scores"
     return (
-        f'<text x="{left}" y="{top - 8}" fill="{drawing.INK}">{title}</text>{"".join(parts)}'
-        f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle" fill="{drawing.SOFT}">{axis}</text>'
+        f'<text x="{left}" y="{top - 8}" fill="{pictures.INK}">{title}</text>{"".join(parts)}'
+        f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle" fill="{pictures.SOFT}">{axis}</text>'
     )
 
 

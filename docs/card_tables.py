@@ -13,12 +13,12 @@ from pathlib import Path
 from snellen.cards.deck import Deck
 from snellen.cards.methodology import measure
 from snellen.cards.tables import write_tables
-from snellen.registry import METHODS, label, traits
+from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs import Run
 from snellen.runs.plan import servable
 from snellen.runs.progress import Live
 from snellen.suite import run_suite, subject
-from snellen.textbox.line_up import REDUCED
+from snellen.textbox.exam.method_list import REDUCED
 
 FOLDER = Path(__file__).parent
 NAMES = {"table-a1-methodology.md": "card-table-a1.md", "table-a2-tests.md": "card-table-a2.md"}

@@ -18,14 +18,14 @@ from torch import Tensor
 
 from pages import failures, holds, paragraphs, presets, settings
 from snellen import learn, zoo
-from snellen.citations import CITATIONS
+from snellen.charts.pictures import limits, overlay, tile
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.registry import METHODS
-from snellen.report.drawing import limits, overlay, tile
+from snellen.images import Samples, from_arrays
+from snellen.plugins.citations import CITATIONS
+from snellen.plugins.registry import METHODS
 from snellen.runs import plan as planning
 from snellen.runs.progress import Silent
-from snellen.samples import Samples, from_arrays
 from snellen.types import Passes, Rng
 
 FOLDER = Path(__file__).with_name("methods")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pages import failures, holds, paragraphs, presets, settings
-from snellen.citations import CITATIONS
 from snellen.classifier import Classifier
-from snellen.registry import METRICS, Attribute, Test
+from snellen.plugins.citations import CITATIONS
+from snellen.plugins.registry import METRICS, Attribute, Test
 from snellen.types import Dividing, Passes
 from snellen.zoo import EMBEDDED, load_classifier
 

@@ -7,8 +7,8 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from snellen.citations import CITATIONS
-from snellen.registry import text_of
+from snellen.plugins.citations import CITATIONS
+from snellen.plugins.registry import text_of
 
 
 def paragraphs(plugin: type) -> list[str]:

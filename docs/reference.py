@@ -6,9 +6,9 @@ import dataclasses
 import sys
 from pathlib import Path
 
-import snellen.samples  # noqa: F401  (its conditions register themselves)
-from snellen.citations import CITATIONS
-from snellen.registry import CONDITIONS, FILLS, text_of
+import snellen.images  # noqa: F401  (its conditions register themselves)
+from snellen.plugins.citations import CITATIONS
+from snellen.plugins.registry import CONDITIONS, FILLS, text_of
 
 PAGE = Path(__file__).with_name("reference.md")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from snellen.report.numbers import count
-from snellen.textbox.claims import claims
-from snellen.textbox.field import Field
-from snellen.textbox.studies import STUDIES
-from snellen.textbox.study_report import FIGURE, PAGE, claims_lines
-from snellen.textbox.tallies import own_methods
+from snellen.charts.numbers import count
+from snellen.textbox.exam.field import Field
+from snellen.textbox.exam.variations import STUDIES
+from snellen.textbox.report.claims import claims
+from snellen.textbox.report.counts import own_methods
+from snellen.textbox.report.variation_report import FIGURE, PAGE, claims_lines
 
 PLACE = Path(__file__).parent
 TARGET = PLACE / "textbox-studies.md"

@@ -18,9 +18,9 @@ import torch
 from PIL import Image
 
 from snellen.classifier import Classifier
-from snellen.textbox.exams import truth_of
-from snellen.textbox.reasoners import find
-from snellen.textbox.things import bucket_of
+from snellen.textbox.exam.exam import truth_of
+from snellen.textbox.networks.reasoners import find
+from snellen.textbox.scenes.things import bucket_of
 
 REASONER = "complex-cr1"
 LETTERS = ("A", "B")

@@ -7,16 +7,12 @@ import shutil
 import sys
 import tempfile
 import warnings
-from pathlib import Path
 
 import hypothesis
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from torchvision_kernels import import_torchvision
+from tests.torchvision_kernels import import_torchvision
 
 # The fast tests try the same examples every time, so that no change fails by luck; `make test-slow` searches for new ones.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)

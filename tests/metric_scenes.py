@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from tests.planted import Planted, classifier, truth_of
 
-from planted import Planted, classifier, truth_of
 from snellen.classifier import Classifier
-from snellen.explainer import Explainer
-from snellen.registry import traits
+from snellen.maps.explainer import Explainer
+from snellen.plugins.registry import traits
 from snellen.types import Case, Passes, Related
 
 

@@ -19,10 +19,10 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
+from tests.planted_networks import resnet, vit
 from torch import Tensor, nn
 from torch.nn import functional
 
-from planted_networks import resnet, vit
 from snellen.classifier import Classifier
 from snellen.types import Rng
 

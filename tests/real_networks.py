@@ -10,8 +10,9 @@ from torch import Tensor
 
 from snellen import zoo
 from snellen.classifier import Classifier
-from snellen.samples import Samples
-from snellen.textbox import exams, reasoners
+from snellen.images import Samples
+from snellen.textbox.exam import exam
+from snellen.textbox.networks import reasoners
 from snellen.types import Rng
 
 
@@ -36,7 +37,7 @@ def real(name: str, count: int) -> Real:
     """The network of this name, with `count` of its pictures; TextBox scenes are of all buckets that show something."""
     if name in reasoners.shipped():
         reasoner = reasoners.find(name)
-        found = exams.exam(reasoner, per_bucket=-(-count // (len(reasoner.reasoning.rule.defined) - 1)))
+        found = exam.exam(reasoner, per_bucket=-(-count // (len(reasoner.reasoning.rule.defined) - 1)))
         (shown,) = torch.nonzero(found.visible > 0, as_tuple=True)
         chosen = shown[torch.linspace(0, len(shown) - 1, count).round().long()]
         return on(name, reasoner.classifier(), found.samples().take(chosen.tolist()))

@@ -59,7 +59,7 @@ def test_the_command_for_a_model_and_images_of_ones_own(workplace: Path) -> None
     commands = blocks("Your own model and images")[0].replace("\\\n", " ").splitlines()
     words = [shlex.split(command) for command in commands]
     (ours,) = [command[1:] for command in words if command[0] == "snellen"]
-    told = run([sys.executable, "-c", "from snellen.cli import main; main()", *ours], workplace)
+    told = run([sys.executable, "-c", "from snellen.cli.main import main; main()", *ours], workplace)
     assert "report.html" in told
     assert (workplace / "runs" / "mine" / "report.html").exists()
 

@@ -11,12 +11,11 @@ import sys
 
 import torch
 from safetensors.torch import save_file
+from tests.planted import SIDE, Net, planted, truth_of
+from tests.planted_networks import WEIGHTS, ResNet, ViT
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
-
-from planted import SIDE, Net, planted, truth_of
-from planted_networks import WEIGHTS, ResNet, ViT
 
 BATCH = 64
 INSIDE = truth_of(torch.arange(3)).float()

@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
+from tests.real_networks import Real
 from torch import Tensor
 
-from real_networks import Real
 from snellen import learn
 from snellen.classifier import Classifier
-from snellen.explainer import Explainer
+from snellen.maps.explainer import Explainer
 from snellen.metrics.completeness import Completeness
-from snellen.rewrites import rewritten, ways
 from snellen.runs.plan import check_needs
 from snellen.runs.progress import Silent
 from snellen.types import Case, Method, Rng
+from snellen.variants.rewrites import rewritten, ways
 
 Maps = Float[Tensor, "batch height width"]
 PerPicture = Float[Tensor, " batch"]

@@ -8,7 +8,7 @@ import os
 import reprlib
 import tempfile
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +84,13 @@ def log_failure(problem: BaseException) -> Path | None:
             file.write("".join(traceback.format_exception(problem)))
         return Path(name)
     return None
+
+
+@contextlib.contextmanager
+def no_exit(who: str, error: type[Exception] = ForeignExitError) -> Iterator[None]:
+    """Turns an exit from within a model or plug-in into an error: nobody but the command itself may end it."""
+    try:
+        yield
+    except SystemExit as end:
+        code = "" if end.code is None else repr(end.code)
+        raise error(f"{who} called sys.exit({code}), which would end everything; let it raise an error instead") from end

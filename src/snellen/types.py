@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 
 if TYPE_CHECKING:
     from snellen.classifier import Classifier
-    from snellen.recipes import Training
+    from snellen.variants.recipes import Training
 
 Output = Literal["logit", "probability"]
 """Which number of the classifier is meant; stated wherever one is used, never implied."""

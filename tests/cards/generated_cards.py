@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from snellen.cards.deck import card
 from snellen.cards.document import CHAPTERS, Link, ReadCard, Result
 from snellen.cards.schema import METHODOLOGY, TESTED, Card, Evidence, Finding, Source
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.suite.questions import TESTS
 from snellen.verdicts import Against, Trust
 from snellen.verdicts.trust import Known

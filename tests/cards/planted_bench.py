@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from tests.planted import SIDE, Planted, planted
 from torch import Tensor
 
-from planted import SIDE, Planted, planted
 from snellen.cards.bench import Bench
 from snellen.cards.deck import Findings
 from snellen.cards.methodology import measure
-from snellen.registry import METHODS, method
+from snellen.images import Samples, from_arrays
+from snellen.plugins.registry import METHODS, method
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.progress import Silent
-from snellen.samples import Samples, from_arrays
 from snellen.types import Passes, Rng
 
 RAMP = torch.arange(SIDE**2, dtype=torch.float32).view(1, SIDE, SIDE) / SIDE**2

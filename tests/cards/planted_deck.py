@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
-from recorded import Recorded, method, metric
+from tests.report.recorded import Recorded, method, metric
 
 from snellen.cards.deck import Deck, card
 from snellen.cards.grades import word

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
-from recorded import METHODS, Recorded
+from tests.report.recorded import METHODS, Recorded
 
 from snellen.cards.deck import Deck
 from snellen.cards.schema import METHODOLOGY, Finding

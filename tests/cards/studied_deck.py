@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from planted_deck import TESTS, measured, run_of
-from recorded_deck import deck_of
+from tests.cards.planted_deck import TESTS, measured, run_of
+from tests.cards.recorded_deck import deck_of
 
 from snellen.cards.deck import Deck
 from snellen.runs.people import COLUMNS, Arm, Contrast, Link, Outcome, People, Standing

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from planted_deck import planted_deck
 from rich.console import Console
+from tests.cards.planted_deck import planted_deck
 from typer.testing import CliRunner
 
 from snellen.cards.files import everywhere, file_name, read_card, write_files
@@ -16,7 +16,7 @@ from snellen.cards.markdown import document, write_markdown
 from snellen.cards.reading import read_markdown
 from snellen.cards.record import as_json, write_json
 from snellen.cards.summary import shown
-from snellen.cli import app
+from snellen.cli.main import app
 from snellen.errors import SnellenError
 
 

@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from generated_cards import cards, read_cards
 from hypothesis import given, settings
+from tests.cards.generated_cards import cards, read_cards
 
 from snellen.cards.bibliography import place_of, reference
 from snellen.cards.deck import card
@@ -17,9 +17,9 @@ from snellen.cards.literature import literature
 from snellen.cards.markdown import document, render, write_markdown
 from snellen.cards.reading import read_markdown
 from snellen.cards.schema import Evidence, Finding, Source
-from snellen.citations import CITATIONS
 from snellen.errors import SnellenError
-from snellen.registry import METHODS
+from snellen.plugins.citations import CITATIONS
+from snellen.plugins.registry import METHODS
 from snellen.suite.questions import TESTS
 from snellen.verdicts import Against
 

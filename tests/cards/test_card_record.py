@@ -7,8 +7,8 @@ import math
 import re
 
 import pytest
-from generated_cards import cards
 from hypothesis import given, settings
+from tests.cards.generated_cards import cards
 
 from snellen.cards.deck import card
 from snellen.cards.record import SCHEMA, as_json, read_json, write_json

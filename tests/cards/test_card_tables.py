@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
-from recorded import Recorded, method, metric
+from tests.report.recorded import Recorded, method, metric
 
 from snellen.cards.deck import Deck
 from snellen.cards.schema import METHODOLOGY, Finding
 from snellen.cards.tables import grid_of, methodology_markdown, results_markdown, results_table, write_tables
-from snellen.registry import Test
+from snellen.plugins.registry import Test
 from snellen.suite.questions import TESTS
 
 IMAGES = 40

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import Browser
-from recorded_deck import deck_of
+from tests.cards.browser import Browser
+from tests.cards.recorded_deck import deck_of
 
 from snellen.cards.deck import Deck
 from snellen.cards.page import write_card, write_cards

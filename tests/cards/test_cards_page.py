@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from importlib import resources
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
-from outline import Outline, words
-from planted_bench import planted_run
-from recorded import METHODS, Recorded, method
+from tests.cards.planted_bench import planted_run
+from tests.report.outline import Outline, words
+from tests.report.recorded import METHODS, Recorded, method
 from typer.testing import CliRunner
 
 from snellen.cards.deck import Deck, card
@@ -22,7 +18,7 @@ from snellen.cards.measured import facts_of, settings_of
 from snellen.cards.page import BRIEFLY, WISHES, card_page, page, write_cards
 from snellen.cards.priorities import LEVELS, profiles
 from snellen.cards.schema import ATTRIBUTES, PRIORITIES, Finding
-from snellen.cli import app
+from snellen.cli.main import app
 from snellen.errors import SnellenError
 
 ENOUGH = [f"{at}.jpg" for at in range(40)]

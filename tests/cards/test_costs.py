@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from planted_bench import small_bench
+from tests.cards.planted_bench import small_bench
 
 from snellen.cards.costs import REPEATS, Cost, agnosticism, efficiency, measure_cost
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Passes
 
 MACHINE = {"processor": "abacus", "cores": 1, "threads": 2, "gpu": None}

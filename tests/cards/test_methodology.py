@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from planted_bench import ACROSS, COUNT, RAMP, measured, planted_run, registered, samples
 from scipy.stats import spearmanr
+from tests.cards.planted_bench import ACROSS, COUNT, RAMP, measured, planted_run, registered, samples
+from tests.planted import planted
 
-from planted import planted
 from snellen import learn
 from snellen.cards.methodology import measure, read
 from snellen.errors import SnellenError
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.runs import Run, evaluate
 from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.progress import Silent

@@ -6,18 +6,18 @@ import json
 from dataclasses import dataclass, replace
 
 import pytest
-from planted_bench import COUNT, Free, planted_run, samples
+from tests.cards.planted_bench import COUNT, Free, planted_run, samples
+from tests.planted import planted
 from typer.testing import CliRunner
 
-from planted import planted
 from snellen.cards import files, methodology
 from snellen.cards.deck import card, deck_of_runs
 from snellen.cards.markdown import write_markdown
 from snellen.cards.page import card_page
 from snellen.cards.reading import read_markdown
-from snellen.cli import app
+from snellen.cli.main import app
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, method
+from snellen.plugins.registry import METHODS, method
 
 WRAPPED = "smoothgrad(of=grad-cam, samples=3)"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import Browser
-from studied_deck import seen_by_many
+from tests.cards.browser import Browser
+from tests.cards.studied_deck import seen_by_many
 
 from snellen.cards.deck import Deck
 from snellen.cards.page import write_card, write_cards

@@ -6,18 +6,14 @@ import io
 import json
 import math
 import re
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from planted_deck import planted_deck
 from rich.console import Console
-from studied_deck import SAID, scale, seen_by_many, studied_deck, study
+from tests.cards.planted_deck import planted_deck
+from tests.cards.studied_deck import SAID, scale, seen_by_many, studied_deck, study
+from tests.report.outline import Outline, words
 from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
-from outline import Outline, words
 
 from snellen.cards.choice_record import as_json as choice_json
 from snellen.cards.compare import Comparison
@@ -34,7 +30,7 @@ from snellen.cards.schema import ATTRIBUTES, PRIORITIES
 from snellen.cards.summary import shown
 from snellen.cards.tables import grid_of, results_markdown
 from snellen.cards.terminal import ShownComparison, ShownRecommendation
-from snellen.cli import app
+from snellen.cli.main import app
 from snellen.errors import SnellenError
 from snellen.suite.page import page as suite_page
 

@@ -10,9 +10,9 @@ import pytest
 
 from snellen.cards.literature import literature, literature_of
 from snellen.cards.prose import prose_of, read_prose
-from snellen.citations import CITATIONS
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, text_of
+from snellen.plugins.citations import CITATIONS
+from snellen.plugins.registry import METHODS, text_of
 from snellen.suite.questions import TESTS
 
 NAMES = sorted(name for name in METHODS if METHODS[name].__module__.startswith("snellen."))

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted_deck import TESTS, hand_deck, planted_deck
 from rich.console import Console
+from tests.cards.planted_deck import TESTS, hand_deck, planted_deck
 
 from snellen.cards.choice_record import write_json
 from snellen.cards.priorities import Priorities, profiles

@@ -10,20 +10,20 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from planted_deck import planted_deck
+from tests.cards.planted_deck import planted_deck
+from tests.planted import planted
 
-from planted import planted
-from snellen import cli
 from snellen.cards.compare import Comparison
 from snellen.cards.compare_page import page
 from snellen.cards.deck import deck_of_runs
 from snellen.cards.joined import Joined
 from snellen.cards.schema import Finding
+from snellen.cli import main as cli
 from snellen.errors import SnellenError
-from snellen.integrity import dump_record
+from snellen.files.integrity import dump_record
+from snellen.images import from_arrays
 from snellen.report.readable import Readable
 from snellen.runs import Options, Run, evaluate
-from snellen.samples import from_arrays
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from planted_bench import small_bench
+from tests.cards.planted_bench import small_bench
 
 from snellen.cards.sweeps import Trial, afford, place, remaining, trials_of
-from snellen.registry import METHODS, label
+from snellen.plugins.registry import METHODS, label
 
 GRADIENT = METHODS.build("gradient")
 

@@ -18,7 +18,7 @@ from snellen.conformance.answers import Kind
 from snellen.conformance.notes import NOTES
 from snellen.conformance.table import quietly
 from snellen.errors import SnellenError
-from snellen.registry import METRICS
+from snellen.plugins.registry import METRICS
 
 ANSWERS = {one.id: one for one in known_answers()}
 
@@ -134,7 +134,7 @@ def test_exit_code_1_when_snellen_misses_one(monkeypatch):
     from typer.testing import CliRunner
 
     import snellen.conformance.table as module
-    from snellen.cli import app
+    from snellen.cli.main import app
 
     right, wrong = ANSWERS["complexity/value"], replace(ANSWERS["complexity/value"], expected=0.5)
     for rows, code in (((right,), 0), ((right, wrong), 1)):
@@ -145,7 +145,14 @@ def test_exit_code_1_when_snellen_misses_one(monkeypatch):
 
 
 def test_the_command_writes_the_table(tmp_path):
-    command = [sys.executable, "-c", "from snellen.cli import main; main()", "conform", "--out", str(tmp_path / "table.md")]
+    command = [
+        sys.executable,
+        "-c",
+        "from snellen.cli.main import main; main()",
+        "conform",
+        "--out",
+        str(tmp_path / "table.md"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(ANSWERS)} of {len(ANSWERS)} right" in done.stdout

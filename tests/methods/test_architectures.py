@@ -12,7 +12,7 @@ from torch import nn
 import snellen
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.runs import plan as planning
 from snellen.runs.progress import Silent
 from snellen.types import Rng, Sample

@@ -15,16 +15,16 @@ from typing import Any
 import captum.attr
 import pytest
 import torch
+from tests.networks import CLASSES, NETWORKS, SIDE, plain, residual
+from tests.planted import planted
 from torch import Tensor, nn
 from torch.nn import functional
 
-from networks import CLASSES, NETWORKS, SIDE, plain, residual
-from planted import planted
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.methods.ablation_cam import AblationCam
 from snellen.methods.cam import Cam
-from snellen.methods.coarse import drawn_out
+from snellen.methods.class_activation import drawn_out
 from snellen.methods.eigen_cam import EigenCam
 from snellen.methods.grad_cam import GradCam
 from snellen.methods.grad_cam_plus_plus import GradCamPlusPlus
@@ -34,7 +34,7 @@ from snellen.methods.hires_cam import HiResCam
 from snellen.methods.layer_cam import LayerCam
 from snellen.methods.score_cam import ScoreCam
 from snellen.methods.xgrad_cam import XGradCam
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Method, Passes, Rng
 
 pytestmark = pytest.mark.filterwarnings(

@@ -14,18 +14,18 @@ import captum.attr
 import numpy as np
 import pytest
 import torch
+from tests.networks import CLASSES, NETWORKS, SIDE, plain
+from tests.planted import planted
 from torch import Tensor, nn
 from torch.nn import functional
 
-from networks import CLASSES, NETWORKS, SIDE, plain
-from planted import planted
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.masking import Black, Blur, Noise
+from snellen.maps.fills import Black, Blur, Noise
 from snellen.methods.deeplift import DeepLiftRescale, DeepLiftRevealCancel
 from snellen.methods.rescale_rule import shares as rescale
 from snellen.methods.reveal_cancel_rule import shares as reveal_cancel
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Method, Rng
 
 pytestmark = pytest.mark.filterwarnings("ignore:Setting forward, backward hooks", "ignore:Input Tensor 0 did not already")

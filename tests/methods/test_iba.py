@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
+from tests.networks import CLASSES, NETWORKS, SIDE
+from tests.planted import planted
 from torch import Tensor, nn
 from torch.nn import functional
 
-from networks import CLASSES, NETWORKS, SIDE
-from planted import planted
 from snellen import learn
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError

@@ -6,13 +6,13 @@ import functools
 
 import pytest
 import torch
+from tests.real_networks import Real, real
+from tests.trait_figures import Tried
 from torch import Tensor
 
-from real_networks import Real, real
 from snellen import zoo
 from snellen.methods.guided_ig import GuidedIG
 from snellen.methods.integrated_gradients import FEWEST, MOST, IntegratedGradients
-from trait_figures import Tried
 
 COUNT = 4
 STRICT = IntegratedGradients(tolerance=0.004)

@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
+from tests.networks import NETWORKS, SIDE
 from torch import Tensor, nn
 from torch.nn import functional
 
-from networks import NETWORKS, SIDE
 from snellen.classifier import Classifier
-from snellen.masking import MEAN, Blur
+from snellen.maps.fills import MEAN, Blur
 from snellen.methods.extremal_perturbation import ExtremalPerturbation, area_penalty, blurred, perturbed, smooth_masks
 from snellen.methods.meaningful_perturbation import MeaningfulPerturbation, drawn_out, shifted
 from snellen.types import Rng

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import pairwise_distances
+from tests.networks import CLASSES, NETWORKS, SIDE
 from torch import Tensor, nn
 
-from networks import CLASSES, NETWORKS, SIDE
-from snellen import superpixels as cutting
 from snellen.classifier import Classifier
-from snellen.masking import BLACK
+from snellen.maps import superpixels as cutting
+from snellen.maps.fills import BLACK
+from snellen.maps.superpixels import superpixels
 from snellen.methods.kernel_shap import KernelShap, coalitions, shapley
 from snellen.methods.lime import Lime, draw, surrogate
-from snellen.registry import METHODS
-from snellen.superpixels import superpixels
+from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 
 with warnings.catch_warnings():

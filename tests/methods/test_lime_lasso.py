@@ -9,13 +9,13 @@ from captum._utils.models.linear_model import SkLearnLasso
 from captum.attr import LimeBase
 from captum.attr._core.lime import get_exp_kernel_similarity_function
 from sklearn.linear_model import Lasso
+from tests.networks import NETWORKS, SIDE
 from torch import Tensor
 
-from networks import NETWORKS, SIDE
 from snellen.classifier import Classifier
+from snellen.maps.superpixels import superpixels
 from snellen.methods.lime_lasso import LimeLasso, draws, lasso
-from snellen.registry import METHODS, label
-from snellen.superpixels import superpixels
+from snellen.plugins.registry import METHODS, label
 from snellen.types import Rng
 
 

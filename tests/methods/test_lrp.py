@@ -15,18 +15,18 @@ from typing import Any
 import captum.attr
 import pytest
 import torch
+from tests.networks import CLASSES, SIDE, Residual, plain, residual
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import fuse_conv_bn_eval
 
-from networks import CLASSES, SIDE, Residual, plain, residual
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.methods.deconvnet import Deconvnet
 from snellen.methods.deep_taylor import DeepTaylor
 from snellen.methods.gradient import InputXGradient
 from snellen.methods.lrp import LrpAlpha1Beta0, LrpAlpha2Beta1, LrpEpsilon, LrpZ
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Method, Rng
 
 EXACT = 1e-20

@@ -15,16 +15,16 @@ import torch
 from saliency import core as pair
 from saliency.core import guided_ig as pair_guided_ig
 from scipy import ndimage
+from tests.networks import NETWORKS, SIDE
 from torch import Tensor, nn
 
-from networks import NETWORKS, SIDE
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.methods.blur_ig import BlurIG, blurs
 from snellen.methods.guided_ig import GuidedIG, least
 from snellen.methods.integrated_gradients import IntegratedGradients
 from snellen.methods.smoothgrad import SmoothGradSquared
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Method, Output, Rng
 
 

@@ -8,15 +8,15 @@ import captum.attr
 import numpy as np
 import pytest
 import torch
+from tests.networks import CLASSES, NETWORKS, SIDE, plain
 from torch import Tensor, nn
 
-from networks import CLASSES, NETWORKS, SIDE, plain
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.masking import Black, Noise
+from snellen.maps.fills import Black, Noise
 from snellen.methods.deepshap import DeepShap
 from snellen.methods.gradient_shap import GradientShap
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 
 RNG = Rng(seed=1, ids=("a", "b", "c"))

@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
+from tests.networks import NETWORKS, SIDE
 from torch import Tensor, nn
 
-from networks import NETWORKS, SIDE
 from snellen.classifier import Classifier
-from snellen.masking import BLACK
+from snellen.maps.fills import BLACK
 from snellen.methods.sis import Sis, SisRemoval
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 
 

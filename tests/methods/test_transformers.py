@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.networks import CLASSES
 from torch import Tensor, nn
 from torch.nn import functional
 
-from networks import CLASSES
-from snellen.attention import Attentions
 from snellen.classifier import Classifier
+from snellen.classifier.attention import Attentions
+from snellen.classifier.operations import intercepting
 from snellen.errors import SnellenError
-from snellen.operations import intercepting
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Passes, Rng
 
 pytestmark = [pytest.mark.usefixtures("torchvision"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]

@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 import torch
 from skimage.transform import resize
+from tests.networks import CLASSES, NETWORKS, SIDE, plain
+from tests.planted import planted
 from torch import Tensor, nn
 from torch.nn import functional
 
-from networks import CLASSES, NETWORKS, SIDE, plain
-from planted import planted
 from snellen.classifier import Classifier
+from snellen.classifier.operations import intercepting
 from snellen.errors import SnellenError
-from snellen.masking import Black
+from snellen.maps.fills import Black
 from snellen.methods.controls import Centre, Edge, FakeCam, Random
 from snellen.methods.grad_cam import GradCam
 from snellen.methods.gradient import Gradient, InputXGradient
@@ -31,7 +32,6 @@ from snellen.methods.integrated_gradients import IntegratedGradients
 from snellen.methods.occlusion import Occlusion
 from snellen.methods.rise import Rise
 from snellen.methods.smoothgrad import SmoothGrad, SmoothGradSquared, VarGrad
-from snellen.operations import intercepting
 from snellen.types import Rng
 
 pytestmark = pytest.mark.filterwarnings(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.ndimage import gaussian_filter
+from tests.planted import planted
 
-from planted import planted
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, label, traits
+from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.types import Method

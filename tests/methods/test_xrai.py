@@ -11,14 +11,14 @@ from saliency import core as pair
 from saliency.core import xrai as pair_xrai
 from scipy import sparse
 from skimage.morphology import dilation, disk
+from tests.networks import plain
+from tests.planted import planted
 from torch import Tensor, nn
 
-from networks import plain
-from planted import planted
 from snellen.classifier import Classifier
 from snellen.methods.integrated_gradients import IntegratedGradients
 from snellen.methods.xrai import LEAST_NEW, Baselines, Xrai, _widened, ranked, segments_of
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 from snellen.zoo import digits, load_classifier
 

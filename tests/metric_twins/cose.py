@@ -10,12 +10,12 @@ from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 from scipy import ndimage
 from skimage.metrics import structural_similarity
 from skimage.transform import AffineTransform, rotate, warp
+from tests.metric_scenes import Slope
+from tests.planted import Planted
 
-from metric_scenes import Slope
-from planted import Planted
-from snellen.registry import METHODS
-from snellen.relatives import randomised, weight_layers
+from snellen.plugins.registry import METHODS
 from snellen.types import Rng
+from snellen.variants.variants import randomised, weight_layers
 
 SIGNED = ("translate-x", "translate-y", "rotate", "brightness", "color", "contrast", "sharpness")
 FIXED = ("flip-lr", "flip-ud", "autocontrast", "equalize", "blur", "smooth")

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from scipy import stats
 from skimage.metrics import structural_similarity
+from tests.metric_scenes import Deaf, Knowing, Misled, Slope, probability
+from tests.metric_twins.spine import changes, confidence, drop
+from tests.planted import Planted
 
-from metric_scenes import Deaf, Knowing, Misled, Slope, probability
-from metric_twins.spine import changes, confidence, drop
-from planted import Planted
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 
 

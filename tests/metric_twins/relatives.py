@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy import stats
+from tests.metric_scenes import Deaf, Slope
+from tests.planted import Net, Planted
+from tests.planted_networks import rewrites
 
-from metric_scenes import Deaf, Slope
-from planted import Net, Planted
-from planted_networks import rewrites
 from snellen.types import Passes, Rng
 
 

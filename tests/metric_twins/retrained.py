@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 from skimage.metrics import structural_similarity
-
-from metric_scenes import Deaf, Knowing, Slope, mistaken, younger
-from planted import Planted, network
+from tests.metric_scenes import Deaf, Knowing, Slope, mistaken, younger
+from tests.planted import Planted, network
 
 
 def other_slope(scene: Planted, i: int, target: int, net: torch.nn.Module) -> np.ndarray:

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import torch
 from scipy import ndimage
+from tests.metric_scenes import Slope, probability
+from tests.planted import Planted
 
-from metric_scenes import Slope, probability
-from planted import Planted
 from snellen.types import Rng
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy import stats
+from tests.metric_scenes import Knowing
+from tests.planted import Planted, truth_of
 
-from metric_scenes import Knowing
-from planted import Planted, truth_of
 from snellen.types import Passes, Rng
 
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from tests.metric_scenes import Deaf, Knowing, Misled, Slope, case, younger
+from tests.planted import Planted, classifier, planted
 
-from metric_scenes import Deaf, Knowing, Misled, Slope, case, younger
-from planted import Planted, classifier, planted
 from snellen import evaluate
 from snellen.classifier import Classifier
-from snellen.explainer import case_of
+from snellen.images.transforms import drawn, variants
+from snellen.maps.explainer import case_of
 from snellen.metrics.consistency import Consistency, InputConsistency
 from snellen.metrics.cose import Cose, Sensitivity
 from snellen.metrics.pooling import pooled, steps_of
-from snellen.registry import METHODS, METRICS, label
-from snellen.transforms import drawn, variants
+from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.types import Passes, Rng
 
 ONCE = {"magnitudes": 2}

@@ -6,13 +6,14 @@ import math
 
 import pytest
 import torch
+from tests.metric_scenes import Knowing, Slope
+from tests.metric_scenes import case as scene_case
+from tests.planted import planted
 
-from metric_scenes import Knowing, Slope
-from metric_scenes import case as scene_case
-from planted import planted
 from snellen.classifier import Classifier
-from snellen.explainer import case_of
-from snellen.masking import BLACK, MEAN
+from snellen.maps.explainer import case_of
+from snellen.maps.fills import BLACK, MEAN
+from snellen.maps.similarity import spearman
 from snellen.metrics.adcc import Adcc, Coherency
 from snellen.metrics.completeness import Completeness
 from snellen.metrics.confidence import AverageDrop, LocalAccuracy
@@ -21,8 +22,7 @@ from snellen.metrics.infidelity import Infidelity
 from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity, Robustness, perturbed
 from snellen.metrics.stability import Stability
 from snellen.metrics.targets import RandomLogit, TargetSensitivity
-from snellen.registry import METHODS, METRICS
-from snellen.similarity import spearman
+from snellen.plugins.registry import METHODS, METRICS
 from snellen.types import Passes
 
 

@@ -7,11 +7,11 @@ import itertools
 import pytest
 import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
+from tests.metric_scenes import Slope, case
+from tests.planted import AREA_SHARE, planted
 
-from metric_scenes import Slope, case
-from planted import AREA_SHARE, planted
 from snellen.metrics.localisation import LocalisationUtility, MeanIou, Plausibility, RelevanceMass, RelevanceRank
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Case, Rng
 
 ALL = [LocalisationUtility(), MeanIou(), RelevanceMass(), RelevanceRank(), Plausibility()]

@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
+from tests.planted import planted
 
-from planted import planted
 from snellen.classifier import Classifier
-from snellen.explainer import case_of
-from snellen.masking import MEAN, NOISE
+from snellen.maps.explainer import case_of
+from snellen.maps.fills import MEAN, NOISE
 from snellen.metrics.complexity import Complexity
 from snellen.metrics.confidence import AverageDrop, AverageGain, AverageIncrease
 from snellen.metrics.deletion import Deletion
@@ -19,7 +19,7 @@ from snellen.metrics.pointing_game import EnergyPointingGame, PointingGame
 from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity
 from snellen.metrics.sparseness import Sparseness
 from snellen.metrics.sweep import ranks
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Passes, Rng
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 from captum.metrics import infidelity, sensitivity_max
+from tests.planted import planted
 from torch import nn
 
-from planted import planted
 from snellen.classifier import Classifier
-from snellen.explainer import case_of
+from snellen.maps.explainer import case_of
 from snellen.metrics.faithfulness import Faithfulness
 from snellen.metrics.infidelity import Infidelity
 from snellen.metrics.sensitivity import MaxSensitivity, perturbed
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 
 

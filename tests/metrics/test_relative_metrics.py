@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.metric_scenes import Slope, case
+from tests.planted import planted
 
-from metric_scenes import Slope, case
-from planted import planted
-from snellen.explainer import case_of
+from snellen.maps.explainer import case_of
 from snellen.metrics.axioms import ImplementationInvariance, InputInvariance, Linearity
 from snellen.metrics.model_consistency import ModelConsistency
 from snellen.metrics.randomisation import (
@@ -19,9 +19,9 @@ from snellen.metrics.randomisation import (
     cascade,
     single,
 )
-from snellen.registry import METHODS
-from snellen.relatives import randomised, weight_layers
+from snellen.plugins.registry import METHODS
 from snellen.types import Passes, Rng
+from snellen.variants.variants import randomised, weight_layers
 
 NETS = ("cnn", "resnet", "vit")
 AXIOMS = (ImplementationInvariance(), Linearity(), InputInvariance())
@@ -226,11 +226,11 @@ def test_nothing_stays_in_memory_but_the_maps():
     import gc
     import weakref
 
-    from snellen import relatives
+    from snellen.variants import variants
 
     scene, one = asked("input-x-gradient", "resnet")
     made: list[weakref.ref] = []
-    original = relatives.Classifier.relative
+    original = variants.Classifier.relative
 
     def noted(self, module, name, **how):
         found = original(self, module, name, **how)
@@ -238,7 +238,7 @@ def test_nothing_stays_in_memory_but_the_maps():
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relatives.Classifier, "relative", noted)
+        patch.setattr(variants.Classifier, "relative", noted)
         for metric in (*AXIOMS, *SANITY, ModelConsistency()):
             metric(one, rng=scene.rng)
     gc.collect()

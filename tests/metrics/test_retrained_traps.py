@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import spearmanr
+from tests.metric_scenes import Deaf, Knowing, Misled, Slope, case
+from tests.planted import PATCH, SIDE, Planted, classifier, planted, truth_of
 from torch import nn
 
-from metric_scenes import Deaf, Knowing, Misled, Slope, case
-from planted import PATCH, SIDE, Planted, classifier, planted, truth_of
 from snellen.errors import SnellenError
 from snellen.metrics import model_contrast, roar
-from snellen.recipes import Training, seed_for
-from snellen.registry import METRICS
+from snellen.plugins.registry import METRICS
 from snellen.types import Passes, Rng, Sample
+from snellen.variants.recipes import Training, seed_for
 
 
 class Noting:

@@ -7,15 +7,15 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from tests.planted import planted
 from torch import nn
 
-from planted import planted
 from snellen.classifier import Classifier
-from snellen.explainer import case_of
-from snellen.masking import MEAN
+from snellen.maps.explainer import case_of
+from snellen.maps.fills import MEAN
 from snellen.metrics.monotonicity import MonotonicityCorrelation
 from snellen.metrics.sufficiency import EffectiveComplexityCount
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 
 
 class Grey(nn.Module):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.metric_scenes import Knowing, rows
+from tests.metric_scenes import case as case_for
+from tests.metric_twins.sweeps import filled
+from tests.planted import planted, truth_of
 
-from metric_scenes import Knowing, rows
-from metric_scenes import case as case_for
-from metric_twins.sweeps import filled
-from planted import planted, truth_of
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.explainer import case_of
-from snellen.masking import MEAN
+from snellen.maps.explainer import case_of
+from snellen.maps.fills import MEAN
 from snellen.metrics.deletion import Deletion
 from snellen.metrics.insertion import Insertion
 from snellen.metrics.monotonicity import Monotonicity, MonotonicityCorrelation
@@ -21,7 +21,7 @@ from snellen.metrics.region_perturbation import RegionPerturbation
 from snellen.metrics.road import Road, filled_in
 from snellen.metrics.sparsity import Sparsity
 from snellen.metrics.sufficiency import EffectiveComplexity, EffectiveComplexityCount, Minimality, Sufficiency
-from snellen.registry import METHODS, METRICS, traits
+from snellen.plugins.registry import METHODS, METRICS, traits
 from snellen.types import Rng
 
 SWEEPING = [MoRF(), LeRF(), RegionPerturbation(), Road(of="probability"), Sufficiency(), Minimality(),

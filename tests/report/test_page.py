@@ -8,11 +8,11 @@ import stat
 
 import numpy as np
 import pytest
-from outline import Outline, words
-from recorded import METHODS, Recorded, method, metric
+from tests.report.outline import Outline, words
+from tests.report.recorded import METHODS, Recorded, method, metric
 
 from snellen.errors import SnellenError
-from snellen.registry import Attribute
+from snellen.plugins.registry import Attribute
 from snellen.report import write_report
 from snellen.report.page import CATEGORIES, _costs, page
 from snellen.verdicts import MINIMUM_IMAGES

@@ -6,8 +6,8 @@ import io
 
 import numpy as np
 import pytest
-from recorded import METHODS, Recorded, method, metric
 from rich.console import Console
+from tests.report.recorded import METHODS, Recorded, method, metric
 
 from snellen.report import summary_table
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from snellen.registry import METHODS, METRICS, method, metric
+from snellen.plugins.registry import METHODS, METRICS, method, metric
 from snellen.types import Passes
 
 

@@ -10,13 +10,13 @@ import torch
 from rich.console import Console
 
 from snellen.classifier import Classifier
-from snellen.integrity import CHECKSUM
+from snellen.files.integrity import CHECKSUM
+from snellen.images import from_arrays
 from snellen.report.page import page
 from snellen.report.terminal import summary_table
 from snellen.runs import Run, evaluate
 from snellen.runs.accuracy import accuracy
 from snellen.runs.progress import Silent
-from snellen.samples import from_arrays
 
 REASONS = "a mean, std or size other than in training, or classes in another order"
 

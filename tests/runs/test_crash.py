@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from subject import write_images
+from tests.runs.subject import write_images
 
 HERE = Path(__file__).parent
 
-MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from snellen.cli import main; main()"
+MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from snellen.cli.main import main; main()"
 """What a shell starts in the background ignores Ctrl-C, and so would all that it starts; this hears it."""
 
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from subject import load, recipe, write_labelled
+from tests.planted import planted
+from tests.runs.subject import load, recipe, write_labelled
 from typer.testing import CliRunner
 
 import snellen
-from planted import planted
-from snellen.cli import app
+from snellen.cli.main import app
 from snellen.errors import SnellenError
-from snellen.integrity import CHECKSUM, DamagedError, dump_record
+from snellen.files.integrity import CHECKSUM, DamagedError, dump_record
+from snellen.images import from_arrays, from_folder
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.progress import Silent
 from snellen.runs.verify import verify
-from snellen.samples import from_arrays, from_folder
 
 ASKED = {"methods": ["gradient", "iba(steps=2, samples=2)", "random"], "metrics": ["complexity", "pointing-game"]}
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from tests.planted import Net, planted
 
 import snellen
-from planted import Net, planted
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, METRICS
+from snellen.images import from_arrays
+from snellen.plugins.registry import METHODS, METRICS
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.progress import Silent
-from snellen.samples import from_arrays
 
 METHOD_NAMES = ["gradient", "input-x-gradient", "grad-cam", "rise(masks=40)", "random", "fake-cam"]
 METRIC_NAMES = [
@@ -319,7 +319,7 @@ def test_images_of_several_sizes_are_refused():
 
 def test_one_failing_method_loses_nothing_else(subject, tmp_path):
     """A method that raises half-way is reported by name; the others' results are kept and need not be computed again."""
-    from snellen.registry import method
+    from snellen.plugins.registry import method
     from snellen.types import Passes
 
     @method("breaks-in-a-test", cite="nobody")
@@ -353,7 +353,7 @@ def test_one_failing_method_loses_nothing_else(subject, tmp_path):
 @contextmanager
 def _breaking_metric(problem):
     """A metric that raises for one method's maps only: those of grad-cam are never negative."""
-    from snellen.registry import metric
+    from snellen.plugins.registry import metric
     from snellen.types import Passes
 
     @metric("breaks-in-a-test", cite="nobody", attribute="minimality", higher_is_better=True, bounds=(0.0, 1.0))

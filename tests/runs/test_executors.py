@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from subject import load, logits, write_images
+from tests.runs.subject import load, logits, write_images
 
 import snellen
 from snellen.errors import SnellenError
-from snellen.geometry import AS_IS
+from snellen.images import from_folder
+from snellen.images.geometry import AS_IS
 from snellen.runs import Options, evaluate
-from snellen.samples import from_folder
 
 METHODS = ["gradient", "rise(masks=60)", "random"]
 METRICS = ["deletion(steps=6)", "max-sensitivity(samples=2)"]

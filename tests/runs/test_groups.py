@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from subject import Small, write_images
+from tests.runs.subject import Small, write_images
 
 from snellen import Classifier, Geometry
+from snellen.images import from_arrays, from_folder
 from snellen.runs import Run, evaluate
 from snellen.runs.store import Store
-from snellen.samples import from_arrays, from_folder
 from snellen.verdicts import certainty_of, drawn_in, verdicts_of
 
 IMAGES = 36

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from own_plugins import own_method, own_metric
-from subject import Small, write_checkpoints, write_labelled
+from tests.runs.own_plugins import own_method, own_metric
+from tests.runs.subject import Small, write_checkpoints, write_labelled
 from torch import nn
 
 import snellen
-from snellen.geometry import AS_IS
+from snellen.images import from_folder
+from snellen.images.geometry import AS_IS
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.guard import Guard
-from snellen.samples import from_folder
 
 METHODS = ["gradient", "grad-cam", "input-x-gradient"]
 METRICS = ["deletion(steps=4)", "complexity", "max-sensitivity(samples=2)"]

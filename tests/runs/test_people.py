@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.planted import planted
 
-from planted import planted
 from snellen.cards.joined import Joined
 from snellen.errors import SnellenError
-from snellen.integrity import dump_record
+from snellen.files.integrity import dump_record
+from snellen.images import from_arrays
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.people import COLUMNS, Arm, Contrast, Link, Outcome, People, Standing, read_people, union, write_people
 from snellen.runs.store import Store
-from snellen.samples import from_arrays
 
 
 def people(**changes: object) -> People:

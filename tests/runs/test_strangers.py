@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from subject import Wide, write_images, write_labelled
+from tests.runs.subject import Wide, write_images, write_labelled
 from typer.testing import CliRunner
 
 import snellen
-from snellen import seals
 from snellen.cards import methodology
-from snellen.cli import app
+from snellen.cli.main import app
 from snellen.errors import SnellenError
-from snellen.integrity import digest, dump_record
+from snellen.files import seals
+from snellen.files.integrity import digest, dump_record
+from snellen.images import from_folder
 from snellen.runs import Run, evaluate
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.runs.store import Store
 from snellen.runs.training import pack, unpack
-from snellen.samples import from_folder
 from snellen.study.making.make import make
 from snellen.zoo.models import origin_of
 
@@ -37,7 +37,7 @@ MODEL = """
 import pathlib, sys
 sys.path.append({here!r})
 pathlib.Path({marker!r}).touch()
-from subject import load, recipe
+from tests.runs.subject import load, recipe
 """
 
 
@@ -209,7 +209,7 @@ def trained(tmp_path_factory):
     geometry = snellen.Geometry(size=(32, 32), crop=1.0)
     images = from_folder(write_labelled(where / "images", 4), geometry=geometry)
     training = from_folder(write_labelled(where / "training", 10), geometry=geometry)
-    from subject import load, recipe
+    from tests.runs.subject import load, recipe
 
     asked = {"methods": ["gradient"], "metrics": ["reproducibility"], "recipe": recipe, "training": training}
 

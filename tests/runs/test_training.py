@@ -13,19 +13,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import subject
 import torch
-from subject import load, logits, recipe, write_checkpoints, write_images, write_labelled
+from tests.runs import subject
+from tests.runs.subject import load, logits, recipe, write_checkpoints, write_images, write_labelled
 from torch import nn
 
 import snellen
 from snellen.errors import SnellenError
-from snellen.registry import METRICS
+from snellen.images import from_folder
+from snellen.plugins.registry import METRICS
 from snellen.runs import Options, evaluate
 from snellen.runs import plan as planning
 from snellen.runs import training as kin
 from snellen.runs.progress import Silent
-from snellen.samples import from_folder
 
 HERE = Path(__file__).parent
 METHODS = ["gradient", "random"]
@@ -322,7 +322,7 @@ def test_wrong_checkpoints_are_one_sentence(folders, tmp_path):
 
 def command(folders: Path, out: Path) -> list[str]:
     return [
-        sys.executable, "-c", "from snellen.cli import main; main()", "run",
+        sys.executable, "-c", "from snellen.cli.main import main; main()", "run",
         "--model", "subject:load", "--size", "32", "--shard", "4", "--threads", "1", "--out", str(out),
         "--images", str(folders / "images"), "--training", str(folders / "training"), "--recipe", "subject:recipe",
         "--checkpoints", str(folders / "checkpoints"),

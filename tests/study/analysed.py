@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planted_study import plant
+from tests.study.planted_study import plant
 
 from snellen.study.analysis import Analysis
 from snellen.study.analysis.record import Reading

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import postgres
 import pytest
+from tests.study import postgres
 
 if TYPE_CHECKING:
-    from browsing import Chromium, Server
+    from tests.study.browsing import Chromium, Server
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Chromium]:
     """A Chromium for these tests alone."""
-    import browsing
+    from tests.study import browsing
 
     try:
         browsing.program()
@@ -50,8 +50,7 @@ def chromium() -> Iterator[Chromium]:
 
 
 def _served(factory: pytest.TempPathFactory, name: str) -> Iterator[Server]:
-    import browsing
-    import photographed_study
+    from tests.study import browsing, photographed_study
 
     study, password = photographed_study.plant_photographs(factory.mktemp("study") / name, photographed_study.STUDIES[name])
     with browsing.serving(study, password) as server:

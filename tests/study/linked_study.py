@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planted_study import plant
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
-from recorded import Recorded, method, metric
+from tests.report.recorded import Recorded, method, metric
+from tests.study.planted_study import plant
 
 from snellen.study.collected import Collected
 from snellen.study.folder import Study

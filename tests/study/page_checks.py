@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from browsing import Visitor, screenshots
 from playwright.sync_api import Page, expect
+from tests.study.browsing import Visitor, screenshots
 
 from snellen.study.answers.overview import group_names
 from snellen.study.folder import Study

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageFilter, ImageOps
-from planted_study import plant
+from tests.study.planted_study import plant
 
 from snellen.study.folder import Study
 from snellen.study.making.showing import encoded, picture

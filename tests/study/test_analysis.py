@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from analysed import CAREFUL, by_name, study_between, study_crossed, study_within
 from rich.console import Console
+from tests.study.analysed import CAREFUL, by_name, study_between, study_crossed, study_within
 
 from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.page import page, write_analysis

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analysed import study_between, study_within
-from browsing import Chromium
+from tests.study.analysed import study_between, study_within
+from tests.study.browsing import Chromium
 
 from snellen.study.analysis import analyse
 from snellen.study.analysis.page import write_analysis

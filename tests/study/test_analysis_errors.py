@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from analysed import CAREFUL, study_between
 from scipy import stats
+from tests.study.analysed import CAREFUL, study_between
 
 from snellen.study.analysis.comparisons import compare, contrasts
 from snellen.study.analysis.equivalence import equivalences

@@ -409,7 +409,7 @@ def test_where_there_is_no_alpha_it_says_why(columns: list[list[int]], why: str)
 
 
 def test_dots_never_cover_each_other_more_than_they_must() -> None:
-    from snellen.report.strip import Scale as Line
+    from snellen.charts.strips import Scale as Line
     from snellen.study.analysis.pictures import _lanes, field_of
 
     rng = np.random.default_rng(1)

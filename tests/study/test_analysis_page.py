@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from analysed import CAREFUL, by_name, study_between, study_within
-from linked_study import linked
+from tests.study.analysed import CAREFUL, by_name, study_between, study_within
+from tests.study.linked_study import linked
 from typer.testing import CliRunner
 
-from snellen.cli import app
+from snellen.cli.main import app
 from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.page import SIMULATED, page, write_analysis
 from snellen.study.answers.store import Store

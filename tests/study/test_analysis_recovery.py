@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from analysed import CAREFUL, by_name, study_between, study_crossed, study_within
+from tests.study.analysed import CAREFUL, by_name, study_between, study_crossed, study_within
 
 from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.comparisons import contrasts

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from planted_study import plant
 from scipy import stats
+from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.folder import Study

@@ -7,9 +7,9 @@ import io
 import zipfile
 
 import pytest
-from browsing import Chromium, Server, Visitor
-from page_checks import leaks, looked_at, strangers
 from playwright.sync_api import expect
+from tests.study.browsing import Chromium, Server, Visitor
+from tests.study.page_checks import leaks, looked_at, strangers
 
 from snellen.study.answers.overview import group_names
 from snellen.study.tasks import TASKS

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import Chromium, Server, Visitor, intended
 from playwright.sync_api import Error, expect
+from tests.study.browsing import Chromium, Server, Visitor, intended
 
 from snellen.study import schedule
 from snellen.study.answers.store import FILE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from browsing import Chromium, Server, Visitor, intended
 from playwright.sync_api import Locator, expect
+from tests.study.browsing import Chromium, Server, Visitor, intended
 
 from snellen.study import schedule
 from snellen.study.tasks import RANGES, TASKS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from browsing import Chromium, Server, Visitor, intended
 from playwright.sync_api import Route, expect
+from tests.study.browsing import Chromium, Server, Visitor, intended
 
 pytestmark = pytest.mark.browser
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import Chromium, Server, Visitor, intended, screenshots
-from page_checks import DESK, NARROW, PHONE, announced, leaks, looked_at, settled, strangers
 from playwright.sync_api import expect
+from tests.study.browsing import Chromium, Server, Visitor, intended, screenshots
+from tests.study.page_checks import DESK, NARROW, PHONE, announced, leaks, looked_at, settled, strangers
 
 from snellen.study.schedule import Page
 

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-import postgres
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from crowds import admit
-from planted_study import plant
 from sqlalchemy import create_engine, event, text
+from tests.study import postgres
+from tests.study.crowds import admit
+from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.answers.database import Database

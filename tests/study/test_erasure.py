@@ -13,21 +13,21 @@ from dataclasses import replace
 from http.cookiejar import CookieJar
 from pathlib import Path
 
-import postgres
 import psycopg
 import pytest
-from crowds import admit
-from planted_study import plant
 from sqlalchemy import event, text
 from sqlalchemy.exc import IntegrityError
+from tests.study import postgres
+from tests.study.crowds import admit
+from tests.study.planted_study import plant
+from tests.study.visitor import Read, Served
 from typer.testing import CliRunner
-from visitor import Read, Served
 
+from snellen.cli.study import app
 from snellen.errors import SnellenError
 from snellen.study.answers.store import FILE, Store
 from snellen.study.folder import Study
 from snellen.study.web.application import application
-from snellen.study_cli import app
 
 ID = "recruit-4711-of-somebody"
 
@@ -158,7 +158,7 @@ def test_an_old_transaction_of_postgresql_keeps_no_trace_unnoticed(
 
 
 def _serve(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    words = [sys.executable, "-c", "from snellen.cli import main; main()", "study", "serve", str(folder), "--port", "0"]
+    words = [sys.executable, "-c", "from snellen.cli.main import main; main()", "study", "serve", str(folder), "--port", "0"]
     server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert server.stdout is not None
     told = [server.stdout.readline() for _ in range(3)]

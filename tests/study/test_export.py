@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from planted_study import plant
 from pyarrow import parquet
+from tests.study.planted_study import plant
 from typer.testing import CliRunner
 
+from snellen.cli.study import app
 from snellen.errors import SnellenError
 from snellen.study.answers import export
 from snellen.study.answers.codebook import ABOUT, SIMULATED
@@ -20,7 +21,6 @@ from snellen.study.answers.store import Person, Store
 from snellen.study.folder import Study
 from snellen.study.gathering import gather
 from snellen.study.schedule import Page
-from snellen.study_cli import app
 
 TASKS = [
     {"task": "error-detection", "items": 3, "practice": 1},

@@ -13,8 +13,8 @@ from urllib.parse import quote_from_bytes, urlencode
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from planted_study import plant
-from visitor import FORM, Read, Served, filled
+from tests.study.planted_study import plant
+from tests.study.visitor import FORM, Read, Served, filled
 
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study

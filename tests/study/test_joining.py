@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from linked_study import ARMS, answers, linked, real
-from planted_study import plant
+from tests.planted import planted
+from tests.study.linked_study import ARMS, answers, linked, real
+from tests.study.planted_study import plant
 from typer.testing import CliRunner
 
-from planted import planted
-from snellen.cli import app
+from snellen.cli.main import app
 from snellen.errors import SnellenError
+from snellen.images import from_arrays
 from snellen.runs import Run, evaluate
-from snellen.samples import from_arrays
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.joining.join import images_of, people_of, refuse_another

@@ -17,9 +17,9 @@ from rich.console import Console
 from torch import nn
 from typer.testing import CliRunner
 
-from snellen.cli import app
+from snellen.charts import pictures
+from snellen.cli.main import app
 from snellen.errors import SnellenError
-from snellen.report import drawing
 from snellen.runs import Run, evaluate
 from snellen.runs.progress import Silent
 from snellen.runs.reopening import reopen
@@ -90,13 +90,13 @@ def test_every_picture_is_the_map_of_its_arm_drawn_by_the_rule_of_all(
             assert (found == _large(photo)).all()
             continue
         values = np.maximum(run.maps(arm, [sample])[0], 0)
-        ends = drawing.limits(values, False)
-        alone = drawing.tile(values, False, ends)
+        ends = pictures.limits(values, False)
+        alone = pictures.tile(values, False, ends)
         if presentation == "side-by-side":
             assert (found[:, :320] == _large(photo)).all()
             assert (found[:, -320:] == _large(alone)).all()
         else:
-            wanted = alone if presentation == "map" else drawing.overlay(photo, values, False, ends)
+            wanted = alone if presentation == "map" else pictures.overlay(photo, values, False, ends)
             assert (found == _large(wanted)).all()
 
 
@@ -108,7 +108,7 @@ def test_where_maps_lie_over_a_grey_copy_those_without_maps_see_that_copy(
     for item in study.items:
         found = _picture(study, item.pictures["none"][0].name)
         assert (found[..., 0] == found[..., 1]).all()
-        assert (found == _large(drawing.overlay(photos[item.samples[0]], np.zeros((32, 32)), False, (0.0, 0.0)))).all()
+        assert (found == _large(pictures.overlay(photos[item.samples[0]], np.zeros((32, 32)), False, (0.0, 0.0)))).all()
 
 
 def _large(picture: np.ndarray) -> np.ndarray:
@@ -166,8 +166,8 @@ def test_a_placebo_and_methods_with_signs_are_drawn_like_all_others(
     assert (values < 0).any()
     shown = _picture(found, pictures["gradient(fold=sum)/overlay"][0].name)
     positive = np.maximum(values, 0)
-    assert (shown == _large(drawing.overlay(photos[sample], positive, False, drawing.limits(positive, False)))).all()
-    assert (shown != _large(drawing.overlay(photos[sample], values, True, drawing.limits(values, True)))).any()
+    assert (shown == _large(pictures.overlay(photos[sample], positive, False, pictures.limits(positive, False)))).all()
+    assert (shown != _large(pictures.overlay(photos[sample], values, True, pictures.limits(values, True)))).any()
 
 
 def test_the_same_seed_chooses_the_same_images_and_another_one_others(run: Run, tmp_path: Path) -> None:

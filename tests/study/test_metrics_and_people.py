@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from linked_study import ARMS, answers, knowledge, linked, shuffled
-from outline import Outline, words
-from recorded import metric
+from tests.report.outline import Outline, words
+from tests.report.recorded import metric
+from tests.study.linked_study import ARMS, answers, knowledge, linked, shuffled
 
-from snellen.report.frame import render
+from snellen.charts.page_frame import render
 from snellen.study.joining import profiles
 from snellen.study.joining.agreement import PERMUTATIONS, Agreement, agree, measure
 from snellen.study.joining.profiles import Answered

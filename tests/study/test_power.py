@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from planted_study import plant
 from rich.console import Console
 from statsmodels.stats.power import FTestAnovaPower
+from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.analysis.comparisons import compare

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowds import admit
-from planted_study import plant
+from tests.study.crowds import admit
+from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.answers.export import write_export

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from planted_study import plant
+from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.folder import Study, new_password

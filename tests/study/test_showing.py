@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from snellen.report import drawing
+from snellen.charts import pictures
 from snellen.study.making.showing import GAP, LEAST, MOST, encoded, photograph, picture
 
 SMALL, LARGE = 32, 224
@@ -36,8 +36,8 @@ def test_a_small_picture_is_the_overlay_of_the_report_pixel_for_pixel(signed: bo
     photo, values = photograph(_image(SMALL)), _map(SMALL, signed=signed)
     positive = np.where(values > 0, values, 0)
     for presentation, wanted in (
-        ("overlay", drawing.overlay(photo, positive, False, drawing.limits(positive, False))),
-        ("map", drawing.tile(positive, False, drawing.limits(positive, False))),
+        ("overlay", pictures.overlay(photo, positive, False, pictures.limits(positive, False))),
+        ("map", pictures.tile(positive, False, pictures.limits(positive, False))),
         ("photograph", photo),
     ):
         found = _decoded(encoded(picture(photo, values, presentation), photo))
@@ -62,7 +62,7 @@ def test_a_photograph_is_enlarged_smoothly_and_compressed_without_harm() -> None
     difference = np.abs(_decoded(content).astype(int) - shown)
     assert difference.mean() < 3
     halved = np.asarray(Image.fromarray(shown).resize((LARGE, LARGE), Image.Resampling.BOX)).astype(int)
-    assert np.abs(halved - drawing.overlay(photo, values, False, drawing.limits(values, False))).mean() < 2
+    assert np.abs(halved - pictures.overlay(photo, values, False, pictures.limits(values, False))).mean() < 2
 
 
 @pytest.mark.parametrize("side", [8, 32, 64, 100, 128, 129, 224, 319, 320, 500, 640, 1000])

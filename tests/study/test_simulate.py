@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from planted_study import plant
 from rich.console import Console
+from tests.study.planted_study import plant
 from typer.testing import CliRunner
 
+from snellen.cli.study import app
 from snellen.errors import SnellenError
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
@@ -23,7 +24,6 @@ from snellen.study.rehearsal.participant import Faults
 from snellen.study.rehearsal.rehearsal import Books, Rehearsal, Tally, rehearsed, simulate
 from snellen.study.rehearsal.server import Server, serving
 from snellen.study.rehearsal.terminal import Told
-from snellen.study_cli import app
 
 PEOPLE, SEED = 12, 7
 EFFECT = Effect({"all": {"grad-cam": 0.6}}, crowd=Crowd(leaving=0.0, inattentive=0.2))

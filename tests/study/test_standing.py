@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from planted_study import plant
+from tests.study.planted_study import plant
 
 from snellen.runs.people import Outcome, Standing
 from snellen.study.collected import ANSWERS, PARTICIPANTS, RATINGS, Collected

@@ -9,13 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import crowds
 import numpy as np
-import postgres
 import pytest
-from crowds import admit
-from planted_study import plant
 from sqlalchemy import event, text
+from tests.study import crowds, postgres
+from tests.study.crowds import admit
+from tests.study.planted_study import plant
 
 from snellen.study.answers.store import LONGEST, ClosedError, Person, Store
 from snellen.study.answers.tables import METADATA

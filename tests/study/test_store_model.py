@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from planted_study import plant
+from tests.study.planted_study import plant
 
 from snellen.study.answers.store import ClosedError, Person, Store
 from snellen.study.answers.tables import METADATA

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from starlette.testclient import TestClient
-from visitor import FORM, Fields, Read, Served, Visitor, filled, served
+from tests.study.visitor import FORM, Fields, Read, Served, Visitor, filled, served
 
 from snellen.study.answers.overview import Flag, Leaving, overview
 from snellen.study.answers.store import Store

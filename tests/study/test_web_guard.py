@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from planted_study import plant
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
-from visitor import FORM, Read, Served, filled, served
+from tests.study.planted_study import plant
+from tests.study.visitor import FORM, Read, Served, filled, served
 
 from snellen.errors import SnellenError
 from snellen.study.answers.store import Store

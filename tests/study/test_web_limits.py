@@ -12,10 +12,10 @@ from contextlib import ExitStack, closing, contextmanager
 import psutil
 import pytest
 import uvicorn
-from planted_study import plant
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
+from tests.study.planted_study import plant
 
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
@@ -97,7 +97,7 @@ def _asked(port: int) -> bytes:
 
 def test_silent_connections_lock_nobody_out_where_descriptors_are_few(study: Study) -> None:
     few = 256
-    words = ["sh", "-c", f'ulimit -n {few}; exec "$0" -c "from snellen.cli import main; main()" "$@"', sys.executable]
+    words = ["sh", "-c", f'ulimit -n {few}; exec "$0" -c "from snellen.cli.main import main; main()" "$@"', sys.executable]
     words += ["study", "serve", str(study.folder), "--port", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:

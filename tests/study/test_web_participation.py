@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from visitor import Fields, Read, Served, Visitor, filled, served
+from tests.study.visitor import Fields, Read, Served, Visitor, filled, served
 
 from snellen.study.protocol import NONE
 from snellen.study.tasks import TASKS

@@ -8,16 +8,16 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from planted_study import plant
+from tests.study.planted_study import plant
 from typer.testing import CliRunner
 
+from snellen.cli.study import app
 from snellen.errors import SnellenError
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.web.application import serve
-from snellen.study_cli import app
 
-SNELLEN = "from snellen.cli import main; main()"
+SNELLEN = "from snellen.cli.main import main; main()"
 
 
 def test_serving_tells_the_links_answers_and_stops_in_peace(tmp_path: Path) -> None:

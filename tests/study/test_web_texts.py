@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from planted_study import plant
+from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.folder import Study

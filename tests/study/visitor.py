@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from planted_study import plant
 from starlette.testclient import TestClient
+from tests.study.planted_study import plant
 
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study

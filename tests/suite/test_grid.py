@@ -11,14 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
-from recorded import Recorded, method, metric
+from tests.report.recorded import Recorded, method, metric
 
 from snellen import runs
 from snellen.cards.tables import results_markdown
 from snellen.errors import SnellenError
-from snellen.registry import METRICS, Test
+from snellen.plugins.registry import METRICS, Test
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.suite import Grid, run_suite, subject
@@ -183,7 +181,7 @@ def test_a_model_of_ones_own_brings_its_own_images_and_folder():
 
 def test_a_method_that_cannot_explain_the_model_keeps_its_column(tmp_path):
     sys.path.insert(0, str(Path(__file__).parent.parent / "runs"))
-    from subject import write_images
+    from tests.runs.subject import write_images
 
     write_images(tmp_path / "images", count=2, side=16)
     values = {"model": "subject:logits_of", "size": 16, "images": str(tmp_path / "images"), "out": str(tmp_path / "out")}

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import pandas as pd
 
-from snellen.textbox.settings import RULES, setting
-from snellen.textbox.tallies import PAPER
+from snellen.textbox.report.counts import PAPER
+from snellen.textbox.scenes.settings import RULES, setting
 
 Values = Callable[[str, int, str], tuple[float, float]]
 """From setting, bucket and method to PAFL and SAFL."""

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from snellen.textbox.reasoners import Reasoner
-from snellen.textbox.reasoning import Reasoning
-from snellen.textbox.things import THINGS, buckets
+from snellen.textbox.networks.reasoners import Reasoner
+from snellen.textbox.scenes.reasoning import Reasoning
+from snellen.textbox.scenes.things import THINGS, buckets
 
 Seen = Mapping[str, Tensor]
 """Whether each thing is there, and whether the text is a B, scene by scene."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from snellen.textbox.exams import Exam
-from snellen.textbox.reasoning import Reasoning
-from snellen.textbox.scenes import Scenes
+from snellen.textbox.exam.exam import Exam
+from snellen.textbox.scenes.reasoning import Reasoning
+from snellen.textbox.scenes.scenes import Scenes
 
 Box = tuple[int, int, int, int]
 """Top, left, bottom, right."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snellen.textbox.reasoning import Reasoning
-from snellen.textbox.things import box
-from snellen.textbox.training import Attack, Course
+from snellen.textbox.networks.training import Attack, Course
+from snellen.textbox.scenes.reasoning import Reasoning
+from snellen.textbox.scenes.things import box
 
 TINY = Reasoning.of("box", name="tiny", things=(box("dot", 2), box("box", 7)), side=18)
 QUICK = Course(batch=64, warm=512, watch=512, most=6000, attempts=2)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scored import axiom, long, method, metric
+from tests.verdicts.scored import axiom, long, method, metric
 
 from snellen.verdicts import MINIMUM_IMAGES, compare, judge, summarise
 from snellen.verdicts.against import Against, further_images

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scored import axiom, long, method, metric
+from tests.verdicts.scored import axiom, long, method, metric
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import verdict_limits

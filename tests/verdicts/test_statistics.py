@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scored import long, method, metric, summary_of
+from tests.verdicts.scored import long, method, metric, summary_of
 
 from snellen.verdicts import MINIMUM_IMAGES, certainty, fooled, summarise
 from snellen.verdicts.statistics import cube, holm, interval_of_mean, student

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from scored import axiom, long, method, metric
+from tests.verdicts.scored import axiom, long, method, metric
 
-from snellen.registry import METRICS
-from snellen.textbox.audit import WORDS
+from snellen.plugins.registry import METRICS
+from snellen.textbox.audit.audit import WORDS
 from snellen.verdicts import trust
 from snellen.verdicts.trust import TRUTH, Known, Trust, known_truth, krippendorff, split_half
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from snellen.classifier import Classifier
-from snellen.explainer import Explainer
+from snellen.images.transforms import TRANSFORMS, drawn
+from snellen.maps.explainer import Explainer
 from snellen.metrics.consistency import Consistency, InputConsistency
 from snellen.metrics.cose import Cose, Sensitivity
 from snellen.metrics.pooling import by_magnitude, pooled, split, steps_of
-from snellen.transforms import TRANSFORMS, drawn
 from snellen.types import Case, Passes, Rng
 
 RNG = Rng(seed=0, ids=("picture",))

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.explainer import Explainer
-from snellen.masking import BLACK
+from snellen.maps.explainer import Explainer
+from snellen.maps.fills import BLACK
 from snellen.metrics.adcc import Adcc, Coherency
 from snellen.metrics.completeness import Completeness
 from snellen.metrics.confidence import LocalAccuracy

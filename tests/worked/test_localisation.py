@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.explainer import case_of
+from snellen.maps.explainer import case_of
 from snellen.metrics.localisation import LocalisationUtility, MeanIou, Plausibility, RelevanceMass, RelevanceRank
 from snellen.metrics.pointing_game import EnergyPointingGame
-from snellen.registry import METHODS
+from snellen.plugins.registry import METHODS
 from snellen.types import Case, Rng
 
 RNG = Rng(seed=0, ids=("picture",))

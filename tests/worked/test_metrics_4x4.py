@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.explainer import Explainer
-from snellen.masking import MEAN, Blur
+from snellen.maps.explainer import Explainer
+from snellen.maps.fills import MEAN, Blur
 from snellen.metrics.complexity import Complexity
 from snellen.metrics.confidence import AverageDrop, AverageGain, AverageIncrease
 from snellen.metrics.deletion import Deletion

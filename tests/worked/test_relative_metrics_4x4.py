@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.explainer import Explainer, case_of
+from snellen.maps.explainer import Explainer, case_of
 from snellen.metrics.axioms import ImplementationInvariance, InputInvariance, Linearity
 from snellen.metrics.model_consistency import ModelConsistency
 from snellen.metrics.randomisation import (
@@ -20,8 +20,8 @@ from snellen.metrics.randomisation import (
     IndependentRandomisation,
     WeightRandomisation,
 )
-from snellen.relatives import randomised, weight_layers
 from snellen.types import Passes, Rng
+from snellen.variants.variants import randomised, weight_layers
 
 RNG = Rng(seed=0, ids=("picture",))
 SIZE = (4, 4)

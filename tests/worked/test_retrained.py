@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from snellen.classifier import Classifier
-from snellen.explainer import case_of
-from snellen.registry import METRICS
+from snellen.maps.explainer import case_of
+from snellen.plugins.registry import METRICS
 from snellen.types import Case, Passes, Rng
 
 

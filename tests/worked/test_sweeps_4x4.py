@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.explainer import Explainer
-from snellen.masking import MEAN
+from snellen.maps.explainer import Explainer
+from snellen.maps.fills import MEAN
 from snellen.metrics.monotonicity import Monotonicity, MonotonicityCorrelation
 from snellen.metrics.perturbation import LeRF, MoRF
 from snellen.metrics.region_perturbation import RegionPerturbation
 from snellen.metrics.road import Road
 from snellen.metrics.sparsity import Sparsity
 from snellen.metrics.sufficiency import EffectiveComplexity, EffectiveComplexityCount, Minimality, Sufficiency
-from snellen.registry import METHODS, METRICS
+from snellen.plugins.registry import METHODS, METRICS
 from snellen.types import Case, Passes, Rng
 
 RNG = Rng(seed=0, ids=("picture",))

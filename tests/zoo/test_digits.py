@@ -11,10 +11,10 @@ from torch.utils.data import TensorDataset
 
 from snellen import Classifier
 from snellen.methods.grad_cam import GradCam
-from snellen.recipes import Training
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.types import Rng
+from snellen.variants.recipes import Training
 from snellen.zoo import DIGITS, digit_samples, digits, digits_recipe, load_classifier, training_digits
 from snellen.zoo.digit_networks import DigitNet, DigitResNet, weight_folder
 from snellen.zoo.digits import DIGIT, SIDE, scenes

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from snellen import Classifier, Geometry, SnellenError
-from snellen.samples import Samples
+from snellen.images import Samples
 from snellen.zoo import EMBEDDED, PHOTOGRAPHS, class_names, load_classifier, photographs
 from snellen.zoo import efficientnet_lite0 as lite0
 from snellen.zoo.photographs import Photograph

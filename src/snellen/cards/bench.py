@@ -14,14 +14,14 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.lessons import learning
-from snellen.registry import METHODS, traits
+from snellen.images import Samples
+from snellen.maps.fitted_state import learning
+from snellen.plugins.registry import METHODS, traits
 from snellen.runs import Options, Run, evaluate, learn
 from snellen.runs import plan as planning
 from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.progress import Observer, Relay
 from snellen.runs.reopening import reopen
-from snellen.samples import Samples
 from snellen.types import Method, Metric, Passes
 
 FOLDER = "methodology"

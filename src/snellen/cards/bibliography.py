@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snellen.citations import CITATIONS
+from snellen.plugins.citations import CITATIONS
 
 PLACES = {
     "Ancona 2017": "http://www.interpretable-ml.org/nips2017workshop/papers/02.pdf",

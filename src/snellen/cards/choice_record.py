@@ -8,7 +8,7 @@ from typing import Any
 
 from snellen.cards.recommend import Recommendation
 from snellen.cards.record import plain
-from snellen.report.frame import write_page
+from snellen.charts.page_frame import write_page
 
 
 def as_json(found: Recommendation) -> dict[str, Any]:

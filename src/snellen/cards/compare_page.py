@@ -10,8 +10,8 @@ from snellen.cards.people import STYLE, categories
 from snellen.cards.reasons import because, plain
 from snellen.cards.schema import METHODOLOGY, Card
 from snellen.cards.sheet import Yardstick, shown, title, verdict, yardsticks
-from snellen.report import numbers, strip
-from snellen.report.frame import render, write_page
+from snellen.charts import numbers, strips
+from snellen.charts.page_frame import render, write_page
 from snellen.report.page import COLOURS, subject_facts
 from snellen.verdicts import MINIMUM_IMAGES
 
@@ -23,7 +23,7 @@ def write_comparison(comparison: Comparison, path: str | Path) -> Path:
 
 def page(comparison: Comparison) -> str:
     """The whole page as text."""
-    styles = ["report/page.css", "cards/compare.css", *([STYLE] if "people" in comparison.cards[0].grades else [])]
+    styles = ["charts/page.css", "cards/compare.css", *([STYLE] if "people" in comparison.cards[0].grades else [])]
     return render("cards/compare.html", styles, _facts(comparison))
 
 
@@ -74,7 +74,7 @@ def _test(cards: tuple[Card, ...], row: TestRow, stick: Yardstick) -> dict[str, 
         span = numbers.interval(one.low, one.high, one.n) if one.n else ""
         mean = numbers.short(one.mean)
         words = f"{card.method}: {one.verdict}, mean {mean}, {span or 'no interval'}, {one.counted}"
-        drawn = stick.scale and strip.strip(
+        drawn = stick.scale and strips.strip(
             stick.scale, stick.controls, mean=one.mean, low=one.low, high=one.high, colour=COLOURS[one.verdict], words=words
         )
         judged = verdict(one.verdict, MINIMUM_IMAGES if one.by_people else one.n)
@@ -89,5 +89,5 @@ def _test(cards: tuple[Card, ...], row: TestRow, stick: Yardstick) -> dict[str, 
         "summary": row.summary,
         "marks": row.marks,
         "rows": rows,
-        "footer": strip.footer(scale, stick.controls, ends, stick.higher_is_better) if scale else "",
+        "footer": strips.footer(scale, stick.controls, ends, stick.higher_is_better) if scale else "",
     }

@@ -17,8 +17,8 @@ import torch
 
 from snellen.cards.bench import Bench
 from snellen.cards.schema import Finding
-from snellen.lessons import learning
-from snellen.report.numbers import count, span
+from snellen.charts.numbers import count, span
+from snellen.maps.fitted_state import learning
 from snellen.types import Method, Passes, Rng
 
 REPEATS = 7

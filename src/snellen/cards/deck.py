@@ -12,10 +12,10 @@ from snellen.cards.joined import Joined
 from snellen.cards.literature import literature_of
 from snellen.cards.prose import prose_of
 from snellen.cards.schema import ATTRIBUTES, Card, Directness, Evidence, Finding, Priority, Prose, Source
-from snellen.claims import MethodTraits
 from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
-from snellen.registry import METHODS, Attribute, traits
+from snellen.plugins.registry import METHODS, Attribute, traits
+from snellen.plugins.traits import MethodTraits
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.runs.naming import find_label

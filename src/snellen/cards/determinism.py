@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.cards.schema import Finding
-from snellen.report.numbers import count
-from snellen.similarity import likening
+from snellen.charts.numbers import count
+from snellen.maps.similarity import likening
 
 NEARLY = 0.95
 """From this mean rank correlation on, maps are called nearly the same."""

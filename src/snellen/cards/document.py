@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from snellen.cards.prose import HEADINGS
 from snellen.cards.schema import Priority
-from snellen.registry import Attribute
+from snellen.plugins.registry import Attribute
 from snellen.verdicts import Verdict
 
 SENSITIVITY: dict[str, Attribute] = {

@@ -12,11 +12,11 @@ from snellen.cards.page import write_card
 from snellen.cards.reading import read_markdown
 from snellen.cards.record import read_json, write_json
 from snellen.cards.schema import Card
+from snellen.charts.pictures import sheet
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, label, traits
-from snellen.report.drawing import sheet
+from snellen.files.atomic import replacing, write_whole
+from snellen.plugins.registry import METHODS, label, traits
 from snellen.report.photographs import SHOWN
-from snellen.writing import replacing, write_whole
 
 
 def file_name(method: str) -> str:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from snellen.cards.schema import METHODOLOGY, TESTED, Evidence, Finding, Grade, Priority
-from snellen.registry import Attribute
+from snellen.plugins.registry import Attribute
 from snellen.verdicts import Verdict
 
 VALUES = {"pass": 1.0, "inconclusive": 0.5, "fail": 0.0}

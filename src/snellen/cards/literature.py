@@ -8,7 +8,7 @@ from importlib import resources
 from typing import cast
 
 from snellen.cards.schema import Evidence, Source
-from snellen.registry import Attribute
+from snellen.plugins.registry import Attribute
 from snellen.verdicts import Verdict
 
 NAMES = {

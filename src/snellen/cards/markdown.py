@@ -13,9 +13,9 @@ from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, PEO
 from snellen.cards.people import told
 from snellen.cards.schema import METHODOLOGY, PRIORITIES, Card, Evidence, Finding, Priority
 from snellen.cards.sheet import NEEDS, proven
-from snellen.citations import CITATIONS
-from snellen.registry import METHODS, METRICS, Attribute
-from snellen.report import numbers
+from snellen.charts import numbers
+from snellen.plugins.citations import CITATIONS
+from snellen.plugins.registry import METHODS, METRICS, Attribute
 from snellen.suite.questions import TESTS
 
 _VERBS = {"pass": "passes", "fail": "fails", "inconclusive": "is inconclusive"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from snellen.cards.schema import Finding
-from snellen.report import numbers
+from snellen.charts import numbers
 
 _NAMES = {
     "changed": "repeated maps that changed",

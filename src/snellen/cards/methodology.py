@@ -25,14 +25,14 @@ from snellen.cards.record import plain
 from snellen.cards.schema import Finding
 from snellen.cards.sweeps import Trial, afford, cheap_metrics, dependence, trials_of
 from snellen.errors import SnellenError
-from snellen.integrity import DamagedError, dump_record, read_record
-from snellen.registry import METHODS, METRICS, Attribute, label, traits
+from snellen.files.atomic import write_whole
+from snellen.files.integrity import DamagedError, dump_record, read_record
+from snellen.plugins.registry import METHODS, METRICS, Attribute, label, traits
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.runs.machine import machine
 from snellen.runs.progress import Observer, default_observer, duration, weight_of
 from snellen.types import Passes
-from snellen.writing import write_whole
 
 FILE = "measured.json"
 SCHEMA = 2

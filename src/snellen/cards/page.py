@@ -21,14 +21,14 @@ from snellen.cards.record import plain
 from snellen.cards.schema import METHODOLOGY, Card, Priority
 from snellen.cards.sheet import full, sheet, shown, title, verdict, yardsticks
 from snellen.cards.terminal import TELLING
-from snellen.report import drawing, numbers
-from snellen.report.frame import render, write_page
+from snellen.charts import numbers, pictures
+from snellen.charts.page_frame import render, write_page
 from snellen.report.page import CATEGORIES, MARKS, subject_facts
 from snellen.verdicts import MINIMUM_IMAGES, Trust, certainty_of
 from snellen.verdicts.rule import AXIOM, RULE
 from snellen.verdicts.trust import RELIABLE
 
-STYLES = ["report/page.css", "cards/cards.css"]
+STYLES = ["charts/page.css", "cards/cards.css"]
 
 WISHES: Mapping[Priority, str] = {
     "determinism": "The same picture always gives the same map",
@@ -105,7 +105,7 @@ def _wishes(deck: Deck) -> dict[str, dict[str, tuple[str, str]]]:
 
 
 def _common() -> dict[str, Any]:
-    return {"minimum": MINIMUM_IMAGES, "legend": drawing.LEGEND, "rules": (RULE, AXIOM)}
+    return {"minimum": MINIMUM_IMAGES, "legend": pictures.LEGEND, "rules": (RULE, AXIOM)}
 
 
 def _facts(deck: Deck) -> dict[str, Any]:

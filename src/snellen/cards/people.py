@@ -13,7 +13,7 @@ from collections.abc import Container
 from typing import cast
 
 from snellen.cards.schema import Card, Evidence, Source
-from snellen.report import numbers
+from snellen.charts import numbers
 from snellen.report.page import CATEGORIES
 from snellen.report.readable import Readable
 from snellen.runs.people import NO_MAP, Contrast, Outcome, People, Standing, called

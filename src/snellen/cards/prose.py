@@ -10,9 +10,9 @@ from typing import Any, get_args
 import yaml
 
 from snellen.cards.schema import METHODOLOGY, Directness, Prose
-from snellen.citations import CITATIONS
 from snellen.errors import SnellenError, nearest
-from snellen.registry import METHODS
+from snellen.plugins.citations import CITATIONS
+from snellen.plugins.registry import METHODS
 
 HEADINGS = {
     "Determinism": METHODOLOGY[0],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, PEOPLE, Link, ReadCard, Result
 from snellen.cards.schema import METHODOLOGY, Priority
 from snellen.errors import SnellenError, nearest
-from snellen.registry import Attribute
+from snellen.plugins.registry import Attribute
 from snellen.suite.questions import TESTS
 from snellen.verdicts import Verdict
 

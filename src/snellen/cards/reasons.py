@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from snellen.cards.grades import idle
 from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
-from snellen.registry import METRICS
-from snellen.report import numbers
+from snellen.charts import numbers
+from snellen.plugins.registry import METRICS
 from snellen.verdicts import MINIMUM_GROUPS, MINIMUM_IMAGES
 from snellen.verdicts.rule import TOO_FEW
 

@@ -21,9 +21,9 @@ from snellen.cards.deck import Deck
 from snellen.cards.priorities import Priorities
 from snellen.cards.reasons import because, care, plain, remedies
 from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade, Priority
+from snellen.charts import numbers
 from snellen.errors import SnellenError
-from snellen.registry import Attribute
-from snellen.report import numbers
+from snellen.plugins.registry import Attribute
 from snellen.verdicts import certainty_of, drawn_in
 from snellen.verdicts.rule import TOO_FEW
 

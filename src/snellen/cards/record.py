@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from snellen.cards.schema import ATTRIBUTES, Card, Evidence
-from snellen.documents import parse_json, typed
 from snellen.errors import SnellenError
+from snellen.files.documents import parse_json, typed
 from snellen.verdicts import Trust
 
 SCHEMA = 1

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from snellen.documents import Loose, Number
-from snellen.registry import Attribute
-from snellen.report import numbers
+from snellen.charts import numbers
+from snellen.files.documents import Loose, Number
+from snellen.plugins.registry import Attribute
 from snellen.verdicts import Against, Trust, Verdict
 
 ATTRIBUTES: tuple[Attribute, ...] = get_args(Attribute)

@@ -17,7 +17,7 @@ from snellen.cards.people import categories, lead, told
 from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
 from snellen.cards.sheet import NEEDS, basis
 from snellen.cards.terminal import number
-from snellen.report import numbers
+from snellen.charts import numbers
 from snellen.report.page import MARKS
 from snellen.report.terminal import STYLES, legend
 

@@ -12,15 +12,15 @@ import torch
 
 from snellen.cards.bench import Bench, failures
 from snellen.cards.schema import Finding
-from snellen.claims import LAYERS
+from snellen.charts.numbers import count, listed
 from snellen.errors import SnellenError
-from snellen.methods.coarse import layer_of
-from snellen.registry import METHODS, METRICS, label, spec, text_of, traits
-from snellen.report.numbers import count, listed
+from snellen.maps.similarity import likening
+from snellen.methods.class_activation import layer_of
+from snellen.plugins.registry import METHODS, METRICS, label, spec, text_of, traits
+from snellen.plugins.traits import LAYERS
 from snellen.runs import Run
 from snellen.runs import plan as planning
 from snellen.runs.progress import weight_of
-from snellen.similarity import likening
 from snellen.types import Method, Metric, Passes, Related
 
 HARDLY, STRONGLY = 0.9, 0.5

@@ -14,13 +14,13 @@ from snellen.cards.deck import Deck
 from snellen.cards.literature import literature
 from snellen.cards.prose import HEADINGS
 from snellen.cards.schema import METHODOLOGY, Card
-from snellen.registry import METHODS, METRICS, Attribute
-from snellen.report import numbers
+from snellen.charts import numbers
+from snellen.files.atomic import write_whole
+from snellen.plugins.registry import METHODS, METRICS, Attribute
 from snellen.report.page import MARKS
 from snellen.runs.plan import ungiven
 from snellen.suite.grid import Cell, Grid, Row
 from snellen.suite.questions import TESTS, answers
-from snellen.writing import write_whole
 
 _TITLES = {attribute: heading for heading, attribute in HEADINGS.items()}
 

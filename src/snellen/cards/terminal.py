@@ -18,7 +18,7 @@ from snellen.cards.priorities import LEVELS, Priorities, Profile
 from snellen.cards.reasons import plain
 from snellen.cards.recommend import DRAWS, Difference, Need, Place, Recommendation, State
 from snellen.cards.schema import Card, Evidence, Grade
-from snellen.report import numbers
+from snellen.charts import numbers
 from snellen.report.page import MARKS
 from snellen.report.terminal import STYLES, legend, split_evenly
 

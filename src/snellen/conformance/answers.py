@@ -13,7 +13,7 @@ from typing import Literal
 from snellen.conformance.scene import Scene
 from snellen.conformance.toolkit import NONE, NotOffered, Settings, Toolkit
 from snellen.errors import SnellenError
-from snellen.registry import METRICS
+from snellen.plugins.registry import METRICS
 
 Kind = Literal[
     "value", "direction", "fake-cam", "batch", "permutation", "channels", "ties", "constant", "empty truth", "scaling",

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import LAYERS
 from snellen.classifier import Classifier
-from snellen.methods.coarse import blank, drawn_out, layer_of, prepare_layer
-from snellen.registry import method
+from snellen.methods.class_activation import blank, drawn_out, layer_of, prepare_layer
+from snellen.plugins.registry import method
+from snellen.plugins.traits import LAYERS
 from snellen.types import Passes, Rng
 
 

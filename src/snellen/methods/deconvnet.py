@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.folding import Fold, fold
+from snellen.classifier.operations import Operation
+from snellen.maps.folding import Fold, fold
 from snellen.methods.guided_backprop import rectify
 from snellen.methods.refusals import only_rectifiers
-from snellen.operations import Operation
-from snellen.registry import method
+from snellen.plugins.registry import method
 from snellen.types import Output, Passes, Rng
 
 

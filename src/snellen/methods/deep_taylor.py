@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.folding import Fold, fold
+from snellen.maps.folding import Fold, fold
 from snellen.methods.propagation import Propagation, check
 from snellen.methods.relevance_rules import AlphaBeta, Box
-from snellen.registry import method
+from snellen.plugins.registry import method
 from snellen.types import Passes, Rng
 
 

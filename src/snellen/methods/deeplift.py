@@ -8,11 +8,11 @@ from typing import Literal
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import Shown
 from snellen.classifier import Classifier
-from snellen.masking import MEAN
+from snellen.maps.fills import MEAN
 from snellen.methods import rescale_rule, reveal_cancel_rule
-from snellen.registry import method
+from snellen.plugins.registry import method
+from snellen.plugins.traits import Shown
 from snellen.types import Fill, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

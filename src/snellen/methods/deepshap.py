@@ -11,9 +11,9 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.lessons import learnt
+from snellen.maps.fitted_state import learnt
 from snellen.methods import rescale_rule
-from snellen.registry import method
+from snellen.plugins.registry import method
 from snellen.types import Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

@@ -17,9 +17,9 @@ from torch.nn import functional
 from torch.utils._pytree import tree_leaves
 
 from snellen.classifier import Classifier
+from snellen.classifier.operations import Handler, Operation, intercepting
 from snellen.errors import SnellenError
 from snellen.methods.refusals import refuse
-from snellen.operations import Handler, Operation, intercepting
 
 Images = Float[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]

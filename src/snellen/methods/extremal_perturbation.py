@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from snellen.classifier import Classifier
 from snellen.methods.descent import Momentum
-from snellen.registry import method
+from snellen.plugins.registry import method
 from snellen.types import Output, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import LAYERS
 from snellen.classifier import Classifier
-from snellen.methods.coarse import drawn_out, layer_of, prepare_layer, shared_pass
-from snellen.registry import method
+from snellen.methods.class_activation import drawn_out, layer_of, prepare_layer, shared_pass
+from snellen.plugins.registry import method
+from snellen.plugins.traits import LAYERS
 from snellen.types import Passes, Rng
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import Shown
 from snellen.classifier import Classifier
-from snellen.folding import Fold, fold
-from snellen.registry import method
+from snellen.maps.folding import Fold, fold
+from snellen.plugins.registry import method
+from snellen.plugins.traits import Shown
 from snellen.types import Output, Passes, Rng
 
 

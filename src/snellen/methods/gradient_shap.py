@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import Shown
 from snellen.classifier import Classifier
-from snellen.masking import MEAN
-from snellen.registry import method
+from snellen.maps.fills import MEAN
+from snellen.plugins.registry import method
+from snellen.plugins.traits import Shown
 from snellen.types import Fill, Output, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

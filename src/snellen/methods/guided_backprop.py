@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from snellen.classifier import Classifier
-from snellen.folding import Fold, fold
+from snellen.classifier.operations import Operation
+from snellen.maps.folding import Fold, fold
 from snellen.methods.refusals import only_rectifiers
-from snellen.operations import Operation
-from snellen.registry import method
+from snellen.plugins.registry import method
 from snellen.types import Output, Passes, Rng
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import LAYERS
 from snellen.classifier import Classifier
-from snellen.folding import Fold
-from snellen.methods.coarse import prepare_layer
+from snellen.maps.folding import Fold
+from snellen.methods.class_activation import prepare_layer
 from snellen.methods.grad_cam import GradCam
 from snellen.methods.guided_backprop import GuidedBackprop
 from snellen.methods.refusals import only_rectifiers
-from snellen.registry import method
+from snellen.plugins.registry import method
+from snellen.plugins.traits import LAYERS
 from snellen.types import Passes, Rng
 
 

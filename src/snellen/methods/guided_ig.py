@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.folding import Fold, fold
-from snellen.registry import method
+from snellen.maps.folding import Fold, fold
+from snellen.plugins.registry import method
 from snellen.types import Output, Passes, Rng
 
 CLOSE = 1e-9

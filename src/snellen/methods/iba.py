@@ -11,12 +11,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from snellen.claims import LAYERS
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.lessons import learnt
+from snellen.maps.fitted_state import learnt
 from snellen.methods.descent import Adam
-from snellen.registry import label, method
+from snellen.plugins.registry import label, method
+from snellen.plugins.traits import LAYERS
 from snellen.types import Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import Shown
 from snellen.classifier import Classifier
-from snellen.folding import Fold, fold
-from snellen.masking import MEAN
-from snellen.registry import method
+from snellen.maps.fills import MEAN
+from snellen.maps.folding import Fold, fold
+from snellen.plugins.registry import method
+from snellen.plugins.traits import Shown
 from snellen.types import Fill, Output, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

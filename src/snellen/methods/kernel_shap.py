@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from snellen.claims import Shown
 from snellen.classifier import Classifier
-from snellen.masking import MEAN
-from snellen.registry import method
-from snellen.superpixels import Segmentation, outputs_with, padded, superpixels
+from snellen.maps.fills import MEAN
+from snellen.maps.superpixels import Segmentation, outputs_with, padded, superpixels
+from snellen.plugins.registry import method
+from snellen.plugins.traits import Shown
 from snellen.types import Fill, Output, Passes, Rng
 
 SMALLEST = 1e-10

@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.masking import MEAN
-from snellen.registry import method
-from snellen.superpixels import Segmentation, outputs_with, padded, superpixels
+from snellen.maps.fills import MEAN
+from snellen.maps.superpixels import Segmentation, outputs_with, padded, superpixels
+from snellen.plugins.registry import method
 from snellen.types import Fill, Output, Passes, Rng
 
 WIDTH = 1000.0

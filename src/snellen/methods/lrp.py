@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import Range
 from snellen.classifier import Classifier
-from snellen.folding import Fold, fold
+from snellen.maps.folding import Fold, fold
 from snellen.methods.propagation import Propagation, check
 from snellen.methods.relevance_rules import AlphaBeta, Epsilon, Flat
-from snellen.registry import method
+from snellen.plugins.registry import method
+from snellen.plugins.traits import Range
 from snellen.types import Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.masking import Blur
+from snellen.maps.fills import Blur
 from snellen.methods.descent import Adam
-from snellen.registry import method
+from snellen.plugins.registry import method
 from snellen.types import Fill, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

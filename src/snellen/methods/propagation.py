@@ -27,10 +27,10 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from snellen.classifier import Classifier
+from snellen.classifier.operations import Operation, intercepting
 from snellen.errors import SnellenError
 from snellen.methods.refusals import refuse
 from snellen.methods.relevance_rules import Layer, Rule, of_sign, per_unit, there_and_back
-from snellen.operations import Operation, intercepting
 
 Images = Float[Tensor, "batch channels height width"]
 

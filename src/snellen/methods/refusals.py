@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.classifier.operations import Kind, Operation
 from snellen.errors import SnellenError
-from snellen.operations import Kind, Operation
 
 Images = Float[Tensor, "batch channels height width"]
 

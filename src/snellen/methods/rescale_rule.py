@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.classifier.operations import Handler, Operation
 from snellen.methods.differences import (
     REMEDY,
     Images,
@@ -27,7 +28,6 @@ from snellen.methods.differences import (
     walk,
 )
 from snellen.methods.refusals import refuse
-from snellen.operations import Handler, Operation
 
 
 def shares(name: str, classifier: Classifier, inputs: Images, starts: Images, targets: Targets) -> Images:

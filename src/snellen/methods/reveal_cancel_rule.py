@@ -18,6 +18,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
 from snellen.classifier import Classifier
+from snellen.classifier.operations import Operation
 from snellen.methods.differences import (
     DIVISIONS,
     REMEDY,
@@ -36,7 +37,6 @@ from snellen.methods.differences import (
     walk,
 )
 from snellen.methods.refusals import refuse
-from snellen.operations import Operation
 
 _SIGNS = {"sub": (1, -1), "__sub__": (1, -1), "rsub": (-1, 1), "__rsub__": (-1, 1)}
 

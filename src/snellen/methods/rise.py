@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.masking import MEAN
-from snellen.registry import method
+from snellen.maps.fills import MEAN
+from snellen.plugins.registry import method
 from snellen.types import Fill, Output, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

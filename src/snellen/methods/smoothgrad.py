@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from snellen.claims import Range, Shown
 from snellen.classifier import Classifier
 from snellen.methods.gradient import Gradient
 from snellen.methods.wrapping import prepare_inner, take_over
-from snellen.registry import method, traits
+from snellen.plugins.registry import method, traits
+from snellen.plugins.traits import Range, Shown
 from snellen.types import Method, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

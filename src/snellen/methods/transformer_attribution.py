@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from snellen.classifier import Classifier
-from snellen.registry import method
+from snellen.plugins.registry import method
 from snellen.types import Output, Passes, Rng
 
 Weights = Float[Tensor, "batch heads tokens tokens"]

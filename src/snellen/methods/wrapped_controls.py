@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from snellen.claims import Shown
 from snellen.classifier import Classifier
 from snellen.methods.gradient import Gradient
 from snellen.methods.wrapping import prepare_inner, take_over
-from snellen.registry import method, traits
+from snellen.plugins.registry import method, traits
+from snellen.plugins.traits import Shown
 from snellen.types import Method, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.registry import traits
+from snellen.plugins.registry import traits
 from snellen.types import Method
 
 

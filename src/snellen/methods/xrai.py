@@ -13,10 +13,10 @@ from jaxtyping import Float, Int, UInt64
 from scipy import sparse
 from torch import Tensor
 
-from snellen.claims import Shown
 from snellen.classifier import Classifier
 from snellen.methods.integrated_gradients import integrated
-from snellen.registry import method
+from snellen.plugins.registry import method
+from snellen.plugins.traits import Shown
 from snellen.types import Output, Passes, Rng
 
 Baselines = Literal["both", "darkest", "brightest"]

@@ -14,12 +14,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.folding import unit_mask
-from snellen.masking import MEAN
+from snellen.maps.fills import MEAN
+from snellen.maps.folding import unit_mask
+from snellen.maps.similarity import pearson
+from snellen.metrics.case_cache import Kept
 from snellen.metrics.confidence import AverageDrop, confidence_parts, masked
-from snellen.metrics.kept import Kept
-from snellen.registry import metric
-from snellen.similarity import pearson
+from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Passes, Rng
 
 _CONSTANT = "the map is constant, so it has no mask, or the map of the masked picture is constant or holds NaN"

@@ -15,11 +15,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.kept import answered_parts
-from snellen.registry import metric
-from snellen.relatives import mixed, randomised, shifted, summed, weight_layers
-from snellen.rewrites import rewritten, ways
+from snellen.metrics.case_cache import answered_parts
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
+from snellen.variants.rewrites import rewritten, ways
+from snellen.variants.variants import mixed, randomised, shifted, summed, weight_layers
 
 _ZERO = "the map is zero everywhere, so no change can be relative to it"
 SAME = 1e-3

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.metrics.kept import answered_parts
-from snellen.registry import metric
-from snellen.similarity import Likeness, likeness
+from snellen.maps.similarity import Likeness, likeness
+from snellen.metrics.case_cache import answered_parts
+from snellen.plugins.registry import metric
 from snellen.types import CHECKPOINT, Case, Passes, Rng
 
 

@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.masking import MEAN
-from snellen.metrics.kept import answered_parts
+from snellen.maps.fills import MEAN
+from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.rounding import unmoved
-from snellen.registry import metric
+from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
 
 

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.folding import mass
-from snellen.registry import metric
+from snellen.maps.folding import mass
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
 
 

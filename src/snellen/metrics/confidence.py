@@ -14,10 +14,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.folding import unit_mask
-from snellen.masking import BLACK
-from snellen.metrics.kept import Kept, answered_parts
-from snellen.registry import metric
+from snellen.maps.fills import BLACK
+from snellen.maps.folding import unit_mask
+from snellen.metrics.case_cache import Kept, answered_parts
+from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Passes, Rng
 
 _CONSTANT = "the map is constant, so it has no mask"

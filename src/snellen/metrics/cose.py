@@ -12,7 +12,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.metrics.consistency import PRESETS
 from snellen.metrics.transformed import KINDS, Alike, Comparison, check_magnitudes
-from snellen.registry import metric
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
 
 _CAVEATS = {

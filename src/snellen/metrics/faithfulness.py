@@ -13,13 +13,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from snellen.answers import Answers
 from snellen.classifier import Classifier
-from snellen.masking import MEAN
-from snellen.metrics.kept import answered_parts
+from snellen.classifier.outputs import Answers
+from snellen.maps.fills import MEAN
+from snellen.maps.similarity import correlation
+from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.rounding import unmoved
-from snellen.registry import metric
-from snellen.similarity import correlation
+from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
 
 

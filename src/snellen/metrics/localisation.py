@@ -15,9 +15,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.given import truth_of
+from snellen.metrics.requirements import truth_of
 from snellen.metrics.ties import mean_over_orders
-from snellen.registry import metric
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
 
 _EMPTY = "the truth is empty, or the map holds NaN"

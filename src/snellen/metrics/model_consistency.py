@@ -10,13 +10,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.metrics.given import sibling_of
-from snellen.metrics.kept import answered_parts
-from snellen.recipes import Training, seed_for
-from snellen.registry import metric
-from snellen.relatives import pruned, quantised, weight_layers
-from snellen.similarity import Likeness, constant, likeness
+from snellen.maps.similarity import Likeness, constant, likeness
+from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.requirements import sibling_of
+from snellen.plugins.registry import metric
 from snellen.types import Case, Method, Passes, Recipe, Relative, Rng
+from snellen.variants.recipes import Training, seed_for
+from snellen.variants.variants import pruned, quantised, weight_layers
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.metrics.given import labels_of, sibling_of
-from snellen.recipes import Training, seed_for
-from snellen.registry import metric
+from snellen.metrics.requirements import labels_of, sibling_of
+from snellen.plugins.registry import metric
 from snellen.types import Case, Method, Passes, Recipe, Relative, Rng
+from snellen.variants.recipes import Training, seed_for
 
 KINDS = 6
 SHARE = 0.25

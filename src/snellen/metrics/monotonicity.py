@@ -11,12 +11,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.masking import MEAN, NOISE
-from snellen.metrics.kept import answered_parts
+from snellen.maps.fills import MEAN, NOISE
+from snellen.maps.similarity import correlation, rank_correlation
+from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.rounding import unmoved
 from snellen.metrics.sweep import check_steps, ranks, stops, sweep, sweep_parts, unordered
-from snellen.registry import metric
-from snellen.similarity import correlation, rank_correlation
+from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
 
 

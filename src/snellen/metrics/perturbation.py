@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.masking import MEAN
+from snellen.maps.fills import MEAN
 from snellen.metrics.sweep import check_steps, sweep, sweep_parts
-from snellen.registry import metric
+from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
 
 _NAN = "the map holds NaN"

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from snellen.classifier import Classifier
-from snellen.metrics.given import truth_of
-from snellen.registry import metric
+from snellen.metrics.requirements import truth_of
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
 
 

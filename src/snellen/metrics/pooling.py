@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from snellen.images.transforms import STEPS, TRANSFORMS, drawn
 from snellen.metrics.cose import geometric, harmonic
-from snellen.transforms import STEPS, TRANSFORMS, drawn
 from snellen.types import Rng
 
 Part = Literal["consistency", "sensitivity"]

@@ -1,6 +1,6 @@
 """Model randomisation: a map that explains a model must change when the model forgets what it learnt.
 
-All four ask for maps of the same randomised relatives (`snellen.relatives`), so those that agree are explained once: the
+All four ask for maps of the same randomised relatives (`snellen.variants`), so those that agree are explained once: the
 last stage of the cascade is the model with all weights redrawn. The method is given the same random draws for every
 relative. With fresh draws a map of pure noise would look perfectly sensitive to the model.
 """
@@ -17,11 +17,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.folding import mass
-from snellen.registry import metric
-from snellen.relatives import WeightLayer, randomised_in_turn, weight_layers
-from snellen.similarity import Likeness, constant, likening
+from snellen.maps.folding import mass
+from snellen.maps.similarity import Likeness, constant, likening
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
+from snellen.variants.variants import WeightLayer, randomised_in_turn, weight_layers
 
 Variant = Literal["mprt", "smprt"]
 

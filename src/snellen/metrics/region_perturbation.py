@@ -9,12 +9,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from snellen.answers import Answers
 from snellen.classifier import Classifier
-from snellen.masking import NOISE
-from snellen.metrics.kept import answered_parts
+from snellen.classifier.outputs import Answers
+from snellen.maps.fills import NOISE
+from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.sweep import check_steps, evenly, exchanged, ranks, sweep, sweep_parts
-from snellen.registry import metric
+from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng
 
 

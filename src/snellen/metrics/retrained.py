@@ -11,12 +11,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.metrics.given import sibling_of
-from snellen.metrics.kept import answered_parts
-from snellen.recipes import Training, seed_for
-from snellen.registry import metric
-from snellen.similarity import Likeness, likeness
+from snellen.maps.similarity import Likeness, likeness
+from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.requirements import sibling_of
+from snellen.plugins.registry import metric
 from snellen.types import Case, Method, Metric, Passes, Recipe, Relative, Rng
+from snellen.variants.recipes import Training, seed_for
 
 
 @dataclass(frozen=True)

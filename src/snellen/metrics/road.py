@@ -17,7 +17,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.metrics.sweep import ranks, unordered
-from snellen.registry import metric
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
 
 

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.masking import MEAN
-from snellen.metrics.given import labels_of
-from snellen.metrics.kept import answered_parts
+from snellen.maps.fills import MEAN
+from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.requirements import labels_of
 from snellen.metrics.sweep import ranks, unordered
-from snellen.recipes import Training, seed_for
-from snellen.registry import label, metric, text_of
+from snellen.plugins.registry import label, metric, text_of
 from snellen.types import Case, Fill, Method, Passes, Recipe, Relative, Rng
+from snellen.variants.recipes import Training, seed_for
 
 BATCH = 32
 

@@ -14,8 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.kept import Kept
-from snellen.registry import metric
+from snellen.metrics.case_cache import Kept
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
 
 _ZERO = "the map is zero everywhere, so no change can be relative to it"

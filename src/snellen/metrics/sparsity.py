@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.registry import metric
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
 
 

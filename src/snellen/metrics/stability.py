@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.kept import answered_parts
+from snellen.maps.similarity import correlation, ranked
+from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.sweep import unordered
-from snellen.registry import metric
-from snellen.similarity import correlation, ranked
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
 
 

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from snellen.answers import Answers
-from snellen.metrics.kept import Kept, answered_parts
+from snellen.classifier.outputs import Answers
+from snellen.metrics.case_cache import Kept, answered_parts
 from snellen.types import Case, Fill, Passes, Rng
 
 

@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.kept import answered_parts
-from snellen.registry import metric
-from snellen.similarity import Likeness, likeness
+from snellen.maps.similarity import Likeness, likeness
+from snellen.metrics.case_cache import answered_parts
+from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng
 
 _CONSTANT = "two constant maps are neither alike nor unlike (for the correlations: one constant map)"

@@ -1,6 +1,6 @@
 """Maps of transformed pictures and of changed models beside the map itself: what the metrics of COSE have in common.
 
-Every row is one natural change: a transform of the picture (see `snellen.transforms`), or another model in place of the
+Every row is one natural change: a transform of the picture (see `images.transforms`), or another model in place of the
 classifier. It says how like the map is to the map after the change, and whether the prediction is still the same. Rows are
 computed once per case for all metrics that need them, one change at a time, so that memory stays that of one batch.
 """
@@ -16,11 +16,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.kept import Kept, answered_parts
-from snellen.relatives import randomised, weight_layers
-from snellen.similarity import constant, likeness
-from snellen.transforms import STEPS, Kind, variants
+from snellen.images.transforms import STEPS, Kind, variants
+from snellen.maps.similarity import constant, likeness
+from snellen.metrics.case_cache import Kept, answered_parts
 from snellen.types import CHECKPOINT, Case, Passes, Rng, by_number
+from snellen.variants.variants import randomised, weight_layers
 
 Alike = Literal["ssim", "ssim-mirrored", "pearson"]
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import torch
 
+from snellen.charts.pictures import sheet
 from snellen.classifier import Classifier
+from snellen.classifier.repeatability import unsteady
 from snellen.errors import SnellenError
-from snellen.registry import METHODS, label, traits
-from snellen.report.drawing import sheet
-from snellen.runs import learning
+from snellen.images import Samples, digest, from_files
+from snellen.plugins.registry import METHODS, label, traits
+from snellen.runs import fitting
 from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer
 from snellen.runs.settings import PHOTOGRAPHS, Settings
 from snellen.runs.unit import Look, Shipped
-from snellen.samples import Samples, digest, from_files
-from snellen.steadiness import unsteady
 from snellen.types import Method, Passes, Rng
 
 
@@ -76,7 +76,7 @@ def _learn(
     classifier: Classifier, methods: list[Method], photo: Samples, settings: Settings, seed: int, observer: Observer
 ) -> None:
     """Lets methods that need it see the images of the settings, or where none fit the photo itself."""
-    wanted = learning.needed(methods)
+    wanted = fitting.needed(methods)
     if not wanted:
         return
     samples = photo
@@ -88,6 +88,6 @@ def _learn(
     else:
         if others[0].image.shape == photo[0].image.shape:
             samples = others
-    if (few := learning.too_few(len(samples), list(wanted.values()))) is not None:
+    if (few := fitting.too_few(len(samples), list(wanted.values()))) is not None:
         observer.note(f"{few}; name a folder of such images with --images")
-    learning.learn(classifier, samples, methods=list(methods), seed=seed, observer=observer)
+    fitting.learn(classifier, samples, methods=list(methods), seed=seed, observer=observer)

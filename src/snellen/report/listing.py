@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.table import Table
 
-from snellen.citations import CITATIONS
 from snellen.errors import SnellenError, nearest
-from snellen.registry import CONDITIONS, METHODS, METRICS, text_of
+from snellen.plugins.citations import CITATIONS
+from snellen.plugins.registry import CONDITIONS, METHODS, METRICS, text_of
 from snellen.zoo import MODELS
 
 KINDS = ("methods", "metrics", "conditions", "models")

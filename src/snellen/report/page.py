@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from snellen.citations import CITATIONS
-from snellen.report import curves, drawing, numbers, strip
-from snellen.report.frame import render, write_page
+from snellen.charts import curves, numbers, pictures, strips
+from snellen.charts.page_frame import render, write_page
+from snellen.plugins.citations import CITATIONS
 from snellen.report.photographs import hero, photographs_of
 from snellen.report.readable import Readable
 from snellen.runs.accuracy import accuracy_of
@@ -50,7 +50,7 @@ def write_report(run: Readable, path: str | Path) -> Path:
 
 def page(run: Readable) -> str:
     """The whole page as text."""
-    return render("report/page.html", ["report/page.css"], _facts(run))
+    return render("report/page.html", ["charts/page.css"], _facts(run))
 
 
 def _facts(run: Readable) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def _facts(run: Readable) -> dict[str, Any]:
         "photographs": photographs,
         "hidden": len(samples) - len(photographs),
         "signed": sorted({bool(one.get("signed")) for one in spec["methods"]}),
-        "bars": {side: drawing.data_uri(drawing.scale_bar(side), longest=256, quality=92) for side in (False, True)},
-        "legend": drawing.LEGEND,
+        "bars": {side: pictures.data_uri(pictures.scale_bar(side), longest=256, quality=92) for side in (False, True)},
+        "legend": pictures.LEGEND,
         "charts": _charts(run, spec, controls),
         "traces": _traces(run, spec),
         "costs": _costs(run, spec),
@@ -131,7 +131,7 @@ def _blocks(
         rows = summary[summary["metric"] == label]
         controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
         numbers_shown = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
-        scale = strip.scale_of([float(value) for value in numbers_shown], bounds_of(metric))
+        scale = strips.scale_of([float(value) for value in numbers_shown], bounds_of(metric))
         own = [one for one in judged if one.metric == label]
         axiom = metric.get("tolerance") is not None
         columns = [] if axiom else list(controls)
@@ -155,7 +155,7 @@ def _blocks(
         }
         if scale is not None:
             ends = (numbers.short(scale.low), numbers.short(scale.high))
-            block["footer"] = strip.footer(scale, controls, ends, higher)
+            block["footer"] = strips.footer(scale, controls, ends, higher)
             for row in rows[~rows["control"]].itertuples():
                 block["rows"].append(_strip_row(row, scale, controls, verdicts if enough else None, block["judged"]))
             if not block["rows"]:
@@ -172,7 +172,7 @@ def bounds_of(metric: Mapping[str, Any]) -> tuple[float, float]:
 
 def _strip_row(
     row: Any,
-    scale: strip.Scale,
+    scale: strips.Scale,
     controls: Mapping[str, float],
     verdicts: Mapping[tuple[str, str], Judgement] | None,
     judged: bool,
@@ -189,7 +189,7 @@ def _strip_row(
     colour = COLOURS[verdict] if verdict else _INK
     return {
         "name": row.method,
-        "svg": strip.strip(scale, controls, mean=row.mean, low=row.low, high=row.high, colour=colour, words=words),
+        "svg": strips.strip(scale, controls, mean=row.mean, low=row.low, high=row.high, colour=colour, words=words),
         "mean": mean,
         "interval": span if row.n else "",
         "missing": missing,

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, UInt8
 
+from snellen.charts import numbers, pictures
 from snellen.errors import SnellenError
-from snellen.report import drawing, numbers
 from snellen.report.readable import Readable
 
 SHOWN = 12
@@ -34,7 +34,7 @@ def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Mappi
     return [
         {
             "id": row["sample"],
-            "photo": None if (photo := photos[row["sample"]]) is None else drawing.data_uri(photo, longest=320),
+            "photo": None if (photo := photos[row["sample"]]) is None else pictures.data_uri(photo, longest=320),
             "tiles": tiles[str(row["sample"])],
             "probability": numbers.short(float(row["probability"])) if not pd.isna(row["probability"]) else None,
             "prediction": _class(row, "prediction"),
@@ -56,12 +56,12 @@ def _maps(run: Readable, method: str, ids: list[str]) -> dict[str, Float[np.ndar
 def _pair_of_tiles(
     values: Float[np.ndarray, "height width"], photo: UInt8[np.ndarray, "rows columns 3"] | None, signed: bool
 ) -> dict[str, str | None]:
-    ends = drawing.limits(values, signed)
-    alone = drawing.data_uri(drawing.tile(values, signed, ends), longest=224, quality=74)
+    ends = pictures.limits(values, signed)
+    alone = pictures.data_uri(pictures.tile(values, signed, ends), longest=224, quality=74)
     if photo is None:
         return {"map": alone, "over": None}
-    over = drawing.overlay(drawing.fit_photo(photo, values), values, signed, ends)
-    return {"map": alone, "over": drawing.data_uri(over, longest=224, quality=74)}
+    over = pictures.overlay(pictures.fit_photo(photo, values), values, signed, ends)
+    return {"map": alone, "over": pictures.data_uri(over, longest=224, quality=74)}
 
 
 def _class(row: Mapping[Any, Any], which: str) -> str | None:

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, Group
 from rich.table import Table
 from rich.text import Text
 
-from snellen.report import numbers
+from snellen.charts import numbers
 from snellen.report.page import MARKS
 from snellen.report.readable import Readable
 from snellen.runs.accuracy import accuracy_of

@@ -18,10 +18,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.documents import MOST_WHOLE, checked
+from snellen.classifier.engines import repays
+from snellen.classifier.repeatability import unsteady
 from snellen.errors import SnellenError
-from snellen.registry import CONDITIONS, label, traits
-from snellen.runs import learning, records
+from snellen.files.documents import MOST_WHOLE, checked
+from snellen.images import Samples, as_samples, under
+from snellen.plugins.registry import CONDITIONS, label, traits
+from snellen.runs import fitting, records
 from snellen.runs import plan as planning
 from snellen.runs import training as kin
 from snellen.runs.accuracy import accuracy
@@ -32,9 +35,6 @@ from snellen.runs.store import Store
 from snellen.runs.tasks import Shard, Task, cut, identity, missing, saved
 from snellen.runs.training import Siblings, Train
 from snellen.runs.unit import Look, Seen, Shipped, Unit
-from snellen.samples import Samples, as_samples, under
-from snellen.speed import repays
-from snellen.steadiness import unsteady
 from snellen.types import Condition, Method, Metric, Passes, Recipe
 
 R = TypeVar("R")
@@ -284,8 +284,8 @@ class _Job:
 
     def _learn(self) -> dict[str, dict[str, Any]]:
         """Gives the classifier every lesson that the methods need, and says of each what its content is."""
-        return learning.install(
-            learning.needed(self.methods),
+        return fitting.install(
+            fitting.needed(self.methods),
             self.classifier,
             self.samples,
             self.store,

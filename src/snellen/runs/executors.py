@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from snellen.errors import SnellenError
-from snellen.stopping import no_exit
+from snellen.errors import SnellenError, no_exit
 from snellen.types import Passes
 
 R_co = TypeVar("R_co", covariant=True)

@@ -18,9 +18,9 @@ from typing import Any, Literal
 import pandas as pd
 import torch
 
-from snellen.documents import Number, checked, typed
 from snellen.errors import SnellenError
-from snellen.runs.shapes import PeopleRecord
+from snellen.files.documents import Number, checked, typed
+from snellen.runs.record import PeopleRecord
 from snellen.runs.store import Store
 from snellen.types import Scores
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.notation import split_names
-from snellen.registry import METHODS, METRICS, label, spec, traits
+from snellen.plugins.notation import split_names
+from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
 from snellen.runs.unit import Seen
 from snellen.types import Dividing, Method, Metric, Named, Passes, Related, Rng

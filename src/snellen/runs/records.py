@@ -9,13 +9,13 @@ from typing import Any
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.registry import label
+from snellen.images import Samples
+from snellen.plugins.registry import label
 from snellen.runs.machine import machine, revision, versions
 from snellen.runs.store import SCHEMA, Store, key_of
 from snellen.runs.tasks import Shard, Task, metric_key
 from snellen.runs.trusting import seal_of
 from snellen.runs.unit import Result, Seen
-from snellen.samples import Samples
 from snellen.types import Method, Metric
 
 Record = dict[str, Any]

@@ -6,13 +6,13 @@ from typing import Any
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.images import as_samples, under
 from snellen.runs.progress import Observer
 from snellen.runs.run import Run
 from snellen.runs.settings import Loaded, Settings
 from snellen.runs.store import Store, key_of
 from snellen.runs.tasks import cut
 from snellen.runs.trusting import MODEL, require
-from snellen.samples import as_samples, under
 
 
 def reopen(

@@ -14,7 +14,7 @@ import pandas as pd
 from PIL import Image
 
 from snellen.errors import SnellenError
-from snellen.integrity import DamagedError
+from snellen.files.integrity import DamagedError
 from snellen.runs import records
 from snellen.runs.accuracy import Accuracy, accuracy_of
 from snellen.runs.people import People, read_people

@@ -15,19 +15,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from snellen.classifier import Classifier
-from snellen.documents import EXACT, parse_toml, parse_yaml, read_text, typed
+from snellen.classifier.engines import Precision
 from snellen.errors import SnellenError
+from snellen.files.documents import EXACT, parse_toml, parse_yaml, read_text, typed
+from snellen.files.seals import first_time
+from snellen.images import Samples, from_folder
 from snellen.methods.controls import CONTROLS
-from snellen.registry import CONDITIONS, traits
+from snellen.plugins.registry import CONDITIONS, traits
 from snellen.runs.evaluate import Options, Seed, ShardSize, Threads, UnfinishedError, Workers, evaluate
 from snellen.runs.executors import dask_executor
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.progress import Observer
 from snellen.runs.run import Run
 from snellen.runs.training import DIGITS, DIGITS_TRAINING, find_recipe, find_training
-from snellen.samples import Samples, from_folder
-from snellen.seals import first_time
-from snellen.speed import Precision
 from snellen.types import Passes
 from snellen.zoo import EMBEDDED, digit_samples, load_classifier, photographs
 from snellen.zoo.digits import SIDE

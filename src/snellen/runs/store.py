@@ -18,12 +18,12 @@ import torch
 from safetensors.numpy import load, save
 from torch import Tensor
 
-from snellen.documents import checked
 from snellen.errors import SnellenError
-from snellen.integrity import DamagedError, digest, dump_record, read_named, read_record
-from snellen.runs.shapes import Named, RunRecord, UnitRecord, check_agrees
-from snellen.seals import is_sealed, seal
-from snellen.writing import PREFIX, replacing, write_whole
+from snellen.files.atomic import PREFIX, replacing, write_whole
+from snellen.files.documents import checked
+from snellen.files.integrity import DamagedError, digest, dump_record, read_named, read_record
+from snellen.files.seals import is_sealed, seal
+from snellen.runs.record import Named, RunRecord, UnitRecord, check_agrees
 
 SCHEMA = 1
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.lessons import learning
-from snellen.registry import label, spec, traits
+from snellen.images import Samples
+from snellen.maps.fitted_state import learning
+from snellen.plugins.registry import label, spec, traits
 from snellen.runs import plan as planning
 from snellen.runs.store import Store, key_of
-from snellen.samples import Samples
 from snellen.types import Method, Metric, Passes, Sharing
 
 

@@ -22,18 +22,17 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from snellen.classifier import Classifier
-from snellen.errors import SnellenError
-from snellen.lessons import learning
-from snellen.recipes import Training
-from snellen.registry import label, traits
+from snellen.errors import SnellenError, no_exit
+from snellen.files.seals import stranger
+from snellen.images import Samples, as_samples
+from snellen.maps.fitted_state import learning
+from snellen.plugins.registry import label, traits
+from snellen.runs.fitting import drawn, teach, using_threads
 from snellen.runs.guard import Guard
-from snellen.runs.learning import drawn, teach, using_threads
 from snellen.runs.store import PICKLE, Store, key_of, needs_trust
 from snellen.runs.unit import Shipped
-from snellen.samples import Samples, as_samples
-from snellen.seals import stranger
-from snellen.stopping import no_exit
 from snellen.types import CHECKPOINT, Method, Metric, Passes, Recipe, Related, Relative, by_number
+from snellen.variants.recipes import Training
 from snellen.zoo import digits_recipe, training_digits
 from snellen.zoo.digit_networks import weight_folder
 from snellen.zoo.libraries import fill_weights, read_weights

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from snellen.errors import SnellenError
+from snellen.files.seals import is_sealed, seal, stranger
 from snellen.runs.store import Store
 from snellen.runs.training import DIGITS
-from snellen.seals import is_sealed, seal, stranger
 from snellen.zoo.models import is_code, origin_of
 
 Code = Literal["model", "recipe", "dask"]

@@ -15,16 +15,14 @@ from jaxtyping import Bool, Float, Int
 from PIL import Image
 from torch import Tensor
 
-from snellen import speed
-from snellen.classifier import Classifier
-from snellen.errors import SnellenError
-from snellen.explainer import case_of
-from snellen.lessons import digest
-from snellen.probes import Range
-from snellen.registry import label
+from snellen.classifier import Classifier, engines
+from snellen.classifier.probes import Range
+from snellen.errors import SnellenError, no_exit
+from snellen.images import Samples
+from snellen.maps.explainer import case_of
+from snellen.maps.fitted_state import digest
+from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
-from snellen.samples import Samples
-from snellen.stopping import no_exit
 from snellen.types import Case, Method, Metric, Passes, Rng, Sample, Scores, Traced
 
 OnPass = Callable[[Passes], None]
@@ -259,7 +257,7 @@ def _targets(targets: tuple[int, ...]) -> Int[Tensor, " batch"]:
 
 
 def _set_up_process(threads: int | None) -> None:
-    speed.keep_memory()
+    engines.keep_memory()
     if threads is not None and torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
 

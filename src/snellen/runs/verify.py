@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from snellen.errors import SnellenError
-from snellen.integrity import DamagedError, digest, has_checksum, read_named, read_record
-from snellen.runs.shapes import Named, RunRecord, UnitRecord
+from snellen.files.integrity import DamagedError, digest, has_checksum, read_named, read_record
+from snellen.runs.record import Named, RunRecord, UnitRecord
 from snellen.runs.store import DAMAGED, REJOIN, Store, files_of
 
 _ROOMS = ("maps", "scores", "pictures", "lessons", "relatives", "people")

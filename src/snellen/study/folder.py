@@ -19,13 +19,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from snellen.documents import parse_yaml, read_json, read_text, typed
 from snellen.errors import SnellenError, nearest
+from snellen.files.atomic import write_whole
+from snellen.files.documents import parse_yaml, read_json, read_text, typed
 from snellen.study.protocol import Protocol
 from snellen.study.scales import Scale
 from snellen.study.schedule import Page, schedule
 from snellen.study.stimuli import Item, Stimuli
-from snellen.writing import write_whole
 
 SCHEMA = 1
 

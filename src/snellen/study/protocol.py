@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from snellen.documents import EXACT, MOST_WHOLE, PlainName, typed
 from snellen.errors import SnellenError
+from snellen.files.documents import EXACT, MOST_WHOLE, PlainName, typed
 from snellen.runs.settings import Settings
 
 Design = Literal["between", "within"]

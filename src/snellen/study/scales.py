@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from snellen.documents import typed
 from snellen.errors import SnellenError
+from snellen.files.documents import typed
 from snellen.runs.settings import Settings
 
 Words = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) in (int, float) else value)]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from snellen.documents import EXACT, OPEN, PlainName
+from snellen.files.documents import EXACT, OPEN, PlainName
 from snellen.study.protocol import Condition, TaskName
 from snellen.study.tasks import TASKS, Truth
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.images import Samples
 from snellen.methods.controls import CONTROLS
-from snellen.registry import METRICS, label, traits
+from snellen.plugins.registry import METRICS, label, traits
 from snellen.runs import plan as planning
 from snellen.runs.progress import Observer
 from snellen.runs.settings import Settings, workers_for_short_passes
-from snellen.samples import Samples
 from snellen.suite.grid import Grid
 from snellen.suite.questions import TESTS, answers
 from snellen.types import Method, Metric

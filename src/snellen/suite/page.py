@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from snellen.report import numbers
-from snellen.report.frame import render, write_page
+from snellen.charts import numbers
+from snellen.charts.page_frame import render, write_page
 from snellen.report.page import CATEGORIES, MARKS, subject_facts
 from snellen.suite.grid import Cell, Grid, Row
 from snellen.verdicts import MARGIN
@@ -21,7 +21,7 @@ def write_suite(grid: Grid, path: Path) -> Path:
 
 def page(grid: Grid) -> str:
     """The whole page as text."""
-    return render("suite/suite.html", ["report/page.css", "suite/suite.css"], _facts(grid))
+    return render("suite/suite.html", ["charts/page.css", "suite/suite.css"], _facts(grid))
 
 
 def _facts(grid: Grid) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from snellen.registry import METRICS, Attribute, Test
+from snellen.plugins.registry import METRICS, Attribute, Test
 
 TESTS: dict[Attribute, tuple[Test, ...]] = {
     "input-sensitivity": get_args(Test)[:15],

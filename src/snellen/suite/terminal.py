@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
-from snellen.report import numbers
+from snellen.charts import numbers
 from snellen.report.page import CATEGORIES, MARKS
 from snellen.report.terminal import STYLES, accuracy_lines, legend, split_evenly
 from snellen.suite.grid import Cell, Grid, Row

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from snellen.documents import Number
+from snellen.files.documents import Number
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Float
 
-from snellen.documents import Number
+from snellen.files.documents import Number
 from snellen.verdicts.rule import beaten, tables
 from snellen.verdicts.statistics import fooled, summarise
 

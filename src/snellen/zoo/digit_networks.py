@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from snellen.geometry import Geometry
-from snellen.recipes import Training, seeded
+from snellen.images.geometry import Geometry
+from snellen.variants.recipes import Training, seeded
 from snellen.zoo.digits import CLASSES, SIDE
 
 MEAN = 0.33

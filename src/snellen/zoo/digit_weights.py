@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from snellen.recipes import seeded
+from snellen.variants.recipes import seeded
 from snellen.zoo.digit_networks import EPOCHS, MEAN, STD, DigitNet, digit_network, train, weight_folder
 from snellen.zoo.digits import TRAINING_SCENES, scenes
 

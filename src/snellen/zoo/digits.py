@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from snellen.errors import SnellenError
-from snellen.samples import Samples, from_arrays
+from snellen.images import Samples, from_arrays
 from snellen.types import Rng
 
 SIDE = 32

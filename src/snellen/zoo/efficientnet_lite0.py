@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.errors import SnellenError
-from snellen.geometry import Geometry
+from snellen.images.geometry import Geometry
 
 MEAN = 127 / 255
 STD = 128 / 255

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from snellen.geometry import Geometry
+from snellen.images.geometry import Geometry
 
 UNCUT = Geometry(size=None, crop=1.0)
 """Pictures as they are; where only a size is given, the whole short side."""

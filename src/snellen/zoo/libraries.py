@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from snellen.errors import SnellenError, nearest
-from snellen.geometry import Geometry
+from snellen.images.geometry import Geometry
 from snellen.zoo.efficientnet_lite0 import class_names
 from snellen.zoo.found import Found
 

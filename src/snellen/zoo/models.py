@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.errors import SnellenError, nearest
-from snellen.geometry import Geometry
-from snellen.graphs import ExportedModel, ScriptedModel, read_graph
-from snellen.speed import Precision
-from snellen.stopping import no_exit
+from snellen.classifier.engines import Precision
+from snellen.classifier.graphs import ExportedModel, ScriptedModel, read_graph
+from snellen.errors import SnellenError, nearest, no_exit
+from snellen.images.geometry import Geometry
 from snellen.zoo import digit_networks, libraries
 from snellen.zoo import efficientnet_lite0 as lite0
 from snellen.zoo.digits import CLASSES

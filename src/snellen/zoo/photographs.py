@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from snellen.errors import SnellenError
-from snellen.geometry import Box, Geometry
-from snellen.samples import Entry, Samples, from_entries
+from snellen.images import Entry, Samples, from_entries
+from snellen.images.geometry import Box, Geometry
 from snellen.zoo.efficientnet_lite0 import GEOMETRY
 
 _SKIMAGE = "scikit-image"

@@ -12,7 +12,7 @@ from torch import Tensor
 from snellen.conformance.adapters.workarounds import working_torchvision
 from snellen.conformance.scene import Scene
 from snellen.conformance.toolkit import Ask, NotOffered
-from snellen.folding import unit_mask
+from snellen.maps.folding import unit_mask
 
 working_torchvision()
 

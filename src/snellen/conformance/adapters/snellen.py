@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import snellen.masking
+import snellen.maps.fills
 import snellen.metrics  # noqa: F401 - registers them
 from snellen.classifier import Classifier
 from snellen.conformance.scene import Explain, Scene, constant
 from snellen.conformance.toolkit import Ask
-from snellen.explainer import case_of
-from snellen.registry import METRICS
+from snellen.maps.explainer import case_of
+from snellen.plugins.registry import METRICS
 from snellen.types import Passes, Related, Rng
 
 

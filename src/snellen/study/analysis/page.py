@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from snellen.citations import CITATIONS
+from snellen.charts import numbers
+from snellen.charts.page_frame import render, write_page
+from snellen.charts.strips import Scale
 from snellen.errors import SnellenError
-from snellen.report import numbers
-from snellen.report.frame import render, write_page
+from snellen.files.atomic import write_whole
+from snellen.plugins.citations import CITATIONS
 from snellen.report.page import MARKS
-from snellen.report.strip import Scale
 from snellen.study.analysis import pictures, words
 from snellen.study.analysis.calibration import Measure
 from snellen.study.analysis.comparisons import Contrast
@@ -22,7 +23,6 @@ from snellen.study.analysis.distributions import Distribution
 from snellen.study.analysis.equivalence import Equivalence
 from snellen.study.analysis.mixed import NOTHING, Coefficient
 from snellen.study.analysis.record import Analysis, Reading
-from snellen.writing import write_whole
 
 SIMULATED = "SIMULATED: nobody took part"
 
@@ -57,7 +57,7 @@ def write_analysis(analysis: Analysis, folder: str | Path) -> list[Path]:
 
 def page(analysis: Analysis) -> str:
     """The whole page as text."""
-    return render("study/report/analysis.html", ["report/page.css", "study/report/analysis.css"], _facts(analysis))
+    return render("study/report/analysis.html", ["charts/page.css", "study/report/analysis.css"], _facts(analysis))
 
 
 def _facts(analysis: Analysis) -> dict[str, Any]:

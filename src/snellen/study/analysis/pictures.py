@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from snellen.report import numbers
+from snellen.charts import numbers
+from snellen.charts.strips import Scale, strip
 from snellen.report.page import COLOURS
-from snellen.report.strip import Scale, strip
 from snellen.study.analysis.calibration import Bin
 from snellen.study.analysis.comparisons import Contrast
 from snellen.study.analysis.distributions import Distribution

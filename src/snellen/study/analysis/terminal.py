@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from snellen.report import numbers
+from snellen.charts import numbers
 from snellen.report.page import MARKS
 from snellen.report.terminal import STYLES
 from snellen.study.analysis import words

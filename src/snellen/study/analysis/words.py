@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from snellen.report import numbers
+from snellen.charts import numbers
 from snellen.study.analysis.comparisons import Contrast, Statistic
 from snellen.study.analysis.distributions import Distribution
 from snellen.study.analysis.equivalence import Equivalence

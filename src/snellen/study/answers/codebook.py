@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from snellen import __version__
-from snellen.report.numbers import count, short
+from snellen.charts.numbers import count, short
 from snellen.study.collected import ANSWERS, PARTICIPANTS, RATINGS
 from snellen.study.folder import Study
 from snellen.study.tasks import TASKS

@@ -12,11 +12,11 @@ from pyarrow import parquet
 
 from snellen import __version__
 from snellen.errors import SnellenError
+from snellen.files.atomic import write_whole
 from snellen.study.answers.codebook import ABOUT, SIMULATED, Codebook, Sheet
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.gathering import gather
-from snellen.writing import write_whole
 
 RECRUITING = "recruiting"
 """The one table with names that others know people by; the others can be shown to anybody."""

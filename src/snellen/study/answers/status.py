@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from snellen.report.numbers import count
+from snellen.charts.numbers import count
 from snellen.study.answers.overview import GroupCount, Overview, overview
 from snellen.study.answers.store import Openness, Store
 from snellen.study.folder import Study

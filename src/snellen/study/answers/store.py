@@ -19,8 +19,8 @@ from typing import Any, Literal
 from sqlalchemy import Column, ColumnElement, Connection, and_, bindparam, func, or_, select
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
+from snellen.charts.numbers import count
 from snellen.errors import SnellenError
-from snellen.report.numbers import count
 from snellen.study.answers.database import PATIENCE, Database
 from snellen.study.answers.places import next_group
 from snellen.study.answers.tables import EVENTS, LOGOUTS, PARTICIPANTS, STUDY

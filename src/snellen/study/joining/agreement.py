@@ -26,7 +26,7 @@ from jaxtyping import Float
 from markupsafe import Markup
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from snellen.report import numbers, strip
+from snellen.charts import numbers, strips
 from snellen.report.page import COLOURS, MARKS
 from snellen.report.readable import Readable
 from snellen.runs.people import Link
@@ -46,7 +46,7 @@ PERMUTATIONS = 4_999
 WORDS = {"predicts": "pass", "opposite": "fail", "no sign": "inconclusive", "too few": "not counted"}
 """What is said of a metric, and which verdict's shape and colour it borrows."""
 
-SCALE = strip.Scale(-1.0, 1.0)
+SCALE = strips.Scale(-1.0, 1.0)
 
 PUBLISHED = (
     "In a published study with 166 people and three methods (Kares and others, 2025), deletion and the energy pointing game "
@@ -95,7 +95,7 @@ class Row:
         """The link as a dot with its interval; the grey tick is no link at all."""
         words = f"{self.metric}: {self.word}, {self.reason}"
         colour = COLOURS[WORDS[self.word]]
-        return strip.strip(SCALE, {"none": 0.0}, mean=self.link, low=self.low, high=self.high, colour=colour, words=words)
+        return strips.strip(SCALE, {"none": 0.0}, mean=self.link, low=self.low, high=self.high, colour=colour, words=words)
 
     @property
     def shown(self) -> dict[str, str]:

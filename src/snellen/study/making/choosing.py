@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import pandas as pd
 
+from snellen.charts.numbers import count, listed
 from snellen.errors import SnellenError
-from snellen.report.numbers import count, listed
 from snellen.study.making.evenness import pick
 from snellen.study.protocol import Protocol, TaskName, TaskPlan
 from snellen.study.tasks import FURTHER, SHOWN, TASKS

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from snellen.charts.numbers import count
 from snellen.errors import SnellenError, nearest
-from snellen.report.numbers import count
+from snellen.files.atomic import PREFIX
+from snellen.images import Samples
 from snellen.runs import Run
 from snellen.runs.naming import find_label
 from snellen.runs.progress import Observer, default_observer
 from snellen.runs.reopening import reopen
-from snellen.samples import Samples
 from snellen.study import scales
 from snellen.study.folder import SCHEMA, Study, new_password
 from snellen.study.making import showing
@@ -32,7 +33,6 @@ from snellen.study.making.commented import commented
 from snellen.study.protocol import NONE, Condition, Protocol, TaskName
 from snellen.study.stimuli import Item, Picture
 from snellen.study.tasks import TASKS, Truth
-from snellen.writing import PREFIX
 
 TITLE = "What does the program see?"
 TASK: tuple[Mapping[str, Any], ...] = ({"task": "error-detection"},)

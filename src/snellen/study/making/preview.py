@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from snellen.report.numbers import count, short
+from snellen.charts.numbers import count, short
 from snellen.study.folder import Study
 from snellen.study.making.choosing import BANDS
 from snellen.study.pace import MORE, SPENT, minutes

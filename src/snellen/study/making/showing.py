@@ -15,7 +15,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageColor
 from torch import Tensor
 
-from snellen.report import drawing
+from snellen.charts import pictures
 
 LEAST, MOST = 320, 640
 """The longer side of a picture, in pixels; two stand side by side."""
@@ -45,14 +45,14 @@ def picture(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presen
 
 def _panels(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> list[Rgb]:
     if presentation == GREY:
-        return [drawing.overlay(photo, np.zeros(photo.shape[:2], dtype=np.float32), False, (0.0, 0.0))]
+        return [pictures.overlay(photo, np.zeros(photo.shape[:2], dtype=np.float32), False, (0.0, 0.0))]
     if presentation == PHOTOGRAPH or values is None:
         return [photo]
     evidence = np.maximum(values, 0)
-    ends = drawing.limits(evidence, signed=False)
+    ends = pictures.limits(evidence, signed=False)
     if presentation == "overlay":
-        return [drawing.overlay(photo, evidence, False, ends)]
-    alone = drawing.tile(evidence, False, ends)
+        return [pictures.overlay(photo, evidence, False, ends)]
+    alone = pictures.tile(evidence, False, ends)
     return [photo, alone] if presentation == "side-by-side" else [alone]
 
 
@@ -60,7 +60,7 @@ def _enlarged(one: Rgb) -> Shown:
     """By a whole number up to a size at which small things can be seen; what is larger than the screen is made smaller."""
     longest = max(one.shape[:2])
     if longest >= LEAST:
-        return drawing.shrink(one, MOST)
+        return pictures.shrink(one, MOST)
     times = math.ceil(LEAST / longest)
     how = Image.Resampling.NEAREST if longest <= _PIXELS else Image.Resampling.LANCZOS
     return np.asarray(Image.fromarray(one).resize((one.shape[1] * times, one.shape[0] * times), how))
@@ -69,7 +69,7 @@ def _enlarged(one: Rgb) -> Shown:
 def _beside(panels: list[Shown]) -> UInt8[np.ndarray, "rows _ 3"]:
     if len(panels) == 1:
         return panels[0]
-    gap = np.full((panels[0].shape[0], GAP, 3), ImageColor.getrgb(drawing.PAPER), dtype=np.uint8)
+    gap = np.full((panels[0].shape[0], GAP, 3), ImageColor.getrgb(pictures.PAPER), dtype=np.uint8)
     return np.concatenate([panels[0], gap, panels[1]], axis=1)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from snellen.errors import SnellenError, nearest
-from snellen.notation import split_names
+from snellen.plugins.notation import split_names
 from snellen.study.protocol import NONE, Protocol
 
 ABILITIES = "abilities"

@@ -21,8 +21,8 @@ from scipy import stats
 from statsmodels.stats.oneway import anova_generic
 from statsmodels.stats.proportion import proportion_confint
 
+from snellen.charts import numbers
 from snellen.errors import SnellenError, nearest
-from snellen.report import numbers
 from snellen.study.folder import Study
 from snellen.study.rehearsal.behaviour import Behaviour, People
 from snellen.study.rehearsal.effect import Effect

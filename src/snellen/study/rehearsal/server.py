@@ -42,7 +42,7 @@ class Server:
         words = ["study", "serve", str(self.folder), "--port", str(self.port)]
         words += ["--database", self.database] if self.database else []
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from snellen.cli import main; main()", *words], stdout=self.log, stderr=self.log
+            [sys.executable, "-c", "from snellen.cli.main import main; main()", *words], stdout=self.log, stderr=self.log
         )
         end = time.monotonic() + _STARTING
         while not self._answers():

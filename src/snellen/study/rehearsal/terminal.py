@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, Group
 from rich.table import Table
 from rich.text import Text
 
-from snellen.report import numbers
+from snellen.charts import numbers
 from snellen.study.rehearsal.rehearsal import Rehearsal, Tally
 
 KINDS = {

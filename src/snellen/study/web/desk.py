@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from snellen.charts import numbers
 from snellen.errors import SnellenError
-from snellen.report import numbers
 from snellen.study.answers.export import export_files
 from snellen.study.answers.overview import Overview, overview
 from snellen.study.answers.store import Openness

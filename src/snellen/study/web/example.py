@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw
 
-from snellen.report import drawing
+from snellen.charts import pictures
 from snellen.study.making.showing import LEAST, picture
 
 SIDE = LEAST
@@ -22,7 +22,7 @@ def examples() -> dict[str, bytes]:
     """By name of the file, the example with its map over it and beside it, and the colour scale, as PNG."""
     photo, values = _boat(), _map()
     shown = {f"example-{one}.png": _png(picture(photo, values, one)) for one in ("overlay", "side-by-side")}
-    return shown | {"scale.png": _png(drawing.scale_bar(False))}
+    return shown | {"scale.png": _png(pictures.scale_bar(False))}
 
 
 def _boat() -> UInt8[np.ndarray, "height width 3"]:

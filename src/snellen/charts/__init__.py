@@ -1,0 +1,1 @@
+"""The one chart layer: accessible SVG parts, colours, numbers, pictures and the frame of every page."""

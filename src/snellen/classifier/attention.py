@@ -1,0 +1,144 @@
+"""Which token attends to which: the weights of every attention in a pass, however the model writes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.classifier.operations import Operation
+from snellen.classifier.tokens import Layout, Survey
+from snellen.errors import SnellenError
+
+Weights = Float[Tensor, "batch heads tokens tokens"]
+Folding = Callable[[Weights], Float[Tensor, "batch tokens tokens"]]
+Weighing = Callable[[Weights, Weights], Float[Tensor, "batch tokens tokens"]]
+
+
+class Attentions:
+    """A handler that computes every attention step by step, and keeps its weights.
+
+    With `gradients`, the graph starts at the first attention, and each of the weights is a part of it.
+    """
+
+    def __init__(self, *, gradients: bool = False, fold: Callable[[Tensor], Tensor] | None = None) -> None:
+        self.gradients = gradients
+        self.fold = fold
+        self.layers: list[str] = []
+        self.shapes: list[tuple[int, ...]] = []
+        self.weights: list[Tensor] = []
+
+    def __call__(self, operation: Operation) -> Any:
+        if operation.name == "scaled_dot_product_attention":
+            return self._fused(operation)
+        if operation.name == "multi_head_attention_forward":
+            return self._packed(operation)
+        result = operation.run()
+        attends = operation.kind == "softmax" and isinstance(result, Tensor) and result.dim() == 4
+        return self._keep(result, operation.layer) if attends else result
+
+    def _keep(self, weights: Tensor, layer: str) -> Tensor:
+        if self.gradients and not weights.requires_grad:
+            weights = weights.detach().requires_grad_()
+        self.layers.append(layer)
+        self.shapes.append(tuple(weights.shape))
+        self.weights.append(weights if self.fold is None else self.fold(weights))
+        return weights
+
+    def _fused(self, operation: Operation) -> Tensor:
+        query, key, value = (operation.argument(place, name) for place, name in enumerate(("query", "key", "value")))
+        mask, scale = operation.argument(3, "attn_mask"), operation.kwargs.get("scale")
+        if operation.kwargs.get("enable_gqa", False):
+            key, value = (one.repeat_interleave(query.shape[1] // one.shape[1], dim=1) for one in (key, value))
+        if operation.argument(5, "is_causal", False):
+            mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+        scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
+        mixed: Tensor = self._keep(_masked(scores, mask).softmax(dim=-1), operation.layer) @ value
+        return mixed
+
+    def _packed(self, operation: Operation) -> tuple[Tensor, Tensor | None]:
+        """What `torch.nn.MultiheadAttention` computes, tokens first and images second."""
+        given = dict(zip(_PACKED, operation.args, strict=False)) | operation.kwargs
+        if given.get("bias_k") is not None or given.get("add_zero_attn") or given.get("static_k") is not None:
+            raise SnellenError(f"attention with added keys at {operation.layer} is not between tokens; use grad-cam")
+        heads, bias = given["num_heads"], given["in_proj_bias"]
+        if given.get("use_separate_proj_weight"):
+            parts = [given[f"{one}_proj_weight"] for one in "qkv"]
+        else:
+            parts = given["in_proj_weight"].chunk(3)
+        biases = (None, None, None) if bias is None else bias.chunk(3)
+        query, key, value = (
+            functional.linear(given[name], weight, offset).unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)
+            for name, weight, offset in zip(("query", "key", "value"), parts, biases, strict=True)
+        )
+        scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+        mask, padding = given.get("attn_mask"), given.get("key_padding_mask")
+        if mask is not None:
+            mask = mask.unflatten(0, (-1, heads)) if mask.dim() == 3 else mask  # images and heads are one axis
+            scores = _masked(scores, ~mask if mask.dtype == torch.bool else mask)  # here True hides, above it shows
+        if padding is not None:
+            padding = padding[:, None, None]
+            scores = _masked(scores, ~padding if padding.dtype == torch.bool else padding)
+        weights = self._keep(scores.softmax(dim=-1), operation.layer)
+        mixed = (weights @ value).permute(2, 0, 1, 3).flatten(2)
+        out = functional.linear(mixed, given["out_proj_weight"], given["out_proj_bias"])
+        if not given.get("need_weights", True):
+            return out, None
+        return out, weights.mean(dim=1) if given.get("average_attn_weights", True) else weights
+
+
+_PACKED = (
+    "query", "key", "value", "embed_dim_to_check", "num_heads", "in_proj_weight", "in_proj_bias", "bias_k", "bias_v",
+    "add_zero_attn", "dropout_p", "out_proj_weight", "out_proj_bias", "training", "key_padding_mask", "need_weights",
+    "attn_mask", "use_separate_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "static_k", "static_v",
+    "average_attn_weights", "is_causal",
+)  # fmt: skip
+
+
+def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return scores
+    return scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+
+
+@dataclass(frozen=True, eq=False)
+class Attending:
+    """Every attention of a pass between the same tokens, which of these hold the image, and which the head reads."""
+
+    layers: int
+    heads: int
+    layout: Layout
+    readers: Bool[Tensor, " tokens"]
+
+    def read(self, flow: Float[Tensor, "batch tokens tokens"]) -> Float[Tensor, "batch 1 rows columns"]:
+        """What comes from each place, on average over the tokens that the head reads."""
+        return self.layout.to_map(flow[:, self.readers.to(flow.device)].mean(dim=1).unsqueeze(2))
+
+
+def attending(noted: Attentions, gradient: Tensor | None, images: int, survey: Survey) -> Attending | str:
+    """What a pass of that many images showed, or in words why the attention of this model cannot be followed.
+
+    `gradient` is that of the outputs at the last weights: a token that the head does not read has none in its row.
+    """
+    if not noted.layers or gradient is None:
+        return "has no attention"
+    for layer, shape in zip(noted.layers, noted.shapes, strict=True):
+        if shape[0] != images:
+            return f"attends within windows at {layer}"
+        if shape[2] != shape[3] or shape != noted.shapes[0]:
+            return f"attends between other tokens at {layer}"
+    _, heads, tokens, _ = noted.shapes[0]
+    grids = [one for _, one in survey.layouts if one is not None and one.order == "tokens"]
+    layout = next((one for one in grids if one.prefix + one.rows * one.columns == tokens), None)
+    if layout is None:
+        return f"attends between {tokens} tokens at {noted.layers[0]}, which form no grid"
+    readers = gradient.abs().amax(dim=(0, 1, 3)) > 0
+    if not readers.any():  # a head whose weights are all zero reads nothing
+        readers = torch.arange(tokens, device=readers.device) < (1 if layout.prefix else tokens)
+    return Attending(len(noted.layers), heads, layout, readers)

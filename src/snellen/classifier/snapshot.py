@@ -1,0 +1,54 @@
+"""A private copy of a model, and the digits that stand for it."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from snellen.classifier.graphs import Graph
+from snellen.errors import SnellenError
+
+
+def snapshot(model: nn.Module, device: torch.device) -> nn.Module:
+    """A copy in evaluation mode whose parameters need no gradient; the model itself stays as it is."""
+    try:
+        module = copy.deepcopy(model)
+    except Exception as problem:
+        raise SnellenError(
+            f"'{type(model).__name__}' cannot be copied ({problem}); give a model that deepcopy accepts"
+        ) from None
+    return frozen(module, device)
+
+
+def frozen(module: nn.Module, device: torch.device) -> nn.Module:
+    """A module that nobody else holds, itself put into that state."""
+    module = module.to(device).eval()
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+        parameter.grad = None
+    return module
+
+
+def fingerprint(model: Any, mean: Tensor, std: Tensor, outputs: str) -> str:
+    """Sixteen hexadecimal digits that change with any weight, layer, normalisation or (for a function) source line."""
+    digest = hashlib.sha256()
+    digest.update(repr((mean.flatten().tolist(), std.flatten().tolist(), outputs)).encode())
+    if isinstance(model, Graph):
+        digest.update(model.saved)
+    elif isinstance(model, nn.Module):
+        digest.update(str(model).encode())
+        for name, tensor in sorted(model.state_dict().items()):
+            digest.update(name.encode())
+            if isinstance(tensor, Tensor):
+                digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    else:
+        digest.update(f"{getattr(model, '__module__', '')}.{getattr(model, '__qualname__', type(model).__name__)}".encode())
+        with contextlib.suppress(OSError, TypeError):
+            digest.update(inspect.getsource(model if hasattr(model, "__code__") else type(model)).encode())
+    return digest.hexdigest()[:16]

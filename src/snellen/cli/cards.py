@@ -1,0 +1,131 @@
+"""The commands about cards: `card`, `cards`, `compare` and `recommend`; no logic."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from snellen.cli import options
+
+app = typer.Typer(rich_markup_mode=None)
+
+Runs = Annotated[
+    list[Path] | None,
+    typer.Option("--run", metavar="RUN", help="a run folder; several of one model and the same images are joined"),
+]
+
+
+@app.command()
+def card(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="a method, rise or rise(masks=500), or a card to read: FILE.md")
+    ],
+    run: Runs = None,
+    out: Annotated[Path, typer.Option(help="the folder to write into")] = Path("cards"),
+) -> None:
+    """Write the card of a method as HTML, Markdown and JSON and show it; without --run, what is known of it everywhere."""
+    from snellen.cards import files
+    from snellen.cards.deck import deck_of_runs
+    from snellen.cards.summary import shown
+
+    if Path(name).suffix.lower() in (".md", ".json"):
+        Console().print(shown(files.read_card(Path(name))))
+        return
+    deck = deck_of_runs(run) if run else None
+    found = deck.find(name) if deck else files.everywhere(name)
+    Console().print(shown(found, deck.notes if deck else ()))
+    print(f"card: {', '.join(map(str, files.write_files(found, deck, out)))}")
+
+
+@app.command()
+def compare(
+    methods: Annotated[list[str], typer.Argument(help="two or more methods of the run, by name")],
+    run: Runs = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="an HTML page to write it to as well")] = None,
+) -> None:
+    """Put the cards of some methods side by side, attribute by attribute."""
+    from snellen.cards.compare import Comparison
+    from snellen.cards.compare_page import write_comparison
+    from snellen.cards.deck import deck_of_runs
+    from snellen.cards.terminal import ShownComparison
+
+    found = Comparison.of(deck_of_runs(run or []), methods)
+    Console().print(ShownComparison(found))
+    if out is not None:
+        print(f"written: {write_comparison(found, out)}")
+
+
+@app.command()
+def recommend(
+    run: Runs = None,
+    need: Annotated[
+        list[str] | None, typer.Option(help="attributes, or people, that must be met, with commas between")
+    ] = None,
+    nice: Annotated[list[str] | None, typer.Option(help="attributes that are nice to have")] = None,
+    unwanted: Annotated[list[str] | None, typer.Option(help="attributes that you would rather not have")] = None,
+    unimportant: Annotated[
+        list[str] | None, typer.Option(help="attributes of the profile that do not matter to you")
+    ] = None,
+    avoid_cost: Annotated[str | None, typer.Option(metavar="TIME", help="most time per image, such as 2s or 500ms")] = None,
+    black_box: Annotated[
+        bool, typer.Option("--black-box", help="only methods that ask the model for answers alone")
+    ] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="start from a ready role, such as radiologist; `list` prints all")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="a JSON file to write the choice to as well")] = None,
+) -> None:
+    """Choose a method by what you need of it, with reasons; honest when none will do."""
+    from snellen.cards.choice_record import write_json
+    from snellen.cards.deck import deck_of_runs
+    from snellen.cards.priorities import Priorities, profiles
+    from snellen.cards.recommend import recommend as chosen
+    from snellen.cards.terminal import ShownProfiles, ShownRecommendation
+
+    if profile == "list":
+        Console().print(ShownProfiles(profiles()))
+        return
+    priorities = Priorities.read(
+        need=need or (),
+        nice=nice or (),
+        unwanted=unwanted or (),
+        unimportant=unimportant or (),
+        avoid_cost=avoid_cost,
+        black_box=black_box,
+        profile=profile,
+    )
+    found = chosen(deck_of_runs(run or []), priorities)
+    Console().print(ShownRecommendation(found))
+    if json is not None:
+        print(f"written: {write_json(found, json)}")
+
+
+@app.command()
+def cards(
+    run: Runs = None,
+    out: Annotated[Path, typer.Option(help="the folder to write into")] = Path("cards"),
+    no_measure: Annotated[
+        bool, typer.Option("--no-measure", help="do not measure seeds, settings and cost of methods where that is missing")
+    ] = False,
+    trust: options.Trust = False,
+) -> None:
+    """Write all cards of a run as one page that opens offline: gallery, comparison, and a choice by your priorities.
+
+    Beside it the card's tables of all methods, A1 (what each is and takes) and A2 (how each did in every test).
+    """
+    from snellen.cards import methodology
+    from snellen.cards.deck import deck_of_runs
+    from snellen.cards.page import write_cards
+    from snellen.cards.tables import write_tables
+    from snellen.runs.progress import Live
+
+    observer = Live()
+    measured = partial(methodology.measure, observer=observer, trust=trust)
+    deck = deck_of_runs(run or [], methodology.read if no_measure else measured)
+    observer.note(f"drawing the cards of {len(deck.methods)} methods")
+    print(f"cards: {write_cards(deck, out)} ({len(deck.methods)} methods, {len(deck.cards) - len(deck.methods)} controls)")
+    print(f"tables A1 and A2: {', '.join(map(str, write_tables(deck, out)))}")

@@ -1,0 +1,40 @@
+"""Signals that ask the command to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = ("SIGTERM", "SIGHUP")
+"""What `kill`, job schedulers and closed terminals send; Windows has only the first."""
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[list[signal.Signals]]:
+    """Within it such a signal interrupts as the keyboard does, so that all that is open is closed; yields those received.
+
+    A signal that is ignored already (nohup) stays ignored, and a second one ends the process at once.
+    """
+    received: list[signal.Signals] = []
+    wanted = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+    heard = [one for one in wanted if signal.getsignal(one) is signal.SIG_DFL]
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        received.append(signal.Signals(number))
+        for one in heard:
+            signal.signal(one, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # Python allows handlers nowhere else
+        yield received
+        return
+    for one in heard:
+        signal.signal(one, stop)
+    try:
+        yield received
+    finally:
+        for one in heard:
+            signal.signal(one, signal.SIG_DFL)

@@ -1,0 +1,1 @@
+"""Files: atomic writing, checked reading, checksums and seals."""

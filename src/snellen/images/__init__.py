@@ -1,0 +1,13 @@
+"""Pictures from folders, datasets and arrays, as Samples; every way a picture can be broken is met here."""
+
+from snellen.images.anything import as_samples as as_samples
+from snellen.images.arrays import from_arrays as from_arrays
+from snellen.images.conditions import under as under
+from snellen.images.dataset import from_dataset as from_dataset
+from snellen.images.files import Entry as Entry
+from snellen.images.files import from_entries as from_entries
+from snellen.images.files import from_files as from_files
+from snellen.images.folder import from_folder as from_folder
+from snellen.images.samples import Samples as Samples
+from snellen.images.samples import digest as digest
+from snellen.images.samples import from_list as from_list

@@ -1,0 +1,117 @@
+"""Arrays of pictures as samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from snellen.errors import SnellenError
+from snellen.images.samples import Progress, Samples, as_label, check_pixels, checked, several_labels
+from snellen.types import Sample
+
+Array = np.ndarray | Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """Samples that are cut from arrays when they are asked for; a memory-mapped file stays on disk."""
+
+    images: Array
+    channels_last: bool
+    labels: tuple[int | None, ...]
+    truth: Array | None
+    ids: tuple[str, ...]
+    groups: tuple[str | None, ...]
+
+    def load(self, index: int) -> Sample:
+        """One row as pixels in [0, 1]."""
+        image = as_pixels(self.images[index], self.channels_last)
+        check_pixels(image, self.ids[index])
+        row = None if self.truth is None else self.truth[index]
+        truth = None if row is None else (row if isinstance(row, Tensor) else torch.as_tensor(np.array(row))) != 0
+        return Sample(self.ids[index], image, self.labels[index], truth, self.groups[index])
+
+    def take(self, indices: Sequence[int]) -> Arrays:
+        """Copies of these rows alone."""
+        rows = list(indices)
+        return Arrays(
+            self.images[rows],
+            self.channels_last,
+            tuple(self.labels[row] for row in rows),
+            None if self.truth is None else self.truth[rows],
+            tuple(self.ids[row] for row in rows),
+            tuple(self.groups[row] for row in rows),
+        )
+
+
+def from_arrays(
+    images: Array,
+    labels: Sequence[Any] | Array | None = None,
+    truth: Array | None = None,
+    ids: Sequence[str] | None = None,
+    *,
+    groups: Sequence[Any] | Array | None = None,
+    progress: Progress | None = None,
+) -> Samples:
+    """Samples from numpy or torch arrays: bytes, or floating-point numbers in [0, 1].
+
+    The shape is (samples, channels, height, width), (samples, height, width, channels) or (samples, height, width) for grey;
+    `truth` is (samples, height, width), marked where it is not zero. `groups` names what pictures share, such as a patient;
+    None belongs to no group.
+    """
+    shape = tuple(images.shape)
+    if len(shape) not in (3, 4) or 0 in shape:
+        raise SnellenError(f"images have the shape {_times(shape)}; it must be samples×channels×height×width or the like")
+    if len(shape) == 4 and shape[1] not in (1, 3) and shape[3] not in (1, 3):
+        raise SnellenError(f"images of shape {_times(shape)} have neither 1 nor 3 channels")
+    count = shape[0]
+    channels_last = len(shape) == 4 and shape[1] not in (1, 3)
+    size = shape[1:3] if channels_last or len(shape) == 3 else shape[2:]
+    if truth is not None and tuple(truth.shape) != (count, *size):
+        raise SnellenError(f"truth has the shape {_times(truth.shape)}, but the images need {_times((count, *size))}")
+    for name, given in (("labels", labels), ("ids", ids), ("groups", groups)):
+        if given is not None and len(given) != count:
+            raise SnellenError(f"there are {count} images, but {len(given)} {name}")
+    if isinstance(labels, np.ndarray | Tensor) and labels.ndim == 2:
+        if labels.shape[1] > 1:
+            raise several_labels(
+                "each image", f"an array of {_times(labels.shape)}; where each row marks one, give labels.argmax(1)"
+            )
+        labels = labels[:, 0]
+    known = (
+        tuple(as_label(one, f"image {place}") for place, one in enumerate(labels)) if labels is not None else (None,) * count
+    )
+    width = len(str(count - 1))
+    names = tuple(ids) if ids is not None else tuple(f"{place:0{width}d}" for place in range(count))
+    shared = tuple(None if one is None else str(one) for one in _listed(groups)) if groups is not None else (None,) * count
+    pixels = images.detach().cpu() if isinstance(images, Tensor) else images
+    source = Arrays(pixels, channels_last, known, truth, names, shared)
+    return checked(source, names, "arrays", progress=progress)
+
+
+def _listed(values: Sequence[Any] | Array) -> list[Any]:
+    """Plain values: the numbers of an array would else be told as tensor(3)."""
+    return list(values.tolist()) if isinstance(values, Tensor | np.ndarray) else list(values)
+
+
+def as_pixels(values: Array, channels_last: bool) -> Tensor:
+    """One picture as a float tensor of (channels, height, width); bytes are divided by 255."""
+    tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
+    if tensor.dtype == torch.uint8:
+        tensor = tensor.float() / 255.0
+    elif not tensor.is_floating_point():
+        raise SnellenError(
+            f"images are bytes (uint8) or floating-point numbers in [0, 1], not {tensor.dtype}".replace("torch.", "")
+        )
+    if tensor.dim() == 2:
+        tensor = tensor.unsqueeze(0)
+    return (tensor.permute(2, 0, 1) if channels_last else tensor).float().contiguous()
+
+
+def _times(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))

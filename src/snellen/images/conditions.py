@@ -1,0 +1,200 @@
+"""Conditions: the same samples turned, shrunk, cropped or mixed, so that any metric can be run on pictures of that kind.
+
+Zhang et al. 2024 (Table 4) ask how maps do on pictures that are not of the best quality or upright. A condition changes the
+pictures before anything looks at them: predictions, targets, maps and scores are those of the changed pictures. The truth
+goes along.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.errors import SnellenError
+from snellen.images.samples import Samples, Source
+from snellen.images.transforms import moved, rotation_index
+from snellen.plugins.registry import CONDITIONS, condition, label, spec, traits
+from snellen.types import Condition, Rng, Sample
+
+
+@condition("rotation", cite="zhang2024")
+@dataclass(frozen=True)
+class Rotation:
+    """Each picture turned counter-clockwise about its centre, nearest neighbour, with corners of the fill colour.
+
+    The paper turns by 45, 135, 225 and 315 degrees, and has the mean colour of ImageNet in the corners, which is
+    fill=[0.485, 0.456, 0.406]. `fill` is one number for all channels or one for each.
+    """
+
+    degrees: float = 45.0
+    fill: tuple[float, ...] = (0.0,)
+
+    def __post_init__(self) -> None:
+        if not self.fill or not all(0 <= one <= 1 for one in self.fill):
+            raise ValueError(f"fill must be pixels from 0 to 1, not {list(self.fill)}")
+
+    def __call__(self, sample: Sample, partner: Sample | None, *, rng: Rng) -> Sample:
+        channels, height, width = sample.image.shape
+        if len(self.fill) not in (1, channels):
+            raise SnellenError(f"rotation: fill has {len(self.fill)} numbers, but '{sample.id}' has {channels} channels")
+        index = rotation_index((height, width), torch.tensor([self.degrees]).double())
+        image = moved(sample.image[None], index, torch.tensor(self.fill).to(sample.image).view(-1, 1, 1))[0]
+        truth = None
+        if sample.truth is not None:
+            truth = moved(sample.truth[None, None].float(), index, torch.zeros(1))[0, 0] > 0
+        return replace(sample, image=image, truth=truth)
+
+
+@condition("resize", cite="zhang2024")
+@dataclass(frozen=True)
+class Resize:
+    """Each picture scaled until its short side has `side` pixels, and back to its size: fewer details, the same place.
+
+    The paper uses 32, 64, 128 and 448. Linear interpolation, which averages where it shrinks.
+    """
+
+    side: int = 64
+
+    def __post_init__(self) -> None:
+        if self.side < 1:
+            raise ValueError(f"side must be at least 1, not {self.side}")
+
+    def __call__(self, sample: Sample, partner: Sample | None, *, rng: Rng) -> Sample:
+        _, height, width = sample.image.shape
+        scale = self.side / min(height, width)
+        small = _scaled(sample.image, (max(1, round(height * scale)), max(1, round(width * scale))))
+        return replace(sample, image=_scaled(small, (height, width)))
+
+
+@condition("crop", cite="zhang2024")
+@dataclass(frozen=True)
+class Crop:
+    """A random window of each picture, enlarged to the size of the whole.
+
+    The window has a share of the area drawn from `scale` and a width of 3/4 to 4/3 of its height, as in the training of
+    most networks; where no such window fits in ten draws, it is the largest in the middle that does. The paper uses four
+    seeds. The truth is what the window shows of it, so it may be empty.
+    """
+
+    scale: tuple[float, ...] = (0.08, 1.0)
+
+    def __post_init__(self) -> None:
+        if len(self.scale) != 2 or not 0 < self.scale[0] <= self.scale[1] <= 1:
+            raise ValueError(f"scale must be two rising shares from 0 to 1, not {list(self.scale)}")
+
+    def __call__(self, sample: Sample, partner: Sample | None, *, rng: Rng) -> Sample:
+        _, height, width = sample.image.shape
+        top, left, rows, columns = self.window((height, width), rng)
+        part = (slice(top, top + rows), slice(left, left + columns))
+        image = _scaled(sample.image[:, *part], (height, width))
+        truth = None
+        if sample.truth is not None:
+            truth = _scaled(sample.truth[None, *part].float(), (height, width))[0] >= 0.5
+        return replace(sample, image=image, truth=truth)
+
+    def window(self, size: tuple[int, int], rng: Rng) -> tuple[int, int, int, int]:
+        """Top, left, height and width of the window, drawn for one sample."""
+        height, width = size
+        wide, narrow = math.log(4 / 3), math.log(3 / 4)
+        for area, ratio, down, across in rng.uniform("crop", (10, 4))[0].double().tolist():
+            share = self.scale[0] + area * (self.scale[1] - self.scale[0])
+            shape = math.exp(narrow + ratio * (wide - narrow))
+            pixels = share * height * width
+            rows, columns = round(math.sqrt(pixels / shape)), round(math.sqrt(pixels * shape))
+            if 0 < rows <= height and 0 < columns <= width:
+                return int(down * (height - rows + 1)), int(across * (width - columns + 1)), rows, columns
+        rows, columns = min(height, round(width * 4 / 3)), min(width, round(height * 4 / 3))
+        return (height - rows) // 2, (width - columns) // 2, rows, columns
+
+
+@condition("mixup", cite="zhang2018mixup", partner=True)
+@dataclass(frozen=True)
+class Mixup:
+    """Each picture mixed with another one of the run, by a share drawn from Beta(alpha, alpha).
+
+    Label and truth are those of the picture that has the larger share; the published code for Table 4 of Zhang et al. 2024
+    keeps those of the first picture, however faint it is. Who is mixed with whom is drawn with the run's seed.
+    """
+
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.alpha <= 0:
+            raise ValueError(f"alpha must be positive, not {self.alpha}")
+
+    def __call__(self, sample: Sample, partner: Sample | None, *, rng: Rng) -> Sample:
+        if partner is None:
+            raise SnellenError(f"mixup needs a second picture to mix '{sample.id}' with; give more than one")
+        share = float(rng.shared(f"mixup/{sample.id}").beta(self.alpha, self.alpha))
+        louder = sample if share >= 0.5 else partner
+        image = (share * sample.image + (1 - share) * partner.image).clamp(0, 1)
+        return Sample(sample.id, image, louder.label, louder.truth, sample.group)
+
+
+def _scaled(image: Float[Tensor, "channels height width"], size: tuple[int, int]) -> Float[Tensor, "channels down across"]:
+    found: Tensor = functional.interpolate(image[None], size, mode="bilinear", antialias=True, align_corners=False)[0]
+    return found.clamp(0, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioned:
+    """Samples of another source, each changed when it is loaded; `pairs` are its place and that of its partner."""
+
+    source: Source
+    condition: Condition
+    seed: int
+    pairs: tuple[tuple[int, int | None], ...]
+
+    def load(self, index: int) -> Sample:
+        """The changed sample."""
+        place, other = self.pairs[index]
+        sample = self.source.load(place)
+        partner = None if other is None else self.source.load(other)
+        return self.condition(sample, partner, rng=Rng(self.seed, (sample.id,), "/condition"))
+
+    def take(self, indices: Sequence[int]) -> Conditioned:
+        """A source of these samples and their partners alone."""
+        pairs = [self.pairs[index] for index in indices]
+        needed = list(dict.fromkeys(place for pair in pairs for place in pair if place is not None))
+        places = {place: at for at, place in enumerate(needed)}
+        moved = tuple((places[first], None if other is None else places[other]) for first, other in pairs)
+        return Conditioned(self.source.take(needed), self.condition, self.seed, moved)
+
+
+def under(samples: Samples, given: Any, *, seed: int) -> Samples:
+    """The samples under a condition, named as in `rotation(degrees=45)`; all else, and their ids, stay the same."""
+    chosen: Condition = CONDITIONS.parse(given)
+    others: list[int | None] = [None] * len(samples)
+    if traits(chosen).partner:
+        if len(samples) < 2:
+            raise SnellenError(f"{label(chosen)} mixes two pictures, but there is only '{samples.ids[0]}'; give more")
+        lots = Rng(seed, tuple(samples.ids), "/condition").uniform("partner", (1,))
+        # Any of the others, each as likely as the next: one of n - 1 places, counted on from one's own.
+        steps = [1 + int(lot * (len(samples) - 1)) for lot in lots.flatten().double().tolist()]
+        others = [(place + step) % len(samples) for place, step in enumerate(steps)]
+    pairs = tuple(
+        (samples.places[place], None if other is None else samples.places[other]) for place, other in enumerate(others)
+    )
+    digests = [
+        [samples.digests[place], None if other is None else samples.digests[other]] for place, other in enumerate(others)
+    ]
+    facts = [spec(chosen), traits(chosen).version, seed]
+    return replace(
+        samples,
+        source=Conditioned(samples.source, chosen, seed, pairs),
+        places=tuple(range(len(samples))),
+        description=f"{samples.description}, under {label(chosen)}",
+        digests=tuple(
+            hashlib.sha256(json.dumps([*facts, one, digest]).encode()).hexdigest()
+            for one, digest in zip(samples.ids, digests, strict=True)
+        ),
+    )

@@ -1,0 +1,87 @@
+"""A torch Dataset as samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from snellen.errors import SnellenError
+from snellen.images.arrays import as_pixels
+from snellen.images.geometry import AS_IS, Geometry
+from snellen.images.samples import Held, Progress, Samples, as_label, check_pixels, checked
+from snellen.types import Sample
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Samples that a Dataset yields when it is asked; a part of them is loaded at once, because a Dataset has no parts."""
+
+    dataset: Dataset[Any]
+    geometry: Geometry
+    channels: int
+    ids: tuple[str, ...]
+
+    def load(self, index: int) -> Sample:
+        """The item at this place as a sample."""
+        name = self.ids[index]
+        try:
+            item = self.dataset[index]
+        except Exception as problem:
+            reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+            raise SnellenError(f"item {index} of the dataset cannot be loaded ({reason})") from problem
+        parts = tuple(item) if isinstance(item, tuple | list) else (item,)
+        if not 1 <= len(parts) <= 3:
+            raise SnellenError(
+                f"item {index} of the dataset has {len(parts)} parts; it must be (image, label) or (image, label, truth)"
+            )
+        image, label, truth = (*parts, None, None)[:3]
+        pixels = self._pixels(image, name)
+        marked = None if truth is None else torch.as_tensor(np.array(truth)) != 0
+        if marked is not None and marked.shape != pixels.shape[1:]:
+            raise SnellenError(f"the truth of item {index} of the dataset does not have the size of its image")
+        return Sample(name, pixels, as_label(label, f"item {index} of the dataset"), marked)
+
+    def take(self, indices: Sequence[int]) -> Held:
+        """These items, loaded now."""
+        return Held(tuple(self.load(index) for index in indices)).take(range(len(indices)))
+
+    def _pixels(self, image: Any, name: str) -> Tensor:
+        if isinstance(image, Image.Image):
+            return self.geometry.picture(image, self.channels)
+        if not isinstance(image, Tensor | np.ndarray) or image.ndim not in (2, 3):
+            raise SnellenError(
+                f"the image of item {name} of the dataset is a {type(image).__name__}; give a PIL picture or a tensor"
+            )
+        channels_last = image.ndim == 3 and image.shape[0] not in (1, 3)
+        pixels = as_pixels(image, channels_last)
+        check_pixels(pixels, f"item {name} of the dataset")
+        return pixels
+
+
+def from_dataset(
+    dataset: Dataset[Any],
+    *,
+    geometry: Geometry = AS_IS,
+    channels: int = 3,
+    progress: Progress | None = None,
+) -> Samples:
+    """Samples from a map-style torch Dataset of (image, label) or (image, label, truth).
+
+    A PIL picture goes through `geometry`; a tensor is taken as it is and must hold pixels in [0, 1], without normalisation.
+    """
+    try:
+        count = len(dataset)  # type: ignore[arg-type]
+    except TypeError:
+        raise SnellenError(f"'{type(dataset).__name__}' has no length; give a map-style Dataset, or arrays") from None
+    if not count:
+        raise SnellenError(f"'{type(dataset).__name__}' is empty")
+    width = len(str(count - 1))
+    ids = tuple(f"{place:0{width}d}" for place in range(count))
+    return checked(Items(dataset, geometry, channels, ids), ids, f"a {type(dataset).__name__}", progress=progress)

@@ -1,0 +1,183 @@
+"""Opens a picture file, whatever it holds, or says in one sentence why not."""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+
+from snellen.errors import SnellenError
+from snellen.images.samples import UnreadablePictureError
+
+SUFFIXES = frozenset(
+    {
+        ".apng", ".avif", ".bmp", ".dib", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png",
+        ".pnm", ".ppm", ".tga", ".tif", ".tiff", ".webp",
+    }
+)  # fmt: skip
+"""File names that are taken for pictures; other files in a folder are ignored and counted."""
+
+FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "WEBP", "BMP", "DIB", "PPM", "TGA", "JPEG2000", "AVIF")
+"""What Pillow may decode, whatever a file is called: others start programs (EPS) or hide a picture in a picture (ICO)."""
+
+MOST_PIXELS = 64_000_000
+"""The largest picture that is unpacked, after the reduction that JPEG offers: a small file can hold gigabytes."""
+
+SMALLEST = 2
+"""Pixels that each side needs: on a single pixel there is nothing to point at."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A picture in mode "L", "RGB" or "F" (grey in [0, 1]), upright; `size` is (width, height) before any reduction."""
+
+    image: Image.Image
+    size: tuple[int, int]
+
+
+def decode(path: str | Path, *, at_least: tuple[int, int] | None = None) -> Decoded:
+    """The first frame of a picture file, turned upright, transparent parts on white, colour profiles ignored.
+
+    A JPEG that is far larger than `at_least` (width, height) is reduced while it is read.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size == 0 and path.is_file():
+            raise UnreadablePictureError(f"'{path}' is empty (0 bytes)")
+        with _opened(path) as opened:
+            return _read(opened, path, at_least)
+    except UnreadablePictureError:
+        raise
+    except Image.DecompressionBombError:
+        raise _too_large(path) from None
+    except UnidentifiedImageError:
+        raise UnreadablePictureError(f"'{path}' is not a picture that can be read") from None
+    except FileNotFoundError:
+        raise UnreadablePictureError(f"there is no file '{path}'") from None
+    except Exception as problem:  # decoders raise almost anything on damaged files
+        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        raise UnreadablePictureError(f"'{path}' is damaged and cannot be read ({reason})") from None
+
+
+def size_of(path: str | Path) -> tuple[int, int]:
+    """Width and height of a readable picture when it stands upright, from its header."""
+    with _opened(Path(path)) as opened:
+        width, height = opened.size
+        return (height, width) if _sideways(opened) else (width, height)
+
+
+def frames(path: str | Path) -> int:
+    """How many frames an animation or many-page file holds, from its header; 1 for every other file."""
+    if Path(path).suffix.lower() not in (".gif", ".png", ".apng", ".webp", ".tif", ".tiff", ".avif"):
+        return 1
+    # A file whose first frame could be decoded may still be damaged behind it; what lies there is not used.
+    with contextlib.suppress(Exception), _opened(Path(path)) as opened:
+        return int(getattr(opened, "n_frames", 1))
+    return 1
+
+
+def brightest_of_16_bits(path: str | Path) -> float | None:
+    """The largest value of a picture with 16 bits per channel, as a share of what 16 bits can hold; None for all others."""
+    if Path(path).suffix.lower() not in (".png", ".apng", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".jp2"):
+        return None
+    with _opened(Path(path)) as opened:
+        if opened.mode not in ("I", "I;16", "I;16B") and ";16" not in str(getattr(opened, "tile", "")):
+            return None
+    values = np.asarray(decode(path).image)
+    return float(values.max()) / (1.0 if values.dtype == np.float32 else 255.0)
+
+
+def decode_mask(path: str | Path) -> np.ndarray:
+    """Which pixels a mask file marks: all that are not zero (in a JPEG, which blurs edges: brighter than half)."""
+    path = Path(path)
+    lossy = path.suffix.lower() in (".jpg", ".jpeg", ".jpe", ".jfif")
+    try:
+        with _opened(path) as opened:
+            _check_size(opened, path)
+            image = ImageOps.exif_transpose(opened)
+            if image.mode not in ("L", "1", "P", "I", "F") and not image.mode.startswith("I;16"):
+                image = image.convert("RGB").convert("L")
+            values = np.array(image)
+    except Exception as problem:
+        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        raise SnellenError(f"the mask '{path}' cannot be read ({reason})") from None
+    marked: np.ndarray = values > (127 if lossy else 0)
+    return marked
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """The file, of which Pillow has read the header only."""
+    if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for somebody to write into it
+        raise UnreadablePictureError(f"'{path}' is not an ordinary file and cannot be read")
+    # Pillow warns of odd metadata and of pictures near its size limit; neither changes what is decoded.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with Image.open(path, formats=FORMATS) as opened:
+            yield opened
+
+
+def _sideways(opened: Image.Image) -> bool:
+    return opened.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
+
+
+def _check_size(opened: Image.Image, path: Path) -> None:
+    width, height = opened.size
+    if width * height > MOST_PIXELS:
+        raise _too_large(path)
+
+
+def _too_large(path: Path) -> UnreadablePictureError:
+    return UnreadablePictureError(f"'{path}' is larger than {MOST_PIXELS // 10**6} million pixels; make it smaller first")
+
+
+def _read(opened: Image.Image, path: Path, at_least: tuple[int, int] | None) -> Decoded:
+    width, height = opened.size
+    if min(width, height) < SMALLEST:
+        raise UnreadablePictureError(f"'{path}' is {width}×{height} pixels; a picture needs at least {SMALLEST}×{SMALLEST}")
+    if at_least is not None and opened.format == "JPEG":
+        opened.draft(None, at_least[::-1] if _sideways(opened) else at_least)
+    _check_size(opened, path)  # before a PNG is asked for its orientation, which unpacks all of it
+    sideways = _sideways(opened)
+    opened.load()
+    ImageOps.exif_transpose(opened, in_place=True)
+    return Decoded(_plain(opened, path), (height, width) if sideways else (width, height))
+
+
+def _plain(image: Image.Image, path: Path) -> Image.Image:
+    """The same picture as "L", "RGB" or "F"."""
+    if image.mode in ("L", "RGB"):
+        if "transparency" in image.info:
+            return _on_white(image)
+        return image.copy()
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM", None)):
+        return Image.fromarray(np.array(image).astype(np.float32) / 65535.0)
+    if image.mode in ("I", "F"):
+        values = np.array(image).astype(np.float32)
+        if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1:
+            raise UnreadablePictureError(
+                f"'{path}' holds 32-bit numbers whose range is unknown; save it with 8 or 16 bits per channel"
+            )
+        return Image.fromarray(values)
+    if image.mode == "1":
+        return image.convert("L")
+    if image.mode in ("LA", "La", "RGBA", "RGBa", "PA") or "transparency" in image.info:
+        return _on_white(image)
+    return image.convert("RGB")
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    """Transparent parts on white, some rows at a time: three copies of a large picture would take a gigabyte."""
+    width, height = image.size
+    whole = Image.new("RGB", image.size)
+    for top in range(0, height, 256):
+        rows = image.crop((0, top, width, min(top + 256, height))).convert("RGBA")
+        white = Image.new("RGBA", rows.size, (255, 255, 255, 255))
+        whole.paste(Image.alpha_composite(white, rows).convert("RGB"), (0, top))
+    return whole

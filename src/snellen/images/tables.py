@@ -1,0 +1,134 @@
+"""CSV files that tell labels and boxes of pictures."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from snellen.errors import SnellenError, nearest
+from snellen.images.geometry import Box
+from snellen.images.samples import several_labels
+
+
+def read_labels(
+    path: str | Path, ids: Sequence[str], classes: Sequence[str] | None
+) -> tuple[dict[str, int | None], dict[str, str]]:
+    """The class index of every picture, and the groups of those that have one, from a CSV with the columns file and label.
+
+    A label is an index or, where class names are known, one of those; an empty label means unknown. A column group is not
+    needed; a picture whose group is empty belongs to none.
+    """
+    find = _finder(ids, Path(path))
+    index_of = indices(classes or ())
+    found: dict[str, int | None] = {}
+    groups: dict[str, str] = {}
+    for line, row in _rows(Path(path), ("file", "label"), ("group",)):
+        one = find(row["file"], line)
+        group = row["group"].strip()
+        if one in found and groups.get(one, "") != group:
+            raise SnellenError(f"'{path}', line {line}: '{one}' has a second, different group")
+        if group:
+            groups[one] = group
+        label = _label(row["label"], classes, index_of, f"'{path}', line {line}")
+        if one in found and found[one] != label:
+            raise several_labels(f"'{path}', line {line}: '{one}'", f"{found[one]} and {label}")
+        found[one] = label
+    missing = [one for one in ids if one not in found]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise SnellenError(f"'{path}' has no row for '{missing[0]}'{more}; add it (an empty label means unknown)")
+    return found, groups
+
+
+def read_boxes(path: str | Path, ids: Sequence[str]) -> dict[str, tuple[Box, ...]]:
+    """The boxes of pictures from a CSV with the columns file, x0, y0, x1, y1; several rows of one file add up."""
+    find = _finder(ids, Path(path))
+    found: dict[str, tuple[Box, ...]] = {}
+    for line, row in _rows(Path(path), ("file", "x0", "y0", "x1", "y1")):
+        one = find(row["file"], line)
+        try:
+            x0, y0, x1, y1 = (float(row[key]) for key in ("x0", "y0", "x1", "y1"))
+        except ValueError:
+            x0 = y0 = x1 = y1 = math.nan
+        if not all(map(math.isfinite, (x0, y0, x1, y1))):
+            raise SnellenError(f"'{path}', line {line}: x0, y0, x1, y1 must be numbers of pixels")
+        found[one] = (*found.get(one, ()), (x0, y0, x1, y1))
+    return found
+
+
+def plain(name: str) -> str:
+    """A class name without the differences that people make between `tiger cat`, `Tiger_cat` and `tiger-cat`."""
+    return " ".join(name.replace("_", " ").replace("-", " ").casefold().split())
+
+
+def indices(classes: Sequence[str]) -> dict[str, int]:
+    """Plain class names to indices."""
+    return {plain(name): index for index, name in enumerate(classes)}
+
+
+def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int], where: str) -> int | None:
+    text = text.strip()
+    if not text:
+        return None
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        label = int(text)
+        if label < 0 or (classes is not None and label >= len(classes)):
+            last = f" (0 to {len(classes) - 1})" if classes is not None else ""
+            raise SnellenError(f"{where}: label {label} is out of range{last}")
+        return label
+    parts = [part.strip() for part in re.split(r"[;,|]|\s+(?=\d)", text)]
+    if plain(text) not in index_of and len(parts) > 1 and all(one.isdigit() or plain(one) in index_of for one in parts):
+        raise several_labels(f"{where}: the picture", text)
+    if classes is None:
+        raise SnellenError(f"{where}: the label '{text}' is a name, but no class names are known; write the class index")
+    if plain(text) not in index_of:
+        raise SnellenError(f"{where}: the label '{text}' is no class of this classifier{nearest(text, classes)}")
+    return index_of[plain(text)]
+
+
+def _rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[tuple[int, dict[str, str]]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as opened:
+            reader = csv.DictReader(opened, skipinitialspace=True)
+            named = reader.fieldnames or ()
+            labels = [name for name in named if re.fullmatch(r"label([ _-]?\d+)?", name)]
+            if "label" in columns and len(labels) > 1:
+                raise several_labels(f"'{path}'", f"in the columns {', '.join(labels)}")
+            missing = [name for name in columns if name not in named]
+            if missing:
+                raise SnellenError(
+                    f"'{path}' needs the columns {', '.join(columns)} in its first line, but '{missing[0]}' is missing"
+                )
+            rows = []
+            for row in reader:
+                if "label" in columns and any(extra := row.get(None) or ()):  # cells beyond the last heading
+                    raise several_labels(f"'{path}', line {reader.line_num}: '{row['file']}'", ", ".join(extra))
+                rows.append((reader.line_num, {name: row.get(name) or "" for name in (*columns, *optional)}))
+            return rows
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise SnellenError(f"'{path}' cannot be read as a CSV file ({reason})") from None
+
+
+def _finder(ids: Sequence[str], path: Path) -> Callable[[str, int], str]:
+    """Looks a file of the table up among the pictures: by its path in the folder, or by a name that is unique there."""
+    known = set(ids)
+    by_name: dict[str, list[str]] = {}
+    for one in ids:
+        by_name.setdefault(one.rsplit("/", 1)[-1], []).append(one)
+
+    def find(text: str, line: int) -> str:
+        name = text.strip().replace("\\", "/").removeprefix("./")
+        if name in known:
+            return name
+        matches = by_name.get(name, [])
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise SnellenError(f"'{path}', line {line}: '{name}' could be '{matches[0]}' or '{matches[1]}'; write the path")
+        raise SnellenError(f"'{path}', line {line}: there is no picture '{name}'{nearest(name, ids)}")
+
+    return find

@@ -1,0 +1,327 @@
+"""Natural changes of a picture, geometric and photometric, and the way back for maps: the augmentations of COSE.
+
+The operations and ranges are those of TrivialAugment (Müller and Hutter 2021) without the unnatural ones, as Daroya et al.
+2023 use them: 30 magnitudes on either side of nothing for the signed operations, nearest interpolation, black where nothing
+is known. Photometric operations work on 8-bit levels, as the operations of the Python Imaging Library do, level for level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from snellen.types import Rng
+
+if TYPE_CHECKING:
+    from snellen.classifier import Classifier
+
+Images = Float[Tensor, "batch channels height width"]
+Levels = Float[Tensor, "batch channels height width"]
+"""Whole numbers from 0 to 255."""
+Maps = Float[Tensor, "batch height width"]
+Masks = Bool[Tensor, "batch height width"]
+Steps = Int[Tensor, " batch"]
+"""A signed magnitude per picture, from -30 to 30; the operations without magnitude do not look at it."""
+
+Kind = Literal["geometric", "photometric"]
+
+STEPS = 30
+"""Magnitudes on either side of nothing: TrivialAugment's 31 bins less the first, which changes nothing."""
+
+FARTHEST = (32, 224)
+"""The longest translation: 32 pixels where the side has 224, and as much of any other side."""
+WIDEST = 135.0
+"""The widest rotation in degrees."""
+STRONGEST = 0.99
+"""How far from 1 the factor of brightness, colour, contrast and sharpness goes."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """One operation on pictures; a geometric one moves pixels and can be undone on a map, a photometric one does not."""
+
+    name: str
+    kind: Kind
+    signed: bool
+
+    def __call__(self, classifier: Classifier, inputs: Images, steps: Steps) -> Images:
+        """What the network sees of the changed pictures."""
+        if self.kind == "geometric":
+            black = classifier.to_inputs(torch.zeros_like(inputs[:1, :, :1, :1]))
+            return moved(inputs, _GEOMETRIC[self.name](_size(inputs), steps), black)
+        levels = (classifier.to_pixels(inputs).clamp(0, 1) * 255).round()
+        return classifier.to_inputs(_PHOTOMETRIC[self.name](levels, steps) / 255)
+
+    def undone(self, maps: Maps, steps: Steps) -> tuple[Maps, Masks | None]:
+        """Maps of changed pictures in the place of the unchanged ones, and which of their pixels have a counterpart there.
+
+        A picture of ones goes the same way there and back: what is not zero afterwards has a counterpart. No mask where no
+        pixel leaves the picture: changes of light and colour, and flips.
+        """
+        if self.kind == "photometric":
+            return maps, None
+        index = _GEOMETRIC[self.name](_size(maps), steps)
+        if not self.signed:  # a flip is its own way back
+            return moved(maps.unsqueeze(1), index, torch.zeros(1).to(maps)).squeeze(1), None
+        ones = moved(torch.ones_like(maps, dtype=torch.float64).unsqueeze(1), index, torch.zeros(1).double()).squeeze(1)
+        if self.name == "rotate":
+            back, seen = (_turned(one.double(), _degrees(steps)) for one in (maps, ones))
+        else:  # whole pixels move, so that the way back is a move too
+            index = _GEOMETRIC[self.name](_size(maps), -steps)
+            back, seen = (
+                moved(one.double().unsqueeze(1), index, torch.zeros(1).double()).squeeze(1) for one in (maps, ones)
+            )
+        return back.to(maps.dtype), seen > 1e-6  # less is rounding
+
+
+TRANSFORMS = (
+    Transform("translate-x", "geometric", signed=True),
+    Transform("translate-y", "geometric", signed=True),
+    Transform("rotate", "geometric", signed=True),
+    Transform("flip-lr", "geometric", signed=False),
+    Transform("flip-ud", "geometric", signed=False),
+    Transform("brightness", "photometric", signed=True),
+    Transform("color", "photometric", signed=True),
+    Transform("contrast", "photometric", signed=True),
+    Transform("sharpness", "photometric", signed=True),
+    Transform("autocontrast", "photometric", signed=False),
+    Transform("equalize", "photometric", signed=False),
+    Transform("blur", "photometric", signed=False),
+    Transform("smooth", "photometric", signed=False),
+)
+"""Positive steps go right, down, counter-clockwise, or towards more of what the name says."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One change that every picture undergoes: a transform, and for a signed one which of its drawn magnitudes."""
+
+    transform: Transform
+    draw: int
+
+    @property
+    def name(self) -> str:
+        """Such as `geometric/rotate/3`, or `geometric/flip-lr` where there is nothing to draw."""
+        return f"{self.transform.kind}/{self.transform.name}" + (f"/{self.draw}" if self.transform.signed else "")
+
+    def steps(self, draws: int, *, rng: Rng) -> Steps:
+        """The magnitude of this change for each sample, out of `draws` different ones."""
+        if not self.transform.signed:
+            return torch.zeros(len(rng), dtype=torch.long)
+        return drawn(self.transform, draws, rng=rng)[:, self.draw]
+
+
+def variants(kind: Kind, draws: int) -> tuple[Variant, ...]:
+    """All changes of one kind, in the order of `TRANSFORMS`; with 6 draws 20 geometric and 28 photometric ones."""
+    return tuple(Variant(one, draw) for one in TRANSFORMS if one.kind == kind for draw in range(draws if one.signed else 1))
+
+
+def drawn(transform: Transform, draws: int, *, rng: Rng) -> Int[Tensor, "batch draws"]:
+    """Different signed magnitudes for each sample, out of the 60 that are not nothing; the same for every method.
+
+    >>> sorted(drawn(TRANSFORMS[2], 60, rng=Rng(0, ("a",)))[0].tolist())[:3]
+    [-30, -29, -28]
+    """
+    lots = rng.child("transforms").uniform(transform.name, (2 * STEPS,))
+    steps = torch.cat([torch.arange(-STEPS, 0), torch.arange(1, STEPS + 1)])
+    return steps[lots.argsort(dim=1, stable=True)[:, :draws]]
+
+
+# Where pixels come from ---------------------------------------------------------------------------------------------
+
+Index = Int[Tensor, "batch height width"]
+"""For each pixel the place that it is read from, counted row by row; -1 where that lies outside."""
+
+
+def _size(images: Tensor) -> tuple[int, int]:
+    return int(images.shape[-2]), int(images.shape[-1])
+
+
+def _grid(size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    return torch.arange(size[0]).view(1, -1, 1), torch.arange(size[1]).view(1, 1, -1)
+
+
+def _index(rows: Tensor, columns: Tensor, size: tuple[int, int]) -> Index:
+    inside = (rows >= 0) & (rows < size[0]) & (columns >= 0) & (columns < size[1])
+    return torch.where(inside, rows * size[1] + columns, -1)
+
+
+def moved(images: Images, index: Index, outside: Tensor) -> Images:
+    """Each pixel from its place in the index, and `outside` where there is none."""
+    flat = index.flatten(1).unsqueeze(1)
+    found = images.flatten(2).gather(2, flat.clamp_min(0).expand(-1, images.shape[1], -1)).view_as(images)
+    return torch.where(index.unsqueeze(1) < 0, outside, found)
+
+
+def _shift(steps: Steps, side: int) -> Int[Tensor, " batch"]:
+    """Whole pixels, cut off as TrivialAugment does; at least one, so that no translation of a small picture is idle."""
+    pixels = steps.abs() * side * FARTHEST[0] // (FARTHEST[1] * STEPS)
+    return steps.sign() * pixels.clamp_min(1)
+
+
+def _translate_x(size: tuple[int, int], steps: Steps) -> Index:
+    rows, columns = _grid(size)
+    return _index(rows.expand(len(steps), *size), columns - _shift(steps, size[1]).view(-1, 1, 1), size)
+
+
+def _translate_y(size: tuple[int, int], steps: Steps) -> Index:
+    rows, columns = _grid(size)
+    return _index(rows - _shift(steps, size[0]).view(-1, 1, 1), columns.expand(len(steps), *size), size)
+
+
+def _flip_lr(size: tuple[int, int], steps: Steps) -> Index:
+    rows, columns = _grid(size)
+    return _index(rows, columns.flip(2), size).expand(len(steps), *size)
+
+
+def _flip_ud(size: tuple[int, int], steps: Steps) -> Index:
+    rows, columns = _grid(size)
+    return _index(rows.flip(1), columns, size).expand(len(steps), *size)
+
+
+def _degrees(steps: Steps) -> Float[Tensor, " batch"]:
+    return steps.double() * (WIDEST / STEPS)
+
+
+def _rotate(size: tuple[int, int], steps: Steps) -> Index:
+    return rotation_index(size, _degrees(steps))
+
+
+def rotation_index(size: tuple[int, int], degrees: Float[Tensor, " batch"]) -> Index:
+    """Where the pixels of a picture come from that is turned counter-clockwise about its centre, nearest neighbour.
+
+    In the fixed-point arithmetic of the Python Imaging Library: 16 bits behind the point.
+    """
+    rows, columns = _grid(size)
+    middle_row, middle_column = size[0] / 2, size[1] / 2
+    places = []
+    for angle in degrees.tolist():
+        cos, sin = (round(of(math.radians(angle)), 15) for of in (math.cos, math.sin))
+        across = (cos, -sin, middle_column - cos * middle_column + sin * middle_row)
+        down = (sin, cos, middle_row - sin * middle_column - cos * middle_row)
+        x, y = ((_fixed(a) * columns + _fixed(b) * rows + _fixed(c + a * 0.5 + b * 0.5)) >> 16 for a, b, c in (across, down))
+        places.append(_index(y, x, size))
+    return torch.cat(places)
+
+
+def _fixed(value: float) -> int:
+    return math.floor(value * 65536.0 + 0.5)
+
+
+def _turned(maps: Maps, degrees: Float[Tensor, " batch"]) -> Maps:
+    """Maps turned clockwise about their centre with linear interpolation; zero lies outside."""
+    height, width = _size(maps)
+    angle = torch.deg2rad(degrees).view(-1, 1, 1)
+    rows, columns = (torch.arange(side).double() - (side - 1) / 2 for side in (height, width))
+    down, across = rows.view(1, -1, 1), columns.view(1, 1, -1)
+    x = angle.cos() * across + angle.sin() * down
+    y = angle.cos() * down - angle.sin() * across
+    # A side of one pixel has no extent that could be divided by.
+    places = torch.stack([x * 2 / max(1, width - 1), y * 2 / max(1, height - 1)], dim=-1)
+    found: Tensor = functional.grid_sample(
+        maps.unsqueeze(1), places, mode="bilinear", padding_mode="zeros", align_corners=True
+    ).squeeze(1)
+    return found
+
+
+_GEOMETRIC: dict[str, Callable[[tuple[int, int], Steps], Index]] = {
+    "translate-x": _translate_x,
+    "translate-y": _translate_y,
+    "rotate": _rotate,
+    "flip-lr": _flip_lr,
+    "flip-ud": _flip_ud,
+}
+
+# What becomes of levels ---------------------------------------------------------------------------------------------
+
+
+def _grey(levels: Levels) -> Float[Tensor, "batch 1 height width"]:
+    """Luma (ITU-R 601-2) in whole numbers; grey stays as it is."""
+    if levels.shape[1] != 3:
+        return levels
+    red, green, blue = levels.long().unbind(1)
+    return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).to(levels.dtype).unsqueeze(1)
+
+
+def _blended(plain: Float[Tensor, "batch _channels _height _width"], levels: Levels, steps: Steps) -> Levels:
+    """From a plain version of the picture through the picture itself (factor 1) to as far beyond; cut off, not rounded."""
+    factor = (1 + steps.double() * (STRONGEST / STEPS)).to(levels.dtype).view(-1, 1, 1, 1)
+    return (plain + factor * (levels - plain)).clamp(0, 255).trunc()
+
+
+def _brightness(levels: Levels, steps: Steps) -> Levels:
+    return _blended(torch.zeros_like(levels), levels, steps)
+
+
+def _color(levels: Levels, steps: Steps) -> Levels:
+    return _blended(_grey(levels), levels, steps)
+
+
+def _contrast(levels: Levels, steps: Steps) -> Levels:
+    mean = _grey(levels).double().mean(dim=(1, 2, 3), keepdim=True)
+    return _blended((mean + 0.5).floor().to(levels.dtype), levels, steps)
+
+
+def _sharpness(levels: Levels, steps: Steps) -> Levels:
+    return _blended(_smooth(levels, steps), levels, steps)
+
+
+def _smooth(levels: Levels, steps: Steps) -> Levels:
+    """Nine pixels, of which the middle one counts five times."""
+    return _filtered(levels, 1, lambda whole: (_box(whole, 1) + 4 * whole[:, :, 1:-1, 1:-1]) / 13)
+
+
+def _blur(levels: Levels, steps: Steps) -> Levels:
+    """The sixteen pixels on the edge of a square of five by five."""
+    return _filtered(levels, 2, lambda whole: (_box(whole, 2) - _box(whole[:, :, 1:-1, 1:-1], 1)) / 16)
+
+
+def _box(levels: Tensor, reach: int) -> Tensor:
+    return functional.avg_pool2d(levels, 2 * reach + 1, stride=1, divisor_override=1)
+
+
+def _filtered(levels: Levels, reach: int, apply: Callable[[Tensor], Tensor]) -> Levels:
+    """Rounded, within a border that stays as it is; a picture smaller than the window stays as a whole."""
+    if min(_size(levels)) < 2 * reach + 1:
+        return levels
+    out = levels.clone()
+    out[:, :, reach:-reach, reach:-reach] = (apply(levels.double()) + 0.5).floor().to(levels.dtype)
+    return out
+
+
+def _autocontrast(levels: Levels, steps: Steps) -> Levels:
+    """Each channel stretched from its darkest and brightest level to black and white."""
+    low, high = (of(dim=(2, 3), keepdim=True).double() for of in (levels.amin, levels.amax))
+    scale = torch.full_like(low, 255.0) / (high - low)  # a number over a tensor would be rounded twice
+    stretched = (levels.double() * scale - low * scale).trunc().clamp(0, 255)
+    return torch.where(high > low, stretched.to(levels.dtype), levels)
+
+
+def _equalize(levels: Levels, steps: Steps) -> Levels:
+    """Each channel's levels spread out so that each takes room by how many pixels have it."""
+    flat = levels.long().flatten(2)
+    counts = torch.zeros(*flat.shape[:2], 256, dtype=torch.long).scatter_add_(2, flat, torch.ones_like(flat))
+    last = counts.gather(2, flat.amax(dim=2, keepdim=True))
+    room = (flat.shape[2] - last) // 255
+    before = counts.cumsum(dim=2) - counts + room // 2
+    table = (before // room.clamp_min(1)).clamp(0, 255)
+    return torch.where(room > 0, table.gather(2, flat), flat).view_as(levels).to(levels.dtype)
+
+
+_PHOTOMETRIC: dict[str, Callable[[Levels, Steps], Levels]] = {
+    "brightness": _brightness,
+    "color": _color,
+    "contrast": _contrast,
+    "sharpness": _sharpness,
+    "autocontrast": _autocontrast,
+    "equalize": _equalize,
+    "blur": _blur,
+    "smooth": _smooth,
+}

@@ -1,0 +1,1 @@
+"""How methods, metrics, fills and conditions are declared, named, found and checked."""

@@ -1,0 +1,394 @@
+"""Plug-ins by name. A decorator states each fact once; the command line, docs and cards read it from here."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import inspect
+import json
+import math
+import re
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, Generic, Literal, TypeVar
+
+from snellen.errors import SnellenError, nearest, no_exit, shortened, shown
+from snellen.files.documents import MOST_WHOLE, is_unicode
+from snellen.plugins.notation import read_plugin, write_value
+from snellen.plugins.traits import (
+    LAYERS,
+    TRIED,
+    Attribute,
+    ConditionTraits,
+    FillTraits,
+    MethodTraits,
+    MetricTraits,
+    Need,
+    Range,
+    Shown,
+    Test,
+)
+from snellen.types import Condition, Fill, Method, Metric
+
+__all__ = [
+    "CONDITIONS",
+    "FILLS",
+    "METHODS",
+    "METRICS",
+    "Attribute",
+    "ConditionTraits",
+    "FillTraits",
+    "MethodTraits",
+    "MetricTraits",
+    "Need",
+    "Registry",
+    "Shown",
+    "Test",
+    "UnknownNameError",
+    "condition",
+    "fill",
+    "label",
+    "method",
+    "metric",
+    "spec",
+    "text_of",
+    "traits",
+]
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, type[T]], Generic[T]):
+    """Names to plug-in classes that have their duties; builds plug-ins from names and settings, and writes them as JSON."""
+
+    def __init__(self, kind: str, *duties: str) -> None:
+        self.kind = kind
+        self.duties = duties
+        self._classes: dict[str, type[T]] = {}
+
+    def __getitem__(self, name: str) -> type[T]:
+        _load_entry_points()
+        if name not in self._classes:
+            raise UnknownNameError(f"unknown {self.kind} '{shortened(name)}'{nearest(name, self._classes)}")
+        return self._classes[name]
+
+    def __contains__(self, name: object) -> bool:
+        _load_entry_points()
+        return name in self._classes
+
+    def __iter__(self) -> Iterator[str]:
+        _load_entry_points()
+        return iter(sorted(self._classes))
+
+    def __len__(self) -> int:
+        _load_entry_points()
+        return len(self._classes)
+
+    def add(self, name: str, plugin: type[T]) -> None:
+        """Takes a class in, or says which rule for plug-ins it breaks."""
+        where = f"{self.kind} '{name}'"
+        if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\+\+)?", name):
+            raise SnellenError(f"{where}: a name is lower-case words joined by hyphens")
+        if name in self._classes and self._classes[name].__qualname__ != plugin.__qualname__:
+            raise SnellenError(f"{where} is registered twice; choose another name")
+        if not dataclasses.is_dataclass(plugin) or not plugin.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            raise SnellenError(f"{where} must be a frozen dataclass")
+        for one in dataclasses.fields(plugin):
+            if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
+                raise SnellenError(f"{where}: the field '{one.name}' needs a default")
+        for duty in self.duties:
+            if not callable(getattr(plugin, duty, None)):
+                raise SnellenError(f"{where} has no {duty}, which snellen.types.{self.kind.capitalize()} asks for")
+        self._classes[name] = plugin
+        try:
+            json.dumps(spec(plugin()))
+        except (TypeError, ValueError) as problem:
+            del self._classes[name]
+            raise SnellenError(f"{where}: its settings must survive JSON, but {problem}") from None
+
+    def build(self, name: str, params: Mapping[str, Any] | None = None) -> T:
+        """The plug-in of this name with these settings; unknown settings and wrong types are refused by name."""
+        name, _, preset = name.partition("@")
+        plugin = self[name]
+        known: Mapping[str, Any] = getattr(plugin.traits, "presets", {})  # type: ignore[attr-defined]
+        if preset and preset not in known:
+            have = ", ".join(known) or "none"
+            raise SnellenError(f"{self.kind} '{name}' has no preset '{preset}'{nearest(preset, known)} (it has: {have})")
+        chosen = known.get(preset, {})
+        if isinstance(chosen, str):
+            other, settings = read_plugin(chosen)
+            return self.build(other, {**settings, **(params or {})})
+        fields = {one.name: one for one in dataclasses.fields(plugin)}  # type: ignore[arg-type]
+        hints = _hints(plugin)  # type: ignore[arg-type]
+        values: dict[str, Any] = {}
+        for key, value in {**chosen, **(params or {})}.items():
+            if key not in fields:
+                have = ", ".join(fields) or "none"
+                hint = nearest(key, fields)
+                raise SnellenError(f"{self.kind} '{name}' has no setting '{shortened(key)}'{hint} (it has: {have})")
+            values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}")
+        try:
+            return plugin(**values)
+        except ValueError as problem:
+            raise SnellenError(f"{self.kind} '{name}': {problem}") from None
+
+    def parse(self, text: str | Mapping[str, Any] | T) -> T:
+        """A plug-in from `rise`, `rise(masks=500)`, `rise@petsiuk2018`, `{"name": "rise", "params": {...}}`, or as it is.
+
+        >>> METHODS.parse("smoothgrad(of=grad-cam, samples=8)")
+        SmoothGrad(of=GradCam(layer=None), samples=8, spread=0.15)
+        """
+        if isinstance(text, str):
+            return self.build(*read_plugin(text))
+        if isinstance(text, Mapping):
+            params = text.get("params") or {}
+            if not isinstance(text.get("name"), str) or not isinstance(params, Mapping) or set(text) - {"name", "params"}:
+                raise SnellenError(f"a {self.kind} is written as a name or as {{name, params}}, not {shown(text)}")
+            return self.build(text["name"], {str(key): value for key, value in params.items()})
+        if not hasattr(text, "traits"):
+            raise SnellenError(f"a {self.kind} is written as a name, as in rise or rise(masks=500), not {shown(text)}")
+        return text
+
+
+class UnknownNameError(SnellenError, KeyError):
+    """A name that is not registered; a KeyError too, so that a registry is an honest Mapping."""
+
+
+METHODS: Registry[Method] = Registry("method", "__call__", "passes")
+METRICS: Registry[Metric] = Registry("metric", "__call__", "passes")
+FILLS: Registry[Fill] = Registry("fill", "__call__")
+CONDITIONS: Registry[Condition] = Registry("condition", "__call__")
+
+_BY_HINT: dict[Any, Registry[Any]] = {Method: METHODS, Metric: METRICS, Fill: FILLS, Condition: CONDITIONS}
+
+
+def method(
+    name: str,
+    *,
+    cite: str,
+    signed: bool = False,
+    complete: Shown | bool = False,
+    class_specific: bool = True,
+    deterministic: bool = True,
+    control: bool = False,
+    needs: set[Need] | frozenset[Need] = frozenset(),
+    implementation_invariant: Shown | bool = False,
+    at_most: bool = False,
+    caveats: Mapping[str, str] | None = None,
+    presets: Mapping[str, Mapping[str, Any] | str] | None = None,
+    ranges: Mapping[str, Range] | None = None,
+    version: int = 1,
+    tried: str = TRIED,
+) -> Callable[[type[T]], type[T]]:
+    """Registers a frozen dataclass as a saliency method (see `MethodTraits`).
+
+    `caveats` holds known failures by the key of the work that showed them. `presets` holds settings by the key of the work
+    that used them, with a word after a hyphen where one work used several: `rise@petsiuk2018`. A text in place of settings
+    names what that work really ran under this name. `ranges` holds by setting the values that are worth trying besides the
+    default, as one would write them in settings, or `LAYERS`: earlier layers of whatever classifier is explained. `complete`
+    and `implementation_invariant` carry how far they were shown; `tried` says on which networks the contract suite tries all
+    traits.
+    """
+
+    def register(plugin: type[T]) -> type[T]:
+        _check_ranges(name, plugin, ranges or {})
+        plugin.traits = MethodTraits(  # type: ignore[attr-defined]
+            name, _cited(name, cite), _summary(name, plugin), signed, complete, class_specific, deterministic, control,
+            frozenset(needs), implementation_invariant, at_most, dict(caveats or {}), dict(presets or {}),
+            dict(ranges or {}), version, tried,
+        )  # fmt: skip
+        METHODS.add(name, plugin)  # type: ignore[arg-type]
+        return plugin
+
+    return register
+
+
+def metric(
+    name: str,
+    *,
+    cite: str,
+    attribute: Attribute,
+    higher_is_better: bool,
+    bounds: tuple[float, float],
+    rank_only: bool = False,
+    needs: set[Need] | frozenset[Need] = frozenset(),
+    undefined: str = "never",
+    version: int = 1,
+    test: Test | None = None,
+    formula: str = "",
+    reading: str = "",
+    caveats: Mapping[str, str] | None = None,
+    presets: Mapping[str, Mapping[str, Any] | str] | None = None,
+    tolerance: float | None = None,
+    welcomes: set[Need] | frozenset[Need] = frozenset(),
+) -> Callable[[type[T]], type[T]]:
+    """Registers a frozen dataclass as a metric (see `MetricTraits`)."""
+
+    def register(plugin: type[T]) -> type[T]:
+        plugin.traits = MetricTraits(  # type: ignore[attr-defined]
+            name, _cited(name, cite), _summary(name, plugin), attribute, higher_is_better, bounds, rank_only,
+            frozenset(needs), undefined, version, test, formula, reading, dict(caveats or {}), dict(presets or {}),
+            tolerance, frozenset(welcomes),
+        )  # fmt: skip
+        METRICS.add(name, plugin)  # type: ignore[arg-type]
+        return plugin
+
+    return register
+
+
+def fill(name: str, *, space: Literal["pixels", "inputs"]) -> Callable[[type[T]], type[T]]:
+    """Registers a frozen dataclass as a fill (see `FillTraits`)."""
+
+    def register(plugin: type[T]) -> type[T]:
+        plugin.traits = FillTraits(name, _summary(name, plugin), space)  # type: ignore[attr-defined]
+        FILLS.add(name, plugin)  # type: ignore[arg-type]
+        return plugin
+
+    return register
+
+
+def condition(name: str, *, cite: str, partner: bool = False, version: int = 1) -> Callable[[type[T]], type[T]]:
+    """Registers a frozen dataclass as a condition (see `ConditionTraits`)."""
+
+    def register(plugin: type[T]) -> type[T]:
+        plugin.traits = ConditionTraits(  # type: ignore[attr-defined]
+            name, _cited(name, cite), _summary(name, plugin), partner, version
+        )
+        CONDITIONS.add(name, plugin)  # type: ignore[arg-type]
+        return plugin
+
+    return register
+
+
+def traits(plugin: Any) -> Any:
+    """The facts that the decorator attached to a plug-in or its class."""
+    return plugin.traits
+
+
+def spec(plugin: Any) -> dict[str, Any]:
+    """A plug-in as JSON: its name and all of its settings, nested plug-ins included."""
+    params = {one.name: _encode(getattr(plugin, one.name)) for one in dataclasses.fields(plugin)}
+    return {"name": plugin.traits.name, "params": params}
+
+
+@cache
+def _hints(plugin: type) -> dict[str, Any]:
+    return typing.get_type_hints(plugin)
+
+
+def label(plugin: Any) -> str:
+    """The shortest text that builds this plug-in again: a preset, or its name and the settings that were changed.
+
+    >>> label(METHODS.build("gradient"))
+    'gradient'
+    """
+    default = type(plugin)()
+    changed = [
+        f"{one.name}={text_of(getattr(plugin, one.name))}"
+        for one in dataclasses.fields(plugin)
+        if getattr(plugin, one.name) != getattr(default, one.name)
+    ]
+    name: str = plugin.traits.name
+    if not changed:
+        return name
+    for preset in getattr(plugin.traits, "presets", {}):
+        registry: Registry[Any] = METRICS if isinstance(plugin.traits, MetricTraits) else METHODS
+        if registry.build(f"{name}@{preset}") == plugin:
+            return f"{name}@{preset}"
+    return f"{name}({', '.join(changed)})"
+
+
+def _encode(value: Any) -> Any:
+    if hasattr(value, "traits"):
+        return spec(value)
+    if isinstance(value, tuple):
+        return [_encode(one) for one in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a {type(value).__name__} does not")
+
+
+def text_of(value: Any) -> str:
+    """A setting as it would be typed on the command line."""
+    if hasattr(value, "traits"):
+        return label(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(text_of(one) for one in value) + "]"
+    return write_value(value)
+
+
+def _coerce(hint: Any, value: Any, where: str) -> Any:
+    """The value as the field's type wants it, or one sentence that says what it should have been."""
+    if hint in _BY_HINT:
+        if not isinstance(value, str | Mapping) and not hasattr(value, "traits"):
+            raise SnellenError(f"{where} must be the name of a {_BY_HINT[hint].kind}, not {shown(value)}")
+        return _BY_HINT[hint].parse(value)
+    if isinstance(value, int) and abs(value) > MOST_WHOLE:
+        raise SnellenError(f"{where} must be a number of fewer digits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SnellenError(f"{where} must be a finite number, not {value}")
+    if isinstance(value, str) and not is_unicode(value):
+        raise SnellenError(f"{where} must be text, not {shown(value)}")
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        if value not in options:
+            raise SnellenError(f"{where} must be one of {', '.join(map(str, options))}, not {shown(value)}")
+        return value
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in options:
+            return None
+        return _coerce(next(one for one in options if one is not type(None)), value, where)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise SnellenError(f"{where} must be a list, not {shown(value)}")
+        return tuple(_coerce(options[0], one, where) for one in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is str and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # a layer may be called 7
+    if isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool)):
+        return value
+    wanted = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(hint, str(hint))
+    raise SnellenError(f"{where} must be {wanted}, not {shown(value)}")
+
+
+def _cited(name: str, cite: str) -> str:
+    if not cite:
+        raise SnellenError(f"'{name}' must cite the work that defines it")
+    return cite
+
+
+def _check_ranges(name: str, plugin: type, ranges: Mapping[str, Range]) -> None:
+    fields = [one.name for one in dataclasses.fields(plugin)] if dataclasses.is_dataclass(plugin) else []
+    for key, values in ranges.items():
+        if key not in fields:
+            raise SnellenError(f"method '{name}' gives a range for '{key}', which is no setting of it{nearest(key, fields)}")
+        if values != LAYERS and (not isinstance(values, tuple) or not values):
+            raise SnellenError(f"method '{name}': the range of '{key}' must be a tuple of values, not {values!r}")
+
+
+def _summary(name: str, plugin: type) -> str:
+    text = plugin.__dict__.get("__doc__") or ""
+    if not text.strip() or text.startswith(f"{plugin.__name__}("):  # dataclass writes its own signature when none is given
+        raise SnellenError(f"'{name}' needs a docstring that says in one sentence what its number means")
+    return " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
+
+
+_loaded = False
+
+
+def _load_entry_points() -> None:
+    """Imports what other packages offer under the entry-point group `snellen.plugins`, once."""
+    global _loaded
+    if _loaded:
+        return
+    _loaded = True
+    for point in importlib.metadata.entry_points(group="snellen.plugins"):
+        try:
+            with no_exit("it"):
+                point.load()
+        except Exception as problem:
+            warnings.warn(f"the plug-in '{point.name}' ({point.value}) could not be loaded: {problem}", stacklevel=3)

@@ -1,0 +1,1 @@
+"""Metrics on trial: how well each orders maps as the known truth does."""

@@ -1,0 +1,109 @@
+"""How well scores order maps as the truth does, image by image.
+
+Everything here is about maps of one image. A pair is two maps of the same image whose truths and scores are all known; how
+maps of different images compare is never asked, for images differ in how hard they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from snellen.textbox.exam.summaries import BAR
+
+Table = Float[np.ndarray, "images methods"]
+Images = Float[np.ndarray, " images"]
+
+DIFFERENCE = 0.1
+"""Two maps differ clearly when their truths are farther apart than this."""
+
+
+def rounded(scores: Table, *, bounded: bool) -> Table:
+    """Scores without the digits that float32 makes up: six decimals between finite bounds, else six significant ones.
+
+    Without this, maps that a metric cannot tell apart would be ordered by rounding errors.
+    """
+    if bounded:
+        return np.round(scores.astype(np.float64), 6)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.floor(np.log10(np.abs(scores, dtype=np.float64)))
+    scale = np.power(10.0, 5 - np.where(np.isfinite(size), size, 0.0))
+    return np.asarray(np.round(scores * scale) / scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """What a measure of agreement counts in every pair of maps of every image, so that maps can be drawn again cheaply.
+
+    The value of an image is Σ agreement / √(Σ differing · Σ told), each sum over its pairs; NaN where nothing differs, 0
+    where nothing is told.
+    """
+
+    maps: int
+    agreement: Float[np.ndarray, "images pairs"]
+    differing: Float[np.ndarray, "images pairs"]
+    told: Float[np.ndarray, "images pairs"]
+
+    def values(self) -> Images:
+        """The value of every image, with every map once."""
+        return np.asarray(self.drawn(np.ones((1, self.maps)))[0])
+
+    def drawn(self, counts: Float[np.ndarray, "resamples maps"]) -> Float[np.ndarray, "resamples images"]:
+        """The value of every image in every resample, where each map counts so many times."""
+        first, second = _columns(self.maps)
+        weights = counts[:, first] * counts[:, second]
+        differing, told = weights @ self.differing.T, weights @ self.told.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = (weights @ self.agreement.T) / np.sqrt(differing * told)
+        return np.asarray(np.where(differing == 0, np.nan, np.where(told == 0, 0.0, found)))
+
+
+def tau(truth: Table, quality: Table) -> Pairs:
+    """Kendall's τ-b between truth and quality of the maps of each image.
+
+    τ-b = (C − D) / √(pairs with another truth · pairs with another quality), where C pairs are in the same order and D in
+    the other. A quality that is the same for all maps orders nothing and gets 0; where the truth does not differ there is
+    nothing to order, and τ is NaN. Truths .9, .5, .1 and qualities 3, 1, 2 have C = 2 and D = 1: τ = 1/3.
+    """
+    signs, others = _signs(truth), _signs(quality)
+    known = ~(np.isnan(signs) | np.isnan(others))
+    signs, others = np.where(known, signs, 0.0), np.where(known, others, 0.0)
+    return Pairs(truth.shape[1], signs * others, np.abs(signs), np.abs(others))
+
+
+def auc_of_success(truth: Table, quality: Table) -> Pairs:
+    """How often, per image, of a map that succeeds and one that does not the first has the higher quality; a tie is half.
+
+    Over all pairs of one map with truth > .5 and one with truth ≤ .5: the area under the ROC curve of quality as a test of
+    success. NaN where the image has no such pair. Guessing gives .5. Truths .9, .2, .4 and qualities 2, 2, 1: a tie and a
+    right pair, so .75.
+    """
+    first, second = _columns(truth.shape[1])
+    return _right(truth, quality, (truth[:, first] > BAR) != (truth[:, second] > BAR))
+
+
+def auc_of_difference(truth: Table, quality: Table, difference: float = DIFFERENCE) -> Pairs:
+    """The same over all pairs whose truths are more than `difference` apart: how often the truer has the higher quality."""
+    first, second = _columns(truth.shape[1])
+    return _right(truth, quality, np.abs(truth[:, first] - truth[:, second]) > difference)
+
+
+def _columns(maps: int) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """The columns of the first and of the second map of each pair."""
+    first, second = np.triu_indices(maps, 1)
+    return first, second
+
+
+def _signs(table: Table) -> Float[np.ndarray, "images pairs"]:
+    """Which of each pair is higher: 1 the first, -1 the second, 0 neither, NaN unknown."""
+    first, second = _columns(table.shape[1])
+    return np.asarray(np.sign(table[:, first] - table[:, second]))
+
+
+def _right(truth: Table, quality: Table, wanted: Bool[np.ndarray, "images pairs"]) -> Pairs:
+    signs, others = _signs(truth), _signs(quality)
+    counted = wanted & ~(np.isnan(signs) | np.isnan(others))
+    right = np.where(counted, (np.where(counted, signs * others, 0.0) + 1) / 2, 0.0)
+    return Pairs(truth.shape[1], right, counted.astype(np.float64), counted.astype(np.float64))

@@ -1,0 +1,1 @@
+"""Methods explain networks whose reasoning is known, and their maps are scored."""

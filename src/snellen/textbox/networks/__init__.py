@@ -1,0 +1,1 @@
+"""Networks that follow a rule: architectures, training, proof, and the seven that come along."""

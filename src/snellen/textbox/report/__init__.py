@@ -1,0 +1,1 @@
+"""Pages, figures, tables and claims over TextBox results."""

@@ -1,0 +1,1 @@
+"""Synthetic images, the rules about them, and what a right map of each shows."""

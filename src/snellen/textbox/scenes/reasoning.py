@@ -1,0 +1,115 @@
+"""A reasoning that a classifier is taught: a rule, the scenes that it is about, and the network that learns it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from snellen.errors import SnellenError, nearest
+from snellen.textbox.networks.architectures import ARCHITECTURES
+from snellen.textbox.scenes.backgrounds import ground
+from snellen.textbox.scenes.rules import Rule
+from snellen.textbox.scenes.scenes import Layout
+from snellen.textbox.scenes.settings import setting
+from snellen.textbox.scenes.things import THINGS, Thing
+
+SIDE = 64
+WHITE = (255, 255, 255)
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    """What is learnt (a rule), where (scenes of a layout), and how (by which network, plainly or against attacks)."""
+
+    name: str
+    rule: Rule
+    architecture: str
+    background: str = "black"
+    robust: bool = False
+    side: int = SIDE
+    colour: tuple[int, int, int] = WHITE
+
+    @staticmethod
+    def of(
+        rule: str,
+        *,
+        name: str | None = None,
+        architecture: str | None = None,
+        background: str = "black",
+        robust: bool = False,
+        side: int = SIDE,
+        colour: tuple[int, int, int] = WHITE,
+        things: tuple[Thing, ...] = THINGS,
+    ) -> Reasoning:
+        """A reasoning from a rule as text, checked; the published network for it unless another is named."""
+        read = Rule.read(rule, things)
+        return Reasoning.with_rule(
+            read, name or "own", architecture=architecture, background=background, robust=robust, side=side, colour=colour
+        )
+
+    @staticmethod
+    def of_setting(
+        name: str, *, architecture: str | None = None, background: str = "black", robust: bool = False
+    ) -> Reasoning:
+        """One of the seven published settings, perhaps under other circumstances, which its name then says."""
+        scenes = None if background == "black" else Path(background).name
+        full = "-".join(one for one in (name, architecture, scenes, "robust" if robust else None) if one)
+        return Reasoning.with_rule(setting(name), full, architecture=architecture, background=background, robust=robust)
+
+    @staticmethod
+    def with_rule(rule: Rule, name: str, *, architecture: str | None, **circumstances: Any) -> Reasoning:
+        """The same from a rule that has been read."""
+        chosen = architecture or ("small-cnn" if rule.simple else "deep-cnn")
+        found = Reasoning(name, rule, chosen, **circumstances)
+        if chosen not in ARCHITECTURES:
+            hint = nearest(chosen, ARCHITECTURES) or ";"
+            raise SnellenError(f"there is no architecture '{chosen}'{hint} there are {', '.join(ARCHITECTURES)}")
+        _ = found.layout  # an impossible layout is refused now
+        return found
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What its scenes look like."""
+        return Layout(self.side, self.rule.things, self.colour, ground(self.background))
+
+    @property
+    def simple(self) -> bool:
+        """Whether it looks at one thing only."""
+        return self.rule.simple
+
+    def record(self) -> dict[str, Any]:
+        """As plain values, from which `from_record` makes it again."""
+        return {
+            "name": self.name,
+            "rule": self.rule.text,
+            "architecture": self.architecture,
+            "background": self.background,
+            "robust": self.robust,
+            "side": self.side,
+            "colour": list(self.colour),
+            "things": [
+                {"name": one.name, "looks": {k: look.split() for k, look in zip(one.kinds, one.looks, strict=True)}}
+                for one in self.rule.things
+            ],
+        }
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any]) -> Reasoning:
+        """The reasoning that wrote this record."""
+        things = tuple(
+            Thing(one["name"], tuple("\n".join(rows) for rows in one["looks"].values()), tuple(one["looks"]))
+            for one in record["things"]
+        )
+        red, green, blue = record["colour"]
+        return Reasoning(
+            record["name"],
+            Rule.read(record["rule"], things),
+            record["architecture"],
+            record["background"],
+            bool(record["robust"]),
+            int(record["side"]),
+            (red, green, blue),
+        )

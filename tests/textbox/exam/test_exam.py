@@ -1,0 +1,90 @@
+"""Exams: unseen scenes that the network tells right, bucket by bucket, with the truth of each by its rule."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.textbox.planted_reasoners import planted
+
+from snellen.errors import SnellenError
+from snellen.textbox.exam.exam import exam
+from snellen.textbox.networks.verification import PROOF_SEED
+from snellen.textbox.scenes.settings import RULES
+
+CR1 = RULES["complex-cr1"]
+REASONER = planted(CR1, lambda seen: torch.where(seen["box2"], seen["box1"], seen["B"]))
+
+
+def test_every_bucket_with_a_label_has_its_scenes() -> None:
+    found = exam(REASONER, per_bucket=3)
+    assert found.buckets.tolist() == [bucket for bucket in REASONER.reasoning.rule.defined for _ in range(3)]
+    assert len(set(found.ids)) == len(found) == 30
+    assert found.ids[0] == "bucket-02/000"
+    assert found.passed_over == 0
+    labels = [REASONER.reasoning.rule.labels[bucket - 1] for bucket in found.buckets.tolist()]
+    assert found.labels.tolist() == labels
+
+
+def test_the_truth_is_the_rectangles_of_what_the_rule_looks_at() -> None:
+    found = exam(REASONER, per_bucket=2)
+    names = [one.name for one in REASONER.reasoning.rule.things]
+    for row, bucket in enumerate(found.buckets.tolist()):
+        truth = REASONER.reasoning.rule.truths[bucket - 1]
+        for mask, chosen in ((found.focus[row], truth.focus), (found.avoid[row], truth.avoid)):
+            by_hand = torch.zeros(64, 64, dtype=torch.bool)
+            for name in chosen:
+                top, left, bottom, right = found.scenes.boxes[row, names.index(name)].tolist()
+                by_hand[top:bottom, left:right] = True
+            assert torch.equal(mask, by_hand), bucket
+    assert found.visible.tolist() == [int(one.flatten(1).any(dim=1).sum()) for one in found.scenes.ink]
+
+
+def test_bucket_twelve_by_hand() -> None:
+    found = exam(REASONER, per_bucket=1)
+    row = found.buckets.tolist().index(12)  # text B, box2, box1: the boxes decide
+    assert found.focused[row].tolist() == [False, True, True]
+    assert found.avoided[row].tolist() == [True, False, False]
+    assert int(found.focus[row].sum()) == 100 + 16
+    assert int(found.avoid[row].sum()) == 15 * 13
+
+
+def test_scenes_that_are_told_wrong_are_passed_over_and_counted() -> None:
+    def sometimes(seen: dict[str, torch.Tensor]) -> torch.Tensor:
+        wrong = torch.arange(len(seen["box1"])) % 5 == 0
+        return seen["box1"] ^ wrong
+
+    reasoner = planted("box1", sometimes)
+    found = exam(reasoner, per_bucket=4)
+    assert found.ids[:4] == ("bucket-01/001", "bucket-01/002", "bucket-01/003", "bucket-01/004")
+    assert found.passed_over == 12
+    assert len(found) == 48
+
+
+def test_a_network_that_is_wrong_cannot_be_examined() -> None:
+    with pytest.raises(SnellenError, match="is right on only 0 of 14 scenes of bucket 7"):
+        exam(planted("box1", lambda seen: torch.zeros_like(seen["box1"])), per_bucket=3)
+    with pytest.raises(SnellenError, match="at least one scene per bucket"):
+        exam(REASONER, per_bucket=0)
+
+
+def test_the_same_exam_twice_and_another_seed_another() -> None:
+    one, same, other = (
+        exam(REASONER, per_bucket=2),
+        exam(REASONER, per_bucket=2),
+        exam(REASONER, per_bucket=2, seed=PROOF_SEED),
+    )
+    assert torch.equal(one.scenes.pixels, same.scenes.pixels)
+    assert not torch.equal(one.scenes.pixels, other.scenes.pixels)
+    more = exam(REASONER, per_bucket=4)
+    assert set(one.ids) < set(more.ids)
+
+
+def test_samples_carry_label_and_truth() -> None:
+    found = exam(REASONER, per_bucket=1)
+    samples = found.samples()
+    assert [one.id for one in samples] == list(found.ids)
+    assert [one.label for one in samples] == found.labels.tolist()
+    for row, one in enumerate(samples):
+        assert one.truth is not None
+        assert torch.equal(one.truth, found.focus[row])
+        assert torch.equal((one.image * 255).round().to(torch.uint8), found.scenes.pixels[row])

@@ -1,0 +1,171 @@
+"""Teaching: what is asked for, what is refused before anything is trained, and folders that are whole or not there."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.textbox.tiny import AGAINST, QUICK, TINY
+
+from snellen.errors import InterruptionError, SnellenError
+from snellen.textbox.networks.reasoners import find
+from snellen.textbox.networks.teaching import FOLDER, asked_for, check, folders, teach, teach_all
+from snellen.textbox.networks.training import Course, Step
+from snellen.textbox.networks.training_progress import Blackboard, outcome, words
+from snellen.textbox.networks.verification import verify
+from snellen.textbox.scenes.reasoning import Reasoning
+from snellen.textbox.scenes.settings import RULES
+
+
+@pytest.fixture
+def board() -> Blackboard:
+    return Blackboard(Console(file=io.StringIO(), width=200))
+
+
+def said(board: Blackboard) -> str:
+    file = board.console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_what_is_asked_for_by_name_rule_or_all() -> None:
+    assert asked_for("simple-fr") == [Reasoning.of_setting("simple-fr")]
+    (mine,) = asked_for(None, rule="if box2: box1 else: text == 'B'", called="mine", architecture="resnet")
+    assert (mine.name, mine.architecture, mine.rule.labels) == (
+        "mine",
+        "resnet",
+        Reasoning.of_setting("complex-cr1").rule.labels,
+    )
+    assert [one.name for one in asked_for(None, every=True)] == list(RULES)
+    assert [one.name for one in asked_for("simple-nr", robust=True, background="noise")] == ["simple-nr-noise-robust"]
+    assert [(one.name, one.side) for one in asked_for("simple-fr", side=96)] == [("simple-fr-96", 96)]
+
+
+def test_a_rule_may_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "stars.yaml").write_text("rule: star\nside: 20\nthings: {star: 5, dot: 2}\n")
+    (found,) = asked_for(None, rule=str(tmp_path / "stars.yaml"))
+    assert (found.name, found.side, found.rule.text) == ("stars", 20, "star")
+
+
+def test_folders_for_one_and_for_several() -> None:
+    one, several = asked_for("simple-fr"), asked_for(None, every=True)
+    assert folders(one, None) == [FOLDER / "simple-fr"]
+    assert folders(one, Path("x")) == [Path("x")]
+    assert folders(several, Path("x")) == [Path("x") / name for name in RULES]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"setting": None}, "name a setting to be taught, or give a --rule"),
+        ({"setting": "simple-fr", "rule": "box1"}, "one of the three"),
+        ({"setting": "simple-fr", "every": True}, "one of the three"),
+        ({"setting": None, "every": True, "called": "mine"}, "--name is for one"),
+        ({"setting": "simple"}, "there is no setting 'simple'"),
+        ({"setting": "simple-fr", "architecture": "vit"}, "there is no architecture 'vit'; did you mean 'vit-tiny'"),
+        ({"setting": "simple-fr", "background": "nose"}, "did you mean 'noise'"),
+        ({"setting": None, "rule": "box3"}, "speaks of 'box3', but the scenes hold text, box2 and box1"),
+        ({"setting": None, "rule": "box1 and not box1"}, "contradicts itself|gives every picture the label"),
+        ({"setting": None, "rule": "box1", "called": "../up"}, "cannot be called"),
+        ({"setting": None, "rule": "box1", "called": ".."}, "cannot be called"),
+        ({"setting": "simple-fr", "side": 5000}, "a whole number of pixels up to 512, not 5000"),
+    ],
+)
+def test_mistakes_are_refused_before_training(asked: dict[str, str | int], sentence: str) -> None:
+    with pytest.raises(SnellenError, match=sentence) as told:
+        asked_for(**asked)  # type: ignore[arg-type]
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "course", "sentence"),
+    [
+        (Reasoning.of("if box2: box1 else: box1"), QUICK, "no change of box2 alone"),
+        (replace(TINY, side=9), QUICK, "scenes of 9×9 are too small for small-cnn"),
+        (replace(TINY, side=20, architecture="vit-tiny"), QUICK, "multiple of 8"),
+        (TINY, Course(device="cuda:93"), "the device 'cuda:93' cannot be used"),
+        (TINY, Course(device="toaster"), "the device 'toaster' cannot be used"),
+    ],
+)
+def test_what_cannot_be_trained_or_proven_is_refused_first(reasoning: Reasoning, course: Course, sentence: str) -> None:
+    with pytest.raises(SnellenError, match=sentence) as told:
+        check(reasoning, course)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [({"threads": 0}, "threads must be at least 1, not 0"), ({"images": 0}, "training needs at least one image, not 0")],
+)
+def test_numbers_that_are_none_are_refused(board: Blackboard, tmp_path: Path, given: dict[str, int], sentence: str) -> None:
+    with pytest.raises(SnellenError, match=sentence):
+        next(teach_all([TINY], tmp_path / "tiny", board, **given))  # type: ignore[arg-type]
+
+
+def test_a_broken_photograph_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lake.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
+    (reasoning,) = asked_for("simple-fr", background=str(tmp_path))
+    with pytest.raises(SnellenError, match=r"lake\.png"):
+        check(reasoning, QUICK)
+
+
+def test_a_network_is_taught_kept_and_proven(board: Blackboard, tmp_path: Path) -> None:
+    found = teach(TINY, tmp_path / "tiny", QUICK, board)
+    assert find(tmp_path / "tiny").reasoning == TINY
+    assert "tiny: small-cnn is taught 'box' on black" in said(board)
+    assert "worst bucket" in said(board)
+    proof = verify(found, pairs=40)
+    table = Console(file=io.StringIO(), width=100)
+    table.print(outcome(found, proof))
+    text = table.file.getvalue()  # type: ignore[attr-defined]
+    assert "no box" in text
+    assert text.count("≠") == 2  # the box decides, with the dot and without
+    assert proof.holds
+    assert any("% of pairs of scenes that differ in one thing" in one for one in words(found, proof))
+    assert str(tmp_path / "tiny") in words(found, proof)[-1]
+
+
+def test_a_robust_network_starts_from_the_plain_one_which_is_trained_once(
+    board: Blackboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("snellen.textbox.networks.teaching.course_for", lambda reasoning, **given: QUICK)
+    robust, course = replace(TINY, robust=True, name="tiny-robust"), replace(AGAINST, most=256, watch=128)
+    found = teach(robust, Path("mine"), course, board)
+    assert "trained plainly, which comes first" in said(board)
+    assert find("mine-plain").reasoning == replace(TINY, name="tiny")
+    assert set(found.attacked) == set(found.accuracy)
+    assert any("under attack" in one for one in words(found, verify(found, pairs=5)))
+    teach(robust, Path("mine"), course, board)
+    assert "starts from the plain network in mine-plain" in said(board)
+
+
+def test_an_interruption_leaves_nothing_behind(board: Blackboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(board, "told", interrupted)
+    with pytest.raises(InterruptionError, match="the training of 'tiny' was interrupted, and nothing of it was written"):
+        teach(TINY, tmp_path / "tiny", QUICK, board)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_trained_before_everything_could_be(board: Blackboard, tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "thesis.txt").write_text("years of work")
+    asked = [replace(TINY, name="first"), replace(TINY, name="second")]
+    with pytest.raises(SnellenError, match="holds something else"):
+        next(teach_all(asked, tmp_path, board))
+    assert said(board) == ""
+    with pytest.raises(SnellenError, match="from 0 to 999999999, not -3"):
+        next(teach_all(asked, tmp_path / "new", board, seed=-3))
+
+
+def test_a_restart_is_a_line(board: Blackboard, tmp_path: Path) -> None:
+    with pytest.raises(SnellenError, match="was not learnt"):
+        teach(TINY, tmp_path / "tiny", replace(QUICK, most=128, attempts=2), board)
+    assert "attempt 1 of 2 did not get there within 128 images" in said(board)
+    assert not list(tmp_path.iterdir())

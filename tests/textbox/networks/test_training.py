@@ -1,0 +1,185 @@
+"""Training: streamed, balanced, repeatable, restarted by itself; and robust training that withstands what it was taught."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.textbox.planted_reasoners import planted
+from tests.textbox.tiny import AGAINST, QUICK, TINY
+from torch import Tensor, nn
+
+from snellen.errors import SnellenError
+from snellen.textbox.networks.architectures import network
+from snellen.textbox.networks.training import (
+    CHECK_SEED,
+    TEST_SEED,
+    TRAINING_SEED,
+    Attack,
+    Course,
+    Step,
+    Taught,
+    _batches,
+    _labels,
+    _weights,
+    accuracy,
+    course_for,
+    enough,
+    inputs_of,
+    train,
+)
+from snellen.textbox.scenes.reasoning import Reasoning
+
+
+@pytest.fixture(scope="module")
+def taught() -> Taught:
+    return train(TINY, QUICK)
+
+
+def test_a_rule_is_learnt_and_the_steps_are_kept(taught: Taught) -> None:
+    assert enough(TINY, taught.accuracy)
+    assert set(taught.accuracy) == set(TINY.rule.defined)
+    assert not taught.module.training
+    assert taught.attacked is None
+    images = [one.images for one in taught.log if one.attempt == taught.log[-1].attempt]
+    assert images == sorted(images)
+    assert taught.log[-1].rate < 0.05 * max(one.rate for one in taught.log)  # settled
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_gives_others(taught: Taught) -> None:
+    again, other = train(TINY, QUICK), train(TINY, replace(QUICK, seed=7))
+    mine = taught.module.state_dict()
+    assert all(torch.equal(mine[name], value) for name, value in again.module.state_dict().items())
+    assert not all(torch.equal(mine[name], value) for name, value in other.module.state_dict().items())
+
+
+def test_every_label_counts_the_same_in_every_batch() -> None:
+    reasoning = Reasoning.of_setting("complex-fr")  # three buckets of twelve have the label 1
+    made = next(_batches(reasoning, 256, 0))
+    right, weights = _labels(reasoning)[made.buckets], _weights(reasoning)[made.buckets]
+    assert weights[right == 0].sum() == pytest.approx(float(weights[right == 1].sum()))
+    assert weights.mean() == pytest.approx(1.0)
+    assert set(made.buckets.tolist()) == set(reasoning.rule.defined)
+
+
+def test_undefined_buckets_are_never_shown() -> None:
+    reasoning = Reasoning.of_setting("simple-nr")
+    assert set(next(_batches(reasoning, 64, 0)).buckets.tolist()) == {2, 3, 5, 6, 8, 9, 11, 12}
+
+
+def test_scenes_to_learn_from_watch_and_test_on_differ() -> None:
+    learnt, watched, tested = (
+        TINY.layout.scenes([4] * 200, range(200), seed=seed).boxes for seed in (TRAINING_SEED, CHECK_SEED, TEST_SEED)
+    )
+    for one, other in ((learnt, watched), (learnt, tested), (watched, tested)):
+        assert (one == other).flatten(1).all(dim=1).double().mean() < 0.1
+
+
+def test_two_seeds_do_not_see_the_same_scenes() -> None:
+    one, other = (next(_batches(TINY, 64, seed)).pixels for seed in (0, 1))
+    assert not torch.equal(one, other)
+
+
+def test_giving_up_is_one_sentence_after_all_attempts() -> None:
+    steps: list[Step] = []
+    with pytest.raises(SnellenError, match="was not learnt by small-cnn in 3 attempts of up to 256 images") as told:
+        train(TINY, replace(QUICK, most=256, attempts=3), told=steps.append)
+    assert sorted({one.attempt for one in steps}) == [1, 2, 3]
+    assert all(one.images == 256 for one in steps if one.images > 64)
+    assert "\n" not in str(told.value)
+    assert "more images" in str(told.value)
+
+
+class Stumbling(nn.Module):
+    """Weights that are no numbers in its first copy, and good ones in every later copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies = 0
+
+    def __deepcopy__(self, memo: object) -> nn.Module:
+        self.copies += 1
+        made = network("small-cnn", classes=2, side=TINY.side, seed=0)
+        if self.copies == 1:
+            next(made.parameters()).data.fill_(torch.nan)
+        return made
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        raise AssertionError("only copies are trained")
+
+
+def test_an_attempt_that_fails_is_followed_by_another() -> None:
+    start = Stumbling()
+    found = train(TINY, QUICK, start=start)
+    assert start.copies == 2
+    assert found.log[0].attempt == 1
+    assert found.log[-1].attempt == 2
+    assert found.seed == 1
+    assert enough(TINY, found.accuracy)
+
+
+def test_accuracy_is_the_share_of_right_scenes_and_leaves_the_network_as_it_was() -> None:
+    reasoner = planted("box1", lambda seen: seen["box1"] & ~seen["B"])
+    reasoner.module.train()
+    found = accuracy(reasoner.reasoning, reasoner.module, per_bucket=5)
+    assert reasoner.module.training
+    assert {bucket for bucket, share in found.items() if share == 0} == {9, 12}
+    assert all(share in (0, 1) for share in found.values())
+
+
+def test_an_attack_stays_near_and_does_harm(taught: Taught) -> None:
+    made = TINY.layout.scenes(TINY.rule.defined * 5, range(5 * len(TINY.rule.defined)), seed=9)
+    inputs, labels = inputs_of(made), _labels(TINY)[made.buckets]
+    found = Attack()(taught.module, inputs, labels)
+    assert (found - inputs).abs().max() <= 0.3 + 1e-6
+    assert 0 <= found.min() <= found.max() <= 1
+    assert (taught.module(found).argmax(dim=1) == labels).double().mean() <= 0.5
+    weak = Attack().weakened(0.1)
+    assert (weak(taught.module, inputs, labels) - inputs).abs().max() <= 0.03 + 1e-6
+    assert weak.iterations == 1
+    assert Attack().weakened(2.0) == Attack()
+
+
+def test_certainty_is_no_defence(taught: Taught) -> None:
+    certain = copy.deepcopy(taught.module)
+    certain.head[-1].weight.data *= 1e4  # type: ignore[operator]
+    certain.head[-1].bias.data *= 1e4  # type: ignore[operator]
+    usual, sure = (accuracy(TINY, one, per_bucket=20, attack=Attack()) for one in (taught.module, certain))
+    assert usual == sure
+    assert sum(sure.values()) / len(sure) <= 0.5
+
+
+def test_robust_training_starts_from_the_plain_network_and_withstands_the_attack(taught: Taught) -> None:
+    robust = replace(TINY, robust=True)
+    before = accuracy(TINY, taught.module, per_bucket=50, attack=AGAINST.attack)
+    found = train(robust, AGAINST, start=taught.module)
+    assert found.log[0].mean > 0.95  # it begins with what the plain network knows,
+    assert len(found.log) > 3  # and does not stop for that
+    assert enough(TINY, found.accuracy)
+    assert found.attacked is not None
+    assert sum(before.values()) / len(before) <= 0.5
+    assert sum(found.attacked.values()) / len(found.attacked) > 0.9
+    assert found.log[-1].strength == 1.0
+
+
+def test_robust_training_that_does_not_get_there_says_how_far_it_came(taught: Taught) -> None:
+    found = train(replace(TINY, robust=True), replace(AGAINST, most=256, watch=128), start=taught.module)
+    assert found.attacked is not None
+    assert min(found.attacked.values()) < 0.9
+
+
+def test_the_course_of_robust_training_is_its_own_and_what_is_given_wins() -> None:
+    plain, robust = Reasoning.of_setting("simple-fr"), Reasoning.of_setting("simple-fr", robust=True)
+    assert course_for(plain) == Course()
+    assert course_for(robust).most < course_for(plain).most
+    assert course_for(robust, most=5, seed=3).most == 5
+    assert "attack" in course_for(robust).for_network(robust)
+    assert "attack" not in course_for(plain).for_network(plain)
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("seed", 10**9), ("most", 0), ("batch", 0), ("attempts", 0)])
+def test_impossible_courses_are_refused(name: str, value: int) -> None:
+    with pytest.raises(SnellenError, match=f"{value}"):
+        Course(**{name: value})

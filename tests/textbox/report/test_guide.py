@@ -1,0 +1,102 @@
+"""The guide to TextBox: what it shows can be read, asked for and run as it stands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from snellen.cli.textbox import app
+from snellen.textbox.scenes.rules import Rule
+from snellen.textbox.scenes.scene_files import read_scenes, reasoning_of
+from snellen.textbox.scenes.settings import RULES
+from snellen.textbox.scenes.things import THINGS
+
+DOCS = Path(__file__).parents[3] / "docs"
+TEXT = (DOCS / "textbox.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    lines = [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def test_there_is_something_to_test() -> None:
+    assert len(commands()) >= 12
+    assert {words[2] for words in commands()} == {"show", "run", "train", "audit"}
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_can_be_asked_for(words: list[str], tmp_path: Path) -> None:
+    assert words[:2] == ["snellen", "textbox"]
+    group = typer.main.get_command(app)
+    assert words[2] in group.commands, f"there is no command {words[2]}"  # type: ignore[attr-defined]
+    command = group.commands[words[2]]  # type: ignore[attr-defined]
+    found = command.make_context(words[2], words[3:]).params  # unknown options and missing values are refused here
+    for name in (found.get("setting"), *(found.get("settings") or "").split(",")):
+        assert not name or name in RULES
+    if found.get("rule"):
+        file = found["rule"] == "harder.yaml"
+        assert file or reasoning_of(found["rule"]).rule.defined
+
+
+def test_every_rule_can_be_read() -> None:
+    (rules,) = (block for block in blocks("text") if block.startswith("box1\n"))
+    assert len([Rule.read(line, THINGS) for line in rules.splitlines()]) == 6
+    lone = Rule.read(rules.splitlines()[2], THINGS).truths[6]  # box1 alone, under `box1 and box2`
+    assert (lone.focus, lone.avoid) == (frozenset(), frozenset())
+    last = Rule.read(rules.splitlines()[-1], THINGS)
+    assert last.labels[2] is None  # a B without a box
+    assert Rule.read("not box1", THINGS).truths[0].label == 1
+
+
+def test_the_refusal_is_word_for_word() -> None:
+    (shown,) = re.findall(r"^\$ snellen textbox show --rule '(.*)'\nsnellen: (.*)$", TEXT, re.MULTILINE)
+    with pytest.raises(Exception, match="speaks of") as caught:
+        reasoning_of(shown[0])
+    assert str(caught.value) == shown[1]
+
+
+def test_the_scene_file_is_one(tmp_path: Path) -> None:
+    (text,) = blocks("yaml")
+    (tmp_path / "harder.yaml").write_text(text, encoding="utf-8")
+    found = read_scenes(tmp_path / "harder.yaml")
+    assert (found.side, found.colour, found.background) == (96, (255, 165, 0), "noise")
+    assert [one.name for one in found.things] == ["text", "box", "star"]
+
+
+def test_what_is_linked_is_there() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", TEXT)
+    assert len(links) >= 2
+    for one in links:
+        assert (DOCS / one).is_file(), one
+    assert (DOCS / "textbox.jpg").stat().st_size < 150_000
+
+
+def test_the_python_runs(tmp_path: Path) -> None:
+    own, asked = blocks("python")
+    (tmp_path / "mymethod.py").write_text(own, encoding="utf-8")
+    uses = (
+        "from snellen.textbox.exam.method_list import own_method\n"
+        "more = own_method('mymethod:MyMethod')(classifier, inputs, asked.labels, rng=Rng(0, asked.ids))\n"
+        "print(more.shape == maps.shape and bool(more.isfinite().all()))\n"
+    )
+    short = asked.replace("per_bucket=5", "per_bucket=1").replace("verify(reasoner)", "verify(reasoner, pairs=20)")
+    done = subprocess.run(  # in a process of its own, because a method that is registered stays so
+        [sys.executable, "-c", short + uses], cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    truth, holds, scores, fits = done.stdout.splitlines()
+    assert "label=1" in truth
+    assert (holds, fits) == ("True", "True")
+    lrp, perfect = map(float, scores.split())
+    assert 0.2 < lrp < perfect == 1.0

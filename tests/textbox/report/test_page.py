@@ -1,0 +1,297 @@
+"""The page of a field: all methods, the oracle first, the frame's numbers, words for every picture, nothing from outside."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from snellen.charts import numbers
+from snellen.textbox.exam import scoring
+from snellen.textbox.exam.exam import exam
+from snellen.textbox.exam.explaining import run_field
+from snellen.textbox.exam.families import FAMILIES, family
+from snellen.textbox.exam.field import Field
+from snellen.textbox.exam.oracle import ORACLE
+from snellen.textbox.exam.scoring import SCORES, oracle
+from snellen.textbox.exam.scoring import score as scores_of
+from snellen.textbox.networks.reasoners import find
+from snellen.textbox.report import appendix, examples
+from snellen.textbox.report import page as pages
+from snellen.textbox.report.dot_plots import Lane, Mark, Panel, draw, score
+from snellen.textbox.report.figures import Remade, published
+
+SETTINGS = ("simple-fr", "complex-cr2")
+METHODS = ("gradient", "input-x-gradient", "grad-cam", "lrp-epsilon@kim2022")
+
+
+@pytest.fixture(scope="module")
+def field(tmp_path_factory: pytest.TempPathFactory) -> Field:
+    return run_field(SETTINGS, methods=METHODS, out=tmp_path_factory.mktemp("field"), per_bucket=1, workers=0)
+
+
+@pytest.fixture(scope="module")
+def written(field: Field) -> Path:
+    return pages.write_page_of(field, field.folder / "report.html")
+
+
+@pytest.fixture(scope="module")
+def text(written: Path) -> str:
+    return written.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def remade(field: Field) -> Remade:
+    return remade_of(field)
+
+
+def remade_of(field: Field, frame: pd.DataFrame | None = None) -> Remade:
+    rules = {name: one.reasoning.rule.text for name, one in field.reasoners.items()}
+    return Remade(field.frame() if frame is None else frame, field.methods, field.controls, rules)
+
+
+class Tags(HTMLParser):
+    """All tags with their attributes, and what stands in the rows of tables."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: dict[str, list[list[str]]] = {}
+        self._region = ""
+        self._cell = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        held = dict(attrs)
+        self.tags.append((tag, held))
+        if held.get("role") == "region":
+            self._region = str(held["aria-label"])
+        if tag == "tr":
+            self.rows.setdefault(self._region, []).append([])
+        if tag in ("td", "th") and self._region:
+            self.rows[self._region][-1].append("")
+            self._cell = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._cell = self._cell and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self._cell:
+            self.rows[self._region][-1][-1] += data.strip()
+
+
+def test_every_figure_holds_every_method_and_the_oracle_stands_first(field: Field, remade: Remade, text: str) -> None:
+    figures = remade.all()
+    assert [one.name for one in figures] == ["summary", "focus-simple", "focus-complex", "crowded", "worst"]
+    for figure in figures:
+        rows = [row.method for _, some in figure.groups for row in some]
+        assert rows[0] == ORACLE, figure.name
+        assert sorted(rows) == sorted(field.methods), figure.name
+        assert figure.table.rows[0][0] == "oracle"
+        assert figure.groups[-1][0] == "Controls"
+        assert {row.method for row in figure.groups[-1][1]} == set(field.controls)
+    for label in field.methods:
+        assert f">{remade.names[label]}<" in text.replace("<wbr>", "")
+
+
+def test_the_numbers_are_those_of_the_frame(field: Field, remade: Remade, text: str) -> None:
+    frame = field.frame()
+    buckets = frame.groupby(["simple", "setting", "bucket", "method"])["pafl"].mean()
+    summary = remade.summary().table
+    row = dict(zip(summary.columns, next(one for one in summary.rows if one[0] == "gradient"), strict=True))
+    for simple, kind in ((True, "simple"), (False, "complex")):
+        mine = buckets.loc[simple].xs("gradient", level="method")
+        assert row[f"PAFL {kind}, average"] == f"{mine.mean():.2f}"
+        assert row[f"PAFL {kind}, worst bucket"] == f"{mine.min():.2f}"
+        said = f"gradient, PAFL, {kind}: worst bucket {mine.min():.2f}, average {mine.mean():.2f}"
+        assert f'aria-label="{said}"' in text
+    tables = Tags(text).rows
+    for reading in ("paper", "published-code"):
+        means = field.frame(reading).groupby(["setting", "method", "bucket"])[list(SCORES)].mean()
+        for setting in SETTINGS:
+            for of in SCORES:
+                head, first, *rest = tables[f"{of.upper()} in {setting}, reading {reading}"]
+                assert first[0] == "oracle"
+                names = {name: label for label, name in remade.names.items()}
+                defined = means.loc[setting, of].dropna().index.get_level_values("bucket").unique().sort_values()
+                for cells in (first, *rest):
+                    found = means.loc[(setting, names[cells[0]]), of].reindex(defined)
+                    assert cells[2:] == [score(one) for one in found], (reading, setting, of, cells)
+                    assert cells[1] == score(found.mean())
+                assert len(rest) + 1 == len(field.methods)
+                assert len(head) == len(first)
+
+
+def test_both_downloads_hold_what_the_page_shows(field: Field, written: Path, text: str) -> None:
+    every = pd.read_csv(written.with_suffix(".csv"))
+    assert len(every) == 2 * len(field.frame())
+    found = re.search(r'href="data:text/csv;base64,([^"]+)"', text)
+    assert found is not None
+    means = pd.read_csv(io.BytesIO(base64.b64decode(found[1]))).set_index(["reading", "setting", "bucket", "method"])
+    expected = every.groupby(["reading", "setting", "bucket", "method"])[list(SCORES)].mean()
+    np.testing.assert_allclose(means.loc[expected.index, list(SCORES)], expected, rtol=2e-3)
+
+
+def test_nothing_comes_from_outside_and_every_picture_has_words(text: str) -> None:
+    tags = Tags(text).tags
+    assert "script" not in {tag for tag, _ in tags}
+    for tag, held in tags:
+        for name in ("src", "href", "xlink:href"):
+            link = held.get(name)
+            assert link is None or link == "report.csv" or link.startswith(("data:", "#")), (tag, link)
+        if tag == "img":
+            assert held["alt"], held
+        if held.get("role") == "img":
+            assert held["aria-label"], held
+    anchors = {held["id"] for _, held in tags if "id" in held}
+    assert {str(held["href"])[1:] for tag, held in tags if tag == "a" and str(held["href"]).startswith("#")} <= anchors
+    outer = re.findall(r'<svg class="(?:lane|specimen)[^>]*>', text)
+    assert outer
+    assert all("aria-label" in one for one in outer)
+    assert "url(" not in re.sub(r"data:[^\"]+", "", text)
+    assert "@import" not in text
+
+
+def test_published_numbers_stand_beside_ours_in_their_reading_only(field: Field) -> None:
+    theirs = published()
+    assert theirs["gradient", "pafl", "simple", "average"].value == 0.23
+    assert str(theirs["deepshap", "pafl", "complex", "worst"]) == "≤ 0.09"
+    assert len({key[0] for key in theirs}) == 10
+    coded = remade_of(field, field.frame("published-code"))
+    figure = coded.beside_published()
+    assert figure is not None
+    assert {row[0] for row in figure.table.rows} == {"gradient", "grad-cam", "lrp-epsilon"}
+    row = next(one for one in figure.table.rows if one[0] == "gradient")
+    assert row[1:5] == (
+        score(coded.average("pafl", "simple", "gradient")), "0.23",
+        score(coded.minimum("pafl", "simple", "gradient")), "0.15",
+    )  # fmt: skip
+
+
+def test_buckets_that_fail_by_construction_are_named() -> None:
+    sat = exam(find("complex-cr1"), per_bucket=1)
+    facts = {
+        "setting": "complex-cr1", "simple": False, "bucket": sat.buckets.numpy(), "visible": sat.visible.numpy(),
+        "sample": sat.ids, "method": ORACLE,
+    }  # fmt: skip
+    coded, plain = (
+        Remade(pd.DataFrame(facts | scores_of(sat, oracle(sat), ORACLE, reading=one)), (ORACLE,), (), {})
+        for one in ("published-code", "paper")
+    )
+    (found,) = appendix.ceilings(coded)
+    assert found["buckets"] == [4, 5, 6]
+    assert found["highest"] == "0.327"
+    assert not appendix.ceilings(plain)
+
+
+def test_the_worst_map_of_a_method_is_its_lowest(field: Field, remade: Remade) -> None:
+    frame = field.frame()
+    worst = examples.worst_samples(field, frame, remade.names)
+    assert [one["method"] for one in worst] == [one for one in field.methods if one != ORACLE]
+    for one in worst:
+        mine = frame[(frame["method"] == one["method"]) & (frame["sample"] == one["sample"])]
+        lowest = frame.loc[frame["method"] == one["method"], "pafl"].min()
+        assert mine.loc[mine["setting"] == one["setting"], "pafl"].item() == lowest
+        assert one["pafl"] == score(lowest)
+
+
+def test_the_grid_shows_the_same_pictures_in_all_settings(field: Field) -> None:
+    samples = examples.same_inputs(field)
+    assert [one.partition("/")[0] for one in samples] == ["bucket-06", "bucket-09", "bucket-10", "bucket-12"]
+    for sample in samples:
+        one, other = (examples.Specimen.of(sat, sample) for sat in field.exams.values())
+        assert np.array_equal(one.pixels, other.pixels)
+    rows = examples.identifiability(field, "gradient", samples, "gradient")
+    assert [[cell["focus"] for cell in row["cells"]] for row in rows] == [
+        ["nothing", "text B"], ["box1", "box1"], ["box1", "box2 and box1"], ["box1", "box2 and box1"],
+    ]  # fmt: skip
+
+
+def test_the_example_has_a_right_map_and_a_wrong_one(field: Field, remade: Remade) -> None:
+    found = examples.right_and_wrong(field, field.frame(), remade.names)
+    assert found is not None
+    assert float(found["right"]["pafl"]) > float(found["wrong"]["pafl"])
+    assert float(found["wrong"]["safl"]) > float(found["wrong"]["pafl"])
+
+
+def test_one_setting_alone_makes_a_page(field: Field) -> None:
+    settings = {"simple-fr": field.record["settings"]["simple-fr"]}
+    alone = Field(field.folder, {**field.record, "settings": settings})
+    text = pages.page(alone, "report.csv")
+    assert "PAFL, simple" in text
+    assert "PAFL, complex" not in text
+    assert "cannot be told" in text
+
+
+def test_a_method_without_maps_in_some_settings_is_undefined_there(field: Field) -> None:
+    frame = field.frame()
+    figure = remade_of(field, frame[(frame["method"] != "grad-cam") | frame["simple"]]).summary()
+    row = next(one for one in figure.table.rows if one[0] == "grad-cam")
+    assert row[1] != "—"
+    assert row[3:5] == ("—", "—")
+    lanes = next(one for _, some in figure.groups for one in some if one.method == "grad-cam").lanes
+    assert "undefined" in draw(lanes[1], figure.panels[1], "grad-cam")
+
+
+def test_lanes_are_drawn_to_scale_and_said_in_words() -> None:
+    panel = Panel("PAFL", threshold=0.5, ignorance=0.4, oracle=1.0)
+    lane = Lane((Mark(0.25, "dot", "average"), Mark(math.nan, "ring", "worst <bucket>")), bar=0.25)
+    svg = draw(lane, panel, "a & b")
+    assert 'aria-label="a &amp; b, PAFL: average 0.25, average 0.25, worst &lt;bucket&gt; undefined"' in svg
+    assert svg.count('class="mark') == 1
+    assert 'x="26.50%"' in svg
+    assert 'class="threshold" x1="50.00%"' in svg
+    assert 'class="oracle" x1="97.00%"' in svg
+
+
+def test_families_have_words_and_members() -> None:
+    for name in ("gradient", "integrated-gradients@kim2022", "rise(masks=9)", "grad-cam++", "somebody:Else"):
+        assert family(name) in FAMILIES
+    assert family("somebody:Else") == "Other methods"
+
+
+def test_scores_are_kept_with_the_field_and_computed_again_where_they_are_cut_off(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = field.frame("paper")
+    field.frame("published-code")
+    kept = sorted((field.folder / "simple-fr" / "truth").glob("*/*.parquet"))
+    assert len(kept) == 2 * len(field.methods)
+    for one in kept:
+        one.write_bytes(one.read_bytes()[:100])
+    computed = []
+    real = scoring.score
+    monkeypatch.setattr(scoring, "score", lambda *all, **some: computed.append(all[2]) or real(*all, **some))
+    pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
+    assert sorted(computed) == sorted(field.methods)
+    computed.clear()
+    pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
+    assert not computed
+    monkeypatch.setattr(scoring, "VERSION", 0)
+    pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
+    assert len(computed) == 2 * len(field.methods)
+
+
+def test_maps_without_a_score_are_counted(field: Field, remade: Remade) -> None:
+    frame = field.frame()
+    assert not pages._empty(field, frame, remade.names)
+    defined = frame["pafl"].notna() & (frame["method"] == "grad-cam")
+    frame.loc[frame.index[defined][:3], ["pafl", "safl"]] = math.nan
+    assert pages._empty(field, frame, remade.names) == [{"name": "grad-cam", "maps": 3, "of": int(defined.sum())}]
+
+
+def test_the_lede_counts_maps_of_methods_and_shared_work_once(
+    field: Field, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenes = sum(map(len, field.exams.values()))
+    assert f"{len(METHODS)} methods drew {len(METHODS) * scenes} maps" in " ".join(text.split())
+    for run in field.runs.values():
+        monkeypatch.setitem(run.record["totals"], "seconds", 3600.0)
+    assert pages._counts(field, field.frame())["seconds"] == numbers.span(2 * 3600.0)
