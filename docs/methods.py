@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from pages import failures, holds, paragraphs, presets, settings
-from snellen import learn, zoo
+from snellen import fit, zoo
 from snellen.charts.pictures import limits, overlay, tile
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
@@ -56,7 +56,7 @@ class Scene:
     def picture(self, name: str) -> Image.Image:
         """Photo, map and overlay, twice side by side."""
         method = METHODS.build(name)
-        learn(self.classifier, self.samples, methods=[method], observer=Silent())
+        fit(self.classifier, self.samples, methods=[method], observer=Silent())
         with torch.no_grad():
             maps = method(self.classifier, self.inputs, self.targets, rng=self.rng).numpy()
         row = []

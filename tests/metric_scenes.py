@@ -13,7 +13,7 @@ from tests.planted import Planted, classifier, truth_of
 from snellen.classifier import Classifier
 from snellen.maps.explainer import Explainer
 from snellen.plugins.registry import traits
-from snellen.types import Case, Passes, Related
+from snellen.types import Case, NeedsVariants, Passes
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,19 @@ class Deaf:
 
 
 def case(of: Planted, method: Any, *, maps: torch.Tensor | None = None, metric: Any = None) -> Case:
-    """The case of a method on planted samples, with the siblings that the metric asks for."""
+    """The case of a method on planted samples, with the variants that the metric asks for."""
     if maps is None:
         maps = method(of.classifier, of.inputs, of.targets, rng=of.rng)
     explain = Explainer(method, of.classifier, of.targets)
-    siblings = {} if metric is None else siblings_of(metric, method, of)
-    return Case(of.classifier, of.inputs, of.targets, maps, explain, of.truth, siblings, of.targets.clone())
+    variants = {} if metric is None else variants_of(metric, method, of)
+    return Case(of.classifier, of.inputs, of.targets, maps, explain, of.truth, variants, of.targets.clone())
 
 
-def siblings_of(metric: Any, method: Any, of: Planted) -> Mapping[str, Classifier]:
+def variants_of(metric: Any, method: Any, of: Planted) -> Mapping[str, Classifier]:
     """Stand-ins for trained relatives: the planted problem as another network learnt it; and two earlier states of it."""
     found = {}
-    if isinstance(metric, Related):
-        found |= {one.name: of.classifier.adopt(classifier(net="resnet")) for one in metric.relatives(method)}
+    if isinstance(metric, NeedsVariants):
+        found |= {one.name: of.classifier.adopt(classifier(net="resnet")) for one in metric.trained_variants(method)}
     if "checkpoints" in traits(metric).needs:
         for step, share in enumerate((0.7, 0.9)):
             state = mistaken(younger(of.classifier.module, share))

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from tests.real_networks import Real
 from torch import Tensor
 
-from snellen import learn
+from snellen import fit
 from snellen.classifier import Classifier
 from snellen.maps.explainer import Explainer
 from snellen.metrics.completeness import Completeness
@@ -47,7 +47,7 @@ class Tried:
 
     def __post_init__(self) -> None:
         check_needs(self.real.classifier, [self.method], self.real.inputs[:1])
-        learn(self.real.classifier, self.real.samples, methods=[self.method], observer=Silent())
+        fit(self.real.classifier, self.real.samples, methods=[self.method], observer=Silent())
 
     def maps(
         self, *, classifier: Classifier | None = None, targets: Int[Tensor, " batch"] | None = None, seed: int = 0

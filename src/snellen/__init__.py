@@ -10,7 +10,7 @@ from snellen.maps.explainer import case_of as case_of
 from snellen.runs import Options as Options
 from snellen.runs import Run as Run
 from snellen.runs import evaluate as evaluate
-from snellen.runs import learn as learn
+from snellen.runs import fit as fit
 from snellen.types import Case as Case
 from snellen.types import Rng as Rng
 from snellen.types import Sample as Sample

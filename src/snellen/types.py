@@ -1,4 +1,4 @@
-"""The nouns that every room shares: Sample, Rng, Case, Scores, Passes, and what a plug-in must offer."""
+"""Types used by the whole package: Sample, Rng, Case, Scores, Passes, and the protocols of plug-ins."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ if TYPE_CHECKING:
     from snellen.variants.recipes import Training
 
 Output = Literal["logit", "probability"]
-"""Which number of the classifier is meant; stated wherever one is used, never implied."""
+"""Which output of the classifier is meant."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One picture with what is known about it.
-
-    `image` holds pixels in [0, 1] as (3, height, width), or (1, height, width) for a grey classifier. `label` is a class
-    index, or None when nobody knows. `truth` marks the region that a right map should point to. `group` names what the
-    picture shares with others, such as a patient: pictures of one group count as drawn together.
-    """
+    """An image with its id, label and ground truth."""
 
     id: str
     image: Float[Tensor, "channels height width"]
+    """Pixels in [0, 1]; 3 channels, or 1 for a greyscale classifier."""
     label: int | None = None
+    """Index of the true class, None if unlabelled."""
     truth: Bool[Tensor, "height width"] | None = None
+    """The region that a correct map should highlight."""
     group: str | None = None
+    """What the image has in common with others, such as a patient; images of one group are not independent."""
 
 
 @dataclass(frozen=True)
 class Passes:
-    """How many images went forward and backward through the model; a batch of 16 counts 16."""
+    """Number of images that went forward and backward through the model; a batch of 16 counts as 16."""
 
     forward: int = 0
     backward: int = 0
@@ -59,9 +58,9 @@ class Passes:
 
 @dataclass(frozen=True)
 class Rng:
-    """Randomness as a value: every draw is named and depends on (seed, sample id, names), never on batch or order.
+    """Random numbers that depend only on (seed, sample id, name), never on batch size or order of calls.
 
-    There is no state. The same name gives the same numbers again, so a draw that should differ needs another name.
+    It has no state: drawing twice under one name gives the same numbers, so different draws need different names.
 
     >>> rng = Rng(seed=0, ids=("a", "b"))
     >>> bool((rng.uniform("noise", (3,))[1] == rng[1:].uniform("noise", (3,))[0]).all())
@@ -79,19 +78,19 @@ class Rng:
         return replace(self, ids=self.ids[rows])
 
     def child(self, name: str) -> Rng:
-        """The same samples under another name: all draws differ from the parent's."""
+        """An Rng for the same samples whose draws all differ from this one's."""
         return replace(self, path=f"{self.path}/{name}")
 
     def repeat(self, copies: Sequence[int] | range) -> Rng:
-        """Each sample once per copy number, sample-major, as `tensor.repeat_interleave(len(copies), 0)` lays rows out."""
-        return replace(self, ids=tuple(f"{one}#{copy}" for one in self.ids for copy in copies))
+        """Each sample once per copy number, in the row order of `tensor.repeat_interleave(len(copies), 0)`."""
+        return replace(self, ids=tuple(f"{sample_id}#{copy}" for sample_id in self.ids for copy in copies))
 
     def shared(self, name: str) -> np.random.Generator:
-        """One generator for the whole run (a mask bank): depends on the seed and the name alone."""
+        """A generator that depends on seed and name only, for draws that all samples have in common."""
         return self._generator("", name)
 
     def uniform(self, name: str, shape: tuple[int, ...]) -> Float[Tensor, "batch ..."]:
-        """Numbers in [0, 1), one block of `shape` per sample."""
+        """Uniform numbers in [0, 1), one block of `shape` per sample."""
         return self._stack(name, shape, lambda generator: generator.random(shape, dtype=np.float32))
 
     def normal(self, name: str, shape: tuple[int, ...]) -> Float[Tensor, "batch ..."]:
@@ -100,12 +99,12 @@ class Rng:
 
     def _stack(self, name: str, shape: tuple[int, ...], draw: _Draw) -> Tensor:
         rows = np.empty((len(self.ids), *shape), dtype=np.float32)
-        for row, one in zip(rows, self.ids, strict=True):
-            row[...] = draw(self._generator(one, f"{self.path}/{name}"))
+        for row, sample_id in zip(rows, self.ids, strict=True):
+            row[...] = draw(self._generator(sample_id, f"{self.path}/{name}"))
         return torch.from_numpy(rows)
 
-    def _generator(self, one: str, name: str) -> np.random.Generator:
-        key = hashlib.blake2b(f"{self.seed}\0{one}\0{name}".encode(), digest_size=16).digest()
+    def _generator(self, sample_id: str, name: str) -> np.random.Generator:
+        key = hashlib.blake2b(f"{self.seed}\0{sample_id}\0{name}".encode(), digest_size=16).digest()
         return np.random.Generator(np.random.SFC64(int.from_bytes(key, "little")))
 
 
@@ -118,8 +117,7 @@ class _Draw(Protocol):
 class Method(Protocol):
     """A saliency method: a frozen dataclass whose fields are its settings.
 
-    The map is signed and raw, one number per pixel of the input: no normalisation, no clipping that the method's own
-    definition does not contain.
+    It returns signed, raw maps with one number per input pixel: no normalisation or clipping beyond the method's definition.
     """
 
     def __call__(
@@ -132,16 +130,16 @@ class Method(Protocol):
     ) -> Float[Tensor, "batch height width"]: ...
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """What one image of this height and width costs on this classifier; the contract suite counts and compares.
+        """Cost of explaining one image of `size` (height, width); the contract suite compares it with the real count.
 
-        Where the cost hangs on the picture itself, the most that it can be; the method then says `at_most=True`.
+        Where the cost depends on the image, this is the maximum, and the method is registered with `at_most=True`.
         """
         ...
 
 
 @runtime_checkable
 class Fill(Protocol):
-    """What stands where something was removed."""
+    """What replaces removed pixels: it returns inputs of the same shape to copy from."""
 
     def __call__(
         self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], *, rng: Rng
@@ -150,16 +148,16 @@ class Fill(Protocol):
 
 @runtime_checkable
 class Condition(Protocol):
-    """What happens to every picture of a run before anybody looks at it; label and truth go along."""
+    """A change made to every sample of a run, such as noise; label and truth change with the image."""
 
     def __call__(self, sample: Sample, partner: Sample | None, *, rng: Rng) -> Sample:
-        """The changed sample under the same id and size; `partner` is another one, for a condition that mixes two."""
+        """The changed sample, with the same id and size; `partner` is another sample, for conditions that mix two."""
         ...
 
 
 @runtime_checkable
 class Explain(Protocol):
-    """The same method object again, on other inputs, targets or another classifier; memoised by content."""
+    """Runs the method of a case again, on other inputs, targets or another classifier; results are cached by content."""
 
     def __call__(
         self,
@@ -172,21 +170,17 @@ class Explain(Protocol):
 
 
 CHECKPOINT = "checkpoint/"
-"""How the name of a saved state begins among the siblings of a case."""
+"""Prefix of the names of training checkpoints in `Case.variants`."""
 
 
 def by_number(name: str) -> list[tuple[int, str]]:
-    """Sorts names of saved states, epoch-2 before epoch-10."""
+    """Sort key that puts epoch-2 before epoch-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """All that a metric may look at: one batch of inputs, the maps of one method, and that method to call again.
-
-    `siblings` are relatives of the classifier that somebody trained (see `Related`) or saved on the way (their names begin
-    with `checkpoint/`). `labels` are the right classes, -1 where nobody knows.
-    """
+    """What a metric is given: a batch of inputs, the maps of one method for them, and a way to run that method again."""
 
     classifier: Classifier
     inputs: Float[Tensor, "batch channels height width"]
@@ -194,8 +188,10 @@ class Case:
     maps: Float[Tensor, "batch height width"]
     explain: Explain
     truth: Bool[Tensor, "batch height width"] | None = None
-    siblings: Mapping[str, Classifier] = field(default_factory=dict)
+    variants: Mapping[str, Classifier] = field(default_factory=dict)
+    """Variants of the classifier by name: trained ones (see `NeedsVariants`) and checkpoints (`checkpoint/...`)."""
     labels: Int[Tensor, " batch"] | None = None
+    """True classes, -1 where unlabelled."""
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -208,18 +204,18 @@ class Case:
 
 @runtime_checkable
 class Metric(Protocol):
-    """A test of maps: a frozen dataclass whose fields are its settings; one number per sample, NaN where undefined."""
+    """A score of maps: a frozen dataclass whose fields are its settings; one number per sample, NaN where undefined."""
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]: ...
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """What one image costs on this classifier, given what one map of the method costs."""
+        """Cost of scoring one image of `size` (height, width), if one map costs `explain`."""
         ...
 
 
 @runtime_checkable
-class Traced(Protocol):
-    """A metric whose number summarises a curve: `score(curve(case))` is what calling it gives."""
+class HasCurve(Protocol):
+    """A metric whose number summarises a curve: calling it gives `score(curve(case))`."""
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]: ...
 
@@ -227,85 +223,87 @@ class Traced(Protocol):
 
 
 @runtime_checkable
-class Named(Protocol):
-    """A metric whose trace has a column per named thing (a transform, a layer, a fraction) rather than one even axis."""
+class HasPoints(Protocol):
+    """A metric whose curve has named points, such as transforms, layers or fractions, instead of evenly spaced ones."""
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The names of the columns of `curve`, for images of this size."""
+        """Names of the columns of `curve`, for images of `size` (height, width)."""
         ...
 
 
 @runtime_checkable
-class Dividing(Protocol):
-    """A metric that needs some of the same passes as others; of equal keys only the first is paid.
+class HasParts(Protocol):
+    """A metric that uses results which other metrics may have cached; of equal keys only the first is paid for.
 
-    A key that is a tuple beginning with "images" holds for every method on the same images; any other for one method's case.
+    A tuple key that begins with "images" holds for all methods on the same images; any other key for one method's case.
     """
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """What may be there already, out of `passes`, by a key that says what it is."""
+        """The part of `passes` that may come from the cache, by cache key."""
         ...
 
 
 @runtime_checkable
 class Recipe(Protocol):
-    """How a relative of the classifier is trained: any function of this form.
+    """A function that trains a variant of the classifier.
 
-    `dataset` yields (input, label) pairs, an input being what the network sees; `seed` decides initial weights and order;
-    `options` may hold `classes` (how many there are) and `architecture: "other"` (train another kind of network).
+    Args:
+        dataset: (input, label) pairs; an input is normalised, as the network receives it.
+        seed: decides the initial weights and the order of the data.
+        options: may hold `classes` (their number) and `architecture: "other"` (train another kind of network).
     """
 
     def __call__(self, dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapping[str, Any]) -> nn.Module: ...
 
 
 @runtime_checkable
-class Relative(Protocol):
-    """A sibling that has to be trained first: a frozen dataclass whose `name` says what is special about it."""
+class TrainedVariant(Protocol):
+    """A variant of the classifier that must be trained: a frozen dataclass."""
 
     @property
     def name(self) -> str:
-        """How a case names it among its siblings; two relatives with one name are one."""
+        """Its key in `Case.variants`; variants of equal name are trained once."""
         ...
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
-        """The trained module; it takes the same inputs as the classifier."""
+        """The trained module, which takes the same inputs as the classifier."""
         ...
 
 
 @runtime_checkable
-class Related(Protocol):
-    """A metric that compares with trained relatives; a run trains them first, once, and keeps them in its folder."""
+class NeedsVariants(Protocol):
+    """A metric that compares with trained variants; a run trains each of them once and stores it in its folder."""
 
-    def relatives(self, method: Method) -> tuple[Relative, ...]:
-        """Which; `method` matters only to a test that trains on what a method's maps leave over."""
+    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
+        """The variants; they depend on `method` only for metrics that train on images changed by the method's maps."""
         ...
 
 
 @runtime_checkable
-class Learning(Protocol):
-    """A method that must see some of the user's images first; what it learns is kept in `classifier.learned[lesson()]`."""
+class NeedsFit(Protocol):
+    """A method that must be fitted to some of the user's images; the result is `classifier.fitted_state[fit_key()]`."""
 
-    def lesson(self) -> str:
-        """Names what is learnt, with the settings that change it; two methods with the same lesson share it."""
+    def fit_key(self) -> str:
+        """Names the fitted state and the settings that change it; methods of equal key use the same state."""
         ...
 
-    def learn(
+    def fit(
         self, classifier: Classifier, images: Iterable[Float[Tensor, "_ channels height width"]], *, rng: Rng
     ) -> dict[str, Tensor]:
-        """What the images teach, from inputs given batch by batch."""
+        """The fitted state; `images` are batches of inputs."""
         ...
 
 
 @runtime_checkable
-class Sharing(Protocol):
-    """A method that needs the same passes as others on the same images; of equal answers, only the first pays."""
+class HasCacheKey(Protocol):
+    """A method whose passes the classifier caches; of methods with equal keys only the first pays, on the same images."""
 
-    def shares(self) -> Hashable: ...
+    def cache_key(self) -> Hashable: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What one metric, or the people of a study, said of one method's maps, sample by sample."""
+    """The scores of one method's maps by one metric, or by people, sample by sample."""
 
     method: str
     metric: str
@@ -313,4 +311,4 @@ class Scores:
     values: Float[Tensor, " batch"]
     curve: Float[Tensor, "batch points"] | None = None
     source: Literal["metric", "human", "simulated"] = "metric"
-    """Who judged; simulated people are nobody, and what they said counts nowhere."""
+    """Who scored. Scores of simulated participants never count as evidence."""

@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from tests.cards.planted_bench import ACROSS, COUNT, RAMP, measured, planted_run, registered, samples
 from tests.planted import planted
 
-from snellen import learn
+from snellen import fit
 from snellen.cards.methodology import measure, read
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS
@@ -139,7 +139,7 @@ def test_the_default_is_tried_where_the_run_has_another_value(run: Run) -> None:
 
 def test_maps_with_other_settings_learn_from_all_images(run: Run) -> None:
     case, name = planted(COUNT), "deepshap(backgrounds=4)"
-    learn(case.classifier, samples(case), methods=[name], seed=1, observer=Silent())
+    fit(case.classifier, samples(case), methods=[name], seed=1, observer=Silent())
     rng = Rng(1, tuple(ids(run, 2)))
     twin = METHODS.parse(name)(case.classifier, case.inputs[:2], case.targets[:2], rng=rng)
     side = Run(run.folder / "methodology" / "settings-seed-1-2")

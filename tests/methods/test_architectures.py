@@ -113,7 +113,7 @@ def test_every_method_serves_or_refuses_in_one_sentence(network: str) -> None:
                 problems.append(f"{name} refused: {refusal}")
             continue
         try:
-            snellen.learn(classifier, samples, methods=[method], observer=Silent())
+            snellen.fit(classifier, samples, methods=[method], observer=Silent())
             with torch.no_grad():
                 maps = method(classifier, inputs, targets, rng=rng)
             if maps.shape != (2, SIDE, SIDE) or not bool(maps.isfinite().all()):

@@ -368,7 +368,7 @@ def test_all_variants_share_one_forward_and_backward() -> None:
     inputs, targets = rng.normal("images", (3, SIDE, SIDE)), torch.tensor([4, 2])
     classifier = Classifier(residual())
     variants: list[Any] = [GradCam(), Cam(), GradCamPlusPlus(), LayerCam(), XGradCam(), HiResCam()]
-    assert len({one.shares() for one in variants}) == 1
+    assert len({one.cache_key() for one in variants}) == 1
     with classifier.counting() as ledger:
         for one in (*variants, EigenCam(), AblationCam()):
             one(classifier, inputs, targets, rng=rng)

@@ -11,7 +11,7 @@ from tests.planted import planted
 from torch import Tensor, nn
 from torch.nn import functional
 
-from snellen import learn
+from snellen import fit
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.methods.iba import Iba
@@ -72,7 +72,7 @@ def test_agrees_with_a_slow_version(name: str, settings: dict[str, float]) -> No
     targets = torch.tensor([0, 3, CLASSES - 1])
     classifier = Classifier(net, rows=8)
     method = Iba(layer=layer, **settings)  # type: ignore[arg-type]
-    classifier.learned[method.lesson()] = method.learn(classifier, lessons.split(3), rng=rng)
+    classifier.fitted_state[method.fit_key()] = method.fit(classifier, lessons.split(3), rng=rng)
     found = method(classifier, inputs, targets, rng=rng)
     with torch.no_grad():
         features, seen = body(inputs), body(lessons)
@@ -89,7 +89,7 @@ def test_statistics_are_those_of_all_images_whatever_the_batches() -> None:
     with torch.no_grad():
         features = body(images)
     for size in (1, 4, 11):
-        found = method.learn(classifier, images.split(size), rng=Rng(0, ()))
+        found = method.fit(classifier, images.split(size), rng=Rng(0, ()))
         torch.testing.assert_close(found["mean"], features.mean(dim=0), rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(found["spread"], features.std(dim=0), rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(found["used"], (features != 0).float().mean(dim=0))
@@ -101,7 +101,7 @@ def test_without_a_price_on_information_everything_passes_and_with_a_high_one_no
     for beta in (0.0, 1e6):
         method = Iba(beta=beta, steps=20)
         classifier = planted(3).classifier
-        classifier.learned[method.lesson()] = method.learn(classifier, [planted(12, seed=5).inputs], rng=case.rng)
+        classifier.fitted_state[method.fit_key()] = method.fit(classifier, [planted(12, seed=5).inputs], rng=case.rng)
         sums.append(method(classifier, case.inputs, case.targets, rng=case.rng).sum(dim=(1, 2)))
     assert bool((sums[1] < 0.02 * sums[0]).all())
 
@@ -112,9 +112,9 @@ def test_nothing_learnt_gets_a_remedy_that_works() -> None:
         Iba(beta=1.0)(case.classifier, case.inputs, case.targets, rng=case.rng)
     assert str(caught.value) == (
         "iba(beta=1.0) has not learnt from any images yet for 'planted'; "
-        'call snellen.learn(classifier, images, methods=["iba(beta=1.0)"]) first'
+        'call snellen.fit(classifier, images, methods=["iba(beta=1.0)"]) first'
     )
-    learn(case.classifier, case.pixels, methods=["iba(beta=1.0)"])
+    fit(case.classifier, case.pixels, methods=["iba(beta=1.0)"])
     maps = Iba(beta=1.0)(case.classifier, case.inputs, case.targets, rng=case.rng)
     assert bool((maps > 0).any())
 
@@ -122,7 +122,7 @@ def test_nothing_learnt_gets_a_remedy_that_works() -> None:
 def test_images_of_another_size_are_refused() -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
     classifier, method = Classifier(net), Iba()
-    classifier.learned[method.lesson()] = method.learn(classifier, [torch.rand(4, 3, 8, 8)], rng=Rng(0, ()))
+    classifier.fitted_state[method.fit_key()] = method.fit(classifier, [torch.rand(4, 3, 8, 8)], rng=Rng(0, ()))
     with pytest.raises(
         SnellenError, match="iba learnt from images of another size; let it learn from images of 12×8 pixels"
     ):
@@ -138,7 +138,7 @@ def test_the_cameraman_is_explained_by_his_tripod() -> None:
     place = next(i for i, one in enumerate(photographs.ids) if "camera" in one)
     inputs = classifier.to_inputs(photographs[place].image[None])
     targets = classifier.logits(inputs).argmax(dim=1)
-    learn(classifier, photographs, methods=["iba"])
+    fit(classifier, photographs, methods=["iba"])
     maps = Iba()(classifier, inputs, targets, rng=Rng(0, ("camera",)))[0]
     assert bool((maps >= 0).all())
     assert float(maps[110:, 80:210].sum() / maps.sum()) > 1.5 * (114 * 130) / 224**2

@@ -34,7 +34,7 @@ def assert_same(found: Tensor, expected: Tensor, share: float = 1e-4) -> None:
 
 def taught(net: nn.Module, method: DeepShap, images: Tensor, rows: int | None = None) -> Classifier:
     classifier = Classifier(net, rows=rows)
-    classifier.learned[method.lesson()] = method.learn(classifier, [images], rng=RNG)
+    classifier.fitted_state[method.fit_key()] = method.fit(classifier, [images], rng=RNG)
     return classifier
 
 
@@ -68,7 +68,7 @@ def test_deepshap_is_shaps() -> None:
 def test_deepshap_sums_to_the_rise_above_the_mean_background() -> None:
     network, method = NETWORKS["residual"](), DeepShap(backgrounds=7)
     classifier = taught(network, method, CROWD)
-    backgrounds = classifier.learned[method.lesson()]["backgrounds"]
+    backgrounds = classifier.fitted_state[method.fit_key()]["backgrounds"]
     assert len(backgrounds) == 7
     rise = (classifier.logits(INPUTS) - classifier.logits(backgrounds).mean(dim=0)).gather(1, TARGETS[:, None])[:, 0]
     maps = method(classifier, INPUTS, TARGETS, rng=RNG)
@@ -78,17 +78,17 @@ def test_deepshap_sums_to_the_rise_above_the_mean_background() -> None:
 def test_the_choice_of_backgrounds_is_fair_and_does_not_depend_on_batches() -> None:
     method, classifier = DeepShap(backgrounds=4), Classifier(plain())
     numbered = torch.arange(20.0).view(20, 1, 1, 1).expand(20, 3, 2, 2)
-    whole = method.learn(classifier, [numbered], rng=RNG)["backgrounds"]
-    assert torch.equal(method.learn(classifier, numbered.split(3), rng=RNG[:1])["backgrounds"], whole)
+    whole = method.fit(classifier, [numbered], rng=RNG)["backgrounds"]
+    assert torch.equal(method.fit(classifier, numbered.split(3), rng=RNG[:1])["backgrounds"], whole)
     assert len(whole[:, 0, 0, 0].unique()) == 4
     counts = np.zeros(20)
     for seed in range(500):
-        chosen = method.learn(classifier, [numbered], rng=Rng(seed, ()))["backgrounds"][:, 0, 0, 0]
+        chosen = method.fit(classifier, [numbered], rng=Rng(seed, ()))["backgrounds"][:, 0, 0, 0]
         counts[chosen.long().numpy()] += 1
     # Each is chosen 100 times in the mean, with standard deviation 9.
     assert counts.sum() == 2000
     assert np.abs(counts - 100).max() < 40
-    assert len(method.learn(classifier, [numbered[:3]], rng=RNG)["backgrounds"]) == 3
+    assert len(method.fit(classifier, [numbered[:3]], rng=RNG)["backgrounds"]) == 3
 
 
 def test_deepshap_costs_what_was_learnt_not_what_was_wanted() -> None:
@@ -105,7 +105,7 @@ def test_deepshap_says_what_it_lacks() -> None:
     with pytest.raises(SnellenError, match="deepshap"):
         method(Classifier(plain()), INPUTS, TARGETS, rng=RNG)
     with pytest.raises(SnellenError, match="none were given"):
-        method.learn(Classifier(plain()), [], rng=RNG)
+        method.fit(Classifier(plain()), [], rng=RNG)
     with pytest.raises(SnellenError, match="backgrounds of 3×16×16, but was given inputs of 3×32×32"):
         method(taught(plain(), method, CROWD[:, :, :16, :16]), INPUTS, TARGETS, rng=RNG)
     with pytest.raises(SnellenError, match="backgrounds must be at least 1, not 0"):

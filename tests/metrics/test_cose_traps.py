@@ -221,7 +221,7 @@ def test_models_are_the_random_one_and_earlier_ones_but_not_the_final_one():
     states = [scene.classifier.relative(younger(scene.classifier.module, share), "step") for share in (0.1, 0.5)]
     final = scene.classifier.relative(scene.classifier.module, "final")
     given = replace(
-        one, siblings={"checkpoint/0": states[0], "checkpoint/1": states[1], "checkpoint/2": final, "twin": final}
+        one, variants={"checkpoint/0": states[0], "checkpoint/1": states[1], "checkpoint/2": final, "twin": final}
     )
     metric = Sensitivity(**ONCE)
     found = dict(zip(metric.points((24, 24), scene.classifier), metric.curve(given, rng=scene.rng).T, strict=True))
@@ -249,7 +249,7 @@ def test_of_many_checkpoints_ten_are_compared_from_the_first_to_the_last():
         def passes(self, size, classifier):
             return Passes(1, 1)
 
-    Sensitivity(magnitudes=1)(replace(case(scene, Noting()), siblings=states), rng=scene.rng)
+    Sensitivity(magnitudes=1)(replace(case(scene, Noting()), variants=states), rng=scene.rng)
     epochs = {state.fingerprint: int(name.rpartition("-")[2]) for name, state in states.items()}
     compared = [epochs[one] for one in seen if one in epochs]
     assert compared == sorted(compared)  # epoch-9 comes before epoch-10

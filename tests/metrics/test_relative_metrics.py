@@ -139,7 +139,9 @@ def test_input_invariance__backgrounds_are_pictures_and_move_along():
     scene = planted(3)
     assert (scene.classifier.std != 1).any() or (scene.classifier.mean != 0).any()
     method = METHODS.parse("deepshap(backgrounds=4)")
-    scene.classifier.learned[method.lesson()] = method.learn(scene.classifier, [planted(8, seed=5).inputs], rng=scene.rng)
+    scene.classifier.fitted_state[method.fit_key()] = method.fit(
+        scene.classifier, [planted(8, seed=5).inputs], rng=scene.rng
+    )
     one = case_of(method, scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
     assert InputInvariance()(one, rng=scene.rng).max() < 1e-4
 

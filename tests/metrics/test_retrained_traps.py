@@ -47,7 +47,7 @@ def training(scene: Planted) -> Training:
 
 def taught(metric, method, training: Training, seed: int = 0) -> list[tuple[torch.Tensor, list[int], int, dict]]:
     noting = Noting()
-    for one in metric.relatives(method):
+    for one in metric.trained_variants(method):
         one.train(noting, training, training.classifier, seed=seed)
     return noting.given
 
@@ -73,7 +73,7 @@ def test_another_seed_and_another_architecture_see_the_same(training, scene):
 
 
 def test_a_distilled_model_learns_what_the_classifier_says(training, scene):
-    assert METRICS.build("model-consistency").relatives(Slope()) == ()
+    assert METRICS.build("model-consistency").trained_variants(Slope()) == ()
     wrong = training.relabelled([(label + 1) % 3 for label in training.labels])
     ((inputs, labels, _, options),) = taught(METRICS.build("model-consistency", {"distilled": True}), Slope(), wrong)
     torch.testing.assert_close(inputs, scene.inputs)
@@ -89,7 +89,7 @@ def test_model_consistency_counts_a_distilled_sibling():
     curve = metric.curve(one, rng=few.rng)
     plain = METRICS.build("model-consistency").curve(one, rng=few.rng)
     torch.testing.assert_close(curve[:, :-1], plain, equal_nan=True)
-    other = next(iter(one.siblings.values()))
+    other = next(iter(one.variants.values()))
     maps = Slope()(other, few.inputs, few.targets, rng=few.rng)
     expected = [spearmanr(a.flatten(), b.flatten())[0] for a, b in zip(one.maps.numpy(), maps.numpy(), strict=True)]
     assert curve[:, -1].tolist() == pytest.approx(expected, abs=1e-5)
@@ -134,7 +134,7 @@ def test_roar_names_its_relatives_by_method_fraction_fill_and_number():
         one.name
         for metric in (build("roar"), build("roar", {"pictures": 50}), build("roar", {"fill": "black"}))
         for method in (Slope(), Deaf())
-        for one in metric.relatives(method)
+        for one in metric.trained_variants(method)
     }
     assert len(names) == 2 + 3 * 3 * 2, "the model of whole pictures does not depend on the method or the fill"
     with pytest.raises(SnellenError, match="shares of all pixels"):
@@ -187,10 +187,10 @@ def test_two_models_that_disagree_about_a_picture_are_not_compared():
     sibling = few.classifier.relative(Turned(), "turned")
     for name in ("repeatability", "reproducibility"):
         metric = METRICS.build(name)
-        (relative,) = metric.relatives(Slope())
-        one = replace(case(few, Knowing()), siblings={relative.name: sibling})
+        (relative,) = metric.trained_variants(Slope())
+        one = replace(case(few, Knowing()), variants={relative.name: sibling})
         assert metric(one, rng=few.rng).isnan().tolist() == [True, False, False]
-    one = replace(case(few, Knowing()), siblings={"permuted-labels": sibling})
+    one = replace(case(few, Knowing()), variants={"permuted-labels": sibling})
     assert METRICS.build("data-randomisation")(one, rng=few.rng).isfinite().all()
 
 
@@ -243,8 +243,8 @@ def contrast(scene: Planted, method, **settings) -> torch.Tensor:
     metric = METRICS.build("model-contrast", settings)
     objects = scene.classifier.relative(Tiles(6), "objects")
     scenes = scene.classifier.relative(classifier().module, "scenes")
-    siblings = {"model-contrast/objects/6": objects, "model-contrast/scenes/6": scenes}
-    return metric(replace(case(scene, method), siblings=siblings), rng=scene.rng)
+    variants = {"model-contrast/objects/6": objects, "model-contrast/scenes/6": scenes}
+    return metric(replace(case(scene, method), variants=variants), rng=scene.rng)
 
 
 def test_a_method_that_follows_the_model_beats_one_that_does_not():
@@ -286,9 +286,9 @@ def test_fewer_states_than_positions_stand_twice_and_more_are_thinned_out():
         return net
 
     states = [few.classifier.relative(state(shift), str(shift)) for shift in (1, 0, 2, 0, 1)]
-    five = replace(base, siblings={f"checkpoint/{place}": one for place, one in enumerate(states)})
+    five = replace(base, variants={f"checkpoint/{place}": one for place, one in enumerate(states)})
     curve = metric.curve(five, rng=few.rng)
-    one_only = replace(base, siblings={"checkpoint/0": states[0]})
+    one_only = replace(base, variants={"checkpoint/0": states[0]})
     alone = metric.curve(one_only, rng=few.rng)
     assert torch.equal(alone, alone[:, :1].expand(-1, 3))
     torch.testing.assert_close(curve[:, [0, 2]], alone[:, :2])
@@ -299,8 +299,8 @@ def test_the_class_can_be_held_fixed():
     few = planted(3)
     net = classifier().module
     net.head.weight.data = net.head.weight.data.roll(1, dims=0)
-    siblings = {"checkpoint/0": few.classifier.relative(net, "turned")}
-    one = replace(case(few, Slope()), siblings=siblings)
+    variants = {"checkpoint/0": few.classifier.relative(net, "turned")}
+    one = replace(case(few, Slope()), variants=variants)
     own, same = (METRICS.build("checkpoint-sensitivity", {"target": how})(one, rng=few.rng) for how in ("own", "same"))
     # What the turned network calls the next class is the very patch that the classifier looks at.
     torch.testing.assert_close(own, torch.zeros(3), atol=1e-5, rtol=0)

@@ -28,7 +28,7 @@ from snellen.plugins import registry
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, method
 from snellen.plugins.traits import LAYERS, Shown
-from snellen.types import Learning, Method, Passes, Rng
+from snellen.types import Method, NeedsFit, Passes, Rng
 
 NAMES = list(METHODS)
 NETS: tuple[Kind, ...] = ("cnn", "resnet", "vit")
@@ -147,15 +147,15 @@ def prepare(built: Method, classifier: Classifier, inputs: Tensor) -> None:
 def learn(built: Method, classifier: Classifier, size: tuple[int, int]) -> None:
     """What methods have to learn from images first: always from the same ones, whatever is explained afterwards."""
     for one in _learning(built):
-        if one.lesson() not in classifier.learned:
+        if one.fit_key() not in classifier.fitted_state:
             rng = Rng(seed=5, ids=tuple(f"lesson-{i}" for i in range(6)))
             with torch.random.fork_rng():  # building a network draws its first weights
                 images = planted(6, seed=5).inputs if size == (SIDE, SIDE) else rng.normal("lesson", (3, *size))
-            classifier.learned[one.lesson()] = one.learn(classifier, [images], rng=rng)
+            classifier.fitted_state[one.fit_key()] = one.fit(classifier, [images], rng=rng)
 
 
-def _learning(built: Any) -> Iterator[Learning]:
-    if isinstance(built, Learning):
+def _learning(built: Any) -> Iterator[NeedsFit]:
+    if isinstance(built, NeedsFit):
         yield built
     for one in dataclasses.fields(built):
         if hasattr(inner := getattr(built, one.name), "traits"):

@@ -17,7 +17,7 @@ from tests.planted import PATCH, planted
 from snellen.errors import SnellenError
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METRICS, label, spec
-from snellen.types import Dividing, Named, Passes, Traced
+from snellen.types import HasCurve, HasParts, HasPoints, Passes
 
 NAMES = list(METRICS)
 
@@ -182,7 +182,7 @@ def test_parts_are_within_the_passes(name):
     scene = planted(1)
     metric = METRICS.build(name)
     asked = ((24, 24), Passes(2, 1), scene.classifier)
-    whole, parts = metric.passes(*asked), metric.parts(*asked) if isinstance(metric, Dividing) else {}
+    whole, parts = metric.passes(*asked), metric.parts(*asked) if isinstance(metric, HasParts) else {}
     together = sum(parts.values(), Passes())
     assert together.forward <= whole.forward
     assert together.backward <= whole.backward
@@ -195,7 +195,7 @@ def test_parts_are_within_the_passes(name):
 def test_a_trace_has_a_name_for_every_column(name):
     scene = planted(2)
     metric = built(name)
-    if isinstance(metric, Named):
+    if isinstance(metric, HasPoints):
         curve = metric.curve(case(scene, Slope(), metric=metric), rng=scene.rng)
         assert curve.shape == (2, len(metric.points((24, 24), scene.classifier)))
         assert len(set(metric.points((24, 24), scene.classifier))) == curve.shape[1]
@@ -217,7 +217,7 @@ def test_nothing_that_was_given_is_modified(name):
 def test_a_curve_sums_up_to_its_score(name):
     scene = planted(3)
     metric = built(name)
-    if not isinstance(metric, Traced):
+    if not isinstance(metric, HasCurve):
         assert not hasattr(metric, "curve")
         return
     one = case(scene, Slope(), metric=metric)

@@ -22,7 +22,7 @@ from snellen.runs.progress import Silent
 from snellen.runs.unit import Shipped
 
 IBA = "iba(steps=2, samples=2)"
-LESSON = METHODS.parse(IBA).lesson()
+LESSON = METHODS.parse(IBA).fit_key()
 REQUEST = {"methods": [IBA, "gradient"], "metrics": ["complexity"]}
 
 
@@ -75,8 +75,8 @@ def test_a_run_learns_first_and_shows_it(classifier, pictures, tmp_path):
 
 
 def test_maps_are_those_of_learning_by_hand(classifier, pictures, alone):
-    snellen.learn(classifier, pictures, methods=[IBA, "gradient"])
-    assert list(classifier.learned) == [LESSON]
+    snellen.fit(classifier, pictures, methods=[IBA, "gradient"])
+    assert list(classifier.fitted_state) == [LESSON]
     inputs = classifier.to_inputs(torch.stack([one.image for one in pictures]))
     targets = classifier.logits(inputs).argmax(dim=1)
     maps = METHODS.parse(IBA)(classifier, inputs, targets, rng=snellen.Rng(0, tuple(pictures.ids)))
@@ -85,13 +85,13 @@ def test_maps_are_those_of_learning_by_hand(classifier, pictures, alone):
 
 def test_a_run_leaves_the_classifier_as_ignorant_as_it_was(classifier, pictures):
     evaluate(classifier, pictures, **REQUEST)
-    assert classifier.learned == {}
+    assert classifier.fitted_state == {}
 
 
 def test_running_again_learns_nothing_again(pictures, alone, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in alone.folder.rglob("lessons/*")}
     assert len(before) == 2, "the lesson, and the record that names it"
-    monkeypatch.setattr(learning, "teach", lambda *args, **kwargs: pytest.fail("learnt twice"))
+    monkeypatch.setattr(fitting, "teach", lambda *args, **kwargs: pytest.fail("learnt twice"))
     request = REQUEST | {"methods": [IBA, f"smoothgrad(of={IBA}, samples=2)"]}
     run = evaluate(snellen.Classifier(load()), pictures, **request, out=alone.folder, options=Options(shard=3, threads=1))
     assert {path: path.stat().st_mtime_ns for path in alone.folder.rglob("lessons/*")} == before
@@ -100,12 +100,12 @@ def test_running_again_learns_nothing_again(pictures, alone, monkeypatch):
 
 
 def test_what_the_user_taught_is_used_and_gives_other_maps(classifier, pictures, alone, tmp_path):
-    snellen.learn(classifier, pictures[:3], methods=[IBA])
-    taught = classifier.learned[LESSON]
+    snellen.fit(classifier, pictures[:3], methods=[IBA])
+    taught = classifier.fitted_state[LESSON]
     out = alone.folder.parent / "taught"
     run = evaluate(classifier, pictures, **REQUEST, out=out, options=Options(shard=3, threads=1))
     assert run.record["lessons"][LESSON] == {"images": None, "digest": fitted_state.digest(taught)}
-    assert classifier.learned[LESSON] is taught
+    assert classifier.fitted_state[LESSON] is taught
     ids = list(pictures.ids)
     assert not np.allclose(run.maps(IBA, ids), alone.maps(IBA, ids), rtol=1e-3)
     np.testing.assert_array_equal(run.maps("gradient", ids), alone.maps("gradient", ids))
@@ -122,17 +122,17 @@ def test_workers_learn_the_same(pictures, alone, tmp_path, monkeypatch):
 
 def test_a_worker_does_not_mistake_a_classifier_that_learnt_for_one_that_did_not(classifier, pictures):
     ignorant = pickle.loads(pickle.dumps(Shipped(classifier)))
-    assert LESSON not in ignorant.open().learned
-    snellen.learn(classifier, pictures, methods=[IBA])
+    assert LESSON not in ignorant.open().fitted_state
+    snellen.fit(classifier, pictures, methods=[IBA])
     first = pickle.loads(pickle.dumps(Shipped(classifier)))
-    assert fitted_state.digest(first.open().learned[LESSON]) == fitted_state.digest(classifier.learned[LESSON])
+    assert fitted_state.digest(first.open().fitted_state[LESSON]) == fitted_state.digest(classifier.fitted_state[LESSON])
     other = copy.copy(classifier)
-    other.learned = {LESSON: {name: one + 1 for name, one in classifier.learned[LESSON].items()}}
+    other.fitted_state = {LESSON: {name: one + 1 for name, one in classifier.fitted_state[LESSON].items()}}
     assert len({ignorant.fingerprint, first.fingerprint, Shipped(other).fingerprint}) == 3
 
 
 def test_a_lesson_takes_a_limited_number_of_images_drawn_by_the_seed(classifier, pictures, monkeypatch):
-    monkeypatch.setattr(learning, "LIMIT", 4)
+    monkeypatch.setattr(fitting, "LIMIT", 4)
     chosen = {seed: fitting.drawn(pictures, seed).ids for seed in range(6)}
     assert all(len(ids) == 4 and list(ids) == sorted(ids) for ids in chosen.values())
     assert len(set(chosen.values())) > 1
@@ -143,20 +143,20 @@ def test_a_lesson_takes_a_limited_number_of_images_drawn_by_the_seed(classifier,
         loaded.extend(len(one) for one in images)
         return {"seen": torch.ones(1)}
 
-    monkeypatch.setattr(METHODS["iba"], "learn", count)
+    monkeypatch.setattr(METHODS["iba"], "fit", count)
     fitting.teach(METHODS.parse(IBA), classifier, fitting.drawn(pictures, 0), seed=0, batch=3)
     assert loaded == [3, 1], "no more than a batch at a time"
 
 
 def test_nan_is_not_learnt(classifier, pictures, monkeypatch):
-    monkeypatch.setattr(METHODS["iba"], "learn", lambda self, classifier, images, rng: {"mean": torch.tensor([torch.nan])})
+    monkeypatch.setattr(METHODS["iba"], "fit", lambda self, classifier, images, rng: {"mean": torch.tensor([torch.nan])})
     with pytest.raises(SnellenError, match=r"what iba\(.*\) learnt from the images \(mean\) holds NaN"):
-        snellen.learn(classifier, pictures, methods=[IBA])
+        snellen.fit(classifier, pictures, methods=[IBA])
 
 
 def test_a_method_that_needs_no_images_learns_nothing(classifier, pictures):
-    snellen.learn(classifier, pictures, methods=["gradient"])
-    assert classifier.learned == {}
+    snellen.fit(classifier, pictures, methods=["gradient"])
+    assert classifier.fitted_state == {}
 
 
 def test_explain_learns_from_a_folder_or_from_the_photo_alone(tmp_path):

@@ -92,7 +92,7 @@ def test_a_metric_that_changes_what_is_shared_fails_by_name_and_alone(samples, c
 
 def test_a_metric_that_changes_a_variant_is_caught(samples, checkpoints, tmp_path):
     def act(case) -> None:
-        next(iter(case.siblings.values())).module.head.bias.data.add_(1)
+        next(iter(case.variants.values())).module.head.bias.data.add_(1)
 
     metrics = ["writes", "complexity"]
     with (

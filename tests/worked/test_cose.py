@@ -64,8 +64,8 @@ def case(method: Fixed, *, label: int | None = None, checkpoints: tuple = ()) ->
     inputs, targets = torch.full((1, 1, 4, 4), GREY), torch.tensor([0])
     explain = Explainer(method, classifier, targets)
     labels = None if label is None else torch.tensor([label])
-    siblings = {f"checkpoint/{place}": classifier.relative(one, f"step {place}") for place, one in enumerate(checkpoints)}
-    return Case(classifier, inputs, targets, RISING.clone(), explain, siblings=siblings, labels=labels)
+    variants = {f"checkpoint/{place}": classifier.relative(one, f"step {place}") for place, one in enumerate(checkpoints)}
+    return Case(classifier, inputs, targets, RISING.clone(), explain, variants=variants, labels=labels)
 
 
 def steps_of_name(name: str, count: int = 6) -> list[int]:

@@ -15,9 +15,9 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.images import Samples
-from snellen.maps.fitted_state import learning
+from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.registry import METHODS, traits
-from snellen.runs import Options, Run, evaluate, learn
+from snellen.runs import Options, Run, evaluate, fit
 from snellen.runs import plan as planning
 from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.progress import Observer, Relay
@@ -93,14 +93,14 @@ class Bench:
     @contextmanager
     def taught(self, methods: Sequence[Method], *, seed: int) -> Iterator[None]:
         """Inside, the classifier has the lessons that these methods need, from all images of the run and this seed."""
-        given = dict(self.classifier.learned)
+        given = dict(self.classifier.fitted_state)
         try:
-            pupils = [one for one in methods if set(learning(one)) - set(given)]
+            pupils = [one for one in methods if set(methods_to_fit(one)) - set(given)]
             if pupils:
-                learn(self.classifier, self.samples, methods=pupils, seed=seed, observer=self.observer)
+                fit(self.classifier, self.samples, methods=pupils, seed=seed, observer=self.observer)
             yield
         finally:
-            self.classifier.learned = given
+            self.classifier.fitted_state = given
 
     def explain(self, name: str, methods: Sequence[Method], *, images: int, seed: int, metrics: Sequence[Metric]) -> Run:
         """A run beside the run, of its first images; what is there already is not done again, and failures stay out."""

@@ -18,7 +18,7 @@ import torch
 from snellen.cards.bench import Bench
 from snellen.cards.schema import Finding
 from snellen.charts.numbers import count, span
-from snellen.maps.fitted_state import learning
+from snellen.maps.fitted_state import methods_to_fit
 from snellen.types import Method, Passes, Rng
 
 REPEATS = 7
@@ -104,7 +104,7 @@ def efficiency(cost: Cost, method: Method, bench: Bench, machine: Mapping[str, A
     order = math.floor(math.log10(seconds))
     share = min(1.0, max(0.0, 1 - math.log10(seconds / INSTANT) / 4))
     memory = "memory not measured" if cost.memory_mib is None else f"{cost.memory_mib:.0f} MiB more at the peak"
-    lessons = f", after learning from {len(bench.samples)} images" if learning(method) else ""
+    lessons = f", after learning from {len(bench.samples)} images" if methods_to_fit(method) else ""
     height, width = bench.size
     where = machine["gpu"] if bench.classifier.device.type == "cuda" else machine["processor"]
     sentence = (

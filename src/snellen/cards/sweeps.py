@@ -21,7 +21,7 @@ from snellen.plugins.traits import LAYERS
 from snellen.runs import Run
 from snellen.runs import plan as planning
 from snellen.runs.progress import weight_of
-from snellen.types import Method, Metric, Passes, Related
+from snellen.types import Method, Metric, NeedsVariants, Passes
 
 HARDLY, STRONGLY = 0.9, 0.5
 """From the first mean rank correlation on a map hardly depends on a setting; below the second strongly."""
@@ -123,7 +123,7 @@ def cheap_metrics(bench: Bench, ids: Sequence[str]) -> list[Metric]:
     found = []
     for one in bench.run.record["spec"]["metrics"]:
         metric = METRICS.build(one["name"], one["params"])
-        if traits(metric).version != one["version"] or isinstance(metric, Related):
+        if traits(metric).version != one["version"] or isinstance(metric, NeedsVariants):
             continue
         if traits(metric).needs <= {"truth", "labels"}:
             values = scores[scores["metric"] == one["label"]]["value"]

@@ -82,7 +82,7 @@ class Classifier:
         run = snapshot(model, device) if isinstance(model, nn.Module) else model
         self.network = Network(run, name, outputs, device, precision)
         self.fingerprint = fingerprint(model, self.mean, self.std, outputs)
-        self.learned: dict[str, dict[str, Tensor]] = {}
+        self.fitted_state: dict[str, dict[str, Tensor]] = {}
         self.cut: str | None = None
         """Why no gradient comes from the outputs back to the inputs, where `check` met that."""
         self._reset()
@@ -407,7 +407,7 @@ class Classifier:
             twin = copy.copy(self)
             run = frozen(module, self.device)
             twin.network = self.network.variant(run, f"{self.name}, {name}")
-            twin.learned, twin.rows, twin.gradient_rows = {}, None, None
+            twin.fitted_state, twin.rows, twin.gradient_rows = {}, None, None
             twin.fingerprint = fingerprint(module, self.mean, self.std, self.outputs)
             twin._reset()
             return self.adopt(twin)

@@ -28,7 +28,7 @@ class Scene:
     truth: Bool[Tensor, "samples height width"] | None = None
     explain: Explain | None = None
     batch: int = 64
-    siblings: Mapping[str, nn.Module] = field(default_factory=dict)
+    variants: Mapping[str, nn.Module] = field(default_factory=dict)
     seed: int = 0
 
     def __len__(self) -> int:
@@ -64,12 +64,12 @@ def scene(
     target: int = 0,
     channels: int = 1,
     explain: Explain | None = None,
-    siblings: Mapping[str, nn.Module] | None = None,
+    variants: Mapping[str, nn.Module] | None = None,
 ) -> Scene:
     """One picture, written as rows of numbers, in so many equal channels; `maps` may be the method that makes the map."""
     grid = torch.as_tensor(picture, dtype=torch.float32)
     inputs = grid.view(1, 1, *grid.shape).repeat(1, channels, 1, 1)
-    return scene_of(model, inputs, maps, truth=truth, target=target, explain=explain, siblings=siblings)
+    return scene_of(model, inputs, maps, truth=truth, target=target, explain=explain, variants=variants)
 
 
 def scene_of(
@@ -80,7 +80,7 @@ def scene_of(
     truth: Tensor | Sequence[Sequence[int]] | None = None,
     target: int = 0,
     explain: Explain | None = None,
-    siblings: Mapping[str, nn.Module] | None = None,
+    variants: Mapping[str, nn.Module] | None = None,
 ) -> Scene:
     """A batch of inputs; one map or truth is meant for all of them."""
     model.eval()
@@ -92,7 +92,7 @@ def scene_of(
         found = torch.as_tensor(maps, dtype=torch.float32)
     shape = (len(inputs), *inputs.shape[2:])
     marked = None if truth is None else torch.as_tensor(truth).bool().expand(shape).clone()
-    return Scene(model, inputs, targets, found.expand(shape).clone(), marked, explain, siblings=dict(siblings or {}))
+    return Scene(model, inputs, targets, found.expand(shape).clone(), marked, explain, variants=dict(variants or {}))
 
 
 # Models whose answer can be written down ------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def case_of(
     truth: Bool[Tensor, "batch height width"] | None = None,
     labels: Int[Tensor, " batch"] | None = None,
     maps: Float[Tensor, "batch height width"] | None = None,
-    siblings: Mapping[str, Classifier] | None = None,
+    variants: Mapping[str, Classifier] | None = None,
 ) -> Case:
     """A case whose maps come from the method, or were computed by it before and are given as `maps`."""
     explain = Explainer(method, classifier, targets)
@@ -72,4 +72,4 @@ def case_of(
         if tuple(maps.shape) != wanted:
             given, needed = ("×".join(map(str, one)) for one in (maps.shape, wanted))
             raise ValueError(f"{label(method)} gave maps of {given}, not one number per pixel of each image, {needed}")
-    return Case(classifier, inputs, targets, maps, explain, truth, MappingProxyType(dict(siblings or {})), labels)
+    return Case(classifier, inputs, targets, maps, explain, truth, MappingProxyType(dict(variants or {})), labels)

@@ -11,24 +11,24 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.registry import label, traits
-from snellen.types import Learning, Method
+from snellen.types import Method, NeedsFit
 
 
-def learning(method: Method) -> dict[str, Learning]:
+def methods_to_fit(method: Method) -> dict[str, NeedsFit]:
     """Every lesson that this method or one that it wraps needs, by name, with one that can learn it."""
-    return {one.lesson(): one for one in _within(method) if isinstance(one, Learning)}
+    return {one.fit_key(): one for one in _within(method) if isinstance(one, NeedsFit)}
 
 
-def learnt(method: Learning, classifier: Classifier) -> dict[str, Tensor]:
+def read_fitted_state(method: NeedsFit, classifier: Classifier) -> dict[str, Tensor]:
     """What the method learnt on this classifier, or a sentence that says how it would."""
-    lesson = method.lesson()
-    if lesson not in classifier.learned:
+    lesson = method.fit_key()
+    if lesson not in classifier.fitted_state:
         name = label(method)
         raise SnellenError(
             f"{name} has not learnt from any images yet for '{classifier.name}'; "
-            f'call snellen.learn(classifier, images, methods=["{name}"]) first'
+            f'call snellen.fit(classifier, images, methods=["{name}"]) first'
         )
-    return classifier.learned[lesson]
+    return classifier.fitted_state[lesson]
 
 
 def digest(lesson: Mapping[str, Tensor]) -> str:

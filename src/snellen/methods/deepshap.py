@@ -11,7 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.maps.fitted_state import learnt
+from snellen.maps.fitted_state import read_fitted_state
 from snellen.methods import rescale_rule
 from snellen.plugins.registry import method
 from snellen.types import Passes, Rng
@@ -42,16 +42,16 @@ class DeepShap:
         if self.backgrounds < 1:
             raise ValueError(f"backgrounds must be at least 1, not {self.backgrounds}")
 
-    def lesson(self) -> str:
+    def fit_key(self) -> str:
         """The choice depends on how many are wanted, and on nothing else."""
         return f"backgrounds {self.backgrounds}"
 
-    def learn(
+    def fit(
         self, classifier: Classifier, images: Iterable[Float[Tensor, "_ channels height width"]], *, rng: Rng
     ) -> dict[str, Tensor]:
         """Keeps the pixels of some images, each as likely as any other, while holding no more than are wanted."""
         kept: list[Tensor] = []
-        draw = rng.shared(self.lesson())
+        draw = rng.shared(self.fit_key())
         seen = 0
         for batch in images:
             for one in classifier.to_pixels(batch):
@@ -70,7 +70,7 @@ class DeepShap:
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """Image and background forward, the image backward, once per background; fewer where fewer images were given."""
-        learned = classifier.learned.get(self.lesson())
+        learned = classifier.fitted_state.get(self.fit_key())
         count = self.backgrounds if learned is None else len(learned["backgrounds"])
         return Passes(2 * count, count)
 
@@ -78,7 +78,7 @@ class DeepShap:
         self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
     ) -> Float[Tensor, "batch height width"]:
         classifier.module  # noqa: B018  a black box is refused for what it is, whatever was learnt
-        backgrounds = classifier.to_inputs(learnt(self, classifier)["backgrounds"].to(inputs))
+        backgrounds = classifier.to_inputs(read_fitted_state(self, classifier)["backgrounds"].to(inputs))
         if backgrounds.shape[1:] != inputs.shape[1:]:
             kept, given = ("×".join(map(str, one.shape[1:])) for one in (backgrounds, inputs))
             raise SnellenError(

@@ -45,7 +45,7 @@ class EigenCam:
         """One forward."""
         return Passes(1)
 
-    def shares(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """The activations of the layer."""
         return "features", self.layer
 

@@ -49,7 +49,7 @@ class GradCamPlusPlus:
         """One forward, and one backward that ends at the layer."""
         return Passes(1, 1)
 
-    def shares(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """The activations and the gradient at the layer."""
         return shared_pass(self.layer)
 

@@ -37,7 +37,7 @@ class Gradient:
         """One forward and one backward."""
         return Passes(1, 1)
 
-    def shares(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """The gradient itself."""
         return "gradient", self.of
 
@@ -73,7 +73,7 @@ class InputXGradient:
         """One forward and one backward."""
         return Passes(1, 1)
 
-    def shares(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """The gradient itself."""
         return "gradient", self.of
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.maps.fitted_state import learnt
+from snellen.maps.fitted_state import read_fitted_state
 from snellen.methods.descent import Adam
 from snellen.plugins.registry import label, method
 from snellen.plugins.traits import LAYERS
@@ -80,11 +80,11 @@ class Iba:
         alone = classifier.tail(inputs, self.layer_in(classifier, inputs)) is not None
         return Passes(forward=1 if alone else 1 + self.steps * self.samples)
 
-    def lesson(self) -> str:
+    def fit_key(self) -> str:
         """The statistics of the layer."""
         return f"mean and spread of {self.layer or 'the last features with places'}"
 
-    def learn(self, classifier: Classifier, images: Iterable[Batches], *, rng: Rng) -> dict[str, Tensor]:
+    def fit(self, classifier: Classifier, images: Iterable[Batches], *, rng: Rng) -> dict[str, Tensor]:
         """Mean, standard deviation and share of images with any activity, for each feature at each place."""
         count, mean, square, used = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
         for inputs in images:
@@ -107,7 +107,7 @@ class Iba:
         self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
     ) -> Float[Tensor, "batch height width"]:
         layer = self.layer_in(classifier, inputs)
-        known = {name: values.to(inputs) for name, values in learnt(self, classifier).items()}
+        known = {name: values.to(inputs) for name, values in read_fitted_state(self, classifier).items()}
         features = classifier.layer_features(inputs, layer)
         if known["mean"].shape != features.shape[1:]:
             raise SnellenError(

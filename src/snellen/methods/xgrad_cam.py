@@ -42,7 +42,7 @@ class XGradCam:
         """One forward, and one backward that ends at the layer."""
         return Passes(1, 1)
 
-    def shares(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """The activations and the gradient at the layer."""
         return shared_pass(self.layer)
 

@@ -51,7 +51,7 @@ class CheckpointSensitivity:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """For every state how unlike its map is, NaN where it decides as the classifier does."""
-        saved = [sibling for name, sibling in case.siblings.items() if name.startswith(CHECKPOINT)]
+        saved = [sibling for name, sibling in case.variants.items() if name.startswith(CHECKPOINT)]
         if not saved:
             raise SnellenError("checkpoint-sensitivity needs saved states of the classifier: give --checkpoints")
         decided = case.classifier.answered(case.inputs, case.targets).predicted

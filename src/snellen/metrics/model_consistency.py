@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.maps.similarity import Likeness, constant, likeness
 from snellen.metrics.case_cache import answered_parts
-from snellen.metrics.requirements import sibling_of
+from snellen.metrics.requirements import variant_of
 from snellen.plugins.registry import metric
-from snellen.types import Case, Method, Passes, Recipe, Relative, Rng
+from snellen.types import Case, Method, Passes, Recipe, Rng, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 from snellen.variants.variants import pruned, quantised, weight_layers
 
@@ -43,15 +43,15 @@ class Distilled:
     undefined="a map is constant, or no compressed sibling predicts the same class as the classifier",
     version=2,
     test="Model Consistency",
-    formula="mean over siblings f′ of likeness(Φ(x; f), Φ(x; f′)), where f′ predicts the same class",
-    reading="The paper distils a smaller model; here the siblings are the classifier with its smallest weights pruned and "
+    formula="mean over variants f′ of likeness(Φ(x; f), Φ(x; f′)), where f′ predicts the same class",
+    reading="The paper distils a smaller model; here the variants are the classifier with its smallest weights pruned and "
     "with its weights rounded, which needs no training. `distilled=true` adds a model that the recipe trains on what the "
     "classifier says of the training pictures. Signs count; likeness=ssim and likeness=pearson give others.",
     caveats={"ding2021": "a map that does not look at the model is perfectly consistent"},
 )
 @dataclass(frozen=True)
 class ModelConsistency:
-    """How alike the maps of the classifier and of its compressed siblings are: 1 is the same map.
+    """How alike the maps of the classifier and of its compressed variants are: 1 is the same map.
 
     Ding & Koehn 2021. One sibling lacks the share `prune` of its weights, the smallest over all layers; the other has
     weights of `bits` bits; `distilled` adds a model that learnt from the classifier's decisions. A sibling that predicts
@@ -63,7 +63,7 @@ class ModelConsistency:
     likeness: Likeness = "spearman"
     distilled: bool = False
 
-    def relatives(self, method: Method) -> tuple[Relative, ...]:
+    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
         """The distilled model, where it is asked for."""
         return (Distilled(),) if self.distilled else ()
 
@@ -78,14 +78,14 @@ class ModelConsistency:
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch siblings"]:
         """The likeness for each sibling."""
-        siblings = self._siblings(case.classifier, case.size)
+        variants = self._variants(case.classifier, case.size)
         if self.distilled:
-            siblings[Distilled().name] = lambda: sibling_of(case, self, Distilled().name)
-        if not siblings:
+            variants[Distilled().name] = lambda: variant_of(case, self, Distilled().name)
+        if not variants:
             return case.maps.new_empty(len(case), 0)
         own = case.classifier.answered(case.inputs, case.targets).predicted
         columns = []
-        for compress in siblings.values():
+        for compress in variants.values():
             sibling = compress()
             said = sibling.answers([(case.inputs, case.targets)]).predicted
             again = case.explain(case.inputs, classifier=sibling, rng=rng)
@@ -94,14 +94,14 @@ class ModelConsistency:
         return torch.stack(columns, dim=1)
 
     def score(self, curve: Float[Tensor, "batch siblings"]) -> Float[Tensor, " batch"]:
-        """The mean over the siblings that count."""
+        """The mean over the variants that count."""
         return curve.nanmean(dim=1)
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The siblings."""
-        return tuple(self._siblings(classifier, size)) + ((Distilled().name,) if self.distilled else ())
+        """The variants."""
+        return tuple(self._variants(classifier, size)) + ((Distilled().name,) if self.distilled else ())
 
-    def _siblings(self, classifier: Classifier, size: tuple[int, int]) -> dict[str, Callable[[], Classifier]]:
+    def _variants(self, classifier: Classifier, size: tuple[int, int]) -> dict[str, Callable[[], Classifier]]:
         if not weight_layers(classifier, size):
             return {}
         return {

@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.metrics.requirements import labels_of, sibling_of
+from snellen.metrics.requirements import labels_of, variant_of
 from snellen.plugins.registry import metric
-from snellen.types import Case, Method, Passes, Recipe, Relative, Rng
+from snellen.types import Case, Method, Passes, Recipe, Rng, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 
 KINDS = 6
@@ -127,7 +127,7 @@ class ModelContrast:
         if not 2 <= self.objects <= KINDS:
             raise ValueError(f"objects must be from 2 to {KINDS}, not {self.objects}")
 
-    def relatives(self, method: Method) -> tuple[Relative, ...]:
+    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
         """Two, whatever the method."""
         return Taught("objects", self.objects), Taught("scenes", self.objects)
 
@@ -140,7 +140,7 @@ class ModelContrast:
             (Taught("objects", self.objects), kinds),
             (Taught("scenes", self.objects), labels.clamp_min(0)),
         ):
-            model = sibling_of(case, self, taught.name)
+            model = variant_of(case, self, taught.name)
             if self.correct_only:
                 unknown = unknown | (model.predictions(inputs) != wanted)
             maps = case.explain(inputs, targets=wanted, classifier=model, rng=rng)

@@ -25,8 +25,8 @@ def labels_of(case: Case, name: str) -> Int[Tensor, " batch"]:
     return case.labels
 
 
-def sibling_of(case: Case, metric: Metric, name: str) -> Classifier:
+def variant_of(case: Case, metric: Metric, name: str) -> Classifier:
     """The relative of this name."""
-    if name not in case.siblings:
+    if name not in case.variants:
         raise SnellenError(f"{label(metric)} needs the relative '{name}' of the classifier: give --recipe and --training")
-    return case.siblings[name]
+    return case.variants[name]

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.maps.similarity import Likeness, likeness
 from snellen.metrics.case_cache import answered_parts
-from snellen.metrics.requirements import sibling_of
+from snellen.metrics.requirements import variant_of
 from snellen.plugins.registry import metric
-from snellen.types import Case, Method, Metric, Passes, Recipe, Relative, Rng
+from snellen.types import Case, Method, Metric, Passes, Recipe, Rng, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 
 
@@ -80,12 +80,12 @@ class DataRandomisation:
 
     likeness: Likeness = "ssim"
 
-    def relatives(self, method: Method) -> tuple[Relative, ...]:
+    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
         """One, whatever the method."""
         return (PermutedLabels(),)
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        other = sibling_of(case, self, PermutedLabels().name)
+        other = variant_of(case, self, PermutedLabels().name)
         return likeness(case.maps, case.explain(case.inputs, classifier=other, rng=rng), self.likeness)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
@@ -95,7 +95,7 @@ class DataRandomisation:
 
 def agreement(case: Case, metric: Metric, name: str, how: Likeness, *, rng: Rng) -> Float[Tensor, " batch"]:
     """How alike the maps of the two models are where both find the same class most likely, else NaN."""
-    other = sibling_of(case, metric, name)
+    other = variant_of(case, metric, name)
     same = case.classifier.answered(case.inputs, case.targets).predicted
     agreed = other.answered(case.inputs, case.targets).predicted == same
     found = likeness(case.maps, case.explain(case.inputs, classifier=other, rng=rng), how)
@@ -133,7 +133,7 @@ class Repeatability:
 
     likeness: Likeness = "ssim"
 
-    def relatives(self, method: Method) -> tuple[Relative, ...]:
+    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
         """One, whatever the method."""
         return (OtherSeed(),)
 
@@ -174,7 +174,7 @@ class Reproducibility:
 
     likeness: Likeness = "ssim"
 
-    def relatives(self, method: Method) -> tuple[Relative, ...]:
+    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
         """One, whatever the method."""
         return (OtherArchitecture(),)
 

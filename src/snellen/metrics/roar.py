@@ -18,7 +18,7 @@ from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.requirements import labels_of
 from snellen.metrics.sweep import ranks, unordered
 from snellen.plugins.registry import label, metric, text_of
-from snellen.types import Case, Fill, Method, Passes, Recipe, Relative, Rng
+from snellen.types import Case, Fill, Method, Passes, Recipe, Rng, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 
 BATCH = 32
@@ -139,7 +139,7 @@ class Roar:
         if self.pictures < 1:
             raise ValueError(f"pictures must be at least 1, not {self.pictures}")
 
-    def relatives(self, method: Method) -> tuple[Relative, ...]:
+    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
         """One for each fraction, and one for whole pictures that all methods share."""
         return (Whole(self.pictures), *(Degraded(method, one, self.pictures, self.fill) for one in self.fractions))
 
@@ -178,7 +178,7 @@ class Roar:
 
 
 def _named(case: Case, beginning: str, *, exactly: bool = False) -> Classifier:
-    for name, sibling in case.siblings.items():
+    for name, sibling in case.variants.items():
         if name == beginning if exactly else name.startswith(beginning):
             return sibling
     raise SnellenError(f"roar needs the relative '{beginning}' of the classifier: give --recipe and --training")

@@ -185,8 +185,8 @@ def _models(case: Case) -> dict[str, Callable[[Rng], Classifier]]:
 
 def _checkpoints(case: Case) -> list[Classifier]:
     """The earlier states of the model that are compared: all but the final one, evenly thinned out where there are many."""
-    names = sorted((name for name in case.siblings if name.startswith(CHECKPOINT)), key=by_number)
-    known = [case.siblings[name] for name in names]
+    names = sorted((name for name in case.variants if name.startswith(CHECKPOINT)), key=by_number)
+    known = [case.variants[name] for name in names]
     earlier = [one for one in known if one.fingerprint != case.classifier.fingerprint]
     if len(earlier) <= CHECKPOINTS:
         return earlier

@@ -90,4 +90,4 @@ def _learn(
             samples = others
     if (few := fitting.too_few(len(samples), list(wanted.values()))) is not None:
         observer.note(f"{few}; name a folder of such images with --images")
-    fitting.learn(classifier, samples, methods=list(methods), seed=seed, observer=observer)
+    fitting.fit(classifier, samples, methods=list(methods), seed=seed, observer=observer)

@@ -2,5 +2,5 @@
 
 from snellen.runs.evaluate import Options as Options
 from snellen.runs.evaluate import evaluate as evaluate
-from snellen.runs.fitting import learn as learn
+from snellen.runs.fitting import fit as fit
 from snellen.runs.run import Run as Run

@@ -127,13 +127,13 @@ def evaluate(
             checkpoints={} if checkpoints is None else kin.find_checkpoints(checkpoints, known),
             trust=trust,
         )
-        given = dict(known.learned)
+        given = dict(known.fitted_state)
         with job.store.writing():
             try:
                 job.run()
             finally:
                 job.observer.end()
-                known.learned = given  # what this run's samples taught is not to be taken for what the next one's teach
+                known.fitted_state = given  # what this run's samples taught is not to be taken for what the next one's teach
         return Run(folder, temporary=out is None)
 
 
@@ -195,8 +195,8 @@ class _Job:
         measured = self.options.pace
         pace = measured or planning.measure_pace(self.classifier, inputs, gradients=total.backward > 0)
         lessons = {name: one["digest"] for name, one in record["lessons"].items()}
-        siblings = self._relatives(shipped, labels, lessons, self._expected(pace, total))
-        record["relatives"] = siblings.facts
+        variants = self._relatives(shipped, labels, lessons, self._expected(pace, total))
+        record["relatives"] = variants.facts
 
         compiled = bool(old["spec"]["compiled"]) if old is not None else self._worth_compiling(pace, total)
         record["spec"]["compiled"] = compiled
@@ -207,12 +207,12 @@ class _Job:
             self.metrics,
             identity(self.classifier, self.seed, compiled),
             lessons,
-            siblings.digests,
+            variants.digests,
         )
         record["planned"] = self._announce(tasks, plan, inputs, compiled, pace, len(record["units"])) | asdict(total)
         self.store.put_record(record)
 
-        record["errors"] = self._compute(shipped, siblings, tasks, plan, compiled)
+        record["errors"] = self._compute(shipped, variants, tasks, plan, compiled)
         seconds = time.perf_counter() - started
         units = self.store.sound_units()
         records.close(self.store, record, old, units, seconds)
@@ -301,15 +301,15 @@ class _Job:
 
     def _relatives(self, shipped: Shipped, labels: tuple[int, ...], lessons: Mapping[str, str], afterwards: str) -> Siblings:
         """Every relative that the metrics ask for: from the store, or trained now, which the store then keeps."""
-        siblings = Siblings(self.classifier, self.samples, self.store, self.seed, self.options.shard, self.trust)
-        siblings.add_checkpoints(self.checkpoints)
+        variants = Siblings(self.classifier, self.samples, self.store, self.seed, self.options.shard, self.trust)
+        variants.add_checkpoints(self.checkpoints)
         relatives = kin.wanted(self.metrics, self.methods)
         if self.recipe is None or self.training is None or not relatives:
-            return siblings
+            return variants
         keys = kin.keys_of(relatives, self.recipe, self.training, self.classifier, seed=self.seed, lessons=lessons)
-        missing = {name: one for name, one in relatives.items() if not siblings.add_known(name, keys[name])}
+        missing = {name: one for name, one in relatives.items() if not variants.add_known(name, keys[name])}
         if not missing:
-            return siblings
+            return variants
         if len(missing) < len(relatives):
             self.observer.note(f"{len(relatives) - len(missing)} of {len(relatives)} relatives are already trained")
         self.observer.note(f"the recipe trains {len(missing)} relatives of '{self.classifier.name}' first; {afterwards}")
@@ -322,10 +322,10 @@ class _Job:
             if isinstance(answer, Exception):
                 raise _refused(answer, f"training {groups[place][0].name} failed")
             for one, trained in zip(groups[place], answer, strict=True):
-                siblings.add_trained(one, keys[one.name], trained)
+                variants.add_trained(one, keys[one.name], trained)
                 self.observer.finished(images)
         self.observer.end()
-        return siblings
+        return variants
 
     def _worth_compiling(self, pace: planning.Pace, total: Passes) -> bool:
         if self.options.compile is not None or "layer" not in self.classifier.offers:
@@ -375,12 +375,12 @@ class _Job:
     # Computing -------------------------------------------------------------------------------------------------------
 
     def _compute(
-        self, shipped: Shipped, siblings: Siblings, tasks: list[Task], plan: planning.Plan, compiled: bool
+        self, shipped: Shipped, variants: Siblings, tasks: list[Task], plan: planning.Plan, compiled: bool
     ) -> list[dict[str, str]]:
         by_key = {task.key: task for task in tasks}
         errors = []
         self.observer.begin("explaining", sum((task.passes(plan) for task in tasks), Passes()), len(tasks))
-        calls = ((key, self._unit(shipped, siblings, task, compiled)) for key, task in by_key.items())
+        calls = ((key, self._unit(shipped, variants, task, compiled)) for key, task in by_key.items())
         for key, answer in self._everywhere(calls, lambda key: label(by_key[key].method)):
             task = by_key[key]
             if isinstance(answer, SnellenError):
@@ -389,7 +389,7 @@ class _Job:
                 problem = f"{type(answer).__name__}: {answer}".strip()
                 errors.append({"method": label(task.method), "sample": task.shard.ids[0], "problem": problem})
             else:
-                records.keep(self.store, task, answer, siblings.digests)
+                records.keep(self.store, task, answer, variants.digests)
                 errors += [
                     {"method": label(task.method), "metric": metric, "sample": task.shard.ids[0], "problem": problem}
                     for metric, problem in answer.failed.items()
@@ -398,7 +398,7 @@ class _Job:
         self.observer.end()
         return errors
 
-    def _unit(self, shipped: Shipped, siblings: Siblings, task: Task, compiled: bool) -> Unit:
+    def _unit(self, shipped: Shipped, variants: Siblings, task: Task, compiled: bool) -> Unit:
         return Unit(
             classifier=shipped,
             method=task.method,
@@ -410,7 +410,7 @@ class _Job:
             compiled=compiled,
             threads=self._threads(),
             maps=self.store.maps(task.maps) if task.maps else None,
-            siblings=siblings.shipped(task.method, task.metrics),
+            variants=variants.shipped(task.method, task.metrics),
         )
 
     # Where ------------------------------------------------------------------------------------------------------------

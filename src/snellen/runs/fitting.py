@@ -14,14 +14,14 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, no_exit
 from snellen.images import Samples, as_samples
-from snellen.maps.fitted_state import digest, learning
+from snellen.maps.fitted_state import digest, methods_to_fit
 from snellen.plugins.registry import label, traits
 from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer, default_observer
 from snellen.runs.store import Store, key_of
 from snellen.runs.tasks import identity
-from snellen.types import Learning, Method, Passes, Rng
+from snellen.types import Method, NeedsFit, Passes, Rng
 
 LIMIT = 500
 """A lesson takes at most this many images, drawn by the seed: the error of a mean falls with the root of their number."""
@@ -32,7 +32,7 @@ FEW = 20
 BATCH = 16
 
 
-def learn(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, observer: Observer | None = None) -> None:
+def fit(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, observer: Observer | None = None) -> None:
     """Lets methods that need it see these images; what they learn stays with the classifier and goes wherever it goes.
 
     `evaluate` does the same with its own samples, unless the classifier has learnt already: to explain few images with
@@ -52,12 +52,12 @@ def learn(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, 
         for lesson, method in wanted.items():
             shown.running(f"learning {lesson}")
             with classifier.counting(shown.passed):
-                classifier.learned[lesson] = teach(method, classifier, pictures, seed=seed)
+                classifier.fitted_state[lesson] = teach(method, classifier, pictures, seed=seed)
             shown.finished(Passes())
 
 
 def install(
-    wanted: Mapping[str, Learning],
+    wanted: Mapping[str, NeedsFit],
     classifier: Classifier,
     samples: Samples,
     store: Store,
@@ -69,16 +69,16 @@ def install(
 ) -> dict[str, dict[str, Any]]:
     """Gives the classifier each lesson: the one it has, else the store's, else a new one, which the store then keeps."""
     known: dict[str, dict[str, Any]] = {}
-    missing: dict[str, tuple[str, Learning]] = {}
+    missing: dict[str, tuple[str, NeedsFit]] = {}
     pictures = drawn(samples, seed) if wanted else samples
     seen = [list(pair) for pair in zip(pictures.ids, pictures.digests, strict=True)]
     for lesson, method in wanted.items():
         facts = {**identity(classifier, seed, compiled=False), "samples": seen, "version": traits(method).version}
         key = key_of({**facts, "lesson": lesson})
-        if lesson in classifier.learned:
-            known[lesson] = {"images": None, "digest": digest(classifier.learned[lesson])}
+        if lesson in classifier.fitted_state:
+            known[lesson] = {"images": None, "digest": digest(classifier.fitted_state[lesson])}
         elif (found := store.sound_lesson(key)) is not None:
-            known[lesson], classifier.learned[lesson] = found
+            known[lesson], classifier.fitted_state[lesson] = found
         else:
             missing[key] = lesson, method
     if not missing:
@@ -90,18 +90,18 @@ def install(
             observer.running(f"learning {lesson}")
             started = time.perf_counter()
             with classifier.counting(observer.passed) as paid:
-                classifier.learned[lesson] = teach(method, classifier, pictures, seed=seed, batch=batch)
+                classifier.fitted_state[lesson] = teach(method, classifier, pictures, seed=seed, batch=batch)
             known[lesson] = {
                 "images": len(pictures),
-                "digest": digest(classifier.learned[lesson]),
+                "digest": digest(classifier.fitted_state[lesson]),
                 "cost": {"seconds": time.perf_counter() - started, **paid.record()},
             }
-            store.put_lesson(key, known[lesson], classifier.learned[lesson])
+            store.put_lesson(key, known[lesson], classifier.fitted_state[lesson])
             observer.finished(Passes())
     return known
 
 
-def too_few(images: int, methods: Sequence[Learning]) -> str | None:
+def too_few(images: int, methods: Sequence[NeedsFit]) -> str | None:
     """A sentence where so few images teach that the statistics are poor."""
     if images >= FEW:
         return None
@@ -109,9 +109,9 @@ def too_few(images: int, methods: Sequence[Learning]) -> str | None:
     return f"{names}: learning from {images} image{'' if images == 1 else 's'} only, so the statistics are poor"
 
 
-def needed(methods: Sequence[Method]) -> dict[str, Learning]:
+def needed(methods: Sequence[Method]) -> dict[str, NeedsFit]:
     """All lessons that these methods need, each with one method that can learn it."""
-    return {lesson: one for method in methods for lesson, one in learning(method).items()}
+    return {lesson: one for method in methods for lesson, one in methods_to_fit(method).items()}
 
 
 def drawn(samples: Samples, seed: int) -> Samples:
@@ -122,7 +122,7 @@ def drawn(samples: Samples, seed: int) -> Samples:
     return samples.take(sorted(int(place) for place in places))
 
 
-def teach(method: Learning, classifier: Classifier, samples: Samples, *, seed: int, batch: int = BATCH) -> dict[str, Tensor]:
+def teach(method: NeedsFit, classifier: Classifier, samples: Samples, *, seed: int, batch: int = BATCH) -> dict[str, Tensor]:
     """One lesson from these images, `batch` of them in memory at a time."""
 
     def batches() -> Iterator[Float[Tensor, "batch channels height width"]]:
@@ -132,7 +132,7 @@ def teach(method: Learning, classifier: Classifier, samples: Samples, *, seed: i
 
     guard = Guard({"the model": classifier}, {"the inputs": classifier.to_inputs(samples[0].image[None])})
     with guard.watching(label(method), SnellenError), torch.no_grad(), no_exit(label(method), SnellenError):
-        found = method.learn(classifier, batches(), rng=Rng(seed, tuple(samples.ids)))
+        found = method.fit(classifier, batches(), rng=Rng(seed, tuple(samples.ids)))
     for name, values in found.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):
             raise SnellenError(f"what {label(method)} learnt from the images ({name}) holds NaN or infinite values")

@@ -117,13 +117,13 @@ class _Clean:
         modules = list(run.named_modules()) if isinstance(run, nn.Module) else []
         self._modules = [(name, one, {key: _shallow(value) for key, value in vars(one).items()}) for name, one in modules]
         self._tensors = {name: _Copy(one) for name, one in _tensors(classifier).items()}
-        self._learned = {name: dict(one) for name, one in classifier.learned.items()}
+        self._learned = {name: dict(one) for name, one in classifier.fitted_state.items()}
         self._marks = self._versions()
 
     def current(self) -> bool:
         """Whether the classifier is still the one that was copied."""
         classifier = self._classifier()
-        if classifier is None or self._learned.keys() != classifier.learned.keys():
+        if classifier is None or self._learned.keys() != classifier.fitted_state.keys():
             return False
         known = _tensors(classifier)
         same = known.keys() - self.habits == self._tensors.keys() - self.habits
@@ -140,7 +140,7 @@ class _Clean:
         for name, module, held in self._modules:
             found += [_named(name, what) for what in _changes(module, held) if _named(name, what) not in self.habits]
         classifier = self._classifier()
-        if classifier is not None and classifier.learned.keys() != self._learned.keys():
+        if classifier is not None and classifier.fitted_state.keys() != self._learned.keys():
             found.append("what methods learnt")
         return list(dict.fromkeys(found))
 
@@ -179,7 +179,7 @@ class _Clean:
                 one.restore()
         classifier = self._classifier()
         if classifier is not None:
-            classifier.learned = {name: dict(one) for name, one in self._learned.items()}
+            classifier.fitted_state = {name: dict(one) for name, one in self._learned.items()}
 
     def _versions(self) -> list[int]:
         return [-1 if one.tensor.is_inference() else one.tensor._version for one in self._tensors.values()]
@@ -202,7 +202,7 @@ def _tensors(classifier: Classifier) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {"mean": classifier.mean, "std": classifier.std}
     if isinstance(run, nn.Module):
         found |= dict(run.named_parameters()) | dict(run.named_buffers())
-    for lesson, tensors in classifier.learned.items():
+    for lesson, tensors in classifier.fitted_state.items():
         found |= {f"{lesson}: {name}": one for name, one in tensors.items()}
     return found
 

@@ -18,7 +18,7 @@ from snellen.plugins.notation import split_names
 from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
 from snellen.runs.unit import Seen
-from snellen.types import Dividing, Method, Metric, Named, Passes, Related, Rng
+from snellen.types import HasParts, HasPoints, Method, Metric, NeedsVariants, Passes, Rng
 
 
 @runtime_checkable
@@ -127,7 +127,7 @@ def ungiven(metric: Metric, *, truths: bool, labels: bool, recipe: bool, checkpo
     """The same for what a user would have to give along with the classifier, whatever that offers."""
     needs = traits(metric).needs
     # Some settings alone ask for a trained relative; any method will do to find out, for which ones is not the question.
-    related = isinstance(metric, Related) and bool(metric.relatives(METHODS.build("constant")))
+    related = isinstance(metric, NeedsVariants) and bool(metric.trained_variants(METHODS.build("constant")))
     if ("recipe" in needs or related) and not recipe:
         return "needs a recipe: give --recipe and --training"
     if "checkpoints" in needs and not checkpoints:
@@ -216,7 +216,7 @@ def planned(classifier: Classifier, methods: Sequence[Method], metrics: Sequence
         for metric in metrics:
             at = label(method), label(metric)
             plan.passes[at] = metric.passes(size, explain, classifier)
-            plan.parts[at] = metric.parts(size, explain, classifier) if isinstance(metric, Dividing) else {}
+            plan.parts[at] = metric.parts(size, explain, classifier) if isinstance(metric, HasParts) else {}
     return plan
 
 
@@ -265,7 +265,7 @@ def describe_metric(metric: Metric, size: tuple[int, int], classifier: Classifie
         "test": facts.test,
         "formula": facts.formula,
         "tolerance": facts.tolerance,
-        "points": list(metric.points(size, classifier)) if isinstance(metric, Named) else None,
+        "points": list(metric.points(size, classifier)) if isinstance(metric, HasPoints) else None,
         "summary": facts.summary,
         "cite": facts.cite,
         "version": facts.version,

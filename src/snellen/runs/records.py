@@ -83,14 +83,14 @@ def sample_facts(store: Store, shards: Sequence[Shard], seen: Sequence[Seen]) ->
     return {"rows": rows, "pictures": pictures}
 
 
-def keep(store: Store, task: Task, result: Result, siblings: Callable[[Method, Metric], Mapping[str, str]]) -> None:
+def keep(store: Store, task: Task, result: Result, variants: Callable[[Method, Metric], Mapping[str, str]]) -> None:
     """Writes what a unit found; its record comes last."""
     rows = []
     for scores in result.scores:
         curves = scores.curve.tolist() if scores.curve is not None else [None] * len(scores.ids)
         for one, value, curve in zip(scores.ids, scores.values.tolist(), curves, strict=True):
             rows.append({"sample": one, "method": scores.method, "metric": scores.metric, "value": value, "curve": curve})
-    keys = {label(one): metric_key(one, siblings(task.method, one)) for one in task.metrics}
+    keys = {label(one): metric_key(one, variants(task.method, one)) for one in task.metrics}
     record = {
         "map_key": task.map_key,
         "method": label(task.method),

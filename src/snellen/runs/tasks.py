@@ -9,11 +9,11 @@ from typing import Any
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.images import Samples
-from snellen.maps.fitted_state import learning
+from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.registry import label, spec, traits
 from snellen.runs import plan as planning
 from snellen.runs.store import Store, key_of
-from snellen.types import Method, Metric, Passes, Sharing
+from snellen.types import HasCacheKey, Method, Metric, Passes
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def saved(tasks: Sequence[Task], plan: planning.Plan) -> Passes:
 
     for task in tasks:
         images, name, place = len(task.shard.ids), label(task.method), task.shard.places.start
-        if task.maps is None and isinstance(task.method, Sharing):
-            ask((place, task.method.shares()), plan.passes[name, "maps"] * images)
+        if task.maps is None and isinstance(task.method, HasCacheKey):
+            ask((place, task.method.cache_key()), plan.passes[name, "maps"] * images)
         for metric in task.metrics:
             for key, passes in plan.parts[name, label(metric)].items():
                 everywhere = isinstance(key, tuple) and key[:1] == ("images",)
@@ -91,13 +91,13 @@ def missing(
     metrics: Sequence[Metric],
     facts: dict[str, Any],
     lessons: Mapping[str, str] | None = None,
-    siblings: Callable[[Method, Metric], Mapping[str, str]] = lambda method, metric: {},
+    variants: Callable[[Method, Metric], Mapping[str, str]] = lambda method, metric: {},
 ) -> tuple[list[Task], list[dict[str, Any]]]:
     """The tasks still to run, shard by shard so that methods share passes; and all units of the spec, method by method.
 
     A unit in the store counts for the metrics that it computed or refused under the same definition; the rest becomes a
     task. The maps of a method that learnt something count only with the very same `lessons`, and the scores of a metric that
-    compares with relatives only with the very same `siblings`; both are given by name as digests of their content.
+    compares with relatives only with the very same `variants`; both are given by name as digests of their content.
     """
     have: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for key, unit in store.sound_units().items():
@@ -106,8 +106,8 @@ def missing(
     units: list[tuple[int, int, dict[str, Any]]] = []
     for shard in shards:
         for order, method in enumerate(methods):
-            wanted = {label(one): metric_key(one, siblings(method, one)) for one in metrics}
-            taught = {lesson: (lessons or {})[lesson] for lesson in learning(method)}
+            wanted = {label(one): metric_key(one, variants(method, one)) for one in metrics}
+            taught = {lesson: (lessons or {})[lesson] for lesson in methods_to_fit(method)}
             map_key = key_of(
                 {
                     **facts,
@@ -135,9 +135,9 @@ def missing(
     return tasks, [one for _, _, one in units]
 
 
-def metric_key(metric: Metric, siblings: Mapping[str, str]) -> str:
+def metric_key(metric: Metric, variants: Mapping[str, str]) -> str:
     """Stands for a metric, its settings and its version, and for the relatives that it compares with, by their digests."""
-    return key_of([spec(metric), traits(metric).version, *([dict(siblings)] if siblings else [])])
+    return key_of([spec(metric), traits(metric).version, *([dict(variants)] if variants else [])])
 
 
 def identity(classifier: Classifier, seed: int, compiled: bool) -> dict[str, Any]:

@@ -25,13 +25,13 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError, no_exit
 from snellen.files.seals import stranger
 from snellen.images import Samples, as_samples
-from snellen.maps.fitted_state import learning
+from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.registry import label, traits
 from snellen.runs.fitting import drawn, teach, using_threads
 from snellen.runs.guard import Guard
 from snellen.runs.store import PICKLE, Store, key_of, needs_trust
 from snellen.runs.unit import Shipped
-from snellen.types import CHECKPOINT, Method, Metric, Passes, Recipe, Related, Relative, by_number
+from snellen.types import CHECKPOINT, Method, Metric, NeedsVariants, Passes, Recipe, TrainedVariant, by_number
 from snellen.variants.recipes import Training
 from snellen.zoo import digits_recipe, training_digits
 from snellen.zoo.digit_networks import weight_folder
@@ -123,7 +123,7 @@ def _held(recipe: Recipe) -> list[str]:
 class Train:
     """Trains some relatives one after the other; those that need the same maps stand together. Runs anywhere."""
 
-    relatives: tuple[Relative, ...]
+    relatives: tuple[TrainedVariant, ...]
     recipe: Recipe
     samples: Samples
     labels: tuple[int, ...]
@@ -139,11 +139,11 @@ class Train:
         with using_threads(self.threads), _own_luck(), torch.enable_grad():
             return [self._guarded(one, training, classifier) for one in self.relatives]
 
-    def _guarded(self, relative: Relative, training: Training, classifier: Classifier) -> Trained:
+    def _guarded(self, relative: TrainedVariant, training: Training, classifier: Classifier) -> Trained:
         with Guard({"the model": classifier}, {"the inputs": training[0][0][None]}).watching(relative.name, SnellenError):
             return self._train(relative, training, classifier)
 
-    def _train(self, relative: Relative, training: Training, classifier: Classifier) -> Trained:
+    def _train(self, relative: TrainedVariant, training: Training, classifier: Classifier) -> Trained:
         started = time.perf_counter()
         with classifier.counting() as paid:
             try:
@@ -218,7 +218,7 @@ def unpack(content: bytes, ending: str, classifier: Classifier) -> nn.Module:
     return twin
 
 
-def _stands_in(relative: Relative) -> bool:
+def _stands_in(relative: TrainedVariant) -> bool:
     """Whether it tells the same classes apart as the classifier; most do."""
     return bool(getattr(relative, "same_classes", True))
 
@@ -257,7 +257,7 @@ class Siblings:
             sibling = self._classifier(name)
             self.facts[name] = {"digest": sibling.fingerprint, "accuracy": self._accuracy(sibling)}
 
-    def add_trained(self, relative: Relative, key: str, trained: Trained) -> None:
+    def add_trained(self, relative: TrainedVariant, key: str, trained: Trained) -> None:
         """Keeps a relative in the run folder."""
         module = unpack(trained.module, trained.ending, self.classifier)
         accuracy = self._accuracy(self.classifier.relative(module, relative.name)) if _stands_in(relative) else None
@@ -292,15 +292,15 @@ class Siblings:
         found = {}
         for name in dict.fromkeys(name for metric in metrics for name in self._names(method, metric)):
             sibling = self._classifier(name)
-            for lesson, learner in learning(method).items():
-                if lesson not in sibling.learned:
+            for lesson, learner in methods_to_fit(method).items():
+                if lesson not in sibling.fitted_state:
                     pictures = drawn(self.samples, self.seed)
-                    sibling.learned[lesson] = teach(learner, sibling, pictures, seed=self.seed, batch=self.batch)
+                    sibling.fitted_state[lesson] = teach(learner, sibling, pictures, seed=self.seed, batch=self.batch)
             found[name] = Shipped(sibling)
         return found
 
     def _names(self, method: Method, metric: Metric) -> list[str]:
-        names = [one.name for one in metric.relatives(method)] if isinstance(metric, Related) else []
+        names = [one.name for one in metric.trained_variants(method)] if isinstance(metric, NeedsVariants) else []
         if "checkpoints" in traits(metric).needs | traits(metric).welcomes:
             names += [name for name in self.facts if name.startswith(CHECKPOINT)]
         return names
@@ -328,19 +328,19 @@ class Siblings:
         return sum(right) / len(right) if right else None
 
 
-def wanted(metrics: Sequence[Metric], methods: Sequence[Method]) -> dict[str, Relative]:
+def wanted(metrics: Sequence[Metric], methods: Sequence[Method]) -> dict[str, TrainedVariant]:
     """Every relative that has to be trained, by name."""
     return {
         one.name: one
         for method in methods
         for metric in metrics
-        if isinstance(metric, Related)
-        for one in metric.relatives(method)
+        if isinstance(metric, NeedsVariants)
+        for one in metric.trained_variants(method)
     }
 
 
 def keys_of(
-    relatives: Mapping[str, Relative],
+    relatives: Mapping[str, TrainedVariant],
     recipe: Recipe,
     training: Samples,
     classifier: Classifier,
@@ -361,14 +361,14 @@ def keys_of(
         facts: dict[str, Any] = {**common, "relative": name, "version": getattr(one, "version", 1)}
         if method is not None:
             facts |= {"method": [label(method), traits(method).version]}
-            facts |= {"lessons": {lesson: lessons[lesson] for lesson in learning(method)}}
+            facts |= {"lessons": {lesson: lessons[lesson] for lesson in methods_to_fit(method)}}
         keys[name] = key_of(facts)
     return keys
 
 
-def groups(relatives: Mapping[str, Relative]) -> list[tuple[Relative, ...]]:
+def groups(relatives: Mapping[str, TrainedVariant]) -> list[tuple[TrainedVariant, ...]]:
     """Those that look at the maps of one method stand together, so that these are computed once."""
-    found: dict[str, list[Relative]] = {}
+    found: dict[str, list[TrainedVariant]] = {}
     for name, one in relatives.items():
         method = getattr(one, "method", None)
         found.setdefault(name if method is None else f"maps of {label(method)}", []).append(one)

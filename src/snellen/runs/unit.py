@@ -23,7 +23,7 @@ from snellen.maps.explainer import case_of
 from snellen.maps.fitted_state import digest
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
-from snellen.types import Case, Method, Metric, Passes, Rng, Sample, Scores, Traced
+from snellen.types import Case, HasCurve, Method, Metric, Passes, Rng, Sample, Scores
 
 OnPass = Callable[[Passes], None]
 
@@ -33,8 +33,8 @@ class Shipped:
 
     def __init__(self, classifier: Classifier) -> None:
         self.fingerprint = f"{classifier.fingerprint}-{classifier.rows}-{classifier.gradient_rows}-{classifier.precision}"
-        for lesson in sorted(classifier.learned):  # a worker must not go on with a classifier that knows less
-            self.fingerprint += f"-{lesson}-{digest(classifier.learned[lesson])}"
+        for lesson in sorted(classifier.fitted_state):  # a worker must not go on with a classifier that knows less
+            self.fingerprint += f"-{lesson}-{digest(classifier.fitted_state[lesson])}"
         self._classifier: Classifier | None = classifier
         self._payload: bytes | None = None
 
@@ -142,7 +142,7 @@ class Unit:
     compiled: bool
     threads: int | None
     maps: np.ndarray | None = None
-    siblings: Mapping[str, Shipped] = field(default_factory=dict)
+    variants: Mapping[str, Shipped] = field(default_factory=dict)
 
     def __call__(self, on_pass: OnPass | None = None) -> Result:
         _set_up_process(self.threads)
@@ -153,7 +153,7 @@ class Unit:
             classifier.compile_for(shard.inputs)
         targets = _targets(self.targets)
         rng = Rng(self.seed, tuple(self.samples.ids))
-        variants = {name: classifier.adopt(one.open()) for name, one in self.siblings.items()}
+        variants = {name: classifier.adopt(one.open()) for name, one in self.variants.items()}
         guard = Guard(
             {"the model": classifier, **{f"its variant '{name}'": one for name, one in variants.items()}},
             {"the inputs": shard.inputs, "the targets": targets, "the labels": shard.labels, "the truth": shard.truth},
@@ -175,7 +175,7 @@ class Unit:
                 truth=shard.truth,
                 labels=shard.labels,
                 maps=maps,
-                siblings=variants,
+                variants=variants,
             )
         cost: dict[str, Any] = {"seconds": time.perf_counter() - started, **paid.record()}
         if not bool(case.maps.isfinite().all()):
@@ -221,7 +221,7 @@ class Result:
 
 def _scored(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch points"] | None, Float[Tensor, " batch"]]:
     """The metric's trace, where it has one, and its scores."""
-    if isinstance(metric, Traced):
+    if isinstance(metric, HasCurve):
         curve = metric.curve(case, rng=rng)
         return curve, metric.score(curve)
     return None, metric(case, rng=rng)

@@ -312,7 +312,7 @@ def made_of(
 ) -> Classifier:
     """A relative of this module that knows what the classifier learnt; a `larger` one holds more in a pass."""
     made = classifier.relative(module, name, copied=copied)
-    made.learned = classifier.learned
+    made.fitted_state = classifier.fitted_state
     if not larger:
         made.rows, made.gradient_rows = classifier.rows, classifier.gradient_rows
     return made

@@ -16,7 +16,7 @@ from snellen.conformance.scene import Explain, Scene, constant
 from snellen.conformance.toolkit import Ask
 from snellen.maps.explainer import case_of
 from snellen.plugins.registry import METRICS
-from snellen.types import Passes, Related, Rng
+from snellen.types import NeedsVariants, Passes, Rng
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,18 @@ def _asked(metric: str, scene: Scene, settings: Mapping[str, Any]) -> list[float
     channels = scene.inputs.shape[1]
     classifier = Classifier(scene.model, channels=channels, rows=scene.batch)
     method = _Plain(scene.explain or constant)
-    siblings = {name: Classifier(one, channels=channels) for name, one in scene.siblings.items()}
-    if isinstance(built, Related) and "trained" in siblings:  # one module stands in for every relative that would be trained
-        siblings |= {one.name: siblings["trained"] for one in built.relatives(method)}
+    variants = {name: Classifier(one, channels=channels) for name, one in scene.variants.items()}
+    if (
+        isinstance(built, NeedsVariants) and "trained" in variants
+    ):  # one module stands in for every relative that would be trained
+        variants |= {one.name: variants["trained"] for one in built.trained_variants(method)}
     rng = Rng(scene.seed, tuple(_name(one) for one in scene.inputs))
     found: list[Tensor] = []
     for rows in scene.batches():
         case = case_of(
             method, classifier, scene.inputs[rows], scene.targets[rows], rng=rng[rows], maps=scene.maps[rows],
             truth=None if scene.truth is None else scene.truth[rows], labels=scene.targets[rows].clone(),
-            siblings=siblings,
+            variants=variants,
         )  # fmt: skip
         with torch.no_grad():
             found.append(built(case, rng=rng[rows]))

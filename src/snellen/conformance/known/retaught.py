@@ -47,15 +47,15 @@ _ANY = {"correct_only": False}
 
 _CONTRAST = (
     value("model-contrast/value", "model-contrast", "One model sees only what is not grey, the other all pixels alike.",
-          scene(_Six(False), _GREY, gradient, siblings=_PAIR), 1 - 1 / 16,
+          scene(_Six(False), _GREY, gradient, variants=_PAIR), 1 - 1 / 16,
           "all of the gradient is on the pasted object, against its sixteenth of the area", settings=_ANY),
     value("model-contrast/alike", "model-contrast", "Both models are one.",
-          scene(_Six(False), _GREY, gradient, siblings=_ALIKE), 0.0, "a level minus itself", settings=_ANY),
+          scene(_Six(False), _GREY, gradient, variants=_ALIKE), 0.0, "a level minus itself", settings=_ANY),
     value("model-contrast/blind", "model-contrast", "A method that never looks at the model.",
-          scene(_Six(False), _GREY, picture, siblings=_PAIR), 0.0, "the same map for both models", kind="re-explaining",
+          scene(_Six(False), _GREY, picture, variants=_PAIR), 0.0, "the same map for both models", kind="re-explaining",
           settings=_ANY),
     better("model-contrast/direction", "model-contrast", "The gradient, against a method that never looks at the model.",
-           scene(_Six(False), _GREY, gradient, siblings=_PAIR), scene(_Six(False), _GREY, picture, siblings=_PAIR),
+           scene(_Six(False), _GREY, gradient, variants=_PAIR), scene(_Six(False), _GREY, picture, variants=_PAIR),
            "only the first knows which model it explains", settings=_ANY),
 )  # fmt: skip
 
@@ -67,7 +67,7 @@ _QUARTER = {"fractions": [0.25]}
 
 
 def _retrained(maps: Tensor) -> Scene:
-    return scene(_BLOCK, _LIT, maps, siblings={"trained": _BLOCK})
+    return scene(_BLOCK, _LIT, maps, variants={"trained": _BLOCK})
 
 
 _ROAR = (

@@ -19,12 +19,12 @@ _PEARSON = {"likeness": "pearson"}
 
 
 def _beside(sibling: nn.Module, *, blind: bool = False) -> Scene:
-    return scene(_SURE, _PHOTO, picture if blind else gradient, siblings={"trained": sibling})
+    return scene(_SURE, _PHOTO, picture if blind else gradient, variants={"trained": sibling})
 
 
 def _again(metric: str) -> tuple[KnownAnswer, ...]:
     good, bad = (_DOUBLE, _TURNED) if metric != "data-randomisation" else (_TURNED, _DOUBLE)
-    four = scene_of(_SURE, noise(4, 1, _SIDE, _SIDE, seed=48), gradient, siblings={"trained": _TURNED})
+    four = scene_of(_SURE, noise(4, 1, _SIDE, _SIDE, seed=48), gradient, variants={"trained": _TURNED})
     return (
         value(f"{metric}/blind", metric, "A method that never looks at the model.", _beside(_TURNED, blind=True), 1.0,
               "the same map for both models", kind="re-explaining"),
@@ -59,7 +59,7 @@ def noticing(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 
 def saved(method: Explain) -> Scene:
     """A picture, explained by this method, of a model that once decided otherwise."""
-    return scene(_NOW, _BIG, method, channels=3, siblings={"checkpoint/0": _ONCE})
+    return scene(_NOW, _BIG, method, channels=3, variants={"checkpoint/0": _ONCE})
 
 
 _FEW = {"likeness": "pearson", "magnitudes": 2}
