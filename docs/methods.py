@@ -147,7 +147,7 @@ def page(name: str, stage: Stage) -> str:
     lines += [
         f"- **passes** for that classifier and one image: {stage.passes(name)}",
         f"- **needs**: {needs(facts)}",
-        f"- **traits**, tried on {facts.tried}: {facts.claims}",
+        f"- **traits**, tested on {facts.tested_on}: {facts.in_words}",
         f"- **defined in**: {CITATIONS.get(facts.cite, facts.cite)}",
         "",
     ]

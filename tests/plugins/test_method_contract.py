@@ -27,7 +27,7 @@ from snellen.errors import SnellenError
 from snellen.plugins import registry
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, method
-from snellen.plugins.traits import LAYERS, Shown
+from snellen.plugins.traits import LAYERS, TraitEvidence
 from snellen.types import Method, NeedsFit, Passes, Rng
 
 NAMES = list(METHODS)
@@ -224,6 +224,12 @@ def test_prepare_accepts_or_refuses_in_the_words_of_the_table(built: Method, net
 
 def test_cited(built: Method) -> None:
     assert registry.traits(built).cite in CITATIONS
+
+
+def test_every_method_of_snellen_states_its_family(built: Method) -> None:
+    facts = registry.traits(built)
+    assert facts.family != "other"
+    assert (facts.family == "control") == facts.control
 
 
 def test_presets_build_and_name_their_source(built: Method) -> None:
@@ -436,14 +442,14 @@ def test_complete_is_true_exactly_when_maps_sum_to_the_rise_of_the_logit(trials:
         )[:, 0]
         missed[trial.net] = float(((trial.maps.sum(dim=(1, 2)) - rise) / rise).abs().max())
     claim = registry.traits(trials[0].built).complete
-    assert (max(missed.values()) < (claim.within if isinstance(claim, Shown) else 0.02)) == bool(claim), missed
+    assert (max(missed.values()) < (claim.within if isinstance(claim, TraitEvidence) else 0.02)) == bool(claim), missed
 
 
 def test_a_claim_with_a_tolerance_says_how_far_it_was_shown(built: Method) -> None:
     facts = registry.traits(built)
     for claim in (facts.complete, facts.implementation_invariant):
         if claim is not False:
-            assert isinstance(claim, Shown)
+            assert isinstance(claim, TraitEvidence)
             assert 0 < claim.within <= 0.05
             assert min(claim.images, claim.networks) > 1
 

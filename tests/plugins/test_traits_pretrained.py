@@ -12,7 +12,7 @@ from tests.trait_figures import CHEAPER, Tried
 from snellen import zoo
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS, traits
-from snellen.plugins.traits import TRIED, Shown
+from snellen.plugins.traits import TESTED_ON, TraitEvidence
 from snellen.runs.progress import weight_of
 from snellen.types import Method
 
@@ -42,9 +42,9 @@ def broken(tried: Tried) -> dict[str, float]:
     """The traits that the method does not have on this network, with the number that shows it."""
     facts = traits(tried.method)
     found = {}
-    if isinstance(facts.complete, Shown):
+    if isinstance(facts.complete, TraitEvidence):
         found["complete"] = _beyond(tried.gap(), facts.complete.within)
-    if isinstance(facts.implementation_invariant, Shown):
+    if isinstance(facts.implementation_invariant, TraitEvidence):
         within = ROUNDED.get(tried.real.name, facts.implementation_invariant.within)
         found["implementation-invariant"] = _beyond(tried.moved_by_rewriting(), within)
     if not facts.signed:
@@ -112,4 +112,4 @@ def test_traits_with_default_settings_on_all_networks(name: str, network: str) -
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_says_so_when_no_pretrained_network_could_try_it(name: str) -> None:
     method = METHODS.build(name)
-    assert (traits(method).tried == TRIED) == any(accepted(method, network) for network in FAST)
+    assert (traits(method).tested_on == TESTED_ON) == any(accepted(method, network) for network in FAST)

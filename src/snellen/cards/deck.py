@@ -121,7 +121,7 @@ def card(
     known = {**(findings or {}), **_directness(prose)}
     needs = tuple(sorted(facts.needs))
     # Claims are shown with the default settings; another baseline may be drawn at random, another fold may lose the sum.
-    claims = facts.claims if label == name else f"{facts.claims}, with its default settings"
+    claims = facts.in_words if label == name else f"{facts.in_words}, with its default settings"
     graded = grades(evidence, known, people=people)
     return Card(label, name, facts.control, prose, claims, needs, evidence, known, graded, source)
 

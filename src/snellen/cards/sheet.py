@@ -122,7 +122,7 @@ def proven(card: Card) -> bool:
 
 def basis(card: Card) -> str:
     """What stands behind its claims: the tests that tried to disprove them, or the word of another package."""
-    return f"shown by tests on {METHODS[card.name].traits.tried}" if proven(card) else "claims of its own"  # type: ignore[attr-defined]
+    return f"shown by tests on {METHODS[card.name].traits.tested_on}" if proven(card) else "claims of its own"  # type: ignore[attr-defined]
 
 
 def title(card: Card) -> str:

@@ -18,6 +18,7 @@ from snellen.types import Passes, Rng
 @method(
     "ablation-cam",
     cite="desai2020",
+    family="class-activation",
     needs={"layer"},
     at_most=True,
     caveats={

@@ -21,6 +21,7 @@ Folded = Float[Tensor, "batch tokens tokens"]
 @method(
     "attention-rollout",
     cite="abnar2020",
+    family="attention",
     class_specific=False,
     needs={"layer"},
     caveats={
@@ -29,7 +30,7 @@ Folded = Float[Tensor, "batch tokens tokens"]
     },
     presets={"abnar2020": {}},
     ranges={"heads": ("max", "min")},
-    tried="a planted transformer only, since no pretrained network with attention comes with Snellen",
+    tested_on="a planted transformer only, since no pretrained network with attention comes with Snellen",
 )
 @dataclass(frozen=True)
 class AttentionRollout:

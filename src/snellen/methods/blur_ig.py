@@ -12,7 +12,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold, fold
 from snellen.plugins.registry import method
-from snellen.plugins.traits import Shown
+from snellen.plugins.traits import TraitEvidence
 from snellen.types import Output, Passes, Rng
 
 NUDGE = 0.01
@@ -22,8 +22,9 @@ NUDGE = 0.01
 @method(
     "blur-ig",
     cite="xu2020",
+    family="path",
     signed=True,
-    implementation_invariant=Shown(0.01, images=18, networks=5, missed=2),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5, missed=2),
     needs={"gradients"},
     presets={"xu2020": {}, "cose2023": {"of": "probability", "fold": "absolute-sum"}},
     ranges={

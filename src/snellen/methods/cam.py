@@ -22,6 +22,7 @@ _REMEDY = "it is defined for a mean over all places and one linear layer; use gr
 @method(
     "cam",
     cite="zhou2016",
+    family="class-activation",
     signed=True,
     needs={"gradients", "layer"},
     caveats={"zhou2016": "it is defined only for a head of one global mean and one linear layer"},

@@ -21,6 +21,7 @@ from snellen.types import Output, Passes, Rng
 @method(
     "deconvnet",
     cite="zeiler2014",
+    family="gradient",
     needs={"gradients", "relu"},
     caveats={
         "springenberg2015": "on a network without max-pooling the map does not depend on the image at all",

@@ -19,6 +19,7 @@ from snellen.types import Passes, Rng
 @method(
     "deep-taylor",
     cite="montavon2017",
+    family="relevance-propagation",
     needs={"gradients", "relu"},
     caveats={
         "sixt2020": "its maps hardly change when the weights of upper layers are drawn at random, or for another class",

@@ -12,7 +12,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.methods import rescale_rule, reveal_cancel_rule
 from snellen.plugins.registry import method
-from snellen.plugins.traits import Shown
+from snellen.plugins.traits import TraitEvidence
 from snellen.types import Fill, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]
@@ -23,8 +23,9 @@ Maps = Float[Tensor, "batch height width"]
 @method(
     "deeplift-rescale",
     cite="shrikumar2017",
+    family="relevance-propagation",
     signed=True,
-    complete=Shown(0.001, images=157, networks=11),
+    complete=TraitEvidence(0.001, images=157, networks=11),
     needs={"gradients", "layer"},
     caveats={"sundararajan2017": "two networks that compute the same function can get different maps"},
     presets={"kim2022": {"baseline": "black"}},
@@ -52,8 +53,9 @@ class DeepLiftRescale:
 @method(
     "deeplift-reveal-cancel",
     cite="shrikumar2017",
+    family="relevance-propagation",
     signed=True,
-    complete=Shown(0.001, images=157, networks=11),
+    complete=TraitEvidence(0.001, images=157, networks=11),
     needs={"gradients", "layer"},
     caveats={"sundararajan2017": "two networks that compute the same function can get different maps"},
     presets={"kim2022": {"baseline": "black"}, "shrikumar2017-genomics": {"maps": "rescale"}},

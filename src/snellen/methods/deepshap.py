@@ -22,6 +22,7 @@ Images = Float[Tensor, "batch channels height width"]
 @method(
     "deepshap",
     cite="lundberg2017",
+    family="relevance-propagation",
     signed=True,
     needs={"gradients", "layer", "training-data"},
     presets={"kim2022": {"backgrounds": 1000}},

@@ -19,6 +19,7 @@ from snellen.types import Passes, Rng
 @method(
     "eigen-cam",
     cite="muhammad2020",
+    family="class-activation",
     signed=True,
     class_specific=False,
     needs={"layer"},

@@ -47,6 +47,7 @@ MOST_BLUR = 20 / 224
 @method(
     "extremal-perturbation",
     cite="fong2019",
+    family="perturbation",
     needs={"gradients"},
     presets={"fong2019": {"steps": 800}},
     caveats={

@@ -18,6 +18,7 @@ from snellen.types import Passes, Rng
 @method(
     "grad-cam",
     cite="selvaraju2017",
+    family="class-activation",
     needs={"gradients", "layer"},
     caveats={
         "draelos2020": "it averages the gradient over places, so it can point at places that the classifier did not use",

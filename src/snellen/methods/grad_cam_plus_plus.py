@@ -19,6 +19,7 @@ from snellen.types import Passes, Rng
 @method(
     "grad-cam++",
     cite="chattopadhay2018",
+    family="class-activation",
     needs={"gradients", "layer"},
     caveats={"lerma2022": "its maps are nearly those of grad-cam with only the positive gradients kept"},
     presets={"zhang2024": {"epsilon": 1e-6}, "cose2023": {"epsilon": 1e-6}},

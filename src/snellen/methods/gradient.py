@@ -11,15 +11,16 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold, fold
 from snellen.plugins.registry import method
-from snellen.plugins.traits import Shown
+from snellen.plugins.traits import TraitEvidence
 from snellen.types import Output, Passes, Rng
 
 
 @method(
     "gradient",
     cite="simonyan2014",
+    family="gradient",
     needs={"gradients"},
-    implementation_invariant=Shown(0.01, images=18, networks=5, missed=2),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5, missed=2),
     presets={"zhang2024": {}, "kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
     ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
@@ -56,9 +57,10 @@ class Gradient:
 @method(
     "input-x-gradient",
     cite="shrikumar2016",
+    family="path",
     signed=True,
     needs={"gradients"},
-    implementation_invariant=Shown(0.01, images=18, networks=5, missed=2),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5, missed=2),
     presets={"kim2022": {}, "boggust2023": {"fold": "absolute-sum"}},
     ranges={"of": ("probability",), "fold": ("absolute-sum", "absolute-max", "norm")},
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.plugins.registry import method
-from snellen.plugins.traits import Shown
+from snellen.plugins.traits import TraitEvidence
 from snellen.types import Fill, Output, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]
@@ -20,9 +20,10 @@ Images = Float[Tensor, "batch channels height width"]
 @method(
     "gradient-shap",
     cite="erion2021",
+    family="path",
     signed=True,
     deterministic=False,
-    implementation_invariant=Shown(0.01, images=18, networks=5, missed=1),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5, missed=1),
     needs={"gradients"},
     # Its second baseline was the image itself, by mistake, which only adds rows of zeros; the first is the mean.
     presets={"boggust2023": {"samples": 5}},

@@ -20,6 +20,7 @@ from snellen.types import Output, Passes, Rng
 @method(
     "guided-backprop",
     cite="springenberg2015",
+    family="gradient",
     needs={"gradients", "relu"},
     caveats={
         "adebayo2018": "its maps hardly change when the weights of upper layers are drawn at random",

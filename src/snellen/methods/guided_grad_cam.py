@@ -21,6 +21,7 @@ from snellen.types import Passes, Rng
 @method(
     "guided-grad-cam",
     cite="selvaraju2017",
+    family="class-activation",
     needs={"gradients", "layer", "relu"},
     caveats={"adebayo2018": "its maps hardly change when the weights of upper layers are drawn at random"},
     ranges={"layer": LAYERS, "fold": ("absolute-sum", "norm", "sum")},

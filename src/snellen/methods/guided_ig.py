@@ -25,6 +25,7 @@ Chosen = Bool[np.ndarray, " features"]
 @method(
     "guided-ig",
     cite="kapishnikov2021",
+    family="path",
     signed=True,
     needs={"gradients"},
     caveats={

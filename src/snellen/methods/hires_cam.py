@@ -18,6 +18,7 @@ from snellen.types import Passes, Rng
 @method(
     "hires-cam",
     cite="draelos2020",
+    family="class-activation",
     needs={"gradients", "layer"},
     caveats={"draelos2020": "its guarantee holds only where one linear layer follows the layer that is looked at"},
     ranges={"layer": LAYERS},

@@ -36,6 +36,7 @@ LEAST_USE = 0.01
 @method(
     "iba",
     cite="schulz2020",
+    family="perturbation",
     deterministic=False,
     needs={"gradients", "layer", "training-data"},
     # The authors' code reads its map before the last of ten updates, so the tenth never shows.

@@ -13,7 +13,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.maps.folding import Fold, fold
 from snellen.plugins.registry import method
-from snellen.plugins.traits import Shown
+from snellen.plugins.traits import TraitEvidence
 from snellen.types import Fill, Output, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]
@@ -30,9 +30,10 @@ ROUNDING = 1e-6
 @method(
     "integrated-gradients",
     cite="sundararajan2017",
+    family="path",
     signed=True,
-    complete=Shown(0.05, images=157, networks=11, missed=1),
-    implementation_invariant=Shown(0.01, images=18, networks=5, missed=1),
+    complete=TraitEvidence(0.05, images=157, networks=11, missed=1),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5, missed=1),
     needs={"gradients"},
     at_most=True,
     presets={

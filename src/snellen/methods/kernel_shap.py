@@ -15,7 +15,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.maps.superpixels import Segmentation, outputs_with, padded, superpixels
 from snellen.plugins.registry import method
-from snellen.plugins.traits import Shown
+from snellen.plugins.traits import TraitEvidence
 from snellen.types import Fill, Output, Passes, Rng
 
 SMALLEST = 1e-10
@@ -25,8 +25,9 @@ SMALLEST = 1e-10
 @method(
     "kernel-shap",
     cite="lundberg2017",
+    family="perturbation",
     signed=True,
-    complete=Shown(0.001, images=80, networks=4),
+    complete=TraitEvidence(0.001, images=80, networks=4),
     deterministic=False,
     at_most=True,
     # boggust2023 ran captum's version on 50 samples, fewer than the superpixels of its finer cut, against Gaussian noise:

@@ -18,6 +18,7 @@ from snellen.types import Passes, Rng
 @method(
     "layer-cam",
     cite="jiang2021",
+    family="class-activation",
     needs={"gradients", "layer"},
     caveats={"jiang2021": "it drops negative gradients, so that evidence against the class goes unseen"},
     ranges={"layer": LAYERS},

@@ -25,6 +25,7 @@ STRONGEST = 10
 @method(
     "lime",
     cite="ribeiro2016",
+    family="perturbation",
     signed=True,
     deterministic=False,
     presets={

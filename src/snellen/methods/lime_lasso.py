@@ -23,6 +23,7 @@ ROUNDS = 3000
 @method(
     "lime-lasso",
     cite="kokhlikyan2020",
+    family="perturbation",
     signed=True,
     deterministic=False,
     presets={"zhang2024": {"samples": 40, "segments": "quickshift-inputs"}},

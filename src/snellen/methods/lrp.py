@@ -41,6 +41,7 @@ def _check_epsilon(epsilon: float) -> None:
 @method(
     "lrp-z",
     cite="bach2015",
+    family="relevance-propagation",
     signed=True,
     needs={"gradients", "relu"},
     caveats={"shrikumar2016": "on a network of rectifiers and max-pooling it is input-x-gradient under another name"},
@@ -68,6 +69,7 @@ class LrpZ:
 @method(
     "lrp-epsilon",
     cite="bach2015",
+    family="relevance-propagation",
     signed=True,
     needs={"gradients", "relu"},
     caveats=_KEPT,
@@ -109,6 +111,7 @@ class LrpEpsilon:
 @method(
     "lrp-alpha1-beta0",
     cite="bach2015",
+    family="relevance-propagation",
     signed=True,
     needs={"gradients", "relu"},
     caveats={
@@ -152,6 +155,7 @@ class LrpAlpha1Beta0:
 @method(
     "lrp-alpha2-beta1",
     cite="bach2015",
+    family="relevance-propagation",
     signed=True,
     needs={"gradients", "relu"},
     caveats=_KEPT,

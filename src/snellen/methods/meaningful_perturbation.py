@@ -27,6 +27,7 @@ BLURRED = Blur(kernel=61, sigma=10.0)
 @method(
     "meaningful-perturbation",
     cite="fong2017",
+    family="perturbation",
     deterministic=False,
     needs={"gradients"},
     presets={"fong2017": {"steps": 300}},

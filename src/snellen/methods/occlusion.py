@@ -19,6 +19,7 @@ from snellen.types import Fill, Output, Passes, Rng
 @method(
     "occlusion",
     cite="zeiler2014",
+    family="perturbation",
     signed=True,
     ranges={"cells": (4, 14), "overlap": (1, 4), "of": ("logit",), "fill": ("black", "blur", "noise")},
 )

@@ -21,6 +21,7 @@ Images = Float[Tensor, "batch channels height width"]
 @method(
     "rise",
     cite="petsiuk2018",
+    family="perturbation",
     deterministic=False,
     presets={
         "petsiuk2018": {"masks": 6000},

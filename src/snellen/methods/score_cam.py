@@ -19,6 +19,7 @@ from snellen.types import Output, Passes, Rng
 @method(
     "score-cam",
     cite="wang2020",
+    family="class-activation",
     needs={"layer"},
     at_most=True,
     caveats={

@@ -29,6 +29,7 @@ def _check(threshold: float) -> None:
 @method(
     "sis",
     cite="carter2019",
+    family="perturbation",
     needs={"gradients"},
     presets={"boggust2023": {"ranked": False}},
     caveats=_CAVEATS,
@@ -96,6 +97,7 @@ class Sis:
 @method(
     "sis-removal",
     cite="carter2019",
+    family="perturbation",
     caveats=_CAVEATS,
     ranges={"threshold": (0.5, 0.7, 0.95), "cells": (4, 5, 10), "ranked": (False,), "fill": ("black", "blur", "noise")},
 )

@@ -14,7 +14,7 @@ from snellen.classifier import Classifier
 from snellen.methods.gradient import Gradient
 from snellen.methods.wrapping import prepare_inner, take_over
 from snellen.plugins.registry import method, traits
-from snellen.plugins.traits import Range, Shown
+from snellen.plugins.traits import Range, TraitEvidence
 from snellen.types import Method, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]
@@ -52,8 +52,9 @@ def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
 @method(
     "smoothgrad",
     cite="smilkov2017",
+    family="gradient",
     deterministic=False,
-    implementation_invariant=Shown(0.01, images=18, networks=5),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5),
     needs={"gradients"},
     # All three papers averaged squares under this name.
     presets={name: f"smoothgrad-squared@{name}" for name in ("cose2023", "boggust2023", "kim2022")},
@@ -90,8 +91,9 @@ class SmoothGrad:
 @method(
     "smoothgrad-squared",
     cite="hooker2019",
+    family="gradient",
     deterministic=False,
-    implementation_invariant=Shown(0.01, images=18, networks=5),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5),
     needs={"gradients"},
     presets={
         "cose2023": {"of": "gradient(fold=norm, of=probability)", "samples": 50},
@@ -127,8 +129,9 @@ class SmoothGradSquared:
 @method(
     "vargrad",
     cite="adebayo2018local",
+    family="gradient",
     deterministic=False,
-    implementation_invariant=Shown(0.01, images=18, networks=5),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5),
     needs={"gradients"},
     ranges={"of": ("gradient", "input-x-gradient", "grad-cam"), **_NOISE},
 )

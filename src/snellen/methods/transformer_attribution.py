@@ -19,10 +19,11 @@ Weights = Float[Tensor, "batch heads tokens tokens"]
 @method(
     "transformer-attribution",
     cite="chefer2021generic",
+    family="relevance-propagation",
     needs={"gradients", "layer"},
     presets={"chefer2021generic": {}},
     ranges={"of": ("probability",)},
-    tried="a planted transformer only, since no pretrained network with attention comes with Snellen",
+    tested_on="a planted transformer only, since no pretrained network with attention comes with Snellen",
 )
 @dataclass(frozen=True)
 class TransformerAttribution:

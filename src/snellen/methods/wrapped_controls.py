@@ -14,7 +14,7 @@ from snellen.classifier import Classifier
 from snellen.methods.gradient import Gradient
 from snellen.methods.wrapping import prepare_inner, take_over
 from snellen.plugins.registry import method, traits
-from snellen.plugins.traits import Shown
+from snellen.plugins.traits import TraitEvidence
 from snellen.types import Method, Passes, Rng
 
 Images = Float[Tensor, "batch channels height width"]
@@ -27,7 +27,7 @@ GRADIENT = Gradient()
 @method(
     "blurred",
     cite="song2023",
-    implementation_invariant=Shown(0.01, images=18, networks=5),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5),
     control=True,
     needs={"gradients"},
     ranges={"of": ("input-x-gradient", "grad-cam"), "sigma": (0.02, 0.1)},
@@ -70,7 +70,7 @@ class Blurred:
     cite="tomsett2020",
     version=2,
     deterministic=False,
-    implementation_invariant=Shown(0.01, images=16, networks=4),
+    implementation_invariant=TraitEvidence(0.01, images=16, networks=4),
     control=True,
     needs={"gradients"},
     ranges={"of": ("input-x-gradient", "grad-cam")},

@@ -33,6 +33,7 @@ def take_over(wrapper: Wrapping, *, signed: bool, deterministic: bool, control: 
         signed=signed,
         deterministic=deterministic,
         control=control,
+        family="control" if control else own.family,
         needs=inner.needs,
         class_specific=inner.class_specific,
         implementation_invariant=(own if wrapper.of == usual else inner).implementation_invariant,

@@ -19,6 +19,7 @@ from snellen.types import Passes, Rng
 @method(
     "xgrad-cam",
     cite="fu2020",
+    family="class-activation",
     needs={"gradients", "layer"},
     caveats={
         "fu2020": "its weights are derived for ReLU networks; elsewhere a feature's sum may be near zero and its weight huge"

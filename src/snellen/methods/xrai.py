@@ -16,7 +16,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.methods.integrated_gradients import integrated
 from snellen.plugins.registry import method
-from snellen.plugins.traits import Shown
+from snellen.plugins.traits import TraitEvidence
 from snellen.types import Output, Passes, Rng
 
 Baselines = Literal["both", "darkest", "brightest"]
@@ -32,9 +32,10 @@ MARGIN, LEAST_NEW = 5, 50
 @method(
     "xrai",
     cite="kapishnikov2019",
+    family="path",
     signed=True,
     needs={"gradients"},
-    implementation_invariant=Shown(0.01, images=18, networks=5),
+    implementation_invariant=TraitEvidence(0.01, images=18, networks=5),
     presets={"kapishnikov2019": {"steps": 100}, "boggust2023": {"steps": 100}},
     ranges={"steps": (8, 16, 100), "baselines": ("darkest", "brightest"), "fast": (True,), "of": ("probability",)},
 )

@@ -42,7 +42,7 @@ _READING = (
     "numbers pool all of them, as here.",
     caveats=_CAVEATS,
     presets=PRESETS,
-    welcomes={"checkpoints"},
+    optional_needs={"checkpoints"},
 )
 @dataclass(frozen=True)
 class Sensitivity:
@@ -106,7 +106,7 @@ class Sensitivity:
     "halves ask that the map changes exactly when the model's answer does.",
     caveats=_CAVEATS,
     presets=PRESETS,
-    welcomes={"checkpoints"},
+    optional_needs={"checkpoints"},
 )
 @dataclass(frozen=True)
 class Cose:

@@ -20,16 +20,17 @@ from snellen.files.documents import MOST_WHOLE, is_unicode
 from snellen.plugins.notation import read_plugin, write_value
 from snellen.plugins.traits import (
     LAYERS,
-    TRIED,
+    TESTED_ON,
     Attribute,
     ConditionTraits,
+    Family,
     FillTraits,
     MethodTraits,
     MetricTraits,
     Need,
     Range,
-    Shown,
     Test,
+    TraitEvidence,
 )
 from snellen.types import Condition, Fill, Method, Metric
 
@@ -40,13 +41,14 @@ __all__ = [
     "METRICS",
     "Attribute",
     "ConditionTraits",
+    "Family",
     "FillTraits",
     "MethodTraits",
     "MetricTraits",
     "Need",
     "Registry",
-    "Shown",
     "Test",
+    "TraitEvidence",
     "UnknownNameError",
     "condition",
     "fill",
@@ -169,37 +171,55 @@ def method(
     name: str,
     *,
     cite: str,
+    family: Family = "other",
     signed: bool = False,
-    complete: Shown | bool = False,
+    complete: TraitEvidence | bool = False,
     class_specific: bool = True,
     deterministic: bool = True,
     control: bool = False,
     needs: set[Need] | frozenset[Need] = frozenset(),
-    implementation_invariant: Shown | bool = False,
+    implementation_invariant: TraitEvidence | bool = False,
     at_most: bool = False,
     caveats: Mapping[str, str] | None = None,
     presets: Mapping[str, Mapping[str, Any] | str] | None = None,
     ranges: Mapping[str, Range] | None = None,
     version: int = 1,
-    tried: str = TRIED,
+    tested_on: str = TESTED_ON,
 ) -> Callable[[type[T]], type[T]]:
-    """Registers a frozen dataclass as a saliency method (see `MethodTraits`).
+    """Registers a frozen dataclass as a saliency method; `MethodTraits` documents the traits.
 
-    `caveats` holds known failures by the key of the work that showed them. `presets` holds settings by the key of the work
-    that used them, with a word after a hyphen where one work used several: `rise@petsiuk2018`. A text in place of settings
-    names what that work really ran under this name. `ranges` holds by setting the values that are worth trying besides the
-    default, as one would write them in settings, or `LAYERS`: earlier layers of whatever classifier is explained. `complete`
-    and `implementation_invariant` carry how far they were shown; `tried` says on which networks the contract suite tries all
-    traits.
+    Args:
+        name: How settings and the command line call it.
+        family: What the maps are computed from; a control is of the family "control" by itself.
+        presets: Settings by the key of the work that used them, plus a word after a hyphen where one work used several:
+            `rise@petsiuk2018`. A text in place of settings names the method that the work really ran under this name.
+        ranges: By setting, the values worth trying besides the default, as written in settings; or `LAYERS`, which stands
+            for earlier layers of the classifier.
     """
 
     def register(plugin: type[T]) -> type[T]:
+        if control and family not in ("other", "control"):
+            raise SnellenError(f"method '{name}' is a control, so its family must not be '{family}'")
         _check_ranges(name, plugin, ranges or {})
         plugin.traits = MethodTraits(  # type: ignore[attr-defined]
-            name, _cited(name, cite), _summary(name, plugin), signed, complete, class_specific, deterministic, control,
-            frozenset(needs), implementation_invariant, at_most, dict(caveats or {}), dict(presets or {}),
-            dict(ranges or {}), version, tried,
-        )  # fmt: skip
+            name=name,
+            cite=_cited(name, cite),
+            summary=_summary(name, plugin),
+            family="control" if control else family,
+            signed=signed,
+            complete=complete,
+            class_specific=class_specific,
+            deterministic=deterministic,
+            control=control,
+            needs=frozenset(needs),
+            implementation_invariant=implementation_invariant,
+            at_most=at_most,
+            caveats=dict(caveats or {}),
+            presets=dict(presets or {}),
+            ranges=dict(ranges or {}),
+            version=version,
+            tested_on=tested_on,
+        )
         METHODS.add(name, plugin)  # type: ignore[arg-type]
         return plugin
 
@@ -223,16 +243,30 @@ def metric(
     caveats: Mapping[str, str] | None = None,
     presets: Mapping[str, Mapping[str, Any] | str] | None = None,
     tolerance: float | None = None,
-    welcomes: set[Need] | frozenset[Need] = frozenset(),
+    optional_needs: set[Need] | frozenset[Need] = frozenset(),
 ) -> Callable[[type[T]], type[T]]:
-    """Registers a frozen dataclass as a metric (see `MetricTraits`)."""
+    """Registers a frozen dataclass as a metric; `MetricTraits` documents the traits."""
 
     def register(plugin: type[T]) -> type[T]:
         plugin.traits = MetricTraits(  # type: ignore[attr-defined]
-            name, _cited(name, cite), _summary(name, plugin), attribute, higher_is_better, bounds, rank_only,
-            frozenset(needs), undefined, version, test, formula, reading, dict(caveats or {}), dict(presets or {}),
-            tolerance, frozenset(welcomes),
-        )  # fmt: skip
+            name=name,
+            cite=_cited(name, cite),
+            summary=_summary(name, plugin),
+            attribute=attribute,
+            higher_is_better=higher_is_better,
+            bounds=bounds,
+            rank_only=rank_only,
+            needs=frozenset(needs),
+            undefined=undefined,
+            version=version,
+            test=test,
+            formula=formula,
+            reading=reading,
+            caveats=dict(caveats or {}),
+            presets=dict(presets or {}),
+            tolerance=tolerance,
+            optional_needs=frozenset(optional_needs),
+        )
         METRICS.add(name, plugin)  # type: ignore[arg-type]
         return plugin
 
@@ -255,7 +289,7 @@ def condition(name: str, *, cite: str, partner: bool = False, version: int = 1) 
 
     def register(plugin: type[T]) -> type[T]:
         plugin.traits = ConditionTraits(  # type: ignore[attr-defined]
-            name, _cited(name, cite), _summary(name, plugin), partner, version
+            name=name, cite=_cited(name, cite), summary=_summary(name, plugin), partner=partner, version=version
         )
         CONDITIONS.add(name, plugin)  # type: ignore[arg-type]
         return plugin

@@ -1,4 +1,4 @@
-"""What plug-ins claim of themselves: the words of the saliency card, and the facts that decorators attach to a class."""
+"""The traits of plug-ins: what a decorator states about a method, metric, fill or condition, and the terms of the card."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ from typing import Any, Literal
 Need = Literal[
     "gradients", "layer", "relu", "training-data", "truth", "labels", "explain", "recipe", "checkpoints"
 ]  # fmt: skip
-"""What a plug-in cannot do without. `recipe`: relatives of the classifier have to be trained. `checkpoints`: saved ones."""
+"""What a plug-in requires of the classifier, the samples or the run.
+
+`recipe`: variants of the classifier have to be trained. `checkpoints`: saved states of its training are needed.
+"""
+
+Family = Literal[
+    "gradient", "path", "relevance-propagation", "class-activation", "perturbation", "attention", "control", "other"
+]  # fmt: skip
+"""What the maps of a method are computed from.
+
+`path`: gradients summed on a path from a baseline image. `perturbation`: outputs for images with parts removed. `control`:
+no knowledge of the classifier, or knowledge destroyed on purpose.
+"""
 
 Test = Literal[
     "Completeness", "Deletion", "Faithfulness", "Infidelity", "Input Consistency", "Input Invariance", "Insertion",
@@ -39,120 +51,135 @@ Attribute = Literal[
 
 
 LAYERS: Literal["earlier layers"] = "earlier layers"
-"""The range of a setting that names a layer: which layers there are is known of each classifier alone."""
+"""The range of a setting that names a layer; which layers there are depends on the classifier."""
 
 Range = tuple[Any, ...] | Literal["earlier layers"]
-"""The values of a setting that are worth trying besides the default, as one would write them."""
+"""The values of a setting that are worth trying besides the default, as written in settings."""
 
 
-TRIED = "planted and pretrained networks"
-"""Where the contract suite tries the traits of a method, unless the method says that it accepts fewer."""
+TESTED_ON = "planted and pretrained networks"
+"""On which networks the contract suite tests the traits of a method, unless the method accepts fewer."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
-    """How far a trait was shown on pretrained networks: by how much images were off at most.
+class TraitEvidence:
+    """How closely a trait was measured to hold on pretrained networks.
 
-    `missed` counts the images that were off by more than `within`. `benchmarks/traits.py` measures it, completeness with
-    default settings; a method of another package may claim a trait without having shown it.
+    `benchmarks/traits.py` measures it, completeness with default settings. A method of another package may state a trait
+    without evidence.
     """
 
     within: float
+    """The tolerance: the largest relative error that still counts as holding."""
     images: int
+    """How many images were measured."""
     networks: int
     missed: int = 0
+    """How many of the images were off by more than `within`."""
 
-    def words(self, whole: str) -> str:
-        """The condition as a reader needs it; `whole` is what the gap is a share of."""
-        kept = f"{self.images - self.missed} of {self.images}" if self.missed else f"all {self.images}"
-        return f"within {100 * self.within:g} % of {whole} on {kept} images of {self.networks} pretrained networks"
+    def in_words(self, whole: str) -> str:
+        """The condition under which the trait holds; `whole` names what the error is relative to."""
+        count = f"{self.images - self.missed} of {self.images}" if self.missed else f"all {self.images}"
+        return f"within {100 * self.within:g} % of {whole} on {count} images of {self.networks} pretrained networks"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class MethodTraits:
-    """What a method claims of itself with its default settings; the contract suite tries to disprove each claim.
-
-    `tried` says on which networks it does so.
-    """
+    """The traits of a method with its default settings; the contract suite tries to disprove each of them."""
 
     name: str
     cite: str
+    """Key of the defining work in `snellen.plugins.citations`."""
     summary: str
+    """The first paragraph of the docstring."""
+    family: Family = "other"
     signed: bool
-    complete: Shown | bool
+    """Maps may hold negative values."""
+    complete: TraitEvidence | bool
+    """A map sums to the rise of the output from the baseline to the image."""
     class_specific: bool
+    """Another target gives another map."""
     deterministic: bool
+    """The seed does not matter."""
     control: bool
     needs: frozenset[Need]
-    implementation_invariant: Shown | bool
+    implementation_invariant: TraitEvidence | bool
+    """Networks with other weights that compute the same function get the same map."""
     at_most: bool
+    """`passes` is an upper bound, since the cost depends on the image."""
     caveats: Mapping[str, str]
+    """Known failures by the key of the work that showed them."""
     presets: Mapping[str, Mapping[str, Any] | str]
     ranges: Mapping[str, Range]
     version: int
-    tried: str = TRIED
+    tested_on: str = TESTED_ON
 
     @property
-    def claims(self) -> str:
-        """The claims in words, with the condition under which each was shown."""
-        words = {
+    def in_words(self) -> str:
+        """The traits that hold as a comma-separated list, each with the condition under which it was measured."""
+        traits = {
             "deterministic": self.deterministic,
-            _conditional("complete", self.complete, "the rise"): self.complete,
+            _with_evidence("complete", self.complete, "the rise"): self.complete,
             "class-specific": self.class_specific,
-            _conditional("implementation-invariant", self.implementation_invariant, "the largest value"): (
+            _with_evidence("implementation-invariant", self.implementation_invariant, "the largest value"): (
                 self.implementation_invariant
             ),
             "signed": self.signed,
         }
-        return ", ".join(name for name, holds in words.items() if holds) or "none"
+        return ", ".join(name for name, holds in traits.items() if holds) or "none"
 
 
-def _conditional(name: str, claim: Shown | bool, whole: str) -> str:
-    return f"{name} ({claim.words(whole)})" if isinstance(claim, Shown) else name
+def _with_evidence(name: str, trait: TraitEvidence | bool, whole: str) -> str:
+    return f"{name} ({trait.in_words(whole)})" if isinstance(trait, TraitEvidence) else name
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class MetricTraits:
-    """What a metric claims of itself.
-
-    `undefined` says in words when a score is NaN. `test` is the test of the saliency card that it answers, by default with
-    its default settings. `formula` is the number as a line of mathematics. `reading` says which of several published
-    readings the default is, and which setting gives the other. `caveats` are known failures by the key of the work that
-    showed them. `tolerance` makes it an axiom: a method that is no farther than this from the best value keeps it, whatever
-    controls do. `welcomes` is what it makes use of where there is some, and does without where there is none.
-    """
+    """The traits of a metric; the contract suite tries to disprove them."""
 
     name: str
     cite: str
+    """Key of the defining work in `snellen.plugins.citations`."""
     summary: str
+    """The first paragraph of the docstring."""
     attribute: Attribute
+    """The attribute of the saliency card that it informs."""
     higher_is_better: bool
     bounds: tuple[float, float]
+    """Lowest and highest possible score."""
     rank_only: bool
+    """Scores depend on the order of the pixels alone."""
     needs: frozenset[Need]
     undefined: str
+    """In words, when a score is NaN."""
     version: int
     test: Test | None
+    """The test of the saliency card that the metric answers with default settings."""
     formula: str
+    """The score as one line of mathematics."""
     reading: str
+    """Which of several published readings the default is, and which setting gives the other."""
     caveats: Mapping[str, str]
+    """Known failures by the key of the work that showed them."""
     presets: Mapping[str, Mapping[str, Any] | str]
     tolerance: float | None
-    welcomes: frozenset[Need]
+    """Makes the metric an axiom: a method no farther than this from the best value passes, whatever the controls score."""
+    optional_needs: frozenset[Need]
+    """What it uses where available and does without otherwise."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FillTraits:
-    """What stands in for removed pixels, and in which space that is meant."""
+    """What replaces removed pixels, and whether its values are pixels or normalised inputs."""
 
     name: str
     summary: str
     space: Literal["pixels", "inputs"]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ConditionTraits:
-    """What a condition does to a picture, who used it, and whether it needs a second picture for each."""
+    """What a condition does to an image, who used it, and whether it needs a second image for each."""
 
     name: str
     cite: str

@@ -26,7 +26,7 @@ def _methods() -> Table:
         facts = METHODS[name].traits  # type: ignore[attr-defined]
         needs = ", ".join(sorted(facts.needs)) or ("knows nothing" if facts.control else "logits only")
         needs += " (control)" if facts.control else ""
-        table.add_row(name, needs, facts.summary, facts.claims, CITATIONS.get(facts.cite, facts.cite))
+        table.add_row(name, needs, facts.summary, facts.in_words, CITATIONS.get(facts.cite, facts.cite))
     return table
 
 

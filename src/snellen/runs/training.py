@@ -301,7 +301,7 @@ class Siblings:
 
     def _names(self, method: Method, metric: Metric) -> list[str]:
         names = [one.name for one in metric.trained_variants(method)] if isinstance(metric, NeedsVariants) else []
-        if "checkpoints" in traits(metric).needs | traits(metric).welcomes:
+        if "checkpoints" in traits(metric).needs | traits(metric).optional_needs:
             names += [name for name in self.facts if name.startswith(CHECKPOINT)]
         return names
 

@@ -14,10 +14,11 @@ import pandas as pd
 import pytest
 
 from snellen.charts import numbers
+from snellen.plugins import registry
 from snellen.textbox.exam import scoring
 from snellen.textbox.exam.exam import exam
 from snellen.textbox.exam.explaining import run_field
-from snellen.textbox.exam.families import FAMILIES, family
+from snellen.textbox.exam.families import FAMILIES, family, plain_name
 from snellen.textbox.exam.field import Field
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.scoring import SCORES, oracle
@@ -252,8 +253,10 @@ def test_lanes_are_drawn_to_scale_and_said_in_words() -> None:
 
 
 def test_families_have_words_and_members() -> None:
-    for name in ("gradient", "integrated-gradients@kim2022", "rise(masks=9)", "grad-cam++", "somebody:Else"):
-        assert family(name) in FAMILIES
+    families = {name: family(name) for name in registry.METHODS}
+    assert set(families.values()) == set(FAMILIES) - {"Other methods"}
+    for name in ("gradient", "integrated-gradients@kim2022", "rise(masks=9)", "grad-cam++"):
+        assert family(name) == families[plain_name(name)]
     assert family("somebody:Else") == "Other methods"
 
 

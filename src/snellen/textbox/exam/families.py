@@ -1,31 +1,36 @@
-"""Families of methods: what their maps are made of, so that a page of fifty methods can be read."""
+"""Families of methods, by which a page of fifty methods is divided."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-FAMILIES = {
-    "Slopes": "How much the model's output would change if a pixel changed a little.",
-    "Shares": "How much of the output each pixel accounts for, compared with a picture without it.",
-    "Relevance": "The output is handed back through the network, layer by layer, down to the pixels.",
-    "Coarse maps": "Where the last layers of the network are active, enlarged to the size of the picture.",
-    "Trials": "Parts of the picture are hidden, again and again, and the model is asked what it thinks now.",
-    "Attention": "What a transformer's own attention looks at.",
-    "Other methods": "Methods from outside Snellen.",
-    "Controls": "Maps that know nothing about the model. A method worth using is better than all of them.",
-}
-"""Each with what its maps are made of, in words for everybody."""
+from snellen.plugins.registry import METHODS, Family, traits
 
-_MEMBERS = {
-    "Slopes": "gradient smoothgrad smoothgrad-squared vargrad deconvnet guided-backprop",
-    "Shares": "input-x-gradient integrated-gradients blur-ig guided-ig gradient-shap xrai",
-    "Relevance": "deep-taylor lrp-z lrp-epsilon lrp-alpha1-beta0 lrp-alpha2-beta1 deeplift-rescale deeplift-reveal-cancel "
-    "deepshap transformer-attribution",
-    "Coarse maps": "cam grad-cam grad-cam++ xgrad-cam hires-cam layer-cam eigen-cam score-cam ablation-cam guided-grad-cam",
-    "Trials": "occlusion rise lime lime-lasso kernel-shap extremal-perturbation meaningful-perturbation iba sis sis-removal",
-    "Attention": "attention-rollout",
+_TITLES: dict[Family, tuple[str, str]] = {
+    "gradient": ("Gradients", "How much the model's output would change if a pixel changed a little."),
+    "path": ("Contributions", "How much of the output each pixel accounts for, compared with an image without it."),
+    "relevance-propagation": (
+        "Relevance propagation",
+        "The output is distributed backwards through the network, layer by layer, down to the pixels.",
+    ),
+    "class-activation": (
+        "Class activation maps",
+        "Where the last layers of the network are active, enlarged to the size of the image.",
+    ),
+    "perturbation": (
+        "Perturbations",
+        "Parts of the image are hidden, again and again, and the change of the output is measured.",
+    ),
+    "attention": ("Attention", "What a transformer's own attention weighs most."),
+    "other": ("Other methods", "Methods that state no family."),
+    "control": (
+        "Controls",
+        "Maps that contain no information about the model. A method worth using is better than all of them.",
+    ),
 }
-_FAMILY = {name: family for family, names in _MEMBERS.items() for name in names.split()}
+
+FAMILIES = dict(_TITLES.values())
+"""Title of each family, and in plain words what its maps are made of."""
 
 
 def plain_name(label: str) -> str:
@@ -38,12 +43,14 @@ def plain_name(label: str) -> str:
 
 
 def family(label: str) -> str:
-    """Of a method that is no control, by its label.
+    """The title of a method's family, by the method's label; a name that is not registered is of no family.
 
     >>> family("lrp-epsilon(epsilon=1)"), family("mine:Method")
-    ('Relevance', 'Other methods')
+    ('Relevance propagation', 'Other methods')
     """
-    return _FAMILY.get(plain_name(label), "Other methods")
+    name = plain_name(label)
+    declared: Family = traits(METHODS[name]).family if name in METHODS else "other"
+    return _TITLES[declared][0]
 
 
 def short_names(labels: Iterable[str]) -> dict[str, str]:
