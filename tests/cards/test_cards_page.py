@@ -200,7 +200,7 @@ def test_twelve_methods_stay_below_four_megabytes(tmp_path):
 
 
 def colours() -> dict[str, str]:
-    style = resources.files("snellen").joinpath("report/page.css").read_text(encoding="utf-8")
+    style = resources.files("snellen").joinpath("charts/page.css").read_text(encoding="utf-8")
     return dict(re.findall(r"--([a-z-]+):(#[0-9a-f]{6})", style))
 
 

@@ -85,8 +85,8 @@ def images(folder) -> Path:
 def finished(folder, images) -> Path:
     """A small run that was made from settings."""
     values = {
-        "model": "subject:load", "images": str(images), "size": 8, "out": str(folder / "run"), "threads": 1, "seed": 3,
-        "methods": ["gradient", "grad-cam", "random"], "metrics": ["sparseness", "deletion(steps=2)"],
+        "model": "tests.runs.subject:load", "images": str(images), "size": 8, "out": str(folder / "run"), "threads": 1,
+        "seed": 3, "methods": ["gradient", "grad-cam", "random"], "metrics": ["sparseness", "deletion(steps=2)"],
     }  # fmt: skip
     from snellen.runs.progress import Silent
 
@@ -97,7 +97,8 @@ def finished(folder, images) -> Path:
 # Settings ----------------------------------------------------------------------------------------------------------------
 
 SETTINGS = {
-    "model": "subject:load", "images": "somewhere", "methods": ["gradient", {"name": "rise", "params": {"masks": 30}}],
+    "model": "tests.runs.subject:load", "images": "somewhere",
+    "methods": ["gradient", {"name": "rise", "params": {"masks": 30}}],
     "metrics": ["deletion", "sparseness"], "out": "runs/x", "target": "predicted", "seed": 0, "mean": [0.5, 0.5, 0.5],
     "std": 0.2, "size": 32, "crop": 0.9, "batch": 8, "shard": 4, "workers": 0, "threads": 1, "compile": False,
     "unreadable": "skip", "outputs": "logits", "precision": "float32", "condition": "rotation(degrees=45)",
@@ -409,7 +410,7 @@ def try_command(*words: str) -> None:
 @given(extra=options)
 def test_command_lines_of_run(folder, images, extra, elsewhere):
     with tempfile.TemporaryDirectory(dir=folder) as out:
-        base = ["run", "--model", "subject:load", "--size", "8", "--images", str(images), "--methods", "random",
+        base = ["run", "--model", "tests.runs.subject:load", "--size", "8", "--images", str(images), "--methods", "random",
                 "--metrics", "sparseness", "--out", f"{out}/run", "--threads", "1"]  # fmt: skip
         try_command(*base, *(word for pair in extra for word in pair))
 
@@ -420,7 +421,9 @@ def test_command_lines_of_explain(folder, images, extra, photo, elsewhere):
     path = str(images / photo) if photo == "000.png" else photo
     words = [word for pair in extra for word in pair if pair[0] != "--images"]
     out = str(folder / "maps.png")
-    try_command("explain", path, "--model", "subject:load", "--size", "8", "--methods", "random", "--out", out, *words)
+    try_command(
+        "explain", path, "--model", "tests.runs.subject:load", "--size", "8", "--methods", "random", "--out", out, *words
+    )
 
 
 READERS = [

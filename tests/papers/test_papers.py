@@ -84,8 +84,8 @@ def folder(tmp_path_factory) -> Path:
 
 def measured(name: str, folder: Path) -> Comparison:
     given = {
-        "model": "subject:load", "size": 32, "images": str(folder / "images"), "labels": str(folder / "labels.csv"),
-        "out": str(folder / name), "threads": 1,
+        "model": "tests.runs.subject:load", "size": 32, "images": str(folder / "images"),
+        "labels": str(folder / "labels.csv"), "out": str(folder / name), "threads": 1,
     }  # fmt: skip
     return reproduce(name, given, methods=LIGHT[name].split(","), observer=Silent())
 

@@ -13,6 +13,7 @@ from tests.runs.subject import load, write_images
 
 import snellen
 from snellen.errors import SnellenError
+from snellen.files.seals import first_time
 from snellen.images import from_folder
 from snellen.images.geometry import AS_IS
 from snellen.maps import fitted_state
@@ -163,13 +164,14 @@ def test_explain_learns_from_a_folder_or_from_the_photo_alone(tmp_path):
     from snellen.report.explain import explain_photo
     from snellen.runs.settings import Settings
 
+    first_time("models-are-code")  # said once per user, and not what is asked here
     folder = write_images(tmp_path / "images", count=22)
     photo = folder / "000.png"
     said = {}
     for name, images in (("folder", str(folder)), ("alone", "zoo:photographs")):
         seen = Listening()
         settings = Settings.of(
-            {"model": "subject:load", "images": images, "methods": (IBA,), "mean": 0.5, "std": 0.25, "size": 32}
+            {"model": "tests.runs.subject:load", "images": images, "methods": (IBA,), "mean": 0.5, "std": 0.25, "size": 32}
         )
         explain_photo(photo, settings, target="predicted", out=tmp_path / f"{name}.png", seed=0, observer=seen)
         assert (tmp_path / f"{name}.png").exists()

@@ -279,8 +279,12 @@ def test_training_pictures_need_labels_that_the_classifier_knows(given, folders,
 
 def test_recipes_are_found_by_name():
     assert kin.find_recipe("zoo:digits") is snellen.zoo.digits_recipe
-    assert kin.find_recipe("subject:recipe") is subject.recipe
-    for wrong, sentence in (("subject", "not written as"), ("subject:recipes", "has no 'recipes'"), (3, "is a function")):
+    assert kin.find_recipe("tests.runs.subject:recipe") is subject.recipe
+    for wrong, sentence in (
+        ("subject", "not written as"),
+        ("tests.runs.subject:recipes", "has no 'recipes'"),
+        (3, "is a function"),
+    ):
         with pytest.raises(SnellenError, match=sentence):
             kin.find_recipe(wrong)
 

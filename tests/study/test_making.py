@@ -161,10 +161,10 @@ def test_a_placebo_and_methods_with_signs_are_drawn_like_all_others(
     arms = ["random", "gradient", "gradient(fold=sum)"]
     found = make(run.folder, tmp_path / "s", {"arms": arms, "tasks": read_tasks("sharpness:2:0")}, observer=Silent())
     assert found.protocol.arms == tuple(arms)
-    sample, pictures = found.items[0].samples[0], found.items[0].pictures
+    sample, drawn = found.items[0].samples[0], found.items[0].pictures
     values = run.maps("gradient(fold=sum)", [sample])[0]
     assert (values < 0).any()
-    shown = _picture(found, pictures["gradient(fold=sum)/overlay"][0].name)
+    shown = _picture(found, drawn["gradient(fold=sum)/overlay"][0].name)
     positive = np.maximum(values, 0)
     assert (shown == _large(pictures.overlay(photos[sample], positive, False, pictures.limits(positive, False)))).all()
     assert (shown != _large(pictures.overlay(photos[sample], values, True, pictures.limits(values, True)))).any()
