@@ -118,7 +118,7 @@ def test_list_prints_names(what):
             ["run", *BASICS, "--methods", "gradient", "--metrics", "complexity", "--images", "no-such-folder"],
             "no-such-folder",
         ),
-        (["run", "--mean", "grey"], "--mean must be numbers"),
+        (["run", "--mean", "grey"], "--mean must be comma-separated numbers"),
         (
             ["run", "--methods", "gradient", "--metrics", "complexity", "--condition", "rotate"],
             "unknown condition 'rotate'; did you mean 'rotation'?",

@@ -316,7 +316,7 @@ def test_the_command_makes_a_study_tells_the_password_once_and_checks_it(run: Ru
     assert result.exit_code == 0, result.output
     found = Study.read(out)
     assert (found.protocol.title, found.protocol.seed, found.protocol.languages) == ("From the line", 4, ("en",))
-    told = re.search(r"told only now: (\S+)", result.output)
+    told = re.search(r"printed only now: (\S+)", result.output)
     assert told is not None
     assert found.admits(told[1])
     for row in found.subject["chosen"]:

@@ -1,4 +1,4 @@
-"""The commands about cards: `card`, `cards`, `compare` and `recommend`; no logic."""
+"""The commands about cards: `card`, `cards`, `compare` and `recommend`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 
 from snellen.cli import options
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer()
 
 Runs = Annotated[
     list[Path] | None,
@@ -27,7 +27,7 @@ def card(
     run: Runs = None,
     out: Annotated[Path, typer.Option(help="the folder to write into")] = Path("cards"),
 ) -> None:
-    """Write the card of a method as HTML, Markdown and JSON and show it; without --run, what is known of it everywhere."""
+    """Write the card of a method as HTML, Markdown and JSON and print it; without --run, what holds for every model."""
     from snellen.cards import files
     from snellen.cards.deck import deck_of_runs
     from snellen.cards.summary import shown
@@ -36,9 +36,9 @@ def card(
         Console().print(shown(files.read_card(Path(name))))
         return
     deck = deck_of_runs(run) if run else None
-    found = deck.find(name) if deck else files.everywhere(name)
-    Console().print(shown(found, deck.notes if deck else ()))
-    print(f"card: {', '.join(map(str, files.write_files(found, deck, out)))}")
+    method_card = deck.find(name) if deck else files.everywhere(name)
+    Console().print(shown(method_card, deck.notes if deck else ()))
+    print(f"card: {', '.join(map(str, files.write_files(method_card, deck, out)))}")
 
 
 @app.command()
@@ -53,18 +53,16 @@ def compare(
     from snellen.cards.deck import deck_of_runs
     from snellen.cards.terminal import ShownComparison
 
-    found = Comparison.of(deck_of_runs(run or []), methods)
-    Console().print(ShownComparison(found))
+    comparison = Comparison.of(deck_of_runs(run or []), methods)
+    Console().print(ShownComparison(comparison))
     if out is not None:
-        print(f"written: {write_comparison(found, out)}")
+        print(f"written: {write_comparison(comparison, out)}")
 
 
 @app.command()
 def recommend(
     run: Runs = None,
-    need: Annotated[
-        list[str] | None, typer.Option(help="attributes, or people, that must be met, with commas between")
-    ] = None,
+    need: Annotated[list[str] | None, typer.Option(help="attributes, or people, that must be met, comma-separated")] = None,
     nice: Annotated[list[str] | None, typer.Option(help="attributes that are nice to have")] = None,
     unwanted: Annotated[list[str] | None, typer.Option(help="attributes that you would rather not have")] = None,
     unimportant: Annotated[
@@ -72,18 +70,18 @@ def recommend(
     ] = None,
     avoid_cost: Annotated[str | None, typer.Option(metavar="TIME", help="most time per image, such as 2s or 500ms")] = None,
     black_box: Annotated[
-        bool, typer.Option("--black-box", help="only methods that ask the model for answers alone")
+        bool, typer.Option("--black-box", help="only methods that need nothing but the model's outputs")
     ] = False,
     profile: Annotated[
         str | None, typer.Option(help="start from a ready role, such as radiologist; `list` prints all")
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="a JSON file to write the choice to as well")] = None,
 ) -> None:
-    """Choose a method by what you need of it, with reasons; honest when none will do."""
+    """Choose a method by what you need of it, with reasons; says so when none fits."""
     from snellen.cards.choice_record import write_json
     from snellen.cards.deck import deck_of_runs
     from snellen.cards.priorities import Priorities, profiles
-    from snellen.cards.recommend import recommend as chosen
+    from snellen.cards.recommend import recommend as recommend_method
     from snellen.cards.terminal import ShownProfiles, ShownRecommendation
 
     if profile == "list":
@@ -98,10 +96,10 @@ def recommend(
         black_box=black_box,
         profile=profile,
     )
-    found = chosen(deck_of_runs(run or []), priorities)
-    Console().print(ShownRecommendation(found))
+    recommendation = recommend_method(deck_of_runs(run or []), priorities)
+    Console().print(ShownRecommendation(recommendation))
     if json is not None:
-        print(f"written: {write_json(found, json)}")
+        print(f"written: {write_json(recommendation, json)}")
 
 
 @app.command()
@@ -124,8 +122,8 @@ def cards(
     from snellen.runs.progress import Live
 
     observer = Live()
-    measured = partial(methodology.measure, observer=observer, trust=trust)
-    deck = deck_of_runs(run or [], methodology.read if no_measure else measured)
+    measure = partial(methodology.measure, observer=observer, trust=trust)
+    deck = deck_of_runs(run or [], methodology.read if no_measure else measure)
     observer.note(f"drawing the cards of {len(deck.methods)} methods")
     print(f"cards: {write_cards(deck, out)} ({len(deck.methods)} methods, {len(deck.cards) - len(deck.methods)} controls)")
     print(f"tables A1 and A2: {', '.join(map(str, write_tables(deck, out)))}")

@@ -1,41 +1,124 @@
-"""Options that several commands of the command line share, each with one type and one sentence."""
+"""Options that several commands share. An option is declared once, in the group of the commands that take it.
+
+A command takes a group as a parameter: `def suite(model: ModelOptions, ...)`. The decorator `expand` shows typer the
+options of the group instead, and fills the group from the command line. The name of an option in a group is the name
+of the field of `snellen.runs.settings.Settings` that it sets.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-Model = Annotated[
-    str | None, typer.Option(help="zoo name, timm:NAME, torchvision:NAME, package.module:function, or a .pt / .pt2 file")
-]
-Images = Annotated[str | None, typer.Option(help="a folder of images, zoo:photographs or zoo:digits")]
-Methods = Annotated[str | None, typer.Option(help="names with commas between, settings in brackets: rise(masks=500)")]
-Recipe = Annotated[
-    str | None, typer.Option(help="package.module:function that trains a model, or zoo:digits, for tests that retrain")
-]
-Training = Annotated[str | None, typer.Option(help="a folder of labelled images for the recipe, or zoo:digits-training")]
-Checkpoints = Annotated[
-    str | None, typer.Option(help="a folder of state dicts saved while the model was trained, or zoo:digits")
-]
-Out = Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")]
-Target = Annotated[str | None, typer.Option(help="predicted, label, least-likely, or a class")]
+from snellen.errors import SnellenError
+
+Methods = Annotated[str | None, typer.Option(help="comma-separated names, settings in brackets: rise(masks=500)")]
 Seed = Annotated[int | None, typer.Option(help="changes every random draw")]
-Labels = Annotated[str | None, typer.Option(help="CSV with the columns file,label and perhaps group, such as a patient")]
-Masks = Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")]
-Boxes = Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")]
-TrainingLabels = Annotated[str | None, typer.Option(help="CSV with the columns file,label for --training")]
-Weights = Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")]
-Mean = Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1], e.g. 0.485,0.456,0.406")]
-Std = Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")]
-Size = Annotated[int | None, typer.Option(help="side of the square that the model takes")]
-Classes = Annotated[str | None, typer.Option(help="text file with one class name per line")]
-Outputs = Annotated[str | None, typer.Option(help="what the model returns: logits or probabilities")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps")]
-Batch = Annotated[int | None, typer.Option(help="images per pass; found from a memory budget otherwise")]
-Shard = Annotated[int | None, typer.Option(help="samples per unit of work")]
 Workers = Annotated[int | None, typer.Option(help="processes to use")]
+Threads = Annotated[int | None, typer.Option(help="torch threads per process")]
 Trust = Annotated[
     bool, typer.Option("--trust", help="execute what a run folder names that was not made here: its model, recipe, variants")
 ]
-Threads = Annotated[int | None, typer.Option(help="torch threads per process")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The classifier: of `run`, `suite`, `reproduce` and `explain`."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(help="zoo name, timm:NAME, torchvision:NAME, package.module:function, or a .pt / .pt2 file"),
+    ] = None
+    weights: Annotated[str | None, typer.Option(help="a local weight file for timm: or torchvision: models")] = None
+    mean: Annotated[str | None, typer.Option(help="normalisation: mean per channel in [0, 1], e.g. 0.485,0.456,0.406")] = (
+        None
+    )
+    std: Annotated[str | None, typer.Option(help="normalisation: standard deviation per channel")] = None
+    size: Annotated[int | None, typer.Option(help="side of the square that the model takes")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """The images, the run folder and the computer: of `run`, `suite` and `reproduce`."""
+
+    images: Annotated[str | None, typer.Option(help="a folder of images, zoo:photographs or zoo:digits")] = None
+    labels: Annotated[
+        str | None, typer.Option(help="CSV with the columns file,label and perhaps group, such as a patient")
+    ] = None
+    classes: Annotated[str | None, typer.Option(help="text file with one class name per line")] = None
+    checkpoints: Annotated[
+        str | None, typer.Option(help="a folder of state dicts saved while the model was trained, or zoo:digits")
+    ] = None
+    out: Annotated[str | None, typer.Option(help="the run folder; an existing one is continued")] = None
+    seed: Seed = None
+    device: Device = None
+    batch: Annotated[int | None, typer.Option(help="images per pass; computed from a memory budget otherwise")] = None
+    shard: Annotated[int | None, typer.Option(help="samples per unit of work")] = None
+    workers: Workers = None
+    threads: Threads = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricOptions:
+    """What is explained, and what metrics compare the maps with: of `run` and `suite`."""
+
+    target: Annotated[str | None, typer.Option(help="predicted, label, least-likely, or a class")] = None
+    outputs: Annotated[str | None, typer.Option(help="what the model returns: logits or probabilities")] = None
+    masks: Annotated[str | None, typer.Option(help="folder with a mask per image, for metrics that need the truth")] = None
+    boxes: Annotated[str | None, typer.Option(help="CSV with the columns file,x0,y0,x1,y1")] = None
+    recipe: Annotated[
+        str | None, typer.Option(help="package.module:function that trains a model, or zoo:digits, for tests that retrain")
+    ] = None
+    training: Annotated[
+        str | None, typer.Option(help="a folder of labelled images for the recipe, or zoo:digits-training")
+    ] = None
+    training_labels: Annotated[str | None, typer.Option(help="CSV with the columns file,label for --training")] = None
+
+
+def expand(command: Callable[..., None]) -> Callable[..., None]:
+    """Replaces each parameter of a command that is an option group by the options of the group."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name in groups:
+            parameters += inspect.signature(groups[parameter.name], eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def expanded(**values: Any) -> None:
+        filled = {
+            name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+            for name, group in groups.items()
+        }
+        command(**values, **filled)
+
+    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return expanded
+
+
+def to_settings(*groups: Any, **options: Any) -> dict[str, Any]:
+    """Values for `Settings.of`: every option of the groups, and of `options`, that the user gave.
+
+    Lists are written with commas on the command line, and are split here.
+    """
+    from snellen.plugins.notation import split_names
+
+    everything = {name: value for group in groups for name, value in vars(group).items()} | options
+    values = {name: value for name, value in everything.items() if value is not None}
+    for name in {"methods", "metrics"} & values.keys():
+        values[name] = split_names(values[name])
+    for name in {"mean", "std"} & values.keys():
+        try:
+            values[name] = [float(part) for part in values[name].split(",")]
+        except ValueError:
+            raise SnellenError(f"--{name} must be comma-separated numbers, not '{values[name]}'") from None
+    return values

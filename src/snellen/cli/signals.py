@@ -19,22 +19,22 @@ def stopping_on_signals() -> Iterator[list[signal.Signals]]:
     A signal that is ignored already (nohup) stays ignored, and a second one ends the process at once.
     """
     received: list[signal.Signals] = []
-    wanted = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
-    heard = [one for one in wanted if signal.getsignal(one) is signal.SIG_DFL]
+    available = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+    handled = [number for number in available if signal.getsignal(number) is signal.SIG_DFL]
 
     def stop(number: int, frame: FrameType | None) -> None:
         received.append(signal.Signals(number))
-        for one in heard:
-            signal.signal(one, signal.SIG_DFL)
+        for other in handled:
+            signal.signal(other, signal.SIG_DFL)
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():  # Python allows handlers nowhere else
         yield received
         return
-    for one in heard:
-        signal.signal(one, stop)
+    for number in handled:
+        signal.signal(number, stop)
     try:
         yield received
     finally:
-        for one in heard:
-            signal.signal(one, signal.SIG_DFL)
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)

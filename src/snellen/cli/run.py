@@ -1,0 +1,134 @@
+"""The commands about runs: `run`, `resume`, `verify`, `report` and `explain`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from snellen.cli import options
+from snellen.cli.options import EvaluationOptions, MetricOptions, ModelOptions
+
+if TYPE_CHECKING:
+    from snellen.runs.settings import Settings
+
+app = typer.Typer()
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of `run` alone."""
+
+    condition: Annotated[
+        str | None, typer.Option(help="changes all images first: rotation(degrees=45), resize(side=64), crop, mixup")
+    ] = None
+    unreadable: Annotated[str | None, typer.Option(help="refuse or skip images that cannot be read")] = None
+    crop: Annotated[float | None, typer.Option(help="centre crop before resizing, as a share of the short side")] = None
+    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; tried before it is used")] = None
+    compile: Annotated[bool | None, typer.Option(help="compile the forward pass; decided from the plan otherwise")] = None
+    dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None
+
+
+@app.command()
+@options.expand
+def run(
+    *,
+    settings: Annotated[Path | None, typer.Argument(help="a YAML or TOML file; options given here win over it")] = None,
+    methods: options.Methods = None,
+    metrics: Annotated[str | None, typer.Option(help="comma-separated names")] = None,
+    model: ModelOptions,
+    evaluation: EvaluationOptions,
+    metric: MetricOptions,
+    extra: RunOptions,
+    trust: options.Trust = False,
+) -> None:
+    """Explain images by methods, score the maps by metrics, write a run folder and its report."""
+    from snellen.runs.settings import Settings
+
+    values = Settings.read(settings) if settings else {}
+    values |= options.to_settings(model, evaluation, metric, extra, methods=methods, metrics=metrics)
+    _evaluate(Settings.of(values), trust=trust)
+
+
+@app.command()
+def resume(folder: RunFolder, trust: options.Trust = False) -> None:
+    """Continue a run that was interrupted, with the settings it was started with."""
+    from snellen.errors import SnellenError
+    from snellen.runs.settings import Settings
+    from snellen.runs.store import Store
+    from snellen.runs.trusting import EVERYTHING, require
+
+    record = Store(folder).record()
+    if record is None:
+        raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
+    request = record["request"]
+    if request is None:
+        raise SnellenError(f"'{folder}' was made from Python objects; call snellen.evaluate(..., out='{folder}') again")
+    settings = Settings.of(request | {"out": str(folder)})
+    require(Store(folder), record, EVERYTHING, trust=trust)
+    _evaluate(settings, trust=trust)
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="a run folder, or one with run folders inside")],
+) -> None:
+    """Compare every file of a run with its name or checksum; exit code 1 if something is damaged. Changes nothing."""
+    from snellen.runs.verify import verify as verify_run
+
+    with Console(stderr=True).status("checking") as status:
+        result = verify_run(folder, told=lambda path: status.update(f"checking {path}"))
+    for problem in result.problems:
+        print(problem)
+    print(result.summary)
+    if result.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    folder: RunFolder,
+    out: Annotated[Path | None, typer.Option(help="where to write; RUN/report.html otherwise")] = None,
+) -> None:
+    """Write the HTML page of a run again."""
+    from snellen.report.terminal import summary_table
+    from snellen.runs import Run
+
+    run = Run(folder)
+    Console().print(summary_table(run))
+    print(run.report(out))
+
+
+@app.command()
+@options.expand
+def explain(
+    *,
+    photo: Annotated[Path, typer.Argument(help="an image file")],
+    methods: options.Methods = None,
+    model: ModelOptions,
+    target: Annotated[str, typer.Option(help="predicted, least-likely, or a class")] = "predicted",
+    out: Annotated[Path | None, typer.Option(help="the PNG to write; PHOTO-maps.png otherwise")] = None,
+    seed: Annotated[int, typer.Option(help="changes every random draw")] = 0,
+    images: Annotated[str | None, typer.Option(help="a folder of such images, for methods that are fitted to some")] = None,
+) -> None:
+    """Draw the maps of one photo beside it, as one PNG."""
+    from snellen.report.explain import explain_photo
+    from snellen.runs.progress import Live
+    from snellen.runs.settings import Settings
+
+    settings = Settings.of(options.to_settings(model, methods=methods, images=images))
+    print(explain_photo(photo, settings, target=target, out=out, seed=seed, observer=Live()))
+
+
+def _evaluate(settings: Settings, *, trust: bool) -> None:
+    from snellen.report.terminal import summary_table
+    from snellen.runs.progress import Live
+
+    run = settings.run(Live(), trust=trust)
+    Console().print(summary_table(run))
+    print(f"report: {run.report()}")
