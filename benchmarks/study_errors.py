@@ -29,9 +29,9 @@ from snellen.study.analysis.outcomes import Outcome, outcomes
 from snellen.study.analysis.record import decide
 from snellen.study.folder import Study
 from snellen.study.protocol import Protocol
-from snellen.study.rehearsal.behaviour import rehearse
-from snellen.study.rehearsal.effect import Effect
 from snellen.study.scales import Scale, shipped
+from snellen.study.simulation.behaviour import simulate_answers
+from snellen.study.simulation.effect import Effect
 from snellen.study.stimuli import Item
 from snellen.study.tasks import FURTHER, TASKS
 from snellen.verdicts.statistics import holm
@@ -70,7 +70,7 @@ def _truth(task: str, place: int) -> float | tuple[bool, ...] | None:
 def errors(design: str, people: int, seed: int) -> dict[str, bool]:
     """What one null study finds: by name of a test, whether it errs."""
     one = study(design)
-    found = outcomes(one, rehearse(one, people, Effect(), seed=seed).counted)
+    found = outcomes(one, simulate_answers(one, people, Effect(), seed=seed).counted)
     return dict(_between(one, found) if design == "between" else _within(one, found))
 
 

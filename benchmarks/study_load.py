@@ -29,10 +29,10 @@ from PIL import Image
 from snellen.runs.machine import revision
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.rehearsal.effect import Effect
-from snellen.study.rehearsal.participant import Faults
-from snellen.study.rehearsal.rehearsal import Books, Rehearsal, Tally, simulate
-from snellen.study.rehearsal.server import Server, serving
+from snellen.study.simulation.effect import Effect
+from snellen.study.simulation.participant import Faults
+from snellen.study.simulation.server import Server, serving
+from snellen.study.simulation.simulate import AnswerCheck, ServedStudy, Simulation, simulate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "study"))
 
@@ -74,7 +74,7 @@ async def killed(server: Server, store: Store, kills: int, expected: int) -> int
     return done
 
 
-async def loaded(study: Study, server: Server, store: Store, people: int, think: float, kills: int) -> Rehearsal:
+async def loaded(study: Study, server: Server, store: Store, people: int, think: float, kills: int) -> Simulation:
     """Everybody takes part at once, while the server is killed."""
     # Of the pages of all, some are never answered: one in twelve people leaves half way.
     expected = round(0.9 * people * len(study.pages(0, 0)))
@@ -85,7 +85,7 @@ async def loaded(study: Study, server: Server, store: Store, people: int, think:
     return found
 
 
-def row(database: str, think: float, kills: int, found: Rehearsal, tally: Tally, arms: Counter[int]) -> str:
+def row(database: str, think: float, kills: int, found: Simulation, tally: AnswerCheck, arms: Counter[int]) -> str:
     """A line of the table."""
     requests = sum(len(times) for kind, times in found.times.items() if kind != "step")
     wrong = [words for one in found.ledgers for words in one.wrong]
@@ -111,7 +111,7 @@ def one(name: str, cluster: postgres.Cluster | None, people: int, think: float, 
         address = cluster.fresh() if name == "postgresql" and cluster else None
         with serving(study.folder, address) as server, closing(Store.open(study, address)) as store:
             found = asyncio.run(loaded(study, server, store, people, think, kills))
-            tally = Books(server.link, store).compare(found)
+            tally = ServedStudy(server.link, store).compare(found)
             arms = Counter(visit.group for visit in store.visits(simulated=True))
         assert tally is not None
         return row(name, think, kills, found, tally, arms), tally.clean

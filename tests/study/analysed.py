@@ -9,9 +9,9 @@ from tests.study.planted_study import plant
 from snellen.study.analysis import Analysis
 from snellen.study.analysis.record import Reading
 from snellen.study.folder import Study
-from snellen.study.rehearsal.effect import Crowd
+from snellen.study.simulation.effect import ParticipantMix
 
-CAREFUL = Crowd(leaving=0.0, inattentive=0.0, hasty=0.0)
+CAREFUL = ParticipantMix(leaving=0.0, inattentive=0.0, hasty=0.0)
 
 
 def study_between(folder: Path) -> Study:

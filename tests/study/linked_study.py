@@ -13,8 +13,8 @@ from tests.study.planted_study import plant
 
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
-from snellen.study.rehearsal.behaviour import rehearse
-from snellen.study.rehearsal.effect import Crowd, Effect
+from snellen.study.simulation.behaviour import simulate_answers
+from snellen.study.simulation.effect import Effect, ParticipantMix
 
 ARMS = ("grad-cam", "guided-backprop", "lime")
 TASKS = [{"task": "error-detection", "items": 12, "practice": 1}, {"task": "class-accuracy", "items": 12, "practice": 1}]
@@ -48,7 +48,7 @@ def knowledge(study: Study, run: Recorded, name: str, size: float) -> dict[tuple
 
 def answers(study: Study, people: int, effect: Effect, *, seed: int = 0) -> Collected:
     """Everybody looks, and nobody leaves."""
-    return rehearse(study, people, replace(effect, crowd=Crowd(0.0, 0.0, 0.0)), seed=seed)
+    return simulate_answers(study, people, replace(effect, crowd=ParticipantMix(0.0, 0.0, 0.0)), seed=seed)
 
 
 def real(collected: Collected) -> Collected:

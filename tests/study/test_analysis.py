@@ -22,8 +22,8 @@ from snellen.study.analysis.words import headline
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
 from snellen.study.gathering import Visit, gather
-from snellen.study.rehearsal.behaviour import rehearse
-from snellen.study.rehearsal.effect import Crowd, Effect
+from snellen.study.simulation.behaviour import simulate_answers
+from snellen.study.simulation.effect import Effect, ParticipantMix
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,8 @@ def shown(analysis: Analysis) -> str:
 
 
 def test_the_flow_counts_everybody_once(between: Study) -> None:
-    crowd = Crowd(leaving=0.3, inattentive=0.2, hasty=0.1)
-    collected = rehearse(between, 100, Effect(crowd=crowd), seed=8)
+    crowd = ParticipantMix(leaving=0.3, inattentive=0.2, hasty=0.1)
+    collected = simulate_answers(between, 100, Effect(crowd=crowd), seed=8)
     total = analyse(between, collected, erased=3).flow.total
     people = collected.participants
     assert total.arrived == 100
@@ -64,7 +64,7 @@ def test_the_flow_counts_everybody_once(between: Study) -> None:
 
 
 def test_those_who_withdrew_are_never_analysed_not_even_without_exclusions(between: Study) -> None:
-    collected = rehearse(between, 60, Effect(crowd=CAREFUL), seed=9)
+    collected = simulate_answers(between, 60, Effect(crowd=CAREFUL), seed=9)
     gone = set(collected.participants["participant"][:6])
     people = collected.participants
     withdrawn = people["participant"].isin(gone)
@@ -80,9 +80,9 @@ def test_those_who_withdrew_are_never_analysed_not_even_without_exclusions(betwe
 
 
 def test_the_sensitivity_analysis_counts_those_whom_a_rule_excludes(between: Study) -> None:
-    crowd = Crowd(leaving=0.0, inattentive=0.25, hasty=0.0)
+    crowd = ParticipantMix(leaving=0.0, inattentive=0.25, hasty=0.0)
     effect = Effect.of("grad-cam=1.0", between.protocol, crowd)
-    one = by_name(analyse(between, rehearse(between, 90, effect, seed=10)))["error-detection"]
+    one = by_name(analyse(between, simulate_answers(between, 90, effect, seed=10)))["error-detection"]
     assert one.again.people == 90 > sum(some.n for some in one.distributions)
     assert one.again.decision.p != one.comparison.decision.p
 
@@ -140,7 +140,7 @@ def test_whatever_is_wrong_the_report_is_written_and_says_it(
     design: str, people: int, spoil: Callable[[Collected], Collected], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     study: Study = request.getfixturevalue(design)
-    analysis = analyse(study, spoil(rehearse(study, people, Effect(crowd=CAREFUL), seed=1)))
+    analysis = analyse(study, spoil(simulate_answers(study, people, Effect(crowd=CAREFUL), seed=1)))
     written = write_analysis(analysis, tmp_path / "out")
     assert [one.name for one in written] == ["analysis.html", "analysis.json"]
     text, values = written[0].read_text(), json.loads(written[1].read_text())

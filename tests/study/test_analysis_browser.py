@@ -10,8 +10,8 @@ from tests.study.browsing import Chromium
 
 from snellen.study.analysis import analyse
 from snellen.study.analysis.page import write_analysis
-from snellen.study.rehearsal.behaviour import rehearse
-from snellen.study.rehearsal.effect import Effect
+from snellen.study.simulation.behaviour import simulate_answers
+from snellen.study.simulation.effect import Effect
 
 pytestmark = pytest.mark.browser
 
@@ -34,7 +34,7 @@ COVERED = """
 @pytest.mark.parametrize("make", [study_between, study_within])
 def test_the_page_fits_desks_and_phones(make: object, chromium: Chromium, tmp_path: Path) -> None:
     study = make(tmp_path / "s")  # type: ignore[operator]
-    written = write_analysis(analyse(study, rehearse(study, 30, Effect(), seed=1)), tmp_path / "out")[0]
+    written = write_analysis(analyse(study, simulate_answers(study, 30, Effect(), seed=1)), tmp_path / "out")[0]
     for width in (1280, 390, 320):
         page = chromium.browser.new_page(viewport={"width": width, "height": 900})
         heard: list[str] = []

@@ -13,8 +13,8 @@ from snellen.study.analysis.comparisons import compare, contrasts
 from snellen.study.analysis.equivalence import equivalences
 from snellen.study.analysis.mixed import mix
 from snellen.study.analysis.outcomes import outcomes
-from snellen.study.rehearsal.behaviour import rehearse
-from snellen.study.rehearsal.effect import Effect
+from snellen.study.simulation.behaviour import simulate_answers
+from snellen.study.simulation.effect import Effect
 
 STUDIES = 150
 
@@ -25,7 +25,7 @@ def test_small_null_studies_err_about_once_in_twenty(tmp_path: Path) -> None:
     study = study_between(tmp_path / "s")
     wrong: Counter[str] = Counter()
     for seed in range(STUDIES):
-        for one in outcomes(study, rehearse(study, 36, Effect(crowd=CAREFUL), seed=seed).counted):
+        for one in outcomes(study, simulate_answers(study, 36, Effect(crowd=CAREFUL), seed=seed).counted):
             name, found = one.facts.name, compare(one.values)
             wrong[f"decision, {name}"] += found.decision.p < 0.05
             wrong[f"pairs, {name}"] += any(pair.holm < 0.05 for pair in found.contrasts)

@@ -20,8 +20,8 @@ from snellen.study.analysis.page import SIMULATED, page, write_analysis
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.joining.agreement import agree
-from snellen.study.rehearsal.behaviour import Behaviour, rehearse
-from snellen.study.rehearsal.effect import Effect
+from snellen.study.simulation.behaviour import Behaviour, simulate_answers
+from snellen.study.simulation.effect import Effect
 
 VOID = {"meta", "line", "circle", "rect", "br", "wbr", "img", "polyline"}
 
@@ -59,7 +59,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def analysis(study: Study) -> Analysis:
-    return analyse(study, rehearse(study, 48, Effect.of("grad-cam=1.0", study.protocol), seed=1))
+    return analyse(study, simulate_answers(study, 48, Effect.of("grad-cam=1.0", study.protocol), seed=1))
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_numbers_are_kept_for_programs(analysis: Analysis, tmp_path: Path) -> No
 
 def test_whether_metrics_predict_people_is_told_where_a_run_is_given(tmp_path: Path, text: str) -> None:
     study, run = linked(tmp_path / "s", tasks=[{"task": "class-accuracy", "items": 8, "practice": 0}], scales=[])
-    collected = rehearse(study, 24, Effect(crowd=CAREFUL), seed=1)
+    collected = simulate_answers(study, 24, Effect(crowd=CAREFUL), seed=1)
     found = page(analyse(study, collected, agree(run, collected, study)))
     Structure(found)
     assert found.index('id="quality"') < found.index('id="agreement"') < found.index('id="provenance"')
@@ -156,7 +156,7 @@ def test_whether_metrics_predict_people_is_told_where_a_run_is_given(tmp_path: P
 
 def test_within_subjects_the_page_names_its_own_tests(tmp_path: Path) -> None:
     study = study_within(tmp_path / "s")
-    text = page(analyse(study, rehearse(study, 12, Effect(crowd=CAREFUL), seed=1)))
+    text = page(analyse(study, simulate_answers(study, 12, Effect(crowd=CAREFUL), seed=1)))
     Structure(text)
     assert "paired t" in text
     assert "grad-cam → " in text  # groups are orders

@@ -14,8 +14,8 @@ from snellen.study.analysis.outcomes import outcomes
 from snellen.study.analysis.page import page
 from snellen.study.analysis.words import findings, headline
 from snellen.study.folder import Study
-from snellen.study.rehearsal.behaviour import rehearse
-from snellen.study.rehearsal.effect import Effect
+from snellen.study.simulation.behaviour import simulate_answers
+from snellen.study.simulation.effect import Effect
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def crossed(tmp_path_factory: pytest.TempPathFactory) -> Study:
 @pytest.fixture(scope="module")
 def recovered(between: Study) -> Analysis:
     effect = Effect.of("grad-cam=1.2,lime=0.4", between.protocol, CAREFUL)
-    return analyse(between, rehearse(between, 150, effect, seed=5))
+    return analyse(between, simulate_answers(between, 150, effect, seed=5))
 
 
 def test_effects_that_were_put_in_are_found_with_their_order_and_size(recovered: Analysis) -> None:
@@ -68,7 +68,7 @@ def test_trust_that_is_equal_is_shown_to_be_equal_when_there_are_enough_people(r
 
 
 def test_with_few_people_nothing_is_found_and_nothing_is_called_equal(between: Study) -> None:
-    analysis = analyse(between, rehearse(between, 24, Effect(crowd=CAREFUL), seed=1))
+    analysis = analyse(between, simulate_answers(between, 24, Effect(crowd=CAREFUL), seed=1))
     trust = by_name(analysis)["trust"]
     assert trust.found == "no difference found"
     assert "neither" in {one.found for one in trust.equivalences}
@@ -79,7 +79,7 @@ def test_with_few_people_nothing_is_found_and_nothing_is_called_equal(between: S
 
 
 def test_in_a_null_study_nothing_is_found(between: Study) -> None:
-    analysis = analyse(between, rehearse(between, 60, Effect(crowd=CAREFUL), seed=11))
+    analysis = analyse(between, simulate_answers(between, 60, Effect(crowd=CAREFUL), seed=11))
     assert {one.found for one in analysis.readings} == {"no difference found"}
     assert "No difference between arms was found on 6 outcomes." in headline(analysis)
     assert not [pair for one in analysis.readings for pair in one.comparison.contrasts if one.different(pair, 0.05)]
@@ -87,7 +87,7 @@ def test_in_a_null_study_nothing_is_found(between: Study) -> None:
 
 def test_trust_that_differs_is_called_different_and_not_equal(between: Study) -> None:
     effect = Effect.of("trust:grad-cam=1.5", between.protocol, CAREFUL)
-    trust = by_name(analyse(between, rehearse(between, 150, effect, seed=3)))["trust"]
+    trust = by_name(analyse(between, simulate_answers(between, 150, effect, seed=3)))["trust"]
     verdicts = {(one.first, one.second): one.found for one in trust.equivalences}
     assert verdicts["grad-cam", "none"] == verdicts["grad-cam", "lime"] == "different"
     assert verdicts["lime", "none"] == "equal"
@@ -95,7 +95,7 @@ def test_trust_that_differs_is_called_different_and_not_equal(between: Study) ->
 
 def test_within_subjects_effects_are_found_too(within: Study) -> None:
     effect = Effect.of("grad-cam=1.2", within.protocol, CAREFUL)
-    analysis = analyse(within, rehearse(within, 36, effect, seed=2))
+    analysis = analyse(within, simulate_answers(within, 36, effect, seed=2))
     found = by_name(analysis)
     for name in ("error-detection", "confidence"):
         assert found[name].found == "differ"
@@ -109,7 +109,7 @@ def test_within_subjects_effects_are_found_too(within: Study) -> None:
 
 
 def test_presentation_is_tested_where_it_is_a_factor(crossed: Study) -> None:
-    collected = rehearse(crossed, 90, Effect(crowd=CAREFUL), seed=4)
+    collected = simulate_answers(crossed, 90, Effect(crowd=CAREFUL), seed=4)
     on_map = collected.answers["presentation"] == "map"
     rng = np.random.default_rng(0)
     worse = collected.answers["score"].where(~on_map | (rng.random(len(on_map)) < 0.5), 0.0)
@@ -126,7 +126,7 @@ def test_calibration_is_found_as_it_was_put_in(between: Study) -> None:
     """People who stake by what they know have insight; people who always stake the middle have none."""
     knowing = replace(Effect(crowd=CAREFUL), spread=replace(Effect().spread, bets=1.0, moments=2.0))
     blind = replace(knowing, spread=replace(knowing.spread, bets=0.0))
-    found = [analyse(between, rehearse(between, 60, one, seed=6)).bets for one in (knowing, blind)]
+    found = [analyse(between, simulate_answers(between, 60, one, seed=6)).bets for one in (knowing, blind)]
     assert all(arm.insight.low > 0 for arm in found[0])
     assert all(arm.insight.low < 0 < arm.insight.high for arm in found[1])
 
@@ -136,7 +136,7 @@ def test_effects_are_covered_by_their_intervals_as_often_as_promised(between: St
     effect = Effect.of("grad-cam=0.8", between.protocol, CAREFUL)
     hits = []
     for seed in range(60):
-        for one in outcomes(between, rehearse(between, 90, effect, seed=seed).counted):
+        for one in outcomes(between, simulate_answers(between, 90, effect, seed=seed).counted):
             if one.facts.name in ("error-detection", "class-accuracy", "betting"):
                 sign = 1 if one.facts.better == "high" else -1
                 pair = next(some for some in contrasts(one.values) if (some.first, some.second) == ("grad-cam", "none"))

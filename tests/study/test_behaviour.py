@@ -9,12 +9,12 @@ from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.folder import Study
-from snellen.study.rehearsal.behaviour import Behaviour, blocks, rehearse
-from snellen.study.rehearsal.effect import Crowd, Effect, Spread
+from snellen.study.simulation.behaviour import Behaviour, assign_groups, simulate_answers
+from snellen.study.simulation.effect import Effect, ParticipantMix, SkillSpread
 from snellen.study.tasks import TASKS
 from snellen.types import Rng
 
-EARNEST = Crowd(leaving=0.0, inattentive=0.0, hasty=0.0)
+EARNEST = ParticipantMix(leaving=0.0, inattentive=0.0, hasty=0.0)
 ALL = (*TASKS, "satisfaction", "trust")
 MANY = 6000
 
@@ -53,7 +53,7 @@ def test_a_declared_difference_is_the_difference_of_participants_means(
 
 
 def test_within_subjects_a_declared_difference_holds_between_conditions(within: Study) -> None:
-    tables = rehearse(within, 400, Effect({"abilities": {"grad-cam": 0.6}}, crowd=EARNEST), seed=2)
+    tables = simulate_answers(within, 400, Effect({"abilities": {"grad-cam": 0.6}}, crowd=EARNEST), seed=2)
     for task, sign in (("error-detection", 1), ("confidence", -1)):
         rows = tables.answers[tables.answers["task"] == task]
         means = rows.groupby(["participant", "arm"])["score"].mean().unstack("arm")
@@ -76,7 +76,7 @@ def test_both_readings_of_a_formula_agree(everything: Study, outcome: str) -> No
 
 def test_scores_of_many_at_once_are_the_scores_that_the_tables_hold(everything: Study) -> None:
     effect = Effect({"all": {"grad-cam": 0.4}})
-    tables = rehearse(everything, 24, effect, seed=9)
+    tables = simulate_answers(everything, 24, effect, seed=9)
     people = Behaviour.of(everything, effect).people(24, 9)
     compared = 0
     counted = [bool(people.counted(arm, np.array([row]))[0]) for row, arm in enumerate(tables.participants["arm"])]
@@ -96,14 +96,14 @@ def test_scores_of_many_at_once_are_the_scores_that_the_tables_hold(everything: 
 
 
 def test_the_same_seed_draws_the_same_people_and_another_others(everything: Study) -> None:
-    first, again, other = (rehearse(everything, 12, Effect(), seed=seed).answers for seed in (3, 3, 4))
+    first, again, other = (simulate_answers(everything, 12, Effect(), seed=seed).answers for seed in (3, 3, 4))
     assert first.equals(again)
     assert not first["value"].equals(other["value"])
 
 
 def test_people_who_leave_or_do_not_look_come_in_the_assumed_shares_and_are_excluded_by_the_rule(tmp_path: Path) -> None:
-    small, crowd = plant(tmp_path / "s")[0], Crowd(leaving=0.2, inattentive=0.1, hasty=0.1)
-    people = rehearse(small, 300, Effect(crowd=crowd), seed=1).participants
+    small, crowd = plant(tmp_path / "s")[0], ParticipantMix(leaving=0.2, inattentive=0.1, hasty=0.1)
+    people = simulate_answers(small, 300, Effect(crowd=crowd), seed=1).participants
     shares = people["excluded"].value_counts(normalize=True)
     assert shares["unfinished"] == pytest.approx(0.2, abs=0.06)
     # One of 25 who answer two checks at random passes both.
@@ -116,7 +116,7 @@ def test_people_who_leave_or_do_not_look_come_in_the_assumed_shares_and_are_excl
 
 def test_stakes_follow_the_probability_of_being_right_only_as_far_as_assumed(everything: Study) -> None:
     def slope(bets: float) -> float:
-        people = Behaviour.of(everything, Effect(spread=Spread(bets=bets), crowd=EARNEST)).people(1000, 6)
+        people = Behaviour.of(everything, Effect(spread=SkillSpread(bets=bets), crowd=EARNEST)).people(1000, 6)
         one, given = people.behaviour.outcomes["betting"], people.answers("betting", "none")
         assert given.beside is not None
         return float(np.corrcoef((given.value == one.truth).ravel(), given.beside.ravel())[0, 1])
@@ -148,10 +148,10 @@ def test_people_who_trust_are_satisfied_and_statements_hang_together(everything:
 
 
 def test_groups_come_in_blocks() -> None:
-    found = blocks(3, 11, Rng(0, ()).shared("groups"))
+    found = assign_groups(3, 11, Rng(0, ()).shared("groups"))
     assert len(found) == 11
     assert all(sorted(found[start : start + 3]) == [0, 1, 2] for start in (0, 3, 6))
-    assert len(blocks(3, 0, Rng(0, ()).shared("groups"))) == 0
+    assert len(assign_groups(3, 0, Rng(0, ()).shared("groups"))) == 0
 
 
 def test_effects_are_read_as_they_are_written(everything: Study) -> None:
@@ -187,4 +187,4 @@ def test_a_difference_beyond_the_ceiling_is_refused_with_the_most_that_can_be(tm
     with pytest.raises(SnellenError, match=r"d = 4 in error-detection.*the most is [12]\.\d"):
         Behaviour.of(study, Effect.of("error-detection:grad-cam=4", study.protocol))
     with pytest.raises(SnellenError, match="between 0 and 1"):
-        Crowd(inattentive=0.7, hasty=0.7)
+        ParticipantMix(inattentive=0.7, hasty=0.7)

@@ -21,7 +21,7 @@ from snellen.runs import Run, evaluate
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.joining.join import images_of, people_of, refuse_another
-from snellen.study.rehearsal.effect import Effect
+from snellen.study.simulation.effect import Effect
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from snellen.charts.page_frame import render
 from snellen.study.joining import profiles
 from snellen.study.joining.agreement import PERMUTATIONS, Agreement, agree, measure
 from snellen.study.joining.profiles import Answered
-from snellen.study.rehearsal.effect import Effect
+from snellen.study.simulation.effect import Effect
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from snellen.errors import SnellenError
 from snellen.study.analysis.comparisons import compare
 from snellen.study.analysis.repeated import compare_within
 from snellen.study.folder import Study
-from snellen.study.rehearsal.behaviour import Behaviour, rehearse
-from snellen.study.rehearsal.effect import Crowd, Effect
-from snellen.study.rehearsal.power import LEAST, Trials, _repeated, _welch, chances, power
+from snellen.study.simulation.behaviour import Behaviour, simulate_answers
+from snellen.study.simulation.effect import Effect, ParticipantMix
+from snellen.study.simulation.power import LEAST, SimulatedStudies, _repeated, _welch, chances, power
 
-EARNEST = Crowd(leaving=0.0, inattentive=0.0, hasty=0.0)
+EARNEST = ParticipantMix(leaving=0.0, inattentive=0.0, hasty=0.0)
 TASKS = [{"task": "class-accuracy", "items": 12, "practice": 0}]
 ARMS = ["grad-cam", "guided-backprop", "lime"]
 
@@ -41,7 +41,7 @@ def _analytic(d: float, each: int) -> float:
 @pytest.mark.parametrize(("d", "each"), [(0.5, 55), (0.8, 20), (0.3, 40)])
 def test_power_is_what_the_textbook_says_where_everybody_counts(alone: Study, d: float, each: int) -> None:
     behaviour = Behaviour.of(alone, Effect({"all": {"grad-cam": d}}, crowd=EARNEST))
-    trials = Trials(behaviour, 0.05, 600, 1)
+    trials = SimulatedStudies(behaviour, 0.05, 600, 1)
     for one in (trials(name, each) for name in behaviour.outcomes):
         # Three and a half standard errors of a share, and a little for spreads that are not quite equal.
         assert one.share == pytest.approx(_analytic(d, each), abs=3.5 * np.sqrt(0.25 / 600) + 0.01)
@@ -66,7 +66,7 @@ def test_the_number_needed_is_that_of_the_textbook_and_more_are_recruited(alone:
 
 def test_a_study_without_a_difference_finds_one_as_often_as_alpha_says(alone: Study) -> None:
     behaviour = Behaviour.of(alone, Effect())
-    trials = Trials(behaviour, 0.05, 1000, 2)
+    trials = SimulatedStudies(behaviour, 0.05, 1000, 2)
     for one in (trials(name, 30) for name in behaviour.outcomes):
         low, high = one.ends
         assert low - 0.01 < 0.05 < high + 0.01
@@ -74,7 +74,9 @@ def test_a_study_without_a_difference_finds_one_as_often_as_alpha_says(alone: St
 
 def test_what_is_corrected_for_costs_power_as_it_does_in_the_analysis(alone: Study, study: Study) -> None:
     effect = Effect({"abilities": {"grad-cam": 0.6}}, crowd=EARNEST)
-    single, double = (Trials(Behaviour.of(one, effect), 0.05, 600, 4)("class-accuracy", 40).share for one in (alone, study))
+    single, double = (
+        SimulatedStudies(Behaviour.of(one, effect), 0.05, 600, 4)("class-accuracy", 40).share for one in (alone, study)
+    )
     assert single == pytest.approx(_analytic(0.6, 40), abs=0.07)
     # Beside an outcome that does not differ, Holm asks the first of two for half of alpha.
     halved = float(FTestAnovaPower().power(0.6 * np.sqrt(2) / 3, 120, 0.025, k_groups=3))
@@ -112,8 +114,10 @@ def test_means_are_those_of_the_study_in_memory(tmp_path: Path, design: str, mon
     own, _ = plant(tmp_path / "s", arms=ARMS, tasks=TASKS, scales=["trust"], design=design)
     effect, people = Effect.of("0.7", own.protocol), 48
     # Both deal people out to the groups in turn.
-    monkeypatch.setattr("snellen.study.rehearsal.behaviour.blocks", lambda groups, people, _: np.arange(people) % groups)
-    tables = rehearse(own, people, effect, seed=3).counted
+    monkeypatch.setattr(
+        "snellen.study.simulation.behaviour.assign_groups", lambda groups, people, _: np.arange(people) % groups
+    )
+    tables = simulate_answers(own, people, effect, seed=3).counted
     same = Behaviour.of(own, effect).people(people, 3)
     for name, table in (("class-accuracy", tables.answers), ("trust", tables.ratings)):
         means = table.groupby(["participant", "arm"])["score"].mean().unstack("arm")

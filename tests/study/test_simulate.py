@@ -17,16 +17,16 @@ from snellen.errors import SnellenError
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.gathering import gather
-from snellen.study.rehearsal.behaviour import Behaviour
-from snellen.study.rehearsal.browser import Browser, Shown
-from snellen.study.rehearsal.effect import Crowd, Effect
-from snellen.study.rehearsal.participant import Faults
-from snellen.study.rehearsal.rehearsal import Books, Rehearsal, Tally, rehearsed, simulate
-from snellen.study.rehearsal.server import Server, serving
-from snellen.study.rehearsal.terminal import Told
+from snellen.study.simulation.behaviour import Behaviour
+from snellen.study.simulation.browser import Browser, PageView
+from snellen.study.simulation.effect import Effect, ParticipantMix
+from snellen.study.simulation.participant import Faults
+from snellen.study.simulation.server import Server, serving
+from snellen.study.simulation.simulate import AnswerCheck, ServedStudy, Simulation, served_study, simulate
+from snellen.study.simulation.summary_table import SimulationSummary
 
 PEOPLE, SEED = 12, 7
-EFFECT = Effect({"all": {"grad-cam": 0.6}}, crowd=Crowd(leaving=0.0, inattentive=0.2))
+EFFECT = Effect({"all": {"grad-cam": 0.6}}, crowd=ParticipantMix(leaving=0.0, inattentive=0.2))
 TASKS = [
     {"task": name, "items": 3, "practice": 1} for name in ("betting", "class-accuracy", "forward-selection", "sharpness")
 ]
@@ -39,11 +39,11 @@ class Played:
     study: Study
     server: Server
     store: Store
-    rehearsal: Rehearsal
-    tally: Tally | None
+    rehearsal: Simulation
+    tally: AnswerCheck | None
 
 
-async def _played(study: Study, server: Server, store: Store) -> Rehearsal:
+async def _played(study: Study, server: Server, store: Store) -> Simulation:
     async def kill() -> None:
         while await asyncio.to_thread(store.kept, simulated=True) < 80:
             await asyncio.sleep(0.02)
@@ -62,7 +62,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     study, _ = plant(tmp_path_factory.mktemp("simulate") / "s", tasks=TASKS)
     with serving(study.folder) as server, closing(Store.open(study)) as store:
         rehearsal = asyncio.run(_played(study, server, store))
-        yield Played(study, server, store, rehearsal, Books(server.link, store).compare(rehearsal))
+        yield Played(study, server, store, rehearsal, ServedStudy(server.link, store).compare(rehearsal))
 
 
 def test_nothing_confirmed_is_lost_changed_or_doubled(played: Played) -> None:
@@ -114,7 +114,7 @@ def test_arms_are_balanced_and_all_are_marked_and_none_is_real(played: Played) -
 async def _consent(link: str, headers: dict[str, str]) -> int:
     browser = Browser(link, headers)
     try:
-        shown = Shown.of((await browser.get("/", "arrive")).body)
+        shown = PageView.of((await browser.get("/", "arrive")).body)
         return (await browser.post("/consent", list(shown.fields.items()), "consent")).status
     finally:
         browser.close()
@@ -136,7 +136,7 @@ def test_another_study_is_left_alone(played: Played, tmp_path: Path) -> None:
     with pytest.raises(SnellenError, match=r"is not '.*other'"):
         asyncio.run(simulate(other, played.server.link, 3, EFFECT))
     assert len(played.store.visits(simulated=False)) == before
-    with pytest.raises(SnellenError, match="no address"), rehearsed(other, "localhost:8000"):
+    with pytest.raises(SnellenError, match="no address"), served_study(other, "localhost:8000"):
         pass
 
 
@@ -148,7 +148,7 @@ def test_the_books_find_what_is_lost_and_what_is_changed(played: Played) -> None
     kept, ledger.sent[page] = ledger.sent[page], {"value": -1}
     try:
         known = len(played.store.visits(simulated=True)) - PEOPLE
-        tally = Books(played.server.link, played.store, before=known - 1).compare(played.rehearsal)
+        tally = ServedStudy(played.server.link, played.store, before=known - 1).compare(played.rehearsal)
     finally:
         ledger.confirmed.discard("p999")
         ledger.sent[page] = kept
@@ -178,7 +178,7 @@ def test_the_command_simulates_at_a_link_and_says_what_came_of_it(played: Played
 
 def test_a_rehearsal_is_told_with_arms_times_and_books(played: Played) -> None:
     with (console := Console(width=100)).capture() as shown:
-        console.print(Told(played.rehearsal, played.tally))
+        console.print(SimulationSummary(played.rehearsal, played.tally))
     assert "guided-backprop" in shown.get()
     assert "answer until next page" in shown.get()
     assert "0 lost, 0 changed, 0 doubled" in shown.get()

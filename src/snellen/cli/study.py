@@ -255,15 +255,15 @@ def simulate(
     from rich.progress import Progress
 
     from snellen.study.folder import Study
-    from snellen.study.rehearsal.effect import Crowd, Effect
-    from snellen.study.rehearsal.participant import Faults
-    from snellen.study.rehearsal.rehearsal import rehearsed
-    from snellen.study.rehearsal.rehearsal import simulate as simulating
-    from snellen.study.rehearsal.terminal import Told
+    from snellen.study.simulation.effect import Effect, ParticipantMix
+    from snellen.study.simulation.participant import Faults
+    from snellen.study.simulation.simulate import served_study
+    from snellen.study.simulation.simulate import simulate as simulating
+    from snellen.study.simulation.summary_table import SimulationSummary
 
     study = Study.read(folder)
-    assumed = Effect.of(effect, study.protocol, Crowd(leaving=leaving))
-    with Progress(transient=True) as progress, rehearsed(study, url, database) as books:
+    assumed = Effect.of(effect, study.protocol, ParticipantMix(leaving=leaving))
+    with Progress(transient=True) as progress, served_study(study, url, database) as books:
         bar = progress.add_task("simulating", total=participants)
         rehearsal = asyncio.run(
             simulating(
@@ -279,7 +279,7 @@ def simulate(
             )
         )
         tally = books.compare(rehearsal)
-    Console().print(Told(rehearsal, tally))
+    Console().print(SimulationSummary(rehearsal, tally))
     print(f"next: snellen study analyse {folder} --simulated")
     if tally is not None and not tally.clean:
         raise typer.Exit(1)
@@ -298,8 +298,8 @@ def power(
 ) -> None:
     """Print how many participants the study needs, by simulating whole studies and testing them as `analyse` does."""
     from snellen.study.folder import Study
-    from snellen.study.rehearsal.effect import Effect
-    from snellen.study.rehearsal.power import power as planning
+    from snellen.study.simulation.effect import Effect
+    from snellen.study.simulation.power import power as planning
 
     study, console = Study.read(folder), Console()
     with console.status("simulating") as status:

@@ -1,6 +1,6 @@
 """As much of a browser as simulated participants need: connections that are kept, cookies, a cache, and pages taken apart.
 
-The work is shared with the server on one machine when a study is rehearsed, so that there is no more here than is needed.
+The work is shared with the server on one machine when a study is simulated, so that there is no more here than is needed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ PATIENCE = 60.0
 _Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class BrokenError(Exception):
+class NoResponseError(Exception):
     """The server could not be reached, broke off, or was silent for too long."""
 
 
 @dataclass(frozen=True)
-class Answered:
+class Response:
     """What came back."""
 
     status: int
@@ -39,7 +39,7 @@ class Answered:
 
 
 @dataclass
-class Shown:
+class PageView:
     """What a page shows: the kind of page, its form, its pictures, and its words."""
 
     kind: str = ""
@@ -58,7 +58,7 @@ class Shown:
     """The progress that is shown, from 1."""
 
     @staticmethod
-    def of(body: bytes) -> Shown:
+    def of(body: bytes) -> PageView:
         """A page from its HTML."""
         reader = _Reader()
         reader.feed(body.decode())
@@ -69,7 +69,7 @@ class Shown:
 class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.shown, self._open, self._form = Shown(), "", ""
+        self.shown, self._open, self._form = PageView(), "", ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given, shown = {name: value or "" for name, value in attrs}, self.shown
@@ -113,15 +113,15 @@ class Browser:
     _free: list[_Line] = field(default_factory=list)
     _kept: set[str] = field(default_factory=set)
 
-    async def get(self, path: str, kind: str) -> Answered:
+    async def get(self, path: str, kind: str) -> Response:
         """Fetches an address."""
         return await self._request("GET", path, None, kind)
 
-    async def post(self, path: str, fields: Sequence[tuple[str, str]], kind: str) -> Answered:
+    async def post(self, path: str, fields: Sequence[tuple[str, str]], kind: str) -> Response:
         """Sends a form."""
         return await self._request("POST", path, urlencode(fields).encode(), kind)
 
-    async def load(self, path: str, kind: str) -> Answered | None:
+    async def load(self, path: str, kind: str) -> Response | None:
         """Fetches a picture or a file, unless the cache may still have it."""
         if path in self._kept:
             return None
@@ -136,17 +136,17 @@ class Browser:
         while self._free:
             self._free.pop()[1].close()
 
-    async def _request(self, method: str, path: str, body: bytes | None, kind: str) -> Answered:
+    async def _request(self, method: str, path: str, body: bytes | None, kind: str) -> Response:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(PATIENCE):
                 found = await self._exchange(self._written(method, path, body))
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError) as problem:
-            raise BrokenError(f"{method} {path}: {problem or type(problem).__name__}") from None
+            raise NoResponseError(f"{method} {path}: {problem or type(problem).__name__}") from None
         self.times[kind].append(time.perf_counter() - began)
         return found
 
-    async def _exchange(self, request: bytes) -> Answered:
+    async def _exchange(self, request: bytes) -> Response:
         while self._free:
             line = self._free.pop()
             try:
@@ -163,7 +163,7 @@ class Browser:
             line[1].close()
             raise
 
-    async def _asked(self, line: _Line, request: bytes) -> Answered:
+    async def _asked(self, line: _Line, request: bytes) -> Response:
         reader, writer = line
         writer.write(request)
         await writer.drain()
@@ -180,7 +180,7 @@ class Browser:
             writer.close()
         else:
             self._free.append(line)
-        return Answered(int(head[0].split(" ", 2)[1]), headers, found)
+        return Response(int(head[0].split(" ", 2)[1]), headers, found)
 
     def _written(self, method: str, path: str, body: bytes | None) -> bytes:
         lines = [f"{method} {path} HTTP/1.1", f"Host: {urlsplit(self.link).netloc}"]

@@ -14,9 +14,9 @@ import numpy as np
 from snellen.errors import SnellenError
 from snellen.study.folder import Study
 from snellen.study.protocol import Condition
-from snellen.study.rehearsal.behaviour import Replies
-from snellen.study.rehearsal.browser import Answered, BrokenError, Browser, Shown
 from snellen.study.schedule import Page
+from snellen.study.simulation.behaviour import ParticipantAnswers
+from snellen.study.simulation.browser import Browser, NoResponseError, PageView, Response
 
 TRIES = 60
 """How often somebody reloads a page that does not come, with up to a second between."""
@@ -37,7 +37,7 @@ class Faults:
 
 
 @dataclass
-class Ledger:
+class ParticipantLog:
     """One simulated participant's own book."""
 
     row: int
@@ -55,14 +55,14 @@ class Ledger:
     """What the server did that it must not do."""
 
 
-class Participant:
+class SimulatedParticipant:
     """One simulated participant at a browser."""
 
     def __init__(
         self,
         study: Study,
         link: str,
-        replies: Replies,
+        replies: ParticipantAnswers,
         draw: np.random.Generator,
         think: float,
         faults: Faults,
@@ -71,10 +71,10 @@ class Participant:
         self.study, self.replies, self.draw, self.think, self.faults = study, replies, draw, think, faults
         language = study.protocol.languages[int(draw.integers(len(study.protocol.languages)))]
         self.browser = Browser(link, {"X-Snellen-Rehearsal": study.rehearsal, "Accept-Language": language}, times)
-        self.ledger = Ledger(replies.row)
+        self.ledger = ParticipantLog(replies.row)
         self._condition: Condition | None = None
         self._checks: dict[str, int] = {}
-        self._before: tuple[Page, Shown] | None = None
+        self._before: tuple[Page, PageView] | None = None
 
     async def take_part(self) -> None:
         """From the link to the last page, or to where this person leaves."""
@@ -88,7 +88,7 @@ class Participant:
         if shown is not None:
             self.ledger.state = "finished"
 
-    async def _arrive(self) -> Shown | None:
+    async def _arrive(self) -> PageView | None:
         answered = await self._again(lambda: self.browser.get("/", "arrive"))
         if answered.status == 403:
             self.ledger.state = "refused"
@@ -102,7 +102,7 @@ class Participant:
                 "give the address of this study, or none to have it served"
             )
         self.ledger.token = token.partition(".")[0]  # what follows is the server's mark
-        shown = Shown.of(answered.body)
+        shown = PageView.of(answered.body)
         await self._load(shown)
         answered = await self._again(lambda: self.browser.post("/consent", list(shown.fields.items()), "consent"))
         if answered.status == 403:
@@ -110,7 +110,7 @@ class Participant:
             return None
         return await self._show(answered.location)
 
-    async def _step(self, shown: Shown) -> Shown:
+    async def _step(self, shown: PageView) -> PageView:
         """Looks at a page, answers it, and comes to the next."""
         await self._load(shown)
         if self._happens(self.faults.reload):
@@ -134,7 +134,7 @@ class Participant:
         self._before = page, shown
         return following
 
-    async def _send(self, shown: Shown, fields: list[tuple[str, str]]) -> Shown:
+    async def _send(self, shown: PageView, fields: list[tuple[str, str]]) -> PageView:
         """Sends an answer until it is confirmed, or another page shows that it had arrived."""
         for turn in range(TRIES):
             try:
@@ -142,7 +142,7 @@ class Participant:
                     answered, _ = await asyncio.gather(*(self.browser.post("/page", fields, "answer") for _ in range(2)))
                 else:
                     answered = await self.browser.post("/page", fields, "answer")
-            except BrokenError:
+            except NoResponseError:
                 await self._pause(turn)
                 if self._happens(0.5):
                     continue  # the same form once more; otherwise the page is loaded anew
@@ -162,7 +162,7 @@ class Participant:
             return await self._show(answered.location)
         raise self._gone()
 
-    async def _go_back(self, page: Page, old: Shown, following: Shown) -> Shown:
+    async def _go_back(self, page: Page, old: PageView, following: PageView) -> PageView:
         """Answers the page before once more, otherwise; that must change nothing."""
         content: dict[str, Any] = {"value": 1, "beside": 50, "chosen": [0]} if page.kind in ("trial", "attention") else {}
         if page.kind == "scale":
@@ -176,7 +176,7 @@ class Participant:
             self.ledger.wrong.append(f"{page.id} once more led from {following.page} to {now.page}")
         return now
 
-    def _page(self, shown: Shown) -> Page:
+    def _page(self, shown: PageView) -> Page:
         """The page as the schedule knows it, recognised by what is shown."""
         known = self.study.by_picture
         item = known.get(shown.pictures[0]) if shown.pictures else None
@@ -204,7 +204,7 @@ class Participant:
         task = item.task if item else ""
         return Page(shown.page, shown.kind, condition, task, item, scale, wanted)  # type: ignore[arg-type]
 
-    def _filled(self, page: Page, shown: Shown, content: dict[str, Any]) -> list[tuple[str, str]]:
+    def _filled(self, page: Page, shown: PageView, content: dict[str, Any]) -> list[tuple[str, str]]:
         """The fields of a form with the answer in it; the time is the one that a person would have taken."""
         fields = dict(shown.fields) | {"ms": str(round(1000 * self.replies.seconds(page)))}
         found = list(fields.items())
@@ -212,7 +212,7 @@ class Participant:
         found += [("chosen", str(one)) for one in content.get("chosen", ())]
         return found + [(f"s{place}", str(one)) for place, one in enumerate(content.get("answers", ()), 1)]
 
-    async def _load(self, shown: Shown) -> None:
+    async def _load(self, shown: PageView) -> None:
         """Whatever a browser loads with a page, the pictures of the next trials included."""
         for path in shown.files:
             await self._again(lambda path=path: self.browser.load(path, "file"))  # type: ignore[misc]
@@ -221,11 +221,11 @@ class Participant:
             if found is not None and found.status != 200:
                 self.ledger.wrong.append(f"picture {name} was answered by {found.status}")
 
-    async def _show(self, path: str) -> Shown:
+    async def _show(self, path: str) -> PageView:
         for _ in range(5):
             answered = await self._again(lambda path=path: self.browser.get(path, "page"))  # type: ignore[misc]
             if not answered.location:
-                return Shown.of(answered.body)
+                return PageView.of(answered.body)
             path = answered.location
         raise SnellenError(f"the server at {self.browser.link} leads round in circles at {path}")
 
@@ -234,10 +234,10 @@ class Participant:
         for turn in range(TRIES):
             try:
                 found = await ask()
-            except BrokenError:
+            except NoResponseError:
                 await self._pause(turn)
                 continue
-            if isinstance(found, Answered) and found.status >= 500:
+            if isinstance(found, Response) and found.status >= 500:
                 self.ledger.wrong.append(f"the server answered {found.status}")
                 await self._pause(turn)
                 continue

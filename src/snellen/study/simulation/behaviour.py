@@ -22,9 +22,9 @@ from snellen.study.collected import Collected
 from snellen.study.folder import Study
 from snellen.study.gathering import Reply, Visit, gather
 from snellen.study.protocol import NONE
-from snellen.study.rehearsal.effect import Effect, Spread
-from snellen.study.rehearsal.judgement import Given, Judgement, Noise, judgements
 from snellen.study.schedule import CHOICES, Page
+from snellen.study.simulation.effect import Effect, SkillSpread
+from snellen.study.simulation.judgement import AnswerModel, AnswerNoise, SimulatedAnswers, answer_models
 from snellen.study.tasks import Answer
 from snellen.types import Rng
 
@@ -44,14 +44,14 @@ class Behaviour:
 
     study: Study
     effect: Effect
-    outcomes: Mapping[str, Judgement]
+    outcomes: Mapping[str, AnswerModel]
     shifts: Mapping[tuple[str, str], float]
     """By outcome and arm."""
 
     @staticmethod
     def of(study: Study, effect: Effect) -> Behaviour:
         """Solves for all shifts."""
-        found = judgements(study)
+        found = answer_models(study)
         conditions = len(study.protocol.conditions) if study.protocol.design == "within" else 1
         return Behaviour(
             study,
@@ -65,11 +65,11 @@ class Behaviour:
             },
         )
 
-    def people(self, count: int, seed: int) -> People:
+    def people(self, count: int, seed: int) -> SimulatedParticipants:
         """So many people; the same seed draws the same ones."""
         crowd, draw = self.effect.crowd, Rng(seed, ()).shared("people")
         fate = draw.random(count)
-        return People(
+        return SimulatedParticipants(
             self,
             seed,
             fate < crowd.inattentive,
@@ -81,7 +81,7 @@ class Behaviour:
 
 
 @dataclass(frozen=True, eq=False)
-class People:
+class SimulatedParticipants:
     """Some simulated people, a row each: what they are like, and the luck that they will have."""
 
     behaviour: Behaviour
@@ -106,15 +106,15 @@ class People:
         found: Float[np.ndarray, " people"] = (np.sqrt(1 - part) * always + np.sqrt(part) * here) / np.sqrt(len(traits))
         return found
 
-    def noise(self, outcome: str, arm: str) -> Noise:
+    def noise(self, outcome: str, arm: str) -> AnswerNoise:
         """Everybody's luck; a questionnaire that one person meets in every arm is answered anew each time."""
         one = self.behaviour.outcomes[outcome]
         again = one.scale is not None and self.behaviour.study.protocol.design == "within"
         name = f"answers/{outcome}/{arm}" if again else f"answers/{outcome}"
-        found: Noise = self._once(name, lambda draw: one.noise(len(self), draw))
+        found: AnswerNoise = self._once(name, lambda draw: one.noise(len(self), draw))
         return found
 
-    def given(self, outcome: str, arm: str, rows: Int[np.ndarray, " rows"]) -> Given:
+    def given(self, outcome: str, arm: str, rows: Int[np.ndarray, " rows"]) -> SimulatedAnswers:
         """What these people answer to all items of an outcome in an arm."""
         one, noise, spread = (
             self.behaviour.outcomes[outcome],
@@ -167,13 +167,15 @@ class People:
             found[close] &= np.median(times, axis=1) >= rule.seconds
         return found
 
-    def replies(self, row: int) -> Replies:
+    def replies(self, row: int) -> ParticipantAnswers:
         """One person, who answers page by page."""
-        return Replies(self, row)
+        return ParticipantAnswers(self, row)
 
-    def answers(self, outcome: str, arm: str) -> Given:
+    def answers(self, outcome: str, arm: str) -> SimulatedAnswers:
         """What everybody answers, or would in that arm; reckoned once."""
-        found: Given = self._once(f"given/{outcome}/{arm}", lambda _: self.given(outcome, arm, np.arange(len(self))))
+        found: SimulatedAnswers = self._once(
+            f"given/{outcome}/{arm}", lambda _: self.given(outcome, arm, np.arange(len(self)))
+        )
         return found
 
     def _normal(self, name: str) -> Float[np.ndarray, " people"]:
@@ -188,10 +190,10 @@ class People:
 
 
 @dataclass(frozen=True, eq=False)
-class Replies:
+class ParticipantAnswers:
     """What one simulated person answers, page by page; the same page gets the same answer again."""
 
-    people: People
+    people: SimulatedParticipants
     row: int
 
     def trial(self, task: str, item: str, arm: str) -> Answer:
@@ -237,20 +239,20 @@ class Replies:
         return self.people.behaviour.outcomes[outcome].items.index(item)
 
 
-def rehearse(study: Study, participants: int, effect: Effect, *, seed: int) -> Collected:
+def simulate_answers(study: Study, participants: int, effect: Effect, *, seed: int) -> Collected:
     """The tables of a study that nobody took part in: as many simulated people, put into groups in balanced blocks."""
     people = Behaviour.of(study, effect).people(participants, seed)
     return gather(study, _visits(study, people, seed), simulated=True)
 
 
-def blocks(groups: int, people: int, draw: np.random.Generator) -> Int[np.ndarray, " people"]:
+def assign_groups(groups: int, people: int, draw: np.random.Generator) -> Int[np.ndarray, " people"]:
     """A group for everybody: every group once before any comes again."""
     turns = [draw.permutation(groups) for _ in range(-(-people // groups))]
     return np.concatenate([np.empty(0, dtype=np.int64), *turns])[:people]
 
 
-def _visits(study: Study, people: People, seed: int) -> Iterator[Visit]:
-    groups = blocks(len(study.protocol.groups), len(people), Rng(seed, ()).shared("groups"))
+def _visits(study: Study, people: SimulatedParticipants, seed: int) -> Iterator[Visit]:
+    groups = assign_groups(len(study.protocol.groups), len(people), Rng(seed, ()).shared("groups"))
     for number, group in enumerate(groups.tolist()):
         one, pages = people.replies(number), study.pages(group, number)
         started = now = _BEGIN + timedelta(minutes=number)
@@ -270,7 +272,7 @@ def _visits(study: Study, people: People, seed: int) -> Iterator[Visit]:
         )  # fmt: skip
 
 
-def _shift(one: Judgement, d: float, spread: Spread, conditions: int) -> float:
+def _shift(one: AnswerModel, d: float, spread: SkillSpread, conditions: int) -> float:
     """The shift of skill that makes people's mean scores differ by `d` from those without shift."""
     if d == 0:
         return 0.0
@@ -289,7 +291,7 @@ def _shift(one: Judgement, d: float, spread: Spread, conditions: int) -> float:
     return float(brentq(lambda shift: found(shift) - d, 0.0, end, xtol=1e-4))
 
 
-def _spread_of_means(one: Judgement, shift: float, spread: Spread, conditions: int) -> tuple[float, float]:
+def _spread_of_means(one: AnswerModel, shift: float, spread: SkillSpread, conditions: int) -> tuple[float, float]:
     """Mean and variance over people of the mean score, integrated over skill and luck."""
     skills, weights = _normal(21)
     lucks, chances = _normal(7 if one.beside else 1)

@@ -36,7 +36,7 @@ _RATING_WIDTH, _RATING_NOISE = 0.15, 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class SimulatedAnswers:
     """Answers of some people to all items of an outcome, as in `tasks.Answer`; of ratings, the scores. A row per person."""
 
     value: Int[np.ndarray, "people items"]
@@ -45,7 +45,7 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class AnswerNoise:
     """The luck of some people with all items of an outcome."""
 
     main: Float[np.ndarray, "people items *further"]
@@ -55,14 +55,14 @@ class Noise:
     moment: Float[np.ndarray, "people items"] | None
     """Normal; what makes an item easier or harder this time, where one can feel that and bet on it."""
 
-    def of(self, rows: Int[np.ndarray, " rows"] | Bool[np.ndarray, " people"]) -> Noise:
+    def of(self, rows: Int[np.ndarray, " rows"] | Bool[np.ndarray, " people"]) -> AnswerNoise:
         """That of some of them."""
         beside, moment = (None if one is None else one[rows] for one in (self.beside, self.moment))
-        return Noise(self.main[rows], beside, moment)
+        return AnswerNoise(self.main[rows], beside, moment)
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class AnswerModel:
     """A task or a questionnaire: its items, what is true of them, and how hard they are."""
 
     name: str
@@ -80,38 +80,38 @@ class Judgement:
     difficulty: Float[np.ndarray, " items"]
     """Standard normal, and the item's own: the same in every rehearsal."""
 
-    def noise(self, people: int, draw: np.random.Generator) -> Noise:
+    def noise(self, people: int, draw: np.random.Generator) -> AnswerNoise:
         """Luck for so many people."""
         shape = (people, len(self.items))
         if self.answer == "choice":
-            return Noise(draw.random((*shape, FURTHER)), None, None)
+            return AnswerNoise(draw.random((*shape, FURTHER)), None, None)
         if self.beside is None:
-            return Noise(draw.standard_normal(shape), None, None)
-        return Noise(draw.random(shape), draw.standard_normal(shape), draw.standard_normal(shape))
+            return AnswerNoise(draw.standard_normal(shape), None, None)
+        return AnswerNoise(draw.random(shape), draw.standard_normal(shape), draw.standard_normal(shape))
 
-    def given(self, ease: Float[np.ndarray, "people items"], noise: Noise, bets: float) -> Given:
+    def given(self, ease: Float[np.ndarray, "people items"], noise: AnswerNoise, bets: float) -> SimulatedAnswers:
         """Answers of people who look."""
         low, high = self.ends
         right = _right(ease)
         if self.answer == "percent":
-            return Given(_whole(self.truth + _deviation(ease) * noise.main, low, high))
+            return SimulatedAnswers(_whole(self.truth + _deviation(ease) * noise.main, low, high))
         if self.answer == "rating":
-            return Given(_whole(_middle(ease, low, high) + (high - low) * _RATING_NOISE * noise.main, low, high))
+            return SimulatedAnswers(_whole(_middle(ease, low, high) + (high - low) * _RATING_NOISE * noise.main, low, high))
         if self.answer == "choice":
             rightly = noise.main < right[..., None]
-            return Given(np.zeros(ease.shape, dtype=np.int64), chosen=rightly == (self.truth > 0))
+            return SimulatedAnswers(np.zeros(ease.shape, dtype=np.int64), chosen=rightly == (self.truth > 0))
         value = np.where(noise.main < right, self.truth, 1 - self.truth).astype(np.int64)
         assert self.beside is not None
         assert noise.beside is not None
         least, most = RANGES[self.beside]
         sure = _felt(right, bets) + _BESIDE_NOISE * noise.beside
-        return Given(value, _whole(least + (most - least) * sure, least, most))
+        return SimulatedAnswers(value, _whole(least + (most - least) * sure, least, most))
 
-    def careless(self, noise: Noise) -> Given:
+    def careless(self, noise: AnswerNoise) -> SimulatedAnswers:
         """Answers of people who do not look: anything that can be answered; the same all the way down a questionnaire."""
         low, high = self.ends
         if self.answer == "choice":
-            return Given(np.zeros(noise.main.shape[:2], dtype=np.int64), chosen=noise.main < 0.5)
+            return SimulatedAnswers(np.zeros(noise.main.shape[:2], dtype=np.int64), chosen=noise.main < 0.5)
         luck = noise.main if self.answer == "right-or-wrong" else ndtr(noise.main)
         if self.scale:
             luck = np.repeat(luck[:, :1], len(self.items), axis=1)
@@ -120,11 +120,11 @@ class Judgement:
             turned = [place - 1 for place in self.scale.reverse]
             value[:, turned] = low + high - value[:, turned]
         if self.beside is None or noise.beside is None:
-            return Given(value)
+            return SimulatedAnswers(value)
         least, most = RANGES[self.beside]
-        return Given(value, (least + np.floor(ndtr(noise.beside) * (most - least + 1))).astype(np.int64))
+        return SimulatedAnswers(value, (least + np.floor(ndtr(noise.beside) * (most - least + 1))).astype(np.int64))
 
-    def score(self, given: Given) -> Float[np.ndarray, "people items"]:
+    def score(self, given: SimulatedAnswers) -> Float[np.ndarray, "people items"]:
         """The scores of answers, as `tasks.score` and `Scale.score` give them one by one."""
         if self.answer == "rating":
             return given.value.astype(np.float64)
@@ -165,7 +165,7 @@ class Judgement:
         return (2 * right - 1) * (chance * stake).sum(axis=-1), (chance * stake**2).sum(axis=-1)
 
 
-def judgements(study: Study) -> dict[str, Judgement]:
+def answer_models(study: Study) -> dict[str, AnswerModel]:
     """Everything that the study measures, tasks first, by name."""
     found = {}
     for plan in study.protocol.tasks:
@@ -173,14 +173,14 @@ def judgements(study: Study) -> dict[str, Judgement]:
         items = [one for one in study.items if one.task == plan.task]
         truth = np.array([0.0 if one.truth is None else one.truth for one in items], dtype=np.float64)
         ends = RANGES.get(task.answer, (0, 1))
-        found[str(plan.task)] = Judgement(
+        found[str(plan.task)] = AnswerModel(
             plan.task, task.answer, task.beside, ends, task.higher_is_better, task.answer != "rating", task.needs_map, None,
             tuple(one.id for one in items), np.array([not one.practice for one in items]), truth,
             _difficulty(study, [one.id for one in items]),
         )  # fmt: skip
     for name, scale in study.scales.items():
         statements = tuple(f"{name}/{place}" for place in range(1, scale.items + 1))
-        found[name] = Judgement(
+        found[name] = AnswerModel(
             name, "rating", None, (1, scale.points), True, False, scale.needs_map, scale, statements,
             np.ones(scale.items, dtype=bool), np.zeros(scale.items), _difficulty(study, statements),
         )  # fmt: skip

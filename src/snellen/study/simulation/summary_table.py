@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.charts import numbers
-from snellen.study.rehearsal.rehearsal import Rehearsal, Tally
+from snellen.study.simulation.simulate import AnswerCheck, Simulation
 
 KINDS = {
     "step": "answer until next page",
@@ -26,11 +26,11 @@ _STATES = ("finished", "left", "refused", "started")
 
 
 @dataclass(frozen=True)
-class Told:
+class SimulationSummary:
     """What rich prints for a rehearsal."""
 
-    rehearsal: Rehearsal
-    tally: Tally | None = None
+    rehearsal: Simulation
+    tally: AnswerCheck | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Group]:
         """Two tables, and in words what was confirmed and stored."""

@@ -16,18 +16,18 @@ from urllib.parse import urlsplit
 from snellen.errors import SnellenError
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.rehearsal.behaviour import Behaviour
-from snellen.study.rehearsal.effect import Effect
-from snellen.study.rehearsal.participant import Faults, Ledger, Participant
-from snellen.study.rehearsal.server import serving
+from snellen.study.simulation.behaviour import Behaviour
+from snellen.study.simulation.effect import Effect
+from snellen.study.simulation.participant import Faults, ParticipantLog, SimulatedParticipant
+from snellen.study.simulation.server import serving
 from snellen.types import Rng
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class Simulation:
     """What came of it."""
 
-    ledgers: tuple[Ledger, ...]
+    ledgers: tuple[ParticipantLog, ...]
     times: dict[str, list[float]]
     """By kind of request, seconds; `step` is from sending an answer until the next page is there."""
     seconds: float
@@ -42,7 +42,7 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
-class Tally:
+class AnswerCheck:
     """The books of participants against the store."""
 
     confirmed: int
@@ -61,14 +61,14 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Books:
+class ServedStudy:
     """Where a study is served, and its store where that can be read; `before` were simulated in it already."""
 
     link: str
     store: Store | None
     before: int = 0
 
-    def compare(self, rehearsal: Rehearsal) -> Tally | None:
+    def compare(self, rehearsal: Simulation) -> AnswerCheck | None:
         """What the store holds of these participants; None where it cannot be read."""
         if self.store is None:
             return None
@@ -83,19 +83,19 @@ class Books:
             changed += sum(dict(one.content) != ledger.sent.get(page) for page, one in replies.items())
         twice = self.store.kept(simulated=True) - sum(len(one.replies) for one in visits.values())
         confirmed = sum(len(one.confirmed) for one in rehearsal.ledgers)
-        return Tally(confirmed, stored, lost, changed, twice + len(visits) - self.before - known)
+        return AnswerCheck(confirmed, stored, lost, changed, twice + len(visits) - self.before - known)
 
 
 @contextmanager
-def rehearsed(study: Study, link: str | None = None, database: str | None = None) -> Iterator[Books]:
+def served_study(study: Study, link: str | None = None, database: str | None = None) -> Iterator[ServedStudy]:
     """A study that is served at a link already, or here until the block ends."""
     if link is not None:
         if urlsplit(link).scheme not in ("http", "https") or not urlsplit(link).hostname:
             raise SnellenError(f"'{link}' is no address of a study; write it as http://127.0.0.1:8000")
-        yield Books(link.rstrip("/"), None)
+        yield ServedStudy(link.rstrip("/"), None)
         return
     with serving(study.folder, database) as server, closing(Store.open(study, database)) as store:
-        yield Books(server.link, store, len(store.visits(simulated=True)))
+        yield ServedStudy(server.link, store, len(store.visits(simulated=True)))
 
 
 async def simulate(
@@ -108,8 +108,8 @@ async def simulate(
     concurrency: int = 20,
     think: float = 0.0,
     faults: Faults = Faults(),  # noqa: B008  (frozen)
-    tell: Callable[[Ledger], None] = lambda _: None,
-) -> Rehearsal:
+    tell: Callable[[ParticipantLog], None] = lambda _: None,
+) -> Simulation:
     """Lets people take part in the study that is served at `link`, so many at a time.
 
     They think for `think` seconds per page on average; what they say they took is what `behaviour.py` draws.
@@ -118,9 +118,9 @@ async def simulate(
     times: defaultdict[str, list[float]] = defaultdict(list)
     turns, clock = asyncio.Semaphore(concurrency), asyncio.get_running_loop().time
 
-    async def one(row: int) -> Ledger:
+    async def one(row: int) -> ParticipantLog:
         async with turns:
-            participant = Participant(
+            participant = SimulatedParticipant(
                 study, link, people.replies(row), Rng(seed, ()).shared(f"visit/{row}"), think, faults, times
             )
             try:
@@ -137,4 +137,4 @@ async def simulate(
     except ExceptionGroup as problems:
         # What stops one stops all of them, and one sentence is enough.
         raise problems.exceptions[0] from None
-    return Rehearsal(tuple(task.result() for task in tasks), dict(times), clock() - began)
+    return Simulation(tuple(task.result() for task in tasks), dict(times), clock() - began)

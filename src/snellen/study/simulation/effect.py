@@ -20,7 +20,7 @@ _RATING = "sharpness"
 
 
 @dataclass(frozen=True)
-class Spread:
+class SkillSpread:
     """How much people and items differ, in standard deviations of skill."""
 
     people: float = 1.0
@@ -34,7 +34,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Crowd:
+class ParticipantMix:
     """Who leaves, who does not look, and how long the others take."""
 
     leaving: float = 0.08
@@ -63,8 +63,8 @@ class Effect:
     """By outcome (a task, a questionnaire, `abilities` or `all`) and arm."""
     link: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """By arm and item, how much easier the item is in that arm, in standard deviations of skill, beside the shift."""
-    spread: Spread = Spread()
-    crowd: Crowd = Crowd()
+    spread: SkillSpread = SkillSpread()
+    crowd: ParticipantMix = ParticipantMix()
 
     def d(self, outcome: str, arm: str, *, ability: bool) -> float:
         """The difference that is assumed; the narrowest name wins.
@@ -78,7 +78,7 @@ class Effect:
         return 0.0
 
     @staticmethod
-    def of(text: str, protocol: Protocol, crowd: Crowd | None = None) -> Effect:
+    def of(text: str, protocol: Protocol, crowd: ParticipantMix | None = None) -> Effect:
         """From a command line: `none`, `0.5` (the first arm differs in everything), or `grad-cam=0.5,trust:lime=-0.2`."""
         shifts: dict[str, dict[str, float]] = {}
         parts = [] if text.strip().lower() == "none" else split_names(text)
@@ -94,7 +94,7 @@ class Effect:
                 label = f"{EVERYTHING}:{next(one for one in protocol.arms if one != NONE)}"
             outcome, arm = _named(label.strip(), protocol)
             shifts.setdefault(outcome, {})[arm] = _number(number, part)
-        return Effect(shifts, crowd=crowd or Crowd())
+        return Effect(shifts, crowd=crowd or ParticipantMix())
 
     def __str__(self) -> str:
         """As it is written on the command line."""

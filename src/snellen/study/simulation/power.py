@@ -24,9 +24,9 @@ from statsmodels.stats.proportion import proportion_confint
 from snellen.charts import numbers
 from snellen.errors import SnellenError, nearest
 from snellen.study.folder import Study
-from snellen.study.rehearsal.behaviour import Behaviour, People
-from snellen.study.rehearsal.effect import Effect
-from snellen.study.rehearsal.judgement import Judgement
+from snellen.study.simulation.behaviour import Behaviour, SimulatedParticipants
+from snellen.study.simulation.effect import Effect
+from snellen.study.simulation.judgement import AnswerModel
 from snellen.verdicts.statistics import holm
 
 PUBLISHED, PUBLISHED_ARMS = 166, 3
@@ -45,7 +45,7 @@ Telling = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Chance:
+class DetectionRate:
     """How often simulated studies found a difference, with the interval that their number leaves."""
 
     found: int
@@ -72,7 +72,7 @@ class Chance:
 
 
 @dataclass(frozen=True)
-class Need:
+class RequiredSize:
     """One outcome: what is assumed of it, how many people it takes, and the power of a given and the published size."""
 
     outcome: str
@@ -82,15 +82,15 @@ class Need:
     """The size; None where no difference is assumed, or where the largest size is too small."""
     low: int | None
     high: int | None
-    at: Mapping[int, Chance]
+    at: Mapping[int, DetectionRate]
     """By size, its power."""
 
 
 @dataclass(frozen=True)
-class Power:
+class PowerAnalysis:
     """What `snellen study power` tells."""
 
-    needs: tuple[Need, ...]
+    needs: tuple[RequiredSize, ...]
     groups: int
     """How many times the size is recruited: 1 within subjects, where everybody meets every arm."""
     within: bool
@@ -125,7 +125,7 @@ class Power:
             table.add_row(*self._row(need, sizes))
         yield Group(Text(""), table, Text(""), *(Text(one, style="dim") for one in self._words(sizes)))
 
-    def _row(self, need: Need, sizes: Sequence[int]) -> list[str]:
+    def _row(self, need: RequiredSize, sizes: Sequence[int]) -> list[str]:
         assumed = ", ".join(f"{arm} {numbers.gain(d)}" for arm, d in need.assumed.items()) or "none"
         if not need.assumed:
             wanted, recruit = "–", "–"
@@ -160,7 +160,7 @@ def power(
     sizes: Sequence[int] = (),
     seed: int = 0,
     tell: Telling = lambda _: None,
-) -> Power:
+) -> PowerAnalysis:
     """The number of people that each outcome needs, and the power of the published size and of `sizes` (people per arm)."""
     if not 0.05 < goal < 0.999:
         raise SnellenError(f"a power of {goal:g} cannot be planned for; give a share such as 0.8")
@@ -173,7 +173,7 @@ def power(
     for name in tasks:
         if name not in known:
             raise SnellenError(f"the study has no outcome '{name}'{nearest(name, known)}; it has {', '.join(known)}")
-    trials = Trials(behaviour, alpha or study.protocol.alpha, studies, seed)
+    trials = SimulatedStudies(behaviour, alpha or study.protocol.alpha, studies, seed)
     needs = []
     for name in (one for one in known if not tasks or one in tasks):
         one, people, low, high = behaviour.outcomes[name], None, None, None
@@ -185,10 +185,10 @@ def power(
             at[size] = trials(name, size)
         if len(set(assumed.values())) > 1:
             people, low, high = _needed(trials, name, goal, tell)
-        needs.append(Need(name, {arm: d for arm, d in assumed.items() if d}, people, low, high, at))
+        needs.append(RequiredSize(name, {arm: d for arm, d in assumed.items() if d}, people, low, high, at))
     groups = 1 if within else len(study.protocol.groups)
     several = len(study.protocol.presentation) > 1
-    return Power(tuple(needs), groups, within, goal, trials.alpha, trials.kept, studies, several, len(known))
+    return PowerAnalysis(tuple(needs), groups, within, goal, trials.alpha, trials.kept, studies, several, len(known))
 
 
 def published_size(*, within: bool) -> int:
@@ -196,7 +196,7 @@ def published_size(*, within: bool) -> int:
     return PUBLISHED if within else PUBLISHED // PUBLISHED_ARMS
 
 
-class Trials:
+class SimulatedStudies:
     """Simulated studies by size; none is simulated twice."""
 
     def __init__(self, behaviour: Behaviour, alpha: float, studies: int, seed: int) -> None:
@@ -207,12 +207,12 @@ class Trials:
         if self.kept < 0.05:
             raise SnellenError("hardly anybody would count under the study's rule of exclusion; loosen it in study.yaml")
 
-    def __call__(self, outcome: str, size: int, goal: float | None = None) -> Chance:
+    def __call__(self, outcome: str, size: int, goal: float | None = None) -> DetectionRate:
         """How often a study of this size finds a difference; given a goal, until it is clear on which side of it that is."""
         protocol = self.behaviour.study.protocol
         recruited = max(1, round(size / self.kept)) * (1 if protocol.design == "within" else len(protocol.groups))
         while True:
-            found = self.tried(outcome).get(size, Chance(0, 0))
+            found = self.tried(outcome).get(size, DetectionRate(0, 0))
             if found.studies >= self.studies or (goal is not None and found.clear_of(goal)):
                 return found
             count = min(_STUDIES, self.studies - found.studies, max(1, _AT_ONCE // recruited))
@@ -220,13 +220,13 @@ class Trials:
             after = np.stack([holm(one) for one in chances(people, count)])
             self._known[size] = np.concatenate([self._known[size], after]) if size in self._known else after
 
-    def tried(self, outcome: str) -> dict[int, Chance]:
+    def tried(self, outcome: str) -> dict[int, DetectionRate]:
         """All sizes that were simulated."""
         place = list(self.behaviour.outcomes).index(outcome)
-        return {size: Chance(int((p[:, place] < self.alpha).sum()), len(p)) for size, p in self._known.items()}
+        return {size: DetectionRate(int((p[:, place] < self.alpha).sum()), len(p)) for size, p in self._known.items()}
 
 
-def chances(people: People, studies: int) -> Float[np.ndarray, "studies outcomes"]:
+def chances(people: SimulatedParticipants, studies: int) -> Float[np.ndarray, "studies outcomes"]:
     """The p-value of every study and outcome; people are dealt out to the studies, and in each to the groups in turn."""
     protocol = people.behaviour.study.protocol
     rows = np.arange(len(people)).reshape(studies, -1)
@@ -242,7 +242,7 @@ def chances(people: People, studies: int) -> Float[np.ndarray, "studies outcomes
 
 
 def _between(
-    people: People, one: Judgement, dealt: Sequence[np.ndarray], counted: Sequence[np.ndarray]
+    people: SimulatedParticipants, one: AnswerModel, dealt: Sequence[np.ndarray], counted: Sequence[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """By arm that is asked, everybody's mean score in every study, and whether it counts."""
     arms: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {}
@@ -256,7 +256,9 @@ def _between(
     return [scores for scores, _ in both], [counting for _, counting in both]
 
 
-def _within(people: People, one: Judgement, dealt: Sequence[np.ndarray]) -> Float[np.ndarray, "studies people arms"]:
+def _within(
+    people: SimulatedParticipants, one: AnswerModel, dealt: Sequence[np.ndarray]
+) -> Float[np.ndarray, "studies people arms"]:
     """Everybody's mean score in every arm that is asked, on the items that fall to it (see `schedule`)."""
     protocol = people.behaviour.study.protocol
     count = len(protocol.conditions)
@@ -308,7 +310,7 @@ def _repeated(scores: Float[np.ndarray, "studies people arms"], counted: np.ndar
     return found
 
 
-def _needed(trials: Trials, outcome: str, goal: float, tell: Telling) -> tuple[int | None, int | None, int | None]:
+def _needed(trials: SimulatedStudies, outcome: str, goal: float, tell: Telling) -> tuple[int | None, int | None, int | None]:
     """The size where the power reaches the goal, with the ends of its interval."""
     ladder = _ladder()
 
@@ -334,7 +336,7 @@ def _needed(trials: Trials, outcome: str, goal: float, tell: Telling) -> tuple[i
     return _crossing({size: one for size, one in tried if 0.5 < size / ladder[high] < 2 and one.share < 1}, goal)
 
 
-def _crossing(tried: Mapping[int, Chance], goal: float) -> tuple[int, int, int]:
+def _crossing(tried: Mapping[int, DetectionRate], goal: float) -> tuple[int, int, int]:
     """Where the fitted power reaches the goal; the ends are where the edges of its 95 % band do."""
     sizes = np.array(sorted(tried), dtype=np.float64)
     hits = np.array([[tried[int(one)].found, tried[int(one)].studies - tried[int(one)].found] for one in sizes])
@@ -367,6 +369,6 @@ def _mixed(seed: int, size: int, start: int) -> int:
     return (seed * 1_000_003 + size) * 1_000_003 + start
 
 
-def _percents(chance: Chance) -> str:
+def _percents(chance: DetectionRate) -> str:
     low, high = chance.ends
     return f"{100 * chance.share:.0f} ± {50 * (high - low):.0f} %"
