@@ -20,7 +20,7 @@ from pathlib import Path
 import pandas as pd
 
 from snellen.runs.machine import machine, revision
-from snellen.textbox.exam.field import Field
+from snellen.textbox.exam.exam_results import ExamResults
 
 AIMS = {"field": 20 * 60.0, "new": 60.0}
 NEW = "smoothgrad(of=input-x-gradient, samples=4)"
@@ -39,9 +39,9 @@ def timed(*words: str) -> float:
     return time.perf_counter() - started
 
 
-def costs(field: Field) -> list[str]:
+def costs(field: ExamResults) -> list[str]:
     """What each method took: seconds of one process per image of a simple and of a complex setting."""
-    table = field.costs.assign(simple=[field.reasoners[one].reasoning.simple for one in field.costs["setting"]])
+    table = field.costs.assign(simple=[field.networks[one].spec.simple for one in field.costs["setting"]])
     sums = table.groupby(["method", "simple"])[["images", "forward", "backward", "seconds"]].sum()
     per_image = (1000 * sums["seconds"] / sums["images"]).unstack("simple").reindex(columns=[True, False])
     total = table.groupby("method")[["forward", "backward", "seconds"]].sum().sort_values("seconds", ascending=False)
@@ -64,7 +64,7 @@ def report(images: int, settings: str | None, keep: Path | None, command: str) -
         chosen = ["--settings", settings] if settings else []
         field_seconds = timed("--methods", "all", "--images", str(images), *chosen, *here)
         new_seconds = timed("--method", NEW, *here)
-        field = Field.read(folder)
+        field = ExamResults.read(folder)
         scenes, methods = sum(map(len, field.exams.values())), len(field.methods) - 1
         where = machine()
         return [

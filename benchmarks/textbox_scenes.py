@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 
 from snellen.runs.machine import machine
-from snellen.textbox.scenes.backgrounds import GROUNDS, ground
-from snellen.textbox.scenes.scenes import Layout
+from snellen.textbox.scenes.backgrounds import BACKGROUNDS, find_background
+from snellen.textbox.scenes.scenes import SceneLayout
 
 BATCH = 516
 """A multiple of the twelve buckets."""
@@ -31,7 +31,7 @@ AIM = 50_000
 def measure(name: str, shared: bool, seconds: float) -> tuple[float, float]:
     """Scenes per second of the clock, and per second of the processor, on one thread."""
     torch.set_num_threads(1)
-    layout = Layout(ground=ground(name))
+    layout = SceneLayout(background=find_background(name))
     buckets = torch.arange(1, layout.buckets + 1).repeat(BATCH // layout.buckets)
     distinct = BATCH // layout.buckets if shared else BATCH
     layout.scenes(buckets, range(BATCH), seed=0)  # photographs are read once, before the clock starts
@@ -46,7 +46,7 @@ def measure(name: str, shared: bool, seconds: float) -> tuple[float, float]:
 
 def report(seconds: float, repeats: int, processes: int, command: str) -> list[str]:
     """Markdown lines that also read well in a terminal."""
-    cases = [(name, shared) for name in GROUNDS for shared in (False, True)]
+    cases = [(name, shared) for name in BACKGROUNDS for shared in (False, True)]
     alls: dict[tuple[str, bool], list[float]] = {case: [] for case in cases}
     works: dict[tuple[str, bool], list[float]] = {case: [] for case in cases}
     with ProcessPoolExecutor(processes) as pool:

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from snellen.charts.numbers import count
-from snellen.textbox.exam.field import Field
-from snellen.textbox.exam.variations import STUDIES
+from snellen.textbox.exam.exam_results import ExamResults
+from snellen.textbox.exam.variations import VARIATIONS
+from snellen.textbox.report.bucket_means import own_methods
 from snellen.textbox.report.claims import claims
-from snellen.textbox.report.counts import own_methods
 from snellen.textbox.report.variation_report import FIGURE, PAGE, claims_lines
 
 PLACE = Path(__file__).parent
@@ -37,8 +37,8 @@ the network.
 
 def main(folder: Path, field: Path | None) -> None:
     """Puts the pages of all studies in the folder one after the other, and their figures beside."""
-    parts = [INTRODUCTION, *([] if field is None else [plain(Field.read(field))])]
-    for name in STUDIES:
+    parts = [INTRODUCTION, *([] if field is None else [plain(ExamResults.read(field))])]
+    for name in VARIATIONS:
         page = folder / name / PAGE
         if not page.is_file():
             print(f"{name} was not run in {folder}")
@@ -50,7 +50,7 @@ def main(folder: Path, field: Path | None) -> None:
     print(f"wrote {TARGET}")
 
 
-def plain(field: Field) -> str:
+def plain(field: ExamResults) -> str:
     """What the paper concludes about the plain networks on black."""
     found = claims(field.frame(), field.frame("published-code"))
     lines = [

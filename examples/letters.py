@@ -2,7 +2,7 @@
 
     python examples/letters.py runs/letters-pictures
 
-The program is TextBox's reasoner complex-cr1. Where the small box is shown, it says B if the large box is shown too and A if
+The program is TextBox's network complex-cr1. Where the small box is shown, it says B if the large box is shown too and A if
 not, and does not look at the letter; elsewhere it reads the letter. So it is wrong on a quarter of these pictures, for a
 reason that a right map shows. A mask of each picture says what the program really looks at.
 """
@@ -18,11 +18,11 @@ import torch
 from PIL import Image
 
 from snellen.classifier import Classifier
-from snellen.textbox.exam.exam import truth_of
-from snellen.textbox.networks.reasoners import find
-from snellen.textbox.scenes.things import bucket_of
+from snellen.textbox.exam.exam_scenes import truth_of
+from snellen.textbox.networks.trained_network import find
+from snellen.textbox.scenes.objects import bucket_of
 
-REASONER = "complex-cr1"
+NETWORK = "complex-cr1"
 LETTERS = ("A", "B")
 EACH = 18
 """Pictures of every letter with every choice of boxes."""
@@ -31,24 +31,24 @@ SEED = 7
 
 def reader() -> Classifier:
     """The program, with letters as its classes."""
-    reasoner = find(REASONER)
-    geometry = reasoner.classifier().geometry
-    return Classifier(reasoner.module, mean=0.0, std=1.0, classes=LETTERS, name="reader", geometry=geometry, channels=3)
+    network = find(NETWORK)
+    geometry = network.classifier().geometry
+    return Classifier(network.module, mean=0.0, std=1.0, classes=LETTERS, name="reader", geometry=geometry, channels=3)
 
 
 def write(folder: Path) -> None:
     """Pictures, masks and labels, under names that do not tell what is in them."""
-    reasoning = find(REASONER).reasoning
-    things = reasoning.rule.things
+    spec = find(NETWORK).spec
+    objects = spec.rule.objects
     kinds = [
-        (letter, bucket_of(things, {"text": letter, "box1": one, "box2": other}))
+        (letter, bucket_of(objects, {"text": letter, "box1": one, "box2": other}))
         for letter in LETTERS
         for one in (None, "box1")
         for other in (None, "box2")
     ]
     chosen = [kind for kind in kinds for _ in range(EACH)]
-    scenes = reasoning.layout.scenes([bucket for _, bucket in chosen], range(len(chosen)), seed=SEED)
-    focused, _ = truth_of(reasoning, scenes)
+    scenes = spec.layout.scenes([bucket for _, bucket in chosen], range(len(chosen)), seed=SEED)
+    focused, _ = truth_of(spec, scenes)
     masks = (scenes.regions() & focused[:, :, None, None]).any(dim=1)
     order = np.random.default_rng(SEED).permutation(len(chosen))
     for room in ("images", "masks"):

@@ -11,8 +11,8 @@ from torch import Tensor
 from snellen import zoo
 from snellen.classifier import Classifier
 from snellen.images import Samples
-from snellen.textbox.exam import exam
-from snellen.textbox.networks import reasoners
+from snellen.textbox.exam import exam_scenes
+from snellen.textbox.networks import trained_network
 from snellen.types import Rng
 
 
@@ -30,17 +30,17 @@ class Real:
 
 def names() -> tuple[str, ...]:
     """The digits, the embedded ImageNet classifier (depthwise convolutions, ReLU6), and the seven TextBox networks."""
-    return (zoo.DIGITS, zoo.EMBEDDED, *reasoners.shipped())
+    return (zoo.DIGITS, zoo.EMBEDDED, *trained_network.shipped())
 
 
 def real(name: str, count: int) -> Real:
     """The network of this name, with `count` of its pictures; TextBox scenes are of all buckets that show something."""
-    if name in reasoners.shipped():
-        reasoner = reasoners.find(name)
-        found = exam.exam(reasoner, per_bucket=-(-count // (len(reasoner.reasoning.rule.defined) - 1)))
+    if name in trained_network.shipped():
+        network = trained_network.find(name)
+        found = exam_scenes.exam(network, per_bucket=-(-count // (len(network.spec.rule.defined) - 1)))
         (shown,) = torch.nonzero(found.visible > 0, as_tuple=True)
         chosen = shown[torch.linspace(0, len(shown) - 1, count).round().long()]
-        return on(name, reasoner.classifier(), found.samples().take(chosen.tolist()))
+        return on(name, network.classifier(), found.samples().take(chosen.tolist()))
     classifier = zoo.load_classifier(name)
     samples = zoo.digit_samples() if name == zoo.DIGITS else zoo.photographs(classifier.geometry)
     return on(name, classifier, samples[:count])

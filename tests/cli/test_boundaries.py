@@ -45,8 +45,8 @@ from snellen.study.folder import Study
 from snellen.study.making.preview import Preview
 from snellen.study.protocol import Protocol
 from snellen.study.web.sentences import check_texts
-from snellen.textbox.networks import reasoners
-from snellen.textbox.scenes.scene_files import read_scenes, reasoning_of
+from snellen.textbox.networks import trained_network
+from snellen.textbox.scenes.scene_files import read_scenes, spec_from_rule
 
 SEARCHING = settings.default.max_examples > 100
 pytestmark = pytest.mark.timeout(3600 if SEARCHING else 300)
@@ -350,18 +350,18 @@ def test_scene_files(folder, data):
 @examples(2)
 @given(rule=st.sampled_from(RULES).flatmap(scribbled) | LONG_RULES)
 def test_rules(rule):
-    attempt("textbox: rules", lambda: reasoning_of(rule))
+    attempt("textbox: rules", lambda: spec_from_rule(rule))
 
 
 @examples(0.3)
 @given(data=st.data())
-def test_records_of_reasoners(folder, data):
+def test_records_of_trained_networks(folder, data):
     mine = folder / "reasoner"
     if not mine.exists():
-        shutil.copytree(reasoners.shipped_folder() / "simple-fr", mine)
-    path = mine / reasoners.RECORD
+        shutil.copytree(trained_network.shipped_folder() / "simple-fr", mine)
+    path = mine / trained_network.RECORD
     with changed(path, dumped(data.draw(mutated(json.loads(path.read_text()))))):
-        attempt("textbox: reasoners", lambda: reasoners.read(mine).classifier())
+        attempt("textbox: trained networks", lambda: trained_network.read(mine).classifier())
 
 
 # The command line --------------------------------------------------------------------------------------------------------

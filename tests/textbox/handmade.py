@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pandas as pd
 
-from snellen.textbox.report.counts import PAPER
+from snellen.textbox.report.bucket_means import PAPER
 from snellen.textbox.scenes.settings import RULES, setting
 
 Values = Callable[[str, int, str], tuple[float, float]]

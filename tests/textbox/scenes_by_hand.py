@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from snellen.textbox.exam.exam import Exam
-from snellen.textbox.scenes.reasoning import Reasoning
-from snellen.textbox.scenes.scenes import Scenes
+from snellen.textbox.exam.exam_scenes import ExamScenes
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.scenes.scenes import SceneBatch
 
 Box = tuple[int, int, int, int]
 """Top, left, bottom, right."""
@@ -16,7 +16,7 @@ Box = tuple[int, int, int, int]
 
 def exam_of(
     focus: Sequence[Sequence[Box]], avoid: Sequence[Sequence[Box]], *, side: int = 64, buckets: Sequence[int] | None = None
-) -> Exam:
+) -> ExamScenes:
     """An exam of scenes that have these rectangles to focus on and these to avoid, and nothing else."""
     most = max(len(one) + len(other) for one, other in zip(focus, avoid, strict=True)) or 1
     boxes = torch.zeros(len(focus), most, 4, dtype=torch.int64)
@@ -28,6 +28,8 @@ def exam_of(
             ink[row, place, top:bottom, left:right] = True
             (focused if place < len(good) else avoided)[row, place] = True
     pixels = ink.any(dim=1)[:, None].expand(-1, 3, -1, -1).to(torch.uint8) * 255
-    scenes = Scenes(pixels, ink, boxes, torch.tensor(list(buckets or range(1, len(focus) + 1))))
+    scenes = SceneBatch(pixels, ink, boxes, torch.tensor(list(buckets or range(1, len(focus) + 1))))
     ids = tuple(f"scene-{row}" for row in range(len(focus)))
-    return Exam(Reasoning.of_setting("simple-fr"), ids, scenes, torch.zeros(len(focus), dtype=torch.int64), focused, avoided)
+    return ExamScenes(
+        NetworkSpec.of_setting("simple-fr"), ids, scenes, torch.zeros(len(focus), dtype=torch.int64), focused, avoided
+    )

@@ -29,7 +29,7 @@ def reproduce_table(
 ) -> None:
     """Run the protocol of a published table; print published and measured numbers, and whether the paper's findings hold."""
     from snellen.papers import reproduce
-    from snellen.papers.terminal import Shown
+    from snellen.papers.comparison_table import Shown
     from snellen.runs.progress import Live
 
     values = options.to_settings(model, evaluation)

@@ -32,13 +32,13 @@ def show(
     out: Annotated[Path | None, typer.Option(help="the PNG to write; textbox-SETTING.png otherwise")] = None,
 ) -> None:
     """Draw scenes of every bucket with what a map should focus on and avoid framed, and print that as a table."""
-    from snellen.textbox.scenes.contact_sheets import setting_sheet, settings_sheet, write_sheet
-    from snellen.textbox.scenes.show import default_path, settings_table, show_settings, subject, table
-    from snellen.textbox.scenes.show import show as shown
+    from snellen.textbox.report.contact_sheets import setting_sheet, settings_sheet, write_sheet
+    from snellen.textbox.report.scene_tables import default_path, settings_table, show_settings, subject, table
+    from snellen.textbox.report.scene_tables import show as shown
 
     if setting is None and rule is None and model is None:
         every = show_settings(background=background)
-        Console().print(settings_table({one.reasoning.name: one.reasoning.rule for one in every}))
+        Console().print(settings_table({one.spec.name: one.spec.rule for one in every}))
         print(f"picture: {write_sheet(settings_sheet(every), out or default_path(None))}")
         return
     found = shown(*subject(setting, rule, model, background), images=images)
@@ -69,10 +69,10 @@ def train(
     out: Annotated[Path | None, typer.Option(help="the folder; runs/textbox/models/NAME otherwise")] = None,
 ) -> None:
     """Teach a network a rule from scenes made on the way, prove that it follows the rule, and keep it in a folder."""
-    from snellen.textbox.networks.teaching import asked_for, teach_all
-    from snellen.textbox.networks.training_progress import Blackboard, outcome, words
+    from snellen.textbox.networks.training_jobs import specs_from_options, train_all
+    from snellen.textbox.networks.training_progress import TrainingProgress, outcome, words
 
-    asked = asked_for(
+    asked = specs_from_options(
         setting,
         rule=rule,
         every=every,
@@ -83,9 +83,11 @@ def train(
         side=side,
     )
     holds = []
-    for reasoner, proof in teach_all(asked, out, Blackboard(), images=images, seed=seed, device=device, threads=threads):
-        Console().print(outcome(reasoner, proof))
-        print("\n".join(words(reasoner, proof)))
+    for network, proof in train_all(
+        asked, out, TrainingProgress(), images=images, seed=seed, device=device, threads=threads
+    ):
+        Console().print(outcome(network, proof))
+        print("\n".join(words(network, proof)))
         holds.append(proof.holds)
     if not all(holds):
         raise typer.Exit(1)
@@ -119,18 +121,18 @@ def run_textbox(
     """Explain scenes of known reasoning by methods, and say how much of each map lies where the model really looks."""
     from snellen.plugins.notation import split_names
     from snellen.runs.progress import Live
-    from snellen.textbox.exam.explaining import run_field
-    from snellen.textbox.exam.scoring import reading_named
-    from snellen.textbox.report.page import write_page_of
-    from snellen.textbox.report.terminal import Shown
+    from snellen.textbox.exam.run_exam import run_exam
+    from snellen.textbox.exam.scoring import find_reading
+    from snellen.textbox.report.exam_table import Shown
+    from snellen.textbox.report.page import write_report
 
-    chosen = reading_named(reading)
+    chosen = find_reading(reading)
     if study is not None or only is not None or models is not None:
-        from snellen.textbox.exam.variations import run_study, study_asked
-        from snellen.textbox.report.variation_report import Verdicts, write_study
+        from snellen.textbox.exam.variations import run_variation, variation_from_options
+        from snellen.textbox.report.variation_report import Verdicts, write_variation
 
-        asked = study_asked(study, model=model, method=method, reading=chosen)
-        studied = run_study(
+        asked = variation_from_options(study, model=model, method=method, reading=chosen)
+        studied = run_variation(
             asked,
             settings=split_names(settings or ""),
             only=split_names(only or ""),
@@ -144,9 +146,9 @@ def run_textbox(
             observer=Live(),
         )
         Console().print(Verdicts(studied.claims(), asked.title))
-        print(f"tables, figure and page: {write_study(studied, out / 'studies' / asked.name).parent}")
+        print(f"tables, figure and page: {write_variation(studied, out / 'studies' / asked.name).parent}")
         return
-    field = run_field(
+    field = run_exam(
         [*split_names(settings or ""), *(model or [])],
         methods=split_names(methods) if methods else None,
         add=[one for text in method or [] for one in split_names(text)],
@@ -158,7 +160,7 @@ def run_textbox(
         trust=trust,
     )
     Console().print(Shown(field, chosen))
-    print(f"report: {write_page_of(field, out / 'report.html')}")
+    print(f"report: {write_report(field, out / 'report.html')}")
 
 
 @app.command()
@@ -179,7 +181,7 @@ def audit(
     from snellen.runs.progress import Live
     from snellen.textbox.audit.audit import audit as held
     from snellen.textbox.report.audit_page import write_audit
-    from snellen.textbox.report.audit_words import Shown, write_markdown
+    from snellen.textbox.report.audit_text import Shown, write_markdown
 
     named = (split_names(one) if one else None for one in (settings, methods, metrics))
     found = held(*named, images=images, out=out, observer=Live())

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from snellen.papers import findings
-from snellen.papers.findings import Finding
-from snellen.papers.protocols import Arm, Column, Pooled, Protocol, per_cent
-from snellen.papers.values import Key
+from snellen.papers import table_rules as findings
+from snellen.papers.published_table import Arm, Column, Pooled, Protocol, per_cent
+from snellen.papers.table_rules import Finding
+from snellen.papers.table_values import Key
 
 
 def _part(name: str) -> Pooled:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from snellen.papers import findings
-from snellen.papers.findings import CAM, FAKE, FIDELITY, GRADIENT, Finding
-from snellen.papers.protocols import Arm, Column, Protocol, as_it_is, per_cent, per_cent_left
+from snellen.papers import table_rules as findings
+from snellen.papers.published_table import Arm, Column, Protocol, as_it_is, per_cent, per_cent_left
+from snellen.papers.table_rules import CAM, FAKE, FIDELITY, GRADIENT, Finding
 
 _METHODS = {
     FAKE: "fake-cam", "Gradient": "gradient@zhang2024", "IG": "integrated-gradients@zhang2024",

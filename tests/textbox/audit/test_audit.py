@@ -16,20 +16,20 @@ from snellen.errors import SnellenError
 from snellen.plugins.registry import MethodTraits
 from snellen.runs.progress import Silent
 from snellen.textbox.audit.audit import GROUPS, Audit, audit, judged, verdict_of
-from snellen.textbox.audit.trials import Trial, Tried, chosen_metrics
+from snellen.textbox.audit.audit_scores import AuditedMetric, AuditScores, chosen_metrics
 from snellen.textbox.exam.oracle import Oracle
 from snellen.textbox.report.audit_page import page
-from snellen.textbox.report.audit_words import Shown, markdown, summary
+from snellen.textbox.report.audit_text import Shown, markdown, summary
 
 IMAGES = 80
 SETTINGS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
-def trial(**scores: tuple[np.ndarray, bool]) -> Trial:
+def trial(**scores: tuple[np.ndarray, bool]) -> AuditScores:
     """Twelve maps of each of eighty images of eight networks, four of them right; scores, and which way each is better."""
     truth = made_truth()
-    metrics = tuple(Tried(name, "minimality", up, False, "on trial") for name, (_, up) in scores.items())
-    return Trial(
+    metrics = tuple(AuditedMetric(name, "minimality", up, False, "on trial") for name, (_, up) in scores.items())
+    return AuditScores(
         setting=SETTINGS * (IMAGES // len(SETTINGS)),
         simple=(True, False) * (IMAGES // 2),
         bucket=np.arange(IMAGES) // len(SETTINGS) % 2,
@@ -212,7 +212,7 @@ def real(tmp_path_factory, monkeypatch_module) -> Audit:
 def monkeypatch_module():
     """One process: for six images, starting others would take longer than the work."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("snellen.textbox.audit.trials.workers_for_short_passes", lambda: 0)
+        patch.setattr("snellen.textbox.audit.audit_scores.workers_for_short_passes", lambda: 0)
         yield
 
 

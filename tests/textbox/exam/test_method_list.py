@@ -9,8 +9,8 @@ from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs.plan import servable
-from snellen.textbox.exam.method_list import PUBLISHED, REDUCED, everything, line, line_up, own_method
-from snellen.textbox.networks.reasoners import find
+from snellen.textbox.exam.method_list import PUBLISHED, REDUCED, everything, line, method_list, own_method
+from snellen.textbox.networks.trained_network import find
 from snellen.types import Passes
 
 OWN = """
@@ -49,7 +49,7 @@ def own(tmp_path, monkeypatch, request):
 
 
 def test_all_is_every_registered_method_once_and_the_four_controls_last():
-    lines = line_up(["all"])
+    lines = method_list(["all"])
     names = [traits(one.method).name for one in lines]
     assert set(names) == {one for one in METHODS if not traits(METHODS[one]).control} | set(CONTROLS)
     assert len(names) == len(set(names))
@@ -57,7 +57,7 @@ def test_all_is_every_registered_method_once_and_the_four_controls_last():
 
 
 def test_controls_stand_in_every_line_up_and_nothing_stands_twice():
-    assert [one.label for one in line_up(["edge", "gradient", "gradient@kim2022"])] == [
+    assert [one.label for one in method_list(["edge", "gradient", "gradient@kim2022"])] == [
         "gradient", "edge", "random", "fake-cam", "centre"
     ]  # fmt: skip
 
@@ -133,6 +133,6 @@ def test_other_names_that_lead_nowhere_are_refused_too():
 
 
 def test_the_label_of_a_line_builds_it_again():
-    for one in line_up(["all"]):
+    for one in method_list(["all"]):
         assert METHODS.parse(one.label) == one.method
         assert label(line(one.text).method) == one.label

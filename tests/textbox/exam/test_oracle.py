@@ -10,10 +10,10 @@ import torch
 from snellen import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS, label, spec
-from snellen.textbox.exam.exam import exam
+from snellen.textbox.exam.exam_scenes import exam
 from snellen.textbox.exam.oracle import Decoy, Oracle
 from snellen.textbox.exam.scoring import score
-from snellen.textbox.networks.reasoners import find
+from snellen.textbox.networks.trained_network import find
 from snellen.types import Method, Rng
 
 SETTING = "simple-nr"
@@ -21,31 +21,31 @@ ORACLE = Oracle(SETTING, per_bucket=2)
 
 
 @pytest.fixture(scope="module")
-def reasoner():
+def network():
     return find(SETTING)
 
 
 @pytest.fixture(scope="module")
-def sat(reasoner):
-    return exam(reasoner, per_bucket=2)
+def sat(network):
+    return exam(network, per_bucket=2)
 
 
 @pytest.fixture(scope="module")
-def inputs(reasoner, sat):
-    return reasoner.classifier().to_inputs(sat.scenes.pixels.float() / 255)
+def inputs(network, sat):
+    return network.classifier().to_inputs(sat.scenes.pixels.float() / 255)
 
 
-def test_it_scores_all_that_there_is(reasoner, sat, inputs) -> None:
-    maps = ORACLE(reasoner.classifier(), inputs, sat.labels, rng=Rng(0, sat.ids))
+def test_it_scores_all_that_there_is(network, sat, inputs) -> None:
+    maps = ORACLE(network.classifier(), inputs, sat.labels, rng=Rng(0, sat.ids))
     assert score(sat, maps, "oracle", reading="paper")["pafl"] == pytest.approx(1, abs=1e-12)
     order = torch.arange(len(sat)).flip(0)
-    turned = ORACLE(reasoner.classifier(), inputs[order], sat.labels[order], rng=Rng(0, sat.ids))
+    turned = ORACLE(network.classifier(), inputs[order], sat.labels[order], rng=Rng(0, sat.ids))
     assert torch.equal(turned, maps[order])
 
 
-def test_its_decoy_has_the_same_values_elsewhere(reasoner, sat, inputs) -> None:
+def test_its_decoy_has_the_same_values_elsewhere(network, sat, inputs) -> None:
     decoy = Decoy(ORACLE)
-    maps = decoy(reasoner.classifier(), inputs, sat.labels, rng=Rng(0, sat.ids))
+    maps = decoy(network.classifier(), inputs, sat.labels, rng=Rng(0, sat.ids))
     assert torch.equal(maps.flatten(1).sort().values, sat.focus.float().flatten(1).sort().values)
     assert score(sat, maps, "decoy", reading="paper")["pafl"].max() == 0
     assert (decoy.traits.control, "decoy" in METHODS) == (True, False)
@@ -59,21 +59,21 @@ def test_it_is_a_method_that_nobody_lists() -> None:
     assert spec(ORACLE) == {"name": "oracle", "params": {"reasoner": SETTING, "per_bucket": 2, "seed": 4}}
 
 
-def test_it_travels(reasoner, sat, inputs) -> None:
+def test_it_travels(network, sat, inputs) -> None:
     again = pickle.loads(pickle.dumps(ORACLE))
     assert again == ORACLE
-    maps = again(reasoner.classifier(), inputs, sat.labels, rng=Rng(1, sat.ids))
+    maps = again(network.classifier(), inputs, sat.labels, rng=Rng(1, sat.ids))
     assert torch.equal(maps, sat.focus.float())
 
 
-def test_noise_light_and_masks_do_not_change_it(reasoner, sat, inputs) -> None:
+def test_noise_light_and_masks_do_not_change_it(network, sat, inputs) -> None:
     noise = Rng(0, sat.ids).uniform("noise", tuple(inputs.shape[1:])) * 0.4 - 0.2
     for changed in (inputs + noise, 0.3 * inputs + 0.2, inputs * sat.focus[:, None]):
-        assert torch.equal(ORACLE(reasoner.classifier(), changed, sat.labels, rng=Rng(0, sat.ids)), sat.focus.float())
+        assert torch.equal(ORACLE(network.classifier(), changed, sat.labels, rng=Rng(0, sat.ids)), sat.focus.float())
 
 
-def test_what_nobody_knows_it_does_not_make_up(reasoner, sat, inputs) -> None:
-    known = reasoner.classifier()
+def test_what_nobody_knows_it_does_not_make_up(network, sat, inputs) -> None:
+    known = network.classifier()
     rng = Rng(0, sat.ids)
     assert ORACLE(known, inputs.flip(3), sat.labels, rng=rng).isnan().all()
     assert ORACLE(known, torch.zeros_like(inputs), sat.labels, rng=rng).isnan().all()

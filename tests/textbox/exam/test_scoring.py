@@ -13,9 +13,9 @@ import torch
 from tests.textbox.scenes_by_hand import exam_of
 
 from snellen.errors import SnellenError
-from snellen.textbox.exam.exam import Exam
+from snellen.textbox.exam.exam_scenes import ExamScenes
 from snellen.textbox.exam.rendering import COLOURED, rendered
-from snellen.textbox.exam.scoring import READINGS, SCORES, Reading, oracle, reading_named, score
+from snellen.textbox.exam.scoring import READINGS, SCORES, Reading, find_reading, oracle, score
 
 BOX1, BOX2, TEXT = (10, 10, 20, 20), (40, 40, 44, 44), (30, 10, 45, 23)
 
@@ -169,9 +169,9 @@ def test_mistakes_get_a_sentence() -> None:
     exam = exam_of([[BOX1], [BOX2]], [[], []])
     with pytest.raises(SnellenError, match="the maps of own are 1 × 64 × 64, but its exam has scenes of 2 × 64 × 64"):
         score(exam, torch.zeros(1, 64, 64), "own")
-    assert reading_named("published-code") == "published-code"
+    assert find_reading("published-code") == "published-code"
     with pytest.raises(SnellenError, match="no reading 'papers'; did you mean 'paper'"):
-        reading_named("papers")
+        find_reading("papers")
 
 
 # The same in plain loops.
@@ -219,7 +219,7 @@ def paper_twin(
 
 def code_twin(
     maps: torch.Tensor,
-    exam: Exam,
+    exam: ExamScenes,
     row: int,
     method: str,
     focus: list[tuple[int, int, int, int]],

@@ -17,15 +17,23 @@ from snellen.errors import InterruptionError, SnellenError
 from snellen.files.integrity import dump_record
 from snellen.methods.gradient import Gradient
 from snellen.runs.progress import Silent
-from snellen.textbox.exam.method_list import line_up
-from snellen.textbox.exam.variations import STUDIES, Studied, _held, expected_seconds, run_study, study_asked, study_named
-from snellen.textbox.networks.architectures import network
-from snellen.textbox.networks.reasoners import find, write
-from snellen.textbox.networks.training import Course, Taught
-from snellen.textbox.networks.training_progress import Blackboard
-from snellen.textbox.report.counts import PAPER
-from snellen.textbox.report.variation_report import Verdicts, figure, markdown, write_study
-from snellen.textbox.scenes.reasoning import Reasoning
+from snellen.textbox.exam.method_list import method_list
+from snellen.textbox.exam.variations import (
+    VARIATIONS,
+    VariationResult,
+    _held,
+    expected_seconds,
+    find_variation,
+    run_variation,
+    variation_from_options,
+)
+from snellen.textbox.networks.architectures import build_network
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.networks.trained_network import find, write
+from snellen.textbox.networks.training import TrainingPlan, TrainingResult
+from snellen.textbox.networks.training_progress import TrainingProgress
+from snellen.textbox.report.bucket_means import PAPER
+from snellen.textbox.report.variation_report import Verdicts, figure, markdown, write_variation
 
 SETTINGS = ("simple-fr", "complex-fr")
 METHODS = ("gradient", "smoothgrad-squared(samples=2)", "input-x-gradient", "lrp-z", "grad-cam")
@@ -34,22 +42,22 @@ METHODS = ("gradient", "smoothgrad-squared(samples=2)", "input-x-gradient", "lrp
 def stand_in(folder: Path, setting: str, **circumstance: object) -> None:
     """The plain network, kept as if it had been taught under other circumstances."""
     plain = find(setting)
-    reasoning = Reasoning.of_setting(setting, **circumstance)  # type: ignore[arg-type]
-    write(folder / reasoning.name, reasoning, Taught(plain.module, 0, plain.accuracy), Course())
+    spec = NetworkSpec.of_setting(setting, **circumstance)  # type: ignore[arg-type]
+    write(folder / spec.name, spec, TrainingResult(plain.module, 0, plain.accuracy), TrainingPlan())
 
 
-def small(study: str, folder: Path, **given: object) -> Studied:
+def small(study: str, folder: Path, **given: object) -> VariationResult:
     values = {
         "settings": SETTINGS, "methods": METHODS, "models": folder / "models", "out": folder / "out",
         "cached": folder / "none", "per_bucket": 2, "workers": 1, "threads": 1, "observer": Silent(),
-        "board": Blackboard(Console(file=io.StringIO())),
+        "board": TrainingProgress(Console(file=io.StringIO())),
     }  # fmt: skip
-    return run_study(study_named(study), **{**values, **given})  # type: ignore[arg-type]
+    return run_variation(find_variation(study), **{**values, **given})  # type: ignore[arg-type]
 
 
 def test_each_study_names_the_networks_that_it_needs() -> None:
     names = {
-        study: [one.reasoning(name).name for one in it.circumstances for name in SETTINGS] for study, it in STUDIES.items()
+        study: [one.spec(name).name for one in it.circumstances for name in SETTINGS] for study, it in VARIATIONS.items()
     }
     assert names["architecture"] == [
         f"{setting}-{one}" for one in ("alexnet", "vgg16", "resnet", "vit-tiny") for setting in SETTINGS
@@ -57,19 +65,19 @@ def test_each_study_names_the_networks_that_it_needs() -> None:
     assert names["robust"] == ["simple-fr-robust", "complex-fr-robust"]
     assert names["noise"] == ["simple-fr-noise", "complex-fr-noise"]
     assert names["photos"] == ["simple-fr-photos", "complex-fr-photos"]
-    robust = STUDIES["robust"].circumstances[0].reasoning("complex-cr1")
+    robust = VARIATIONS["robust"].circumstances[0].spec("complex-cr1")
     assert robust.robust
     assert robust.architecture == "deep-cnn"
 
 
 @pytest.fixture(scope="module")
-def robust(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Studied]:
+def robust(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, VariationResult]:
     folder = tmp_path_factory.mktemp("study")
     stand_in(folder / "models", "simple-fr", robust=True)
     return folder, small("robust", folder, settings=["simple-fr"])
 
 
-def test_the_same_network_under_another_name_scores_the_same(robust: tuple[Path, Studied]) -> None:
+def test_the_same_network_under_another_name_scores_the_same(robust: tuple[Path, VariationResult]) -> None:
     _, studied = robust
     own = studied.frames["robust"].reset_index(drop=True)
     pd.testing.assert_frame_equal(own, studied.plain.reset_index(drop=True))
@@ -80,9 +88,9 @@ def test_the_same_network_under_another_name_scores_the_same(robust: tuple[Path,
     assert {one.numbers for one in others if "falls" in one.sentence} == {"no complex setting was run"}
 
 
-def test_a_study_is_written_as_tables_claims_page_and_figure(robust: tuple[Path, Studied]) -> None:
+def test_a_study_is_written_as_tables_claims_page_and_figure(robust: tuple[Path, VariationResult]) -> None:
     folder, studied = robust
-    page = write_study(studied, folder / "written").read_text(encoding="utf-8")
+    page = write_variation(studied, folder / "written").read_text(encoding="utf-8")
     table = pd.read_csv(folder / "written" / "table.csv")
     assert set(table["circumstance"]) == {"plain", "robust"}
     row = table[(table["circumstance"] == "robust") & (table["method"] == "lrp-z")].iloc[0]
@@ -106,8 +114,8 @@ def test_the_figure_shows_simple_and_complex_here_and_plain_and_leaves_gaps() ->
 
     plain = frame_of(values, [*PAPER.values(), "random", "oracle"], SETTINGS)
     without = plain[plain["method"] != "deep-taylor"]
-    studied = Studied(
-        STUDIES["noise"], 2, plain, {"noise": without}, {"noise": ()}, left_out={"noise": {"deep-taylor": "no"}}
+    studied = VariationResult(
+        VARIATIONS["noise"], 2, plain, {"noise": without}, {"noise": ()}, left_out={"noise": {"deep-taylor": "no"}}
     )
     drawn = figure(studied)
     assert drawn.count("<circle") == 2 * 2 * 14, "simple and complex, average and worst"
@@ -115,17 +123,21 @@ def test_the_figure_shows_simple_and_complex_here_and_plain_and_leaves_gaps() ->
     assert "- `deep-taylor` is not among the methods on noise: no." in markdown(studied)
 
 
-def test_a_field_that_is_there_already_is_used_for_the_plain_networks(robust: tuple[Path, Studied], tmp_path: Path) -> None:
+def test_a_field_that_is_there_already_is_used_for_the_plain_networks(
+    robust: tuple[Path, VariationResult], tmp_path: Path
+) -> None:
     folder, studied = robust
     again = small("robust", folder, settings=["simple-fr"], cached=folder / "out" / "fields" / "plain", out=tmp_path / "out")
     assert not (tmp_path / "out" / "fields" / "plain").exists()
     pd.testing.assert_frame_equal(again.plain, studied.plain)
 
 
-def test_a_field_of_other_networks_under_the_same_names_is_not_used(robust: tuple[Path, Studied], tmp_path: Path) -> None:
+def test_a_field_of_other_networks_under_the_same_names_is_not_used(
+    robust: tuple[Path, VariationResult], tmp_path: Path
+) -> None:
     """Somebody's own network of a setting is no plain one, nor are maps of another version of a method."""
     folder, _ = robust
-    lines, plain = line_up(METHODS), folder / "out" / "fields" / "plain"
+    lines, plain = method_list(METHODS), folder / "out" / "fields" / "plain"
     assert _held(plain, ["simple-fr"], lines, 2) is not None
     assert _held(plain, ["simple-fr", "simple-nr"], lines, 2) is None
     assert _held(plain, ["simple-fr"], lines, 3) is None
@@ -147,14 +159,16 @@ def test_each_circumstance_is_compared_with_the_plain_networks_in_its_own_settin
 
     plain = frame_of(values, settings=(*SETTINGS, "complex-cr1"))
     frames = {"alexnet": plain[plain["setting"] != "complex-cr1"], "resnet": plain}
-    found = Studied(STUDIES["architecture"], 2, plain, frames, {"alexnet": (), "resnet": ()}).claims()
+    found = VariationResult(VARIATIONS["architecture"], 2, plain, frames, {"alexnet": (), "resnet": ()}).claims()
     held = {one.sentence.partition(":")[0]: one for one in found if "PAFL in the worst" in one.sentence}
     assert "it does not hold either (0 of 15; mean over methods .50 to .50)" in held["alexnet"].reason
     assert held["resnet"].holds
     rising = frame_of(
         lambda name, bucket, method: (0.1 if name == "simple-fr" else 0.5, 0.1), settings=(*SETTINGS, "complex-cr1")
     )
-    found = Studied(STUDIES["architecture"], 2, plain, {**frames, "resnet": rising}, {"alexnet": (), "resnet": ()}).claims()
+    found = VariationResult(
+        VARIATIONS["architecture"], 2, plain, {**frames, "resnet": rising}, {"alexnet": (), "resnet": ()}
+    ).claims()
     (one,) = [claim for claim in found if claim.sentence.startswith("resnet: PAFL in the worst")]
     assert "in the same settings, it holds (15 of 15; mean over methods .50 to .20)" in one.reason
 
@@ -170,15 +184,15 @@ def test_what_cannot_be_trained_is_said_with_the_time_that_it_may_take(tmp_path:
     with pytest.raises(SnellenError, match="was not learnt by resnet in 1 attempts"):
         small(
             "architecture", tmp_path, settings=["simple-fr"], only=["resnet"],
-            course={"most": 256, "attempts": 1, "watch": 256, "batch": 64},
-            board=Blackboard(Console(file=said, width=200)),
+            plan={"most": 256, "attempts": 1, "watch": 256, "batch": 64},
+            board=TrainingProgress(Console(file=said, width=200)),
         )  # fmt: skip
     assert "1 of 1 networks must be trained first, which may take" in said.getvalue()
     assert "simple-fr-resnet takes no part" in said.getvalue()
 
 
 def test_whoever_interrupts_a_lesson_has_interrupted_the_study(tmp_path: Path) -> None:
-    class Interrupting(Blackboard):
+    class Interrupting(TrainingProgress):
         def passed(self, images: int) -> None:
             raise KeyboardInterrupt
 
@@ -188,14 +202,14 @@ def test_whoever_interrupts_a_lesson_has_interrupted_the_study(tmp_path: Path) -
 
 def test_robust_training_is_expected_to_take_longer() -> None:
     plain, robust = (
-        expected_seconds(Reasoning.of_setting("simple-fr", robust=one), {"most": 10_000}) for one in (False, True)
+        expected_seconds(NetworkSpec.of_setting("simple-fr", robust=one), {"most": 10_000}) for one in (False, True)
     )
     assert 0 < 2 * plain < robust
 
 
 def test_names_that_do_not_exist_are_refused_first(tmp_path: Path) -> None:
     with pytest.raises(SnellenError, match="there is no study 'nois'; did you mean 'noise'"):
-        study_named("nois")
+        find_variation("nois")
     with pytest.raises(SnellenError, match="there is no setting 'simple-fx'"):
         small("noise", tmp_path, settings=["simple-fx"])
     with pytest.raises(SnellenError, match="the study 'architecture' knows no 'vgg'"):
@@ -206,19 +220,19 @@ def test_names_that_do_not_exist_are_refused_first(tmp_path: Path) -> None:
 
 
 def test_options_that_mean_nothing_for_a_study_are_refused() -> None:
-    assert study_asked("noise") is STUDIES["noise"]
+    assert variation_from_options("noise") is VARIATIONS["noise"]
     with pytest.raises(SnellenError, match="--study takes no --model"):
-        study_asked("noise", model=["somewhere"])
+        variation_from_options("noise", model=["somewhere"])
     with pytest.raises(SnellenError, match="--study takes no --reading"):
-        study_asked("noise", reading="published-code")
+        variation_from_options("noise", reading="published-code")
     with pytest.raises(SnellenError, match="belong to a --study; there are architecture, robust, noise, photos"):
-        study_asked(None)
+        variation_from_options(None)
 
 
 def test_a_folder_with_another_reasoning_is_refused(tmp_path: Path) -> None:
-    reasoning = Reasoning.of_setting("simple-fr", background="noise")
-    other = Reasoning.of_setting("simple-nr", background="noise")
-    module = network(other.architecture, classes=2, side=64, seed=0)
-    write(tmp_path / "models" / reasoning.name, other, Taught(module, 0, {}), Course())
+    spec = NetworkSpec.of_setting("simple-fr", background="noise")
+    other = NetworkSpec.of_setting("simple-nr", background="noise")
+    module = build_network(other.architecture, classes=2, side=64, seed=0)
+    write(tmp_path / "models" / spec.name, other, TrainingResult(module, 0, {}), TrainingPlan())
     with pytest.raises(SnellenError, match="holds another reasoning than simple-fr-noise"):
         small("noise", tmp_path, settings=["simple-fr"])

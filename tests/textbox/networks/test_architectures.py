@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from snellen.errors import SnellenError
-from snellen.textbox.networks.architectures import ARCHITECTURES, network
+from snellen.textbox.networks.architectures import ARCHITECTURES, build_network
 
 
 def test_the_published_networks_end_in_maps_of_seven_and_three() -> None:
     picture = torch.rand(2, 3, 64, 64)
-    small = network("small-cnn", classes=2, side=64, seed=0)
-    deep = network("deep-cnn", classes=2, side=64, seed=0)
+    small = build_network("small-cnn", classes=2, side=64, seed=0)
+    deep = build_network("deep-cnn", classes=2, side=64, seed=0)
     assert small.features(picture).shape == (2, 64, 7, 7)
     assert deep.features(picture).shape == (2, 64, 3, 3)
     assert [one.out_features for one in small.head if hasattr(one, "out_features")] == [200, 2]
@@ -22,7 +22,7 @@ def test_the_published_networks_end_in_maps_of_seven_and_three() -> None:
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_takes_any_number_of_classes_and_other_sizes(name: str) -> None:
     for classes, side in ((2, 64), (5, 96)):
-        built = network(name, classes=classes, side=side, seed=0).eval()
+        built = build_network(name, classes=classes, side=side, seed=0).eval()
         assert built(torch.rand(2, 3, side, side)).shape == (2, classes)
 
 
@@ -30,7 +30,7 @@ def test_every_architecture_takes_any_number_of_classes_and_other_sizes(name: st
 def test_weights_depend_on_the_seed_alone(name: str) -> None:
     torch.manual_seed(1)
     before = torch.random.get_rng_state()
-    one, same, other = (network(name, classes=2, side=64, seed=seed) for seed in (0, 0, 1))
+    one, same, other = (build_network(name, classes=2, side=64, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(torch.random.get_rng_state(), before)
     for (key, first), second in zip(one.state_dict().items(), same.state_dict().values(), strict=True):
         assert torch.equal(first, second), key
@@ -39,8 +39,8 @@ def test_weights_depend_on_the_seed_alone(name: str) -> None:
 
 def test_refusals() -> None:
     with pytest.raises(SnellenError, match="there is no architecture 'resnet50'; did you mean 'resnet'"):
-        network("resnet50", classes=2, side=64, seed=0)
+        build_network("resnet50", classes=2, side=64, seed=0)
     with pytest.raises(SnellenError, match="70 must be a multiple of 8"):
-        network("vit-tiny", classes=2, side=70, seed=0)
+        build_network("vit-tiny", classes=2, side=70, seed=0)
     with pytest.raises(SnellenError, match="scenes of 20×20 are too small for deep-cnn; make them larger"):
-        network("deep-cnn", classes=2, side=20, seed=0)
+        build_network("deep-cnn", classes=2, side=20, seed=0)

@@ -7,38 +7,38 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.textbox.planted_reasoners import planted
+from tests.textbox.planted_networks import planted
 from tests.textbox.tiny import AGAINST, QUICK, TINY
 from torch import Tensor, nn
 
 from snellen.errors import SnellenError
-from snellen.textbox.networks.architectures import network
+from snellen.textbox.networks.architectures import build_network
+from snellen.textbox.networks.network_spec import NetworkSpec
 from snellen.textbox.networks.training import (
     CHECK_SEED,
     TEST_SEED,
     TRAINING_SEED,
     Attack,
-    Course,
     Step,
-    Taught,
+    TrainingPlan,
+    TrainingResult,
     _batches,
     _labels,
     _weights,
     accuracy,
-    course_for,
     enough,
     inputs_of,
+    plan_for,
     train,
 )
-from snellen.textbox.scenes.reasoning import Reasoning
 
 
 @pytest.fixture(scope="module")
-def taught() -> Taught:
+def taught() -> TrainingResult:
     return train(TINY, QUICK)
 
 
-def test_a_rule_is_learnt_and_the_steps_are_kept(taught: Taught) -> None:
+def test_a_rule_is_learnt_and_the_steps_are_kept(taught: TrainingResult) -> None:
     assert enough(TINY, taught.accuracy)
     assert set(taught.accuracy) == set(TINY.rule.defined)
     assert not taught.module.training
@@ -48,7 +48,7 @@ def test_a_rule_is_learnt_and_the_steps_are_kept(taught: Taught) -> None:
     assert taught.log[-1].rate < 0.05 * max(one.rate for one in taught.log)  # settled
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_gives_others(taught: Taught) -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_gives_others(taught: TrainingResult) -> None:
     again, other = train(TINY, QUICK), train(TINY, replace(QUICK, seed=7))
     mine = taught.module.state_dict()
     assert all(torch.equal(mine[name], value) for name, value in again.module.state_dict().items())
@@ -56,17 +56,17 @@ def test_the_same_seed_gives_the_same_weights_and_another_gives_others(taught: T
 
 
 def test_every_label_counts_the_same_in_every_batch() -> None:
-    reasoning = Reasoning.of_setting("complex-fr")  # three buckets of twelve have the label 1
-    made = next(_batches(reasoning, 256, 0))
-    right, weights = _labels(reasoning)[made.buckets], _weights(reasoning)[made.buckets]
+    spec = NetworkSpec.of_setting("complex-fr")  # three buckets of twelve have the label 1
+    made = next(_batches(spec, 256, 0))
+    right, weights = _labels(spec)[made.buckets], _weights(spec)[made.buckets]
     assert weights[right == 0].sum() == pytest.approx(float(weights[right == 1].sum()))
     assert weights.mean() == pytest.approx(1.0)
-    assert set(made.buckets.tolist()) == set(reasoning.rule.defined)
+    assert set(made.buckets.tolist()) == set(spec.rule.defined)
 
 
 def test_undefined_buckets_are_never_shown() -> None:
-    reasoning = Reasoning.of_setting("simple-nr")
-    assert set(next(_batches(reasoning, 64, 0)).buckets.tolist()) == {2, 3, 5, 6, 8, 9, 11, 12}
+    spec = NetworkSpec.of_setting("simple-nr")
+    assert set(next(_batches(spec, 64, 0)).buckets.tolist()) == {2, 3, 5, 6, 8, 9, 11, 12}
 
 
 def test_scenes_to_learn_from_watch_and_test_on_differ() -> None:
@@ -101,7 +101,7 @@ class Stumbling(nn.Module):
 
     def __deepcopy__(self, memo: object) -> nn.Module:
         self.copies += 1
-        made = network("small-cnn", classes=2, side=TINY.side, seed=0)
+        made = build_network("small-cnn", classes=2, side=TINY.side, seed=0)
         if self.copies == 1:
             next(made.parameters()).data.fill_(torch.nan)
         return made
@@ -121,15 +121,15 @@ def test_an_attempt_that_fails_is_followed_by_another() -> None:
 
 
 def test_accuracy_is_the_share_of_right_scenes_and_leaves_the_network_as_it_was() -> None:
-    reasoner = planted("box1", lambda seen: seen["box1"] & ~seen["B"])
-    reasoner.module.train()
-    found = accuracy(reasoner.reasoning, reasoner.module, per_bucket=5)
-    assert reasoner.module.training
+    network = planted("box1", lambda seen: seen["box1"] & ~seen["B"])
+    network.module.train()
+    found = accuracy(network.spec, network.module, per_bucket=5)
+    assert network.module.training
     assert {bucket for bucket, share in found.items() if share == 0} == {9, 12}
     assert all(share in (0, 1) for share in found.values())
 
 
-def test_an_attack_stays_near_and_does_harm(taught: Taught) -> None:
+def test_an_attack_stays_near_and_does_harm(taught: TrainingResult) -> None:
     made = TINY.layout.scenes(TINY.rule.defined * 5, range(5 * len(TINY.rule.defined)), seed=9)
     inputs, labels = inputs_of(made), _labels(TINY)[made.buckets]
     found = Attack()(taught.module, inputs, labels)
@@ -142,7 +142,7 @@ def test_an_attack_stays_near_and_does_harm(taught: Taught) -> None:
     assert Attack().weakened(2.0) == Attack()
 
 
-def test_certainty_is_no_defence(taught: Taught) -> None:
+def test_certainty_is_no_defence(taught: TrainingResult) -> None:
     certain = copy.deepcopy(taught.module)
     certain.head[-1].weight.data *= 1e4  # type: ignore[operator]
     certain.head[-1].bias.data *= 1e4  # type: ignore[operator]
@@ -151,7 +151,7 @@ def test_certainty_is_no_defence(taught: Taught) -> None:
     assert sum(sure.values()) / len(sure) <= 0.5
 
 
-def test_robust_training_starts_from_the_plain_network_and_withstands_the_attack(taught: Taught) -> None:
+def test_robust_training_starts_from_the_plain_network_and_withstands_the_attack(taught: TrainingResult) -> None:
     robust = replace(TINY, robust=True)
     before = accuracy(TINY, taught.module, per_bucket=50, attack=AGAINST.attack)
     found = train(robust, AGAINST, start=taught.module)
@@ -164,22 +164,22 @@ def test_robust_training_starts_from_the_plain_network_and_withstands_the_attack
     assert found.log[-1].strength == 1.0
 
 
-def test_robust_training_that_does_not_get_there_says_how_far_it_came(taught: Taught) -> None:
+def test_robust_training_that_does_not_get_there_says_how_far_it_came(taught: TrainingResult) -> None:
     found = train(replace(TINY, robust=True), replace(AGAINST, most=256, watch=128), start=taught.module)
     assert found.attacked is not None
     assert min(found.attacked.values()) < 0.9
 
 
 def test_the_course_of_robust_training_is_its_own_and_what_is_given_wins() -> None:
-    plain, robust = Reasoning.of_setting("simple-fr"), Reasoning.of_setting("simple-fr", robust=True)
-    assert course_for(plain) == Course()
-    assert course_for(robust).most < course_for(plain).most
-    assert course_for(robust, most=5, seed=3).most == 5
-    assert "attack" in course_for(robust).for_network(robust)
-    assert "attack" not in course_for(plain).for_network(plain)
+    plain, robust = NetworkSpec.of_setting("simple-fr"), NetworkSpec.of_setting("simple-fr", robust=True)
+    assert plan_for(plain) == TrainingPlan()
+    assert plan_for(robust).most < plan_for(plain).most
+    assert plan_for(robust, most=5, seed=3).most == 5
+    assert "attack" in plan_for(robust).for_network(robust)
+    assert "attack" not in plan_for(plain).for_network(plain)
 
 
 @pytest.mark.parametrize(("name", "value"), [("seed", -1), ("seed", 10**9), ("most", 0), ("batch", 0), ("attempts", 0)])
 def test_impossible_courses_are_refused(name: str, value: int) -> None:
     with pytest.raises(SnellenError, match=f"{value}"):
-        Course(**{name: value})
+        TrainingPlan(**{name: value})

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.textbox.planted_reasoners import Seen, planted
+from tests.textbox.planted_networks import Seen, planted
 
 from snellen.errors import SnellenError
-from snellen.textbox.networks.architectures import network
-from snellen.textbox.networks.reasoners import find, shipped
-from snellen.textbox.networks.verification import LEAST, MEAN, changes, refuse_unverified, unprovable, verify
-from snellen.textbox.scenes.reasoning import Reasoning
-from snellen.textbox.scenes.rules import Rule
+from snellen.textbox.networks.architectures import build_network
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.networks.trained_network import find, shipped
+from snellen.textbox.networks.verification import LEAST, MEAN, changes, unprovable, verify, verify_or_refuse
+from snellen.textbox.scenes.objects import OBJECTS
+from snellen.textbox.scenes.rules import SceneRule
 from snellen.textbox.scenes.settings import RULES, setting
-from snellen.textbox.scenes.things import THINGS
 
 CR1 = RULES["complex-cr1"]
 
@@ -38,7 +38,7 @@ def test_a_network_that_follows_its_rule_is_believed() -> None:
 
 def test_the_table_of_a_small_rule_by_hand() -> None:
     found = [one for one in changes(setting("complex-cr1")) if one.bucket == 6]  # text B and box2: there is no box1, so 0
-    assert [(one.thing, one.change, one.into, one.role, one.expected) for one in found] == [
+    assert [(one.object_, one.change, one.into, one.role, one.expected) for one in found] == [
         ("text", "removed", 4, "avoid", "stays"),
         ("text", "B → A", 5, "avoid", "stays"),
         ("box2", "removed", 3, "focus", "changes"),  # now the text decides, and B is 1
@@ -48,7 +48,7 @@ def test_the_table_of_a_small_rule_by_hand() -> None:
 
 def test_what_the_rule_leaves_open_is_left_out_and_said() -> None:
     found = verify(planted(RULES["simple-nr"], lambda seen: seen["B"]), pairs=5)
-    assert {(one.thing, one.change) for one in found.left_out} == {("text", "removed")}
+    assert {(one.object_, one.change) for one in found.left_out} == {("text", "removed")}
     assert len(found.left_out) == 8
     assert "text" not in set(found.table().query("change == 'removed'").thing)
 
@@ -81,14 +81,14 @@ def test_in_every_published_setting_pairs_can_prove_whatever_is_looked_at(name: 
 )
 def test_a_network_that_breaks_its_rule_is_refused(decide: Callable[[Seen], torch.Tensor]) -> None:
     with pytest.raises(SnellenError, match=r"'planted' does not follow its rule .* it cannot serve as ground truth"):
-        refuse_unverified(planted(CR1, decide))
+        verify_or_refuse(planted(CR1, decide))
 
 
 def test_a_trained_network_under_another_rule_is_refused() -> None:
     taught = find("simple-nr")
-    wrong = replace(taught, reasoning=Reasoning.of_setting("simple-fr"))
+    wrong = replace(taught, spec=NetworkSpec.of_setting("simple-fr"))
     with pytest.raises(SnellenError, match="'simple-fr' does not follow its rule 'box1'"):
-        refuse_unverified(wrong)
+        verify_or_refuse(wrong)
 
 
 def test_the_problem_names_the_worst_place() -> None:
@@ -135,17 +135,17 @@ def test_weak_everywhere_is_refused_although_no_place_is_bad() -> None:
     ],
 )
 def test_a_rule_that_pairs_cannot_prove_is_refused_with_the_reason(rule: str, sentence: str) -> None:
-    found = unprovable(Rule.read(rule, THINGS))
+    found = unprovable(SceneRule.read(rule, OBJECTS))
     assert found is not None
     assert sentence in found
     with pytest.raises(SnellenError, match=sentence):
-        refuse_unverified(planted(rule, lambda seen: seen["box1"]))
+        verify_or_refuse(planted(rule, lambda seen: seen["box1"]))
 
 
 def test_an_untrained_network_is_refused() -> None:
-    reasoner = replace(planted(CR1, cr1), module=network("small-cnn", classes=2, side=64, seed=0).eval())
+    network = replace(planted(CR1, cr1), module=build_network("small-cnn", classes=2, side=64, seed=0).eval())
     with pytest.raises(SnellenError, match="does not follow"):
-        refuse_unverified(reasoner)
+        verify_or_refuse(network)
 
 
 def test_no_pairs_no_proof() -> None:

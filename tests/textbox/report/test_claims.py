@@ -10,8 +10,16 @@ from tests.textbox.handmade import Values, frame_of
 
 from snellen.plugins.registry import METHODS, label
 from snellen.textbox.exam import summaries
+from snellen.textbox.report.bucket_means import (
+    PAPER,
+    BucketMeans,
+    MissingError,
+    counted,
+    is_control,
+    own_methods,
+    paper_methods,
+)
 from snellen.textbox.report.claims import QUESTIONS, claims
-from snellen.textbox.report.counts import PAPER, MissingError, Tally, counted, is_control, own_methods, paper_methods
 from snellen.textbox.report.questions import Claim
 
 WEAK = ("gradient", "smoothgrad-squared", "deconvnet", "guided-backprop")
@@ -82,7 +90,7 @@ def test_a_bucket_without_a_map_is_no_success() -> None:
     assert "simple-fr 11 (undefined of the map where it should be" in rescale.reason
     assert asked(found, "no other method succeeds").numbers == "of 15 methods: none"
     assert asked(found, "no method succeeds in all buckets of all").holds
-    shares = Tally.of(frame_of(values), paper_methods(PAPER.values())).shares("success", simple=True)
+    shares = BucketMeans.of(frame_of(values), paper_methods(PAPER.values())).shares("success", simple=True)
     assert shares["G-CAM"].tolist() == [1, 1], "of the buckets in which it is defined, as on the page"
 
 
@@ -100,7 +108,7 @@ def test_where_no_reason_can_be_measured_there_is_none() -> None:
 
 def test_the_spread_over_buckets_is_that_of_the_figures() -> None:
     frame = frame_of(as_published)
-    ours = Tally.of(frame, paper_methods(PAPER.values())).spread("pafl", simple=True)
+    ours = BucketMeans.of(frame, paper_methods(PAPER.values())).spread("pafl", simple=True)
     page = summaries.averages(frame[frame["simple"]]).set_index("method")["spread"]
     assert ours["IG"] == pytest.approx(page["integrated-gradients"])
 
@@ -156,7 +164,7 @@ def test_other_methods_are_asked_about_beside_the_papers() -> None:
 def test_a_method_that_did_not_explain_every_setting_is_left_out() -> None:
     whole = frame_of(as_published)
     part = whole[(whole["method"] != "gradient") | (whole["setting"] == "simple-fr")]
-    assert "G" not in Tally.of(part, paper_methods(part["method"])).methods
+    assert "G" not in BucketMeans.of(part, paper_methods(part["method"])).methods
 
 
 def test_the_papers_methods_are_found_under_their_labels() -> None:
@@ -178,4 +186,4 @@ def test_numbers_say_how_many_and_which() -> None:
     many = pd.Series({str(at): at < 12 for at in range(22)})
     assert counted(many) == "12 of 22, not 12, 13, 14, 15, 16, 17, 18, 19 and 2 more"
     with pytest.raises(MissingError, match="2 methods"):
-        _ = Tally(pd.DataFrame(), ("G", "SG"), pd.DataFrame()).enough
+        _ = BucketMeans(pd.DataFrame(), ("G", "SG"), pd.DataFrame()).enough

@@ -12,10 +12,10 @@ import pytest
 import typer
 
 from snellen.cli.textbox import app
-from snellen.textbox.scenes.rules import Rule
-from snellen.textbox.scenes.scene_files import read_scenes, reasoning_of
+from snellen.textbox.scenes.objects import OBJECTS
+from snellen.textbox.scenes.rules import SceneRule
+from snellen.textbox.scenes.scene_files import read_scenes, spec_from_rule
 from snellen.textbox.scenes.settings import RULES
-from snellen.textbox.scenes.things import THINGS
 
 DOCS = Path(__file__).parents[3] / "docs"
 TEXT = (DOCS / "textbox.md").read_text(encoding="utf-8")
@@ -46,23 +46,23 @@ def test_every_command_can_be_asked_for(words: list[str], tmp_path: Path) -> Non
         assert not name or name in RULES
     if found.get("rule"):
         file = found["rule"] == "harder.yaml"
-        assert file or reasoning_of(found["rule"]).rule.defined
+        assert file or spec_from_rule(found["rule"]).rule.defined
 
 
 def test_every_rule_can_be_read() -> None:
     (rules,) = (block for block in blocks("text") if block.startswith("box1\n"))
-    assert len([Rule.read(line, THINGS) for line in rules.splitlines()]) == 6
-    lone = Rule.read(rules.splitlines()[2], THINGS).truths[6]  # box1 alone, under `box1 and box2`
+    assert len([SceneRule.read(line, OBJECTS) for line in rules.splitlines()]) == 6
+    lone = SceneRule.read(rules.splitlines()[2], OBJECTS).truths[6]  # box1 alone, under `box1 and box2`
     assert (lone.focus, lone.avoid) == (frozenset(), frozenset())
-    last = Rule.read(rules.splitlines()[-1], THINGS)
+    last = SceneRule.read(rules.splitlines()[-1], OBJECTS)
     assert last.labels[2] is None  # a B without a box
-    assert Rule.read("not box1", THINGS).truths[0].label == 1
+    assert SceneRule.read("not box1", OBJECTS).truths[0].label == 1
 
 
 def test_the_refusal_is_word_for_word() -> None:
     (shown,) = re.findall(r"^\$ snellen textbox show --rule '(.*)'\nsnellen: (.*)$", TEXT, re.MULTILINE)
     with pytest.raises(Exception, match="speaks of") as caught:
-        reasoning_of(shown[0])
+        spec_from_rule(shown[0])
     assert str(caught.value) == shown[1]
 
 
@@ -71,7 +71,7 @@ def test_the_scene_file_is_one(tmp_path: Path) -> None:
     (tmp_path / "harder.yaml").write_text(text, encoding="utf-8")
     found = read_scenes(tmp_path / "harder.yaml")
     assert (found.side, found.colour, found.background) == (96, (255, 165, 0), "noise")
-    assert [one.name for one in found.things] == ["text", "box", "star"]
+    assert [one.name for one in found.objects] == ["text", "box", "star"]
 
 
 def test_what_is_linked_is_there() -> None:

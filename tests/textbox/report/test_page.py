@@ -16,31 +16,31 @@ import pytest
 from snellen.charts import numbers
 from snellen.plugins import registry
 from snellen.textbox.exam import scoring
-from snellen.textbox.exam.exam import exam
-from snellen.textbox.exam.explaining import run_field
+from snellen.textbox.exam.exam_results import ExamResults
+from snellen.textbox.exam.exam_scenes import exam
 from snellen.textbox.exam.families import FAMILIES, family, plain_name
-from snellen.textbox.exam.field import Field
 from snellen.textbox.exam.oracle import ORACLE
+from snellen.textbox.exam.run_exam import run_exam
 from snellen.textbox.exam.scoring import SCORES, oracle
 from snellen.textbox.exam.scoring import score as scores_of
-from snellen.textbox.networks.reasoners import find
+from snellen.textbox.networks.trained_network import find
 from snellen.textbox.report import appendix, examples
 from snellen.textbox.report import page as pages
-from snellen.textbox.report.dot_plots import Lane, Mark, Panel, draw, score
-from snellen.textbox.report.figures import Remade, published
+from snellen.textbox.report.dot_plots import DotRow, Mark, Panel, draw, score
+from snellen.textbox.report.figures import PaperFigures, published
 
 SETTINGS = ("simple-fr", "complex-cr2")
 METHODS = ("gradient", "input-x-gradient", "grad-cam", "lrp-epsilon@kim2022")
 
 
 @pytest.fixture(scope="module")
-def field(tmp_path_factory: pytest.TempPathFactory) -> Field:
-    return run_field(SETTINGS, methods=METHODS, out=tmp_path_factory.mktemp("field"), per_bucket=1, workers=0)
+def field(tmp_path_factory: pytest.TempPathFactory) -> ExamResults:
+    return run_exam(SETTINGS, methods=METHODS, out=tmp_path_factory.mktemp("field"), per_bucket=1, workers=0)
 
 
 @pytest.fixture(scope="module")
-def written(field: Field) -> Path:
-    return pages.write_page_of(field, field.folder / "report.html")
+def written(field: ExamResults) -> Path:
+    return pages.write_report(field, field.folder / "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +49,13 @@ def text(written: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def remade(field: Field) -> Remade:
+def remade(field: ExamResults) -> PaperFigures:
     return remade_of(field)
 
 
-def remade_of(field: Field, frame: pd.DataFrame | None = None) -> Remade:
-    rules = {name: one.reasoning.rule.text for name, one in field.reasoners.items()}
-    return Remade(field.frame() if frame is None else frame, field.methods, field.controls, rules)
+def remade_of(field: ExamResults, frame: pd.DataFrame | None = None) -> PaperFigures:
+    rules = {name: one.spec.rule.text for name, one in field.networks.items()}
+    return PaperFigures(field.frame() if frame is None else frame, field.methods, field.controls, rules)
 
 
 class Tags(HTMLParser):
@@ -88,7 +88,9 @@ class Tags(HTMLParser):
             self.rows[self._region][-1][-1] += data.strip()
 
 
-def test_every_figure_holds_every_method_and_the_oracle_stands_first(field: Field, remade: Remade, text: str) -> None:
+def test_every_figure_holds_every_method_and_the_oracle_stands_first(
+    field: ExamResults, remade: PaperFigures, text: str
+) -> None:
     figures = remade.all()
     assert [one.name for one in figures] == ["summary", "focus-simple", "focus-complex", "crowded", "worst"]
     for figure in figures:
@@ -102,7 +104,7 @@ def test_every_figure_holds_every_method_and_the_oracle_stands_first(field: Fiel
         assert f">{remade.names[label]}<" in text.replace("<wbr>", "")
 
 
-def test_the_numbers_are_those_of_the_frame(field: Field, remade: Remade, text: str) -> None:
+def test_the_numbers_are_those_of_the_frame(field: ExamResults, remade: PaperFigures, text: str) -> None:
     frame = field.frame()
     buckets = frame.groupby(["simple", "setting", "bucket", "method"])["pafl"].mean()
     summary = remade.summary().table
@@ -130,7 +132,7 @@ def test_the_numbers_are_those_of_the_frame(field: Field, remade: Remade, text: 
                 assert len(head) == len(first)
 
 
-def test_both_downloads_hold_what_the_page_shows(field: Field, written: Path, text: str) -> None:
+def test_both_downloads_hold_what_the_page_shows(field: ExamResults, written: Path, text: str) -> None:
     every = pd.read_csv(written.with_suffix(".csv"))
     assert len(every) == 2 * len(field.frame())
     found = re.search(r'href="data:text/csv;base64,([^"]+)"', text)
@@ -160,7 +162,7 @@ def test_nothing_comes_from_outside_and_every_picture_has_words(text: str) -> No
     assert "@import" not in text
 
 
-def test_published_numbers_stand_beside_ours_in_their_reading_only(field: Field) -> None:
+def test_published_numbers_stand_beside_ours_in_their_reading_only(field: ExamResults) -> None:
     theirs = published()
     assert theirs["gradient", "pafl", "simple", "average"].value == 0.23
     assert str(theirs["deepshap", "pafl", "complex", "worst"]) == "≤ 0.09"
@@ -183,7 +185,7 @@ def test_buckets_that_fail_by_construction_are_named() -> None:
         "sample": sat.ids, "method": ORACLE,
     }  # fmt: skip
     coded, plain = (
-        Remade(pd.DataFrame(facts | scores_of(sat, oracle(sat), ORACLE, reading=one)), (ORACLE,), (), {})
+        PaperFigures(pd.DataFrame(facts | scores_of(sat, oracle(sat), ORACLE, reading=one)), (ORACLE,), (), {})
         for one in ("published-code", "paper")
     )
     (found,) = appendix.ceilings(coded)
@@ -192,7 +194,7 @@ def test_buckets_that_fail_by_construction_are_named() -> None:
     assert not appendix.ceilings(plain)
 
 
-def test_the_worst_map_of_a_method_is_its_lowest(field: Field, remade: Remade) -> None:
+def test_the_worst_map_of_a_method_is_its_lowest(field: ExamResults, remade: PaperFigures) -> None:
     frame = field.frame()
     worst = examples.worst_samples(field, frame, remade.names)
     assert [one["method"] for one in worst] == [one for one in field.methods if one != ORACLE]
@@ -203,11 +205,11 @@ def test_the_worst_map_of_a_method_is_its_lowest(field: Field, remade: Remade) -
         assert one["pafl"] == score(lowest)
 
 
-def test_the_grid_shows_the_same_pictures_in_all_settings(field: Field) -> None:
+def test_the_grid_shows_the_same_pictures_in_all_settings(field: ExamResults) -> None:
     samples = examples.same_inputs(field)
     assert [one.partition("/")[0] for one in samples] == ["bucket-06", "bucket-09", "bucket-10", "bucket-12"]
     for sample in samples:
-        one, other = (examples.Specimen.of(sat, sample) for sat in field.exams.values())
+        one, other = (examples.SceneExample.of(sat, sample) for sat in field.exams.values())
         assert np.array_equal(one.pixels, other.pixels)
     rows = examples.identifiability(field, "gradient", samples, "gradient")
     assert [[cell["focus"] for cell in row["cells"]] for row in rows] == [
@@ -215,23 +217,23 @@ def test_the_grid_shows_the_same_pictures_in_all_settings(field: Field) -> None:
     ]  # fmt: skip
 
 
-def test_the_example_has_a_right_map_and_a_wrong_one(field: Field, remade: Remade) -> None:
+def test_the_example_has_a_right_map_and_a_wrong_one(field: ExamResults, remade: PaperFigures) -> None:
     found = examples.right_and_wrong(field, field.frame(), remade.names)
     assert found is not None
     assert float(found["right"]["pafl"]) > float(found["wrong"]["pafl"])
     assert float(found["wrong"]["safl"]) > float(found["wrong"]["pafl"])
 
 
-def test_one_setting_alone_makes_a_page(field: Field) -> None:
+def test_one_setting_alone_makes_a_page(field: ExamResults) -> None:
     settings = {"simple-fr": field.record["settings"]["simple-fr"]}
-    alone = Field(field.folder, {**field.record, "settings": settings})
+    alone = ExamResults(field.folder, {**field.record, "settings": settings})
     text = pages.page(alone, "report.csv")
     assert "PAFL, simple" in text
     assert "PAFL, complex" not in text
     assert "cannot be told" in text
 
 
-def test_a_method_without_maps_in_some_settings_is_undefined_there(field: Field) -> None:
+def test_a_method_without_maps_in_some_settings_is_undefined_there(field: ExamResults) -> None:
     frame = field.frame()
     figure = remade_of(field, frame[(frame["method"] != "grad-cam") | frame["simple"]]).summary()
     row = next(one for one in figure.table.rows if one[0] == "grad-cam")
@@ -243,7 +245,7 @@ def test_a_method_without_maps_in_some_settings_is_undefined_there(field: Field)
 
 def test_lanes_are_drawn_to_scale_and_said_in_words() -> None:
     panel = Panel("PAFL", threshold=0.5, ignorance=0.4, oracle=1.0)
-    lane = Lane((Mark(0.25, "dot", "average"), Mark(math.nan, "ring", "worst <bucket>")), bar=0.25)
+    lane = DotRow((Mark(0.25, "dot", "average"), Mark(math.nan, "ring", "worst <bucket>")), bar=0.25)
     svg = draw(lane, panel, "a & b")
     assert 'aria-label="a &amp; b, PAFL: average 0.25, average 0.25, worst &lt;bucket&gt; undefined"' in svg
     assert svg.count('class="mark') == 1
@@ -261,7 +263,7 @@ def test_families_have_words_and_members() -> None:
 
 
 def test_scores_are_kept_with_the_field_and_computed_again_where_they_are_cut_off(
-    field: Field, monkeypatch: pytest.MonkeyPatch
+    field: ExamResults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = field.frame("paper")
     field.frame("published-code")
@@ -272,17 +274,17 @@ def test_scores_are_kept_with_the_field_and_computed_again_where_they_are_cut_of
     computed = []
     real = scoring.score
     monkeypatch.setattr(scoring, "score", lambda *all, **some: computed.append(all[2]) or real(*all, **some))
-    pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
+    pd.testing.assert_frame_equal(ExamResults.read(field.folder).frame("paper"), first)
     assert sorted(computed) == sorted(field.methods)
     computed.clear()
-    pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
+    pd.testing.assert_frame_equal(ExamResults.read(field.folder).frame("paper"), first)
     assert not computed
     monkeypatch.setattr(scoring, "VERSION", 0)
-    pd.testing.assert_frame_equal(Field.read(field.folder).frame("paper"), first)
+    pd.testing.assert_frame_equal(ExamResults.read(field.folder).frame("paper"), first)
     assert len(computed) == 2 * len(field.methods)
 
 
-def test_maps_without_a_score_are_counted(field: Field, remade: Remade) -> None:
+def test_maps_without_a_score_are_counted(field: ExamResults, remade: PaperFigures) -> None:
     frame = field.frame()
     assert not pages._empty(field, frame, remade.names)
     defined = frame["pafl"].notna() & (frame["method"] == "grad-cam")
@@ -291,7 +293,7 @@ def test_maps_without_a_score_are_counted(field: Field, remade: Remade) -> None:
 
 
 def test_the_lede_counts_maps_of_methods_and_shared_work_once(
-    field: Field, text: str, monkeypatch: pytest.MonkeyPatch
+    field: ExamResults, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenes = sum(map(len, field.exams.values()))
     assert f"{len(METHODS)} methods drew {len(METHODS) * scenes} maps" in " ".join(text.split())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.textbox.handmade import Values, frame_of
 
-from snellen.textbox.report.counts import PAPER, Tally, paper_methods
+from snellen.textbox.report.bucket_means import PAPER, BucketMeans, paper_methods
 from snellen.textbox.report.questions import Claim
 from snellen.textbox.report.variation_claims import architecture_claims, noise_claims, photographs_claims, robust_claims
 
@@ -14,9 +14,9 @@ SETTINGS = ("simple-fr", "complex-fr")
 LABELS = (*PAPER.values(), "random", "edge")
 
 
-def tally(values: Values, methods: Sequence[str] = LABELS, settings: Sequence[str] = SETTINGS) -> Tally:
+def tally(values: Values, methods: Sequence[str] = LABELS, settings: Sequence[str] = SETTINGS) -> BucketMeans:
     frame = frame_of(values, methods, settings)
-    return Tally.of(frame, paper_methods(methods))
+    return BucketMeans.of(frame, paper_methods(methods))
 
 
 def falling(simple: float, hard: float) -> Values:

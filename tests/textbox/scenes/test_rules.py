@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from snellen.errors import SnellenError
-from snellen.textbox.scenes.rules import Rule
+from snellen.textbox.scenes.objects import OBJECTS, SceneObject, box, buckets, count, states
+from snellen.textbox.scenes.rules import SceneRule
 from snellen.textbox.scenes.settings import RULES, setting
-from snellen.textbox.scenes.things import THINGS, Thing, box, buckets, count, states
 
 T, B1, B2 = "text", "box1", "box2"
 
@@ -73,15 +73,15 @@ def test_table_1_follows_from_the_rule(name: str) -> None:
 
 
 def test_buckets_are_numbered_as_in_the_paper() -> None:
-    for number, shown in enumerate(buckets(THINGS), 1):
+    for number, shown in enumerate(buckets(OBJECTS), 1):
         assert shown["text"] == (None, "A", "B")[(number - 1) % 3]
         assert (shown["box2"] is not None) == bool((number - 1) // 3 % 2)
         assert (shown["box1"] is not None) == bool((number - 1) // 6)
-        assert states(THINGS, number) == ((number - 1) % 3, (number - 1) // 3 % 2, (number - 1) // 6)
-    assert number == count(THINGS) == 12
+        assert states(OBJECTS, number) == ((number - 1) % 3, (number - 1) // 3 % 2, (number - 1) // 6)
+    assert number == count(OBJECTS) == 12
     for wrong in (0, 13):
         with pytest.raises(SnellenError, match="from 1 to 12"):
-            states(THINGS, wrong)
+            states(OBJECTS, wrong)
 
 
 @pytest.mark.parametrize(
@@ -100,16 +100,16 @@ def test_buckets_are_numbered_as_in_the_paper() -> None:
     ],
 )
 def test_two_ways_to_write_one_rule(one: str, other: str) -> None:
-    assert Rule.read(one, THINGS).truths == Rule.read(other, THINGS).truths
+    assert SceneRule.read(one, OBJECTS).truths == SceneRule.read(other, OBJECTS).truths
 
 
 def test_a_lone_part_of_a_test_that_is_not_met_is_neutral() -> None:
-    truth = Rule.read("box1 and box2", THINGS).truths[8 - 1]  # text A and box1
+    truth = SceneRule.read("box1 and box2", OBJECTS).truths[8 - 1]  # text A and box1
     assert (truth.label, truth.focus, truth.avoid) == (0, set(), {T})
 
 
 def test_either_of_two() -> None:
-    rule = Rule.read("box1 or box2", THINGS)
+    rule = SceneRule.read("box1 or box2", OBJECTS)
     assert rule.truths[5 - 1].focus == {B2}
     assert rule.truths[11 - 1].focus == {B1, B2}
     assert rule.truths[2 - 1].avoid == {T}
@@ -117,7 +117,7 @@ def test_either_of_two() -> None:
 
 
 def test_an_answer_that_hangs_on_a_missing_thing_is_undefined() -> None:
-    rule = Rule.read('box1 and text == "B"', THINGS)
+    rule = SceneRule.read('box1 and text == "B"', OBJECTS)
     assert rule.labels == (0, 0, 0, 0, 0, 0, None, 0, 1, None, 0, 1)
     assert rule.truths[8 - 1].focus == {T}  # compared, though the test is not met
     assert rule.truths[2 - 1].focus == {T}
@@ -125,12 +125,14 @@ def test_an_answer_that_hangs_on_a_missing_thing_is_undefined() -> None:
 
 
 def test_more_labels_and_other_things() -> None:
-    things = (Thing("sign", ("#", "##", "###"), ("x", "y", "z")), box("bar", 2, 7))
-    rule = Rule.read("if bar: 3 elif sign == x: 0 elif sign == y: 1 else: 2", things)
+    objects = (SceneObject("sign", ("#", "##", "###"), ("x", "y", "z")), box("bar", 2, 7))
+    rule = SceneRule.read("if bar: 3 elif sign == x: 0 elif sign == y: 1 else: 2", objects)
     assert rule.labels == (None, 0, 1, 2, 3, 3, 3, 3)
     assert rule.classes == 4
     assert rule.truths[4 - 1].focus == {"sign"}
-    assert rule.truths[8 - 1] == Rule.read("if bar: 3 elif sign == x: 0 elif sign == y: 1 else: 2", things).truths[8 - 1]
+    assert (
+        rule.truths[8 - 1] == SceneRule.read("if bar: 3 elif sign == x: 0 elif sign == y: 1 else: 2", objects).truths[8 - 1]
+    )
     assert (rule.truths[8 - 1].focus, rule.truths[8 - 1].avoid) == ({"bar"}, {"sign"})
 
 
@@ -169,7 +171,7 @@ def test_more_labels_and_other_things() -> None:
 )
 def test_refusals(text: str, sentence: str) -> None:
     with pytest.raises(SnellenError) as caught:
-        Rule.read(text, THINGS)
+        SceneRule.read(text, OBJECTS)
     assert str(caught.value) == sentence
 
 
@@ -180,8 +182,8 @@ def test_an_unknown_setting() -> None:
 
 def test_pictures_of_things_are_checked() -> None:
     with pytest.raises(SnellenError, match="empty margin"):
-        Thing("dot", (".#",), ("dot",))
+        SceneObject("dot", (".#",), ("dot",))
     with pytest.raises(SnellenError, match="rows of # and"):
-        Thing("dot", ("##\n#",), ("dot",))
+        SceneObject("dot", ("##\n#",), ("dot",))
     with pytest.raises(SnellenError, match="a picture for each"):
-        Thing("dot", ("#",), ("a", "b"))
+        SceneObject("dot", ("#",), ("a", "b"))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from snellen.errors import SnellenError
-from snellen.textbox.scenes.reasoning import Reasoning
-from snellen.textbox.scenes.scene_files import is_scene_file, read_scenes, reasoning_of
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.scenes.objects import OBJECTS
+from snellen.textbox.scenes.scene_files import is_scene_file, read_scenes, spec_from_rule
 from snellen.textbox.scenes.settings import RULES
-from snellen.textbox.scenes.things import THINGS
 
 WHOLE = """
 rule: if star: box else: text == "B"   # quotes and colons as they stand
@@ -39,41 +39,41 @@ def written(folder: Path, text: str, name: str = "harder.yaml") -> Path:
 def test_a_whole_file(tmp_path: Path) -> None:
     found = read_scenes(written(tmp_path, WHOLE))
     assert (found.name, found.side, found.colour, found.background) == ("harder", 96, (255, 140, 0), "noise")
-    assert [(one.name, one.kinds, one.size) for one in found.things] == [
+    assert [(one.name, one.kinds, one.size) for one in found.objects] == [
         ("text", ("A", "B"), (2, 3)),
         ("star", ("star",), (3, 5)),
         ("box", ("box",), (8, 12)),
     ]
-    assert found.things[1].inks[0].astype(int).tolist() == [[0, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 1, 0, 1, 0]]
-    reasoning = found.reasoning()
-    assert reasoning.rule.text == 'if star: box else: text == "B"'
-    made = reasoning.layout.scenes([12], [0], seed=0)
+    assert found.objects[1].inks[0].astype(int).tolist() == [[0, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 1, 0, 1, 0]]
+    spec = found.spec()
+    assert spec.rule.text == 'if star: box else: text == "B"'
+    made = spec.layout.scenes([12], [0], seed=0)
     assert made.pixels.shape == (1, 3, 96, 96)
     assert made.ink.sum(dim=(2, 3)).tolist() == [[4, 8, 96]]
-    again = Reasoning.from_record(reasoning.record())  # what training writes is read back the same
-    assert again == reasoning
+    again = NetworkSpec.from_record(spec.record())  # what training writes is read back the same
+    assert again == spec
     assert again.layout.scenes([12], [0], seed=0).pixels.equal(made.pixels)
 
 
 def test_what_is_left_out_is_as_published(tmp_path: Path) -> None:
     for quoted in (RULES["complex-cr2"], f"'{RULES['complex-cr2']}'", f">\n  {RULES['complex-cr2']}"):
         found = read_scenes(written(tmp_path, f"rule: {quoted}\n"))
-        assert found.things == THINGS
-        assert found.reasoning().rule == reasoning_of(RULES["complex-cr2"]).rule
+        assert found.objects == OBJECTS
+        assert found.spec().rule == spec_from_rule(RULES["complex-cr2"]).rule
     found = read_scenes(
         written(tmp_path, 'rule: dot\nthings: {text: published, dot: 3, bar: {tall: ["#", "#"], wide: 2}}\n')
     )
-    assert found.things[0] == THINGS[0]
-    assert [one.size for one in found.things[1:]] == [(3, 3), (2, 2)]
-    assert found.things[2].kinds == ("tall", "wide")
+    assert found.objects[0] == OBJECTS[0]
+    assert [one.size for one in found.objects[1:]] == [(3, 3), (2, 2)]
+    assert found.objects[2].kinds == ("tall", "wide")
 
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:
     path = str(written(tmp_path, WHOLE))
-    made = reasoning_of(path, architecture="vit-tiny", background="photos", name="mine")
+    made = spec_from_rule(path, architecture="vit-tiny", background="photos", name="mine")
     assert (made.architecture, made.background, made.name, made.side) == ("vit-tiny", "photos", "mine", 96)
-    assert reasoning_of(path).background == "noise"
-    assert reasoning_of("box1").name == "own"
+    assert spec_from_rule(path).background == "noise"
+    assert spec_from_rule("box1").name == "own"
 
 
 def test_a_file_is_told_from_a_rule(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_mistake_is_one_sentence_with_the_file(text: str, sentence: str, tmp_p
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SnellenError, match=r"cannot read the scene file 'missing.yaml' \(No such file or directory\)"):
-        reasoning_of("missing.yaml")
+        spec_from_rule("missing.yaml")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SnellenError, match=r"cannot read the scene file '.*bytes.yaml'"):
         read_scenes(tmp_path / "bytes.yaml")

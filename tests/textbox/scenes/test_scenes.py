@@ -13,32 +13,39 @@ import torch
 from PIL import Image
 
 from snellen.errors import SnellenError
-from snellen.textbox.scenes.backgrounds import GROUNDS, Noise, Photographs, Plain, Texture, ground
+from snellen.textbox.scenes.backgrounds import (
+    BACKGROUNDS,
+    ColourBackground,
+    NoiseBackground,
+    PhotoBackground,
+    TextureBackground,
+    find_background,
+)
 from snellen.textbox.scenes.noise import fractions, keys_of, shorts
-from snellen.textbox.scenes.scenes import Layout, Scenes
-from snellen.textbox.scenes.things import TEXT, THINGS, box, buckets
+from snellen.textbox.scenes.objects import OBJECTS, TEXT, box, buckets
+from snellen.textbox.scenes.scenes import SceneBatch, SceneLayout
 
 
-def some(layout: Layout, each: int = 40, seed: int = 3) -> Scenes:
+def some(layout: SceneLayout, each: int = 40, seed: int = 3) -> SceneBatch:
     numbers = torch.arange(1, layout.buckets + 1).repeat_interleave(each)
     return layout.scenes(numbers, range(len(numbers)), seed=seed)
 
 
-@pytest.mark.parametrize("name", GROUNDS)
+@pytest.mark.parametrize("name", BACKGROUNDS)
 def test_what_a_bucket_says_is_shown_and_nothing_else(name: str) -> None:
-    layout = Layout(ground=ground(name))
+    layout = SceneLayout(background=find_background(name))
     found = some(layout)
     assert found.pixels.shape == (480, 3, 64, 64)
-    for i, shown in enumerate(list(buckets(THINGS))):
-        for number, thing in enumerate(THINGS):
-            kind = shown[thing.name]
+    for i, shown in enumerate(list(buckets(OBJECTS))):
+        for number, object_ in enumerate(OBJECTS):
+            kind = shown[object_.name]
             for row in range(40 * i, 40 * i + 40):
                 ink, (top, left, bottom, right) = found.ink[row, number], found.boxes[row, number].tolist()
                 if kind is None:
                     assert not ink.any()
                     assert (top, left, bottom, right) == (0, 0, 0, 0)
                 else:
-                    expected = thing.inks[thing.kinds.index(kind)]
+                    expected = object_.inks[object_.kinds.index(kind)]
                     assert np.array_equal(ink[top:bottom, left:right].numpy(), expected)
                     assert int(ink.sum()) == expected.sum()
     drawn = found.ink.any(dim=1)[:, None].expand(-1, 3, -1, -1)
@@ -48,15 +55,15 @@ def test_what_a_bucket_says_is_shown_and_nothing_else(name: str) -> None:
 
 
 def test_sizes_of_the_published_things() -> None:
-    found = some(Layout(), each=1)
+    found = some(SceneLayout(), each=1)
     assert found.regions()[-1].sum(dim=(1, 2)).tolist() == [13 * 15, 4 * 4, 10 * 10]
 
 
 def test_no_two_rectangles_overlap_not_even_of_things_that_are_not_shown() -> None:
-    whole = Layout().scenes([12] * 3000, range(3000), seed=0)
+    whole = SceneLayout().scenes([12] * 3000, range(3000), seed=0)
     regions = whole.regions()
     assert int(regions.sum(dim=1).max()) == 1
-    none = Layout().scenes([1] * 3000, range(3000), seed=0)
+    none = SceneLayout().scenes([1] * 3000, range(3000), seed=0)
     assert not none.ink.any()
     for one, other in combinations(range(3), 2):  # places of all sorts occur: above, below, left, right
         between = whole.boxes[:, one, :2] - whole.boxes[:, other, :2]
@@ -65,18 +72,18 @@ def test_no_two_rectangles_overlap_not_even_of_things_that_are_not_shown() -> No
 
 
 def test_places_reach_every_border_evenly() -> None:
-    boxes = Layout().scenes([12] * 20000, range(20000), seed=1).boxes
-    for number, thing in enumerate(THINGS):
+    boxes = SceneLayout().scenes([12] * 20000, range(20000), seed=1).boxes
+    for number, object_ in enumerate(OBJECTS):
         for axis in (0, 1):
             corners = boxes[:, number, axis]
-            last = 64 - thing.size[axis]
+            last = 64 - object_.size[axis]
             assert (int(corners.min()), int(corners.max())) == (0, last)
             assert abs(float(corners.double().mean()) - last / 2) < 0.05 * last
 
 
-@pytest.mark.parametrize("name", GROUNDS)
+@pytest.mark.parametrize("name", BACKGROUNDS)
 def test_a_scene_depends_on_seed_and_index_alone(name: str) -> None:
-    layout = Layout(ground=ground(name))
+    layout = SceneLayout(background=find_background(name))
     whole = layout.scenes([12, 5, 7, 1], [0, 1, 2, 3], seed=8)
     alone = layout.scenes([7], [2], seed=8)
     assert torch.equal(alone.pixels[0], whole.pixels[2])
@@ -97,13 +104,13 @@ def test_a_scene_depends_on_seed_and_index_alone(name: str) -> None:
 def test_scenes_stay_as_they_are_for_ever(name: str, checksum: str) -> None:
     """Exams are made anew from seed and index: scores of different versions are about the same pictures."""
     numbers, indices = torch.arange(1, 13).repeat(4), torch.arange(4).repeat_interleave(12) * 7
-    pixels = Layout(ground=ground(name)).scenes(numbers, indices, seed=5).pixels
+    pixels = SceneLayout(background=find_background(name)).scenes(numbers, indices, seed=5).pixels
     assert hashlib.sha256(pixels.contiguous().numpy().tobytes()).hexdigest()[:16] == checksum
 
 
-@pytest.mark.parametrize("name", GROUNDS)
+@pytest.mark.parametrize("name", BACKGROUNDS)
 def test_the_batch_does_not_matter(name: str) -> None:
-    layout = Layout(side=51, ground=ground(name))  # an odd side: rows do not fill the processor's vectors
+    layout = SceneLayout(side=51, background=find_background(name))  # an odd side: rows do not fill the processor's vectors
     numbers, indices = torch.arange(60) % 12 + 1, torch.arange(60) // 7 * 10**9
     whole = layout.scenes(numbers, indices, seed=6)
     for size in (1, 2, 23):
@@ -113,9 +120,9 @@ def test_the_batch_does_not_matter(name: str) -> None:
         assert torch.equal(torch.cat([one.boxes for one in parts]), whole.boxes)
 
 
-@pytest.mark.parametrize("name", GROUNDS)
+@pytest.mark.parametrize("name", BACKGROUNDS)
 def test_two_buckets_of_one_scene_differ_in_one_thing_only(name: str) -> None:
-    layout = Layout(ground=ground(name))
+    layout = SceneLayout(background=find_background(name))
     both = layout.scenes([12, 6], [77, 77], seed=2)  # box1 shown or not
     changed = (both.pixels[0] != both.pixels[1]).any(dim=0)
     assert bool(changed.any())
@@ -124,7 +131,7 @@ def test_two_buckets_of_one_scene_differ_in_one_thing_only(name: str) -> None:
 
 
 def test_noise_is_even() -> None:
-    pixels = Layout(ground=Noise()).scenes([1] * 50, range(50), seed=0).pixels
+    pixels = SceneLayout(background=NoiseBackground()).scenes([1] * 50, range(50), seed=0).pixels
     values = torch.bincount(pixels.flatten().long(), minlength=256).double()
     assert (int(pixels.min()), int(pixels.max())) == (0, 150)
     assert float(values[:151].std() / values[:151].mean()) < 0.03
@@ -145,36 +152,36 @@ def test_random_numbers_are_even_and_unlike() -> None:
 
 
 def test_other_scenes() -> None:
-    things = (TEXT, box("bar", 3, 20), box("dot", 1))
-    layout = Layout(side=96, things=things, colour=(255, 40, 0), ground=Texture())
+    objects = (TEXT, box("bar", 3, 20), box("dot", 1))
+    layout = SceneLayout(side=96, objects=objects, colour=(255, 40, 0), background=TextureBackground())
     found = some(layout, each=5)
     assert layout.buckets == 12
     assert found.pixels.shape == (60, 3, 96, 96)
     assert found.pixels[:, :, :, :].movedim(1, 3)[found.ink.any(dim=1)].unique(dim=0).tolist() == [[255, 40, 0]]
-    assert int(some(Layout(ground=Plain()), each=3).pixels.flatten(2).float().std(dim=2)[0].max()) == 0
+    assert int(some(SceneLayout(background=ColourBackground()), each=3).pixels.flatten(2).float().std(dim=2)[0].max()) == 0
 
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(SnellenError, match="'text' is larger than a scene of 10×10"):
-        Layout(side=10)
-    crowded = Layout(side=20, things=(box("a", 12), box("b", 12)))
+        SceneLayout(side=10)
+    crowded = SceneLayout(side=20, objects=(box("a", 12), box("b", 12)))
     with pytest.raises(SnellenError, match="a, b do not fit into 20×20 without overlap"):
         crowded.scenes([1], [0], seed=0)
     with pytest.raises(SnellenError, match="a name of its own"):
-        Layout(things=(box("a", 2), box("a", 3)))
+        SceneLayout(objects=(box("a", 2), box("a", 3)))
     with pytest.raises(SnellenError, match="numbered from 1 to 12"):
-        Layout().scenes([13], [0], seed=0)
+        SceneLayout().scenes([13], [0], seed=0)
 
 
 def test_photographs_from_a_folder(tmp_path: Path) -> None:
     Image.fromarray(np.full((90, 70, 3), 200, dtype=np.uint8)).save(tmp_path / "a.png")
-    pixels = Layout(ground=ground(str(tmp_path))).scenes([1], [0], seed=0).pixels
+    pixels = SceneLayout(background=find_background(str(tmp_path))).scenes([1], [0], seed=0).pixels
     assert pixels.unique().tolist() == [140]
 
 
 def test_a_folder_that_cannot_be_a_background(tmp_path: Path) -> None:
-    def drawn(folder: Path) -> Scenes:
-        return Layout(ground=ground(str(folder))).scenes([1], [0], seed=0)
+    def drawn(folder: Path) -> SceneBatch:
+        return SceneLayout(background=find_background(str(folder))).scenes([1], [0], seed=0)
 
     with pytest.raises(SnellenError, match=rf"the background '{tmp_path}' cannot be used: .* holds no pictures"):
         drawn(tmp_path)
@@ -200,9 +207,11 @@ def test_photographs_that_are_not_installed_name_the_extra(monkeypatch: pytest.M
     with pytest.raises(
         SnellenError, match=r"the background 'photos' needs chelsea, .* pip install 'snellen\[demo\]', or give"
     ):
-        Layout(side=66, ground=Photographs()).scenes([1], [0], seed=0)  # a side that no other test has loaded
+        SceneLayout(side=66, find_background=PhotoBackground()).scenes(
+            [1], [0], seed=0
+        )  # a side that no other test has loaded
 
 
 def test_an_unknown_background() -> None:
     with pytest.raises(SnellenError, match="there is no background 'nois', nor a folder of that name; did you mean 'noise'"):
-        ground("nois")
+        find_background("nois")

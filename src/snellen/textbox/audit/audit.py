@@ -14,11 +14,11 @@ from jaxtyping import Float
 from snellen.errors import SnellenError
 from snellen.runs.progress import Observer, default_observer
 from snellen.textbox.audit import agreement
-from snellen.textbox.audit.crossed_intervals import Draws, Group, Interval, Spread, draws
-from snellen.textbox.audit.trials import IMAGES, Trial, Tried, chosen_metrics, hold
+from snellen.textbox.audit.audit_scores import IMAGES, AuditedMetric, AuditScores, chosen_metrics, hold
+from snellen.textbox.audit.bootstrap_intervals import Draws, Group, Interval, Spread, draws
 from snellen.textbox.exam.oracle import DECOY
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.networks.reasoners import shipped
+from snellen.textbox.networks.trained_network import shipped
 from snellen.verdicts import MINIMUM_IMAGES
 from snellen.verdicts.statistics import holm
 
@@ -64,13 +64,13 @@ class Audit:
     place, and `fooled_by`, the control that does so most often.
     """
 
-    trial: Trial
+    trial: AuditScores
     table: pd.DataFrame
     left_out: Mapping[str, str]
     seconds: float
 
     @property
-    def order(self) -> list[Tried]:
+    def order(self) -> list[AuditedMetric]:
         """The metrics on trial, best in complex settings first (simple ones where there is no complex), then references."""
         group = "complex" if "complex" in set(self.table["group"]) else "simple"
         ranks = self.table[self.table["group"] == group].set_index("metric")["auc"].fillna(-1.0)
@@ -175,7 +175,7 @@ def audit(
     return Audit(trial, judged(trial), left_out, seconds)
 
 
-def judged(trial: Trial) -> pd.DataFrame:
+def judged(trial: AuditScores) -> pd.DataFrame:
     """The table of an audit."""
     simple = np.array(trial.simple)
     settings = np.array(trial.setting)
@@ -226,7 +226,7 @@ def verdict_of(auc: float, low: float, high: float, *, images: int, networks: in
     return "blind" if GUESSING[0] < low <= 0.5 and high < GUESSING[1] else "unclear"
 
 
-def _spreads(trial: Trial, quality: Float[np.ndarray, "images methods"], drawn: Draws) -> dict[str, Spread]:
+def _spreads(trial: AuditScores, quality: Float[np.ndarray, "images methods"], drawn: Draws) -> dict[str, Spread]:
     """Every measure of a metric; methods and controls are drawn again, the oracle and its decoy are what they are."""
     truth = trial.truth
     everything, own = list(range(len(trial.methods))), trial.places("method")
@@ -241,8 +241,8 @@ def _spreads(trial: Trial, quality: Float[np.ndarray, "images methods"], drawn: 
 
 
 def _row(
-    trial: Trial,
-    metric: Tried,
+    trial: AuditScores,
+    metric: AuditedMetric,
     name: str,
     group: Group,
     quality: Float[np.ndarray, "images methods"],
@@ -282,7 +282,7 @@ def _ends(found: Interval, measure: str) -> dict[str, float]:
 
 
 def _places(
-    trial: Trial, truth: Float[np.ndarray, "images methods"], quality: Float[np.ndarray, "images methods"]
+    trial: AuditScores, truth: Float[np.ndarray, "images methods"], quality: Float[np.ndarray, "images methods"]
 ) -> dict[str, Any]:
     """Where a metric ranks the oracle and the controls."""
     controls, (oracle, *_) = trial.places("control"), trial.places("oracle")

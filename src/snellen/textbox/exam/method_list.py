@@ -53,7 +53,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Line:
+class ListedMethod:
     """A method of a field, and how its name was written: that text finds it again."""
 
     method: Method
@@ -76,10 +76,10 @@ class Line:
         }
 
 
-def line_up(wanted: Sequence[Any]) -> list[Line]:
+def method_list(wanted: Sequence[Any]) -> list[ListedMethod]:
     """The methods that these texts name, `all` among them, then the controls; each once."""
     texts = [text for one in wanted for text in (everything() if one == ALL else [one])]
-    found: dict[str, Line] = {}
+    found: dict[str, ListedMethod] = {}
     for text in (*texts, *CONTROLS):
         one = line(text)
         found.setdefault(one.label, one)
@@ -93,12 +93,12 @@ def everything() -> list[str]:
     return [*PUBLISHED, *(label(METHODS.build(name, REDUCED.get(name))) for name in others)]
 
 
-def line(given: Any) -> Line:
+def line(given: Any) -> ListedMethod:
     """A method from its name with or without settings, from `package.module:name`, or as it is."""
     if not isinstance(given, str):
         found = METHODS.parse(given)
-        return Line(found, label(found))
-    return Line(own_method(given) if is_own(given) else METHODS.parse(given), given)
+        return ListedMethod(found, label(found))
+    return ListedMethod(own_method(given) if is_own(given) else METHODS.parse(given), given)
 
 
 def is_own(text: str) -> bool:

@@ -17,8 +17,8 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.registry import MethodTraits
-from snellen.textbox.exam.exam import EXAM_SEED, PER_BUCKET, exam
-from snellen.textbox.networks.reasoners import find
+from snellen.textbox.exam.exam_scenes import EXAM_SEED, PER_BUCKET, exam
+from snellen.textbox.networks.trained_network import find
 from snellen.types import Passes, Rng
 
 ORACLE = "oracle"

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from snellen.errors import SnellenError, nearest
 from snellen.metrics.ties import mean_over_orders
-from snellen.textbox.exam.exam import Exam
+from snellen.textbox.exam.exam_scenes import ExamScenes
 from snellen.textbox.exam.rendering import blurred, rendered, stretched
 
 Reading = Literal["paper", "published-code"]
@@ -31,7 +31,7 @@ BINS = 10
 """Of values, at whose edges the published code may cut off the most salient pixels."""
 
 
-def reading_named(text: str) -> Reading:
+def find_reading(text: str) -> Reading:
     """A reading from its name as text."""
     for one in READINGS:
         if one == text:
@@ -40,7 +40,7 @@ def reading_named(text: str) -> Reading:
 
 
 def score(
-    exam: Exam,
+    exam: ExamScenes,
     maps: Float[Tensor, "batch height width"] | Float[np.ndarray, "batch height width"],
     method: str,
     *,
@@ -63,12 +63,12 @@ def score(
     return {name: torch.where(known, found[name], torch.nan).numpy() for name in SCORES}
 
 
-def oracle(exam: Exam) -> Float[Tensor, "batch height width"]:
+def oracle(exam: ExamScenes) -> Float[Tensor, "batch height width"]:
     """The perfect maps: one inside every rectangle that a map should focus on, nothing elsewhere."""
     return exam.focus.float()
 
 
-def _as_in_the_paper(exam: Exam, maps: Float[Tensor, "batch height width"]) -> dict[str, Tensor]:
+def _as_in_the_paper(exam: ExamScenes, maps: Float[Tensor, "batch height width"]) -> dict[str, Tensor]:
     size = maps.abs()
     shares = size / size.sum(dim=(1, 2), keepdim=True)
     wanted = exam.focus.sum(dim=(1, 2))
@@ -118,7 +118,7 @@ def _overlap(hits: Tensor, *, sizes: int) -> Tensor:
     return hits / (sizes - hits)
 
 
-def _as_in_the_code(exam: Exam, maps: Float[Tensor, "batch height width"], method: str) -> dict[str, Tensor]:
+def _as_in_the_code(exam: ExamScenes, maps: Float[Tensor, "batch height width"], method: str) -> dict[str, Tensor]:
     pictures = rendered(maps, exam.buckets, method)
     # Asked before the blur, whose rounding would make a contrast out of none.
     flat = pictures.amax(dim=(1, 2)) == pictures.amin(dim=(1, 2))

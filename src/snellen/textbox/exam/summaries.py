@@ -37,7 +37,7 @@ def means_of(frame: pd.DataFrame, scores: Sequence[str] = SCORES) -> pd.DataFram
     return reduce(pd.merge, tables)
 
 
-def with_fates(means: pd.DataFrame) -> pd.DataFrame:
+def with_outcomes(means: pd.DataFrame) -> pd.DataFrame:
     """Means of buckets, PAFL and SAFL among them, with what became of each method there (Fig. 7).
 
     A bucket is `contested` that has something to focus on and something to avoid: some method has both means there. A method
@@ -119,7 +119,7 @@ def simple_and_complex(frame: pd.DataFrame, score: str = "pafl") -> pd.DataFrame
 
 
 def _shares(frame: pd.DataFrame, fate: str) -> pd.DataFrame:
-    means = with_fates(means_of(frame, ("pafl", "safl")))
+    means = with_outcomes(means_of(frame, ("pafl", "safl")))
     defined = means["defined"]
     means = means.assign(holds=means[fate] & defined, missing=means["contested"] & ~defined)
     groups = means.groupby(["setting", "simple", "method"], sort=False)

@@ -154,7 +154,7 @@ ARCHITECTURES: dict[str, Callable[[int, int], nn.Module]] = {
 }
 
 
-def network(architecture: str, *, classes: int, side: int, seed: int) -> nn.Module:
+def build_network(architecture: str, *, classes: int, side: int, seed: int) -> nn.Module:
     """An untrained network; its weights depend on the seed, and the global random state stays as it was."""
     if architecture not in ARCHITECTURES:
         hint = nearest(architecture, list(ARCHITECTURES)) or ";"

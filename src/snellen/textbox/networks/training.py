@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from snellen.errors import SnellenError
-from snellen.textbox.networks.architectures import network
-from snellen.textbox.scenes.reasoning import Reasoning
-from snellen.textbox.scenes.scenes import Scenes
+from snellen.textbox.networks.architectures import build_network
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.scenes.scenes import SceneBatch
 
 TRAINING_SEED, CHECK_SEED, TEST_SEED = 1, 2, 3
 """Scenes to learn from, to watch progress on, and to be tested on come from different seeds."""
@@ -79,7 +79,7 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class Course:
+class TrainingPlan:
     """How to train: `most` images per attempt; the rate falls over `settle` of what was needed to learn.
 
     The attack of robust training grows to its strength over `ramp` images, but only while the network withstands it.
@@ -105,14 +105,14 @@ class Course:
             if getattr(self, name) < 1:
                 raise SnellenError(f"training needs at least one {words}, not {getattr(self, name)}")
 
-    def for_network(self, reasoning: Reasoning) -> dict[str, Any]:
+    def for_network(self, spec: NetworkSpec) -> dict[str, Any]:
         """As plain values, for the record."""
-        values = asdict(self) | {"bfloat16": self.uses_half(reasoning)}
-        return values if reasoning.robust else {key: value for key, value in values.items() if key not in ("attack", "ramp")}
+        values = asdict(self) | {"bfloat16": self.uses_half(spec)}
+        return values if spec.robust else {key: value for key, value in values.items() if key not in ("attack", "ramp")}
 
-    def uses_half(self, reasoning: Reasoning) -> bool:
+    def uses_half(self, spec: NetworkSpec) -> bool:
         """Whether passes run in bfloat16: convolutions gain by it where the processor knows it, attention does not."""
-        if not self.half or reasoning.architecture == "vit-tiny":
+        if not self.half or spec.architecture == "vit-tiny":
             return False
         if torch.device(self.device).type == "cuda":
             return bool(torch.cuda.is_bf16_supported())
@@ -120,17 +120,17 @@ class Course:
         return bool(mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-COURSES: Mapping[str, Course] = {"vit-tiny": Course(batch=128)}
+PLANS: Mapping[str, TrainingPlan] = {"vit-tiny": TrainingPlan(batch=128)}
 """What an architecture needs other than the usual course: a transformer learns by steps more than by images."""
 
 ROBUST: Mapping[str, Any] = {"batch": 128, "rate": 5e-4, "warm": 2_000, "most": 120_000, "watch": 2_560, "attempts": 2}
 """What robust training needs otherwise: an image costs eleven times as much, and the weights are good to begin with."""
 
 
-def course_for(reasoning: Reasoning, **given: Any) -> Course:
+def plan_for(spec: NetworkSpec, **given: Any) -> TrainingPlan:
     """The course with which this reasoning is learnt; what is given wins."""
-    usual = COURSES.get(reasoning.architecture, Course())
-    return replace(usual, **({**ROBUST, **given} if reasoning.robust else given))
+    usual = PLANS.get(spec.architecture, TrainingPlan())
+    return replace(usual, **({**ROBUST, **given} if spec.robust else given))
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Step:
 
 
 @dataclass(eq=False)
-class Taught:
+class TrainingResult:
     """A trained network, the steps of its training and how often it is right in every defined bucket on unseen scenes.
 
     `attacked` says the same under attack, where it was trained against one.
@@ -168,22 +168,22 @@ class Taught:
 
 
 def train(
-    reasoning: Reasoning,
-    course: Course | None = None,
+    spec: NetworkSpec,
+    plan: TrainingPlan | None = None,
     *,
     start: nn.Module | None = None,
     told: Callable[[Step], None] = lambda step: None,
     passed: Callable[[int], None] = lambda images: None,
-) -> Taught:
+) -> TrainingResult:
     """A network that has learnt the rule, or a sentence that says how far it came; `start` holds weights to begin with.
 
     Robust training that is given none teaches the rule plainly first. Every look at the progress is `told`, and every batch
     of images that has `passed`.
     """
-    course = course or course_for(reasoning)
-    if reasoning.robust and start is None:
-        plain = replace(reasoning, robust=False)
-        start = train(plain, course_for(plain, seed=course.seed, device=course.device), told=told, passed=passed).module
+    plan = plan or plan_for(spec)
+    if spec.robust and start is None:
+        plain = replace(spec, robust=False)
+        start = train(plain, plan_for(plain, seed=plan.seed, device=plan.device), told=told, passed=passed).module
     began, log = time.perf_counter(), list[Step]()
 
     def heard(step: Step) -> None:
@@ -191,21 +191,21 @@ def train(
         told(step)
 
     best: dict[int, float] = {}
-    for attempt in range(1, course.attempts + 1):
-        seed = course.seed + attempt - 1
+    for attempt in range(1, plan.attempts + 1):
+        seed = plan.seed + attempt - 1
         made = (
-            network(reasoning.architecture, classes=reasoning.rule.classes, side=reasoning.side, seed=seed)
+            build_network(spec.architecture, classes=spec.rule.classes, side=spec.side, seed=seed)
             if start is None
             else copy.deepcopy(start)
         )
-        module = _attempt(reasoning, made, course, seed, attempt, began, heard, passed)
+        module = _attempt(spec, made, plan, seed, attempt, began, heard, passed)
         if module is None:
             continue
-        found = accuracy(reasoning, module, per_bucket=400)
-        if enough(reasoning, found):
-            attacked = accuracy(reasoning, module, per_bucket=100, attack=course.attack) if reasoning.robust else None
+        found = accuracy(spec, module, per_bucket=400)
+        if enough(spec, found):
+            attacked = accuracy(spec, module, per_bucket=100, attack=plan.attack) if spec.robust else None
             module.to("cpu")
-            return Taught(module, seed, found, log, time.perf_counter() - began, attacked)
+            return TrainingResult(module, seed, found, log, time.perf_counter() - began, attacked)
         best = max(best, found, key=lambda one: sum(one.values()))
     reached = (
         f"{sum(best.values()) / len(best):.3f} on average, {min(best.values()):.3f} in the worst bucket"
@@ -213,28 +213,28 @@ def train(
         else f"{max(one.mean for one in log):.3f} on average while training"
     )
     raise SnellenError(
-        f"'{reasoning.rule.text}' was not learnt by {reasoning.architecture} in {course.attempts} attempts of up to "
-        f"{course.most} images ({reached}, where {ENOUGH[reasoning.simple]:.2f} and {LEAST:.2f} are needed); "
+        f"'{spec.rule.text}' was not learnt by {spec.architecture} in {plan.attempts} attempts of up to "
+        f"{plan.most} images ({reached}, where {ENOUGH[spec.simple]:.2f} and {LEAST:.2f} are needed); "
         "give more images or another architecture"
     )
 
 
-def enough(reasoning: Reasoning, found: dict[int, float]) -> bool:
+def enough(spec: NetworkSpec, found: dict[int, float]) -> bool:
     """Whether this accuracy per bucket is as good as the published networks'."""
-    return sum(found.values()) / len(found) >= ENOUGH[reasoning.simple] and min(found.values()) >= LEAST
+    return sum(found.values()) / len(found) >= ENOUGH[spec.simple] and min(found.values()) >= LEAST
 
 
 def accuracy(
-    reasoning: Reasoning, module: nn.Module, *, per_bucket: int, seed: int = TEST_SEED, attack: Attack | None = None
+    spec: NetworkSpec, module: nn.Module, *, per_bucket: int, seed: int = TEST_SEED, attack: Attack | None = None
 ) -> dict[int, float]:
     """How often it is right, by the number of the bucket, on scenes that it never saw, plain or attacked."""
-    labels = _labels(reasoning)
+    labels = _labels(spec)
     device = next(module.parameters()).device
     training = module.training
     module.eval()
     found = {}
-    for bucket in reasoning.rule.defined:
-        made = reasoning.layout.scenes([bucket] * per_bucket, range(bucket * 10**6, bucket * 10**6 + per_bucket), seed=seed)
+    for bucket in spec.rule.defined:
+        made = spec.layout.scenes([bucket] * per_bucket, range(bucket * 10**6, bucket * 10**6 + per_bucket), seed=seed)
         said = []
         for one in inputs_of(made).split(400):
             inputs, right = one.to(device), labels[bucket].expand(len(one)).to(device)
@@ -247,15 +247,15 @@ def accuracy(
     return found
 
 
-def inputs_of(scenes: Scenes) -> Float[Tensor, "scenes 3 height width"]:
+def inputs_of(scenes: SceneBatch) -> Float[Tensor, "scenes 3 height width"]:
     """What a network sees: pixels in [0, 1]."""
     return scenes.pixels.to(torch.float32, memory_format=torch.channels_last) / 255
 
 
 def _attempt(
-    reasoning: Reasoning,
+    spec: NetworkSpec,
     module: nn.Module,
-    course: Course,
+    plan: TrainingPlan,
     seed: int,
     attempt: int,
     began: float,
@@ -266,22 +266,22 @@ def _attempt(
 
     A network that does not learn to withstand the attack within them settles nevertheless: how far it came is recorded.
     """
-    device = torch.device(course.device)
+    device = torch.device(plan.device)
     module.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    optimiser = torch.optim.AdamW(module.parameters(), course.rate, weight_decay=1e-4)
-    labels, weights = _labels(reasoning).to(device), _weights(reasoning).to(device)
-    half = course.uses_half(reasoning)
+    optimiser = torch.optim.AdamW(module.parameters(), plan.rate, weight_decay=1e-4)
+    labels, weights = _labels(spec).to(device), _weights(spec).to(device)
+    half = plan.uses_half(spec)
     seen, next_look, learnt_at, strength = 0, 0, 0, 0.0
-    for made in _batches(reasoning, course.batch, seed):
-        rate = course.rate * min(1.0, (seen + 1) / course.warm) * _settling(seen, learnt_at, course)
+    for made in _batches(spec, plan.batch, seed):
+        rate = plan.rate * min(1.0, (seen + 1) / plan.warm) * _settling(seen, learnt_at, plan)
         for group in optimiser.param_groups:
             group["lr"] = rate
         buckets = made.buckets.to(device)
         inputs, right = inputs_of(made).to(device), labels[buckets]
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
-            if reasoning.robust:
+            if spec.robust:
                 module.eval()
-                inputs = course.attack.weakened(strength)(module, inputs, right)
+                inputs = plan.attack.weakened(strength)(module, inputs, right)
                 module.train()
             logits = module(inputs)
         loss = (functional.cross_entropy(logits.float(), right, reduction="none") * weights[buckets]).mean()
@@ -289,16 +289,16 @@ def _attempt(
         loss.backward()
         nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimiser.step()
-        if reasoning.robust and float(((logits.argmax(dim=1) == right) * weights[buckets]).mean()) >= WITHSTANDS:
-            strength = min(1.0, strength + len(buckets) / course.ramp)
+        if spec.robust and float(((logits.argmax(dim=1) == right) * weights[buckets]).mean()) >= WITHSTANDS:
+            strength = min(1.0, strength + len(buckets) / plan.ramp)
         seen += len(buckets)
         passed(len(buckets))
-        settled = bool(learnt_at) and _settling(seen, learnt_at, course) <= 0
+        settled = bool(learnt_at) and _settling(seen, learnt_at, plan) <= 0
         if seen < next_look and not settled:
             continue
-        next_look = seen + course.watch if learnt_at else min(seen + course.watch, max(course.most, seen + 1))
-        found = _look(reasoning, module, course)
-        grown = strength if reasoning.robust else None
+        next_look = seen + plan.watch if learnt_at else min(seen + plan.watch, max(plan.most, seen + 1))
+        found = _look(spec, module, plan)
+        grown = strength if spec.robust else None
         step = Step(attempt, seen, time.perf_counter() - began, loss.item(), rate, *found, grown)
         told(step)
         if settled:
@@ -308,20 +308,20 @@ def _attempt(
             return None
         if not learnt_at and _learnt(step):
             learnt_at = seen
-        if not learnt_at and seen >= course.most:
-            if not reasoning.robust:
+        if not learnt_at and seen >= plan.most:
+            if not spec.robust:
                 return None
             learnt_at = seen
     return None
 
 
-def _look(reasoning: Reasoning, module: nn.Module, course: Course) -> tuple[float, float, float | None, float | None]:
+def _look(spec: NetworkSpec, module: nn.Module, plan: TrainingPlan) -> tuple[float, float, float | None, float | None]:
     """How often watched scenes are told right: mean and worst bucket, plain and, in robust training, attacked."""
-    plain = accuracy(reasoning, module, per_bucket=60, seed=CHECK_SEED).values()
+    plain = accuracy(spec, module, per_bucket=60, seed=CHECK_SEED).values()
     mean, worst = sum(plain) / len(plain), min(plain)
-    if not reasoning.robust:
+    if not spec.robust:
         return mean, worst, None, None
-    attacked = accuracy(reasoning, module, per_bucket=20, seed=CHECK_SEED, attack=course.attack).values()
+    attacked = accuracy(spec, module, per_bucket=20, seed=CHECK_SEED, attack=plan.attack).values()
     return mean, worst, sum(attacked) / len(attacked), min(attacked)
 
 
@@ -333,32 +333,32 @@ def _learnt(step: Step) -> bool:
     return step.mean >= mean and step.worst >= worst
 
 
-def _settling(seen: int, learnt_at: int, course: Course) -> float:
+def _settling(seen: int, learnt_at: int, plan: TrainingPlan) -> float:
     """What share of the rate is left: all until the rule is learnt, then less and less."""
     if not learnt_at:
         return 1.0
-    over = max(course.settle * learnt_at, 2 * course.watch)
+    over = max(plan.settle * learnt_at, 2 * plan.watch)
     return max(0.0, 0.5 * (1 + math.cos(math.pi * min(1.0, (seen - learnt_at) / over))) - 1e-9)
 
 
-def _batches(reasoning: Reasoning, rows: int, seed: int) -> Iterator[Scenes]:
+def _batches(spec: NetworkSpec, rows: int, seed: int) -> Iterator[SceneBatch]:
     """Scenes without end, each in all of the buckets that have a label."""
-    defined = torch.tensor(reasoning.rule.defined)
+    defined = torch.tensor(spec.rule.defined)
     scenes = max(1, rows // len(defined))
     start = seed * 10**9
     while True:
         indices = torch.arange(start, start + scenes).repeat_interleave(len(defined))
-        yield reasoning.layout.scenes(defined.repeat(scenes), indices, seed=TRAINING_SEED)
+        yield spec.layout.scenes(defined.repeat(scenes), indices, seed=TRAINING_SEED)
         start += scenes
 
 
-def _labels(reasoning: Reasoning) -> Int[Tensor, " _"]:
+def _labels(spec: NetworkSpec) -> Int[Tensor, " _"]:
     """The label under the number of each bucket, -1 where there is none."""
-    return torch.tensor([-1, *(-1 if one is None else one for one in reasoning.rule.labels)])
+    return torch.tensor([-1, *(-1 if one is None else one for one in spec.rule.labels)])
 
 
-def _weights(reasoning: Reasoning) -> Float[Tensor, " _"]:
+def _weights(spec: NetworkSpec) -> Float[Tensor, " _"]:
     """What a scene of each bucket counts, so that all labels count the same."""
-    labels = [one for one in reasoning.rule.labels if one is not None]
-    share = len(labels) / reasoning.rule.classes
-    return torch.tensor([0.0, *(0.0 if one is None else share / labels.count(one) for one in reasoning.rule.labels)])
+    labels = [one for one in spec.rule.labels if one is not None]
+    share = len(labels) / spec.rule.classes
+    return torch.tensor([0.0, *(0.0 if one is None else share / labels.count(one) for one in spec.rule.labels)])

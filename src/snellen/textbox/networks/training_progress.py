@@ -12,14 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.runs.progress import duration
-from snellen.textbox.networks.reasoners import Reasoner
-from snellen.textbox.networks.training import Course, Step
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.networks.trained_network import TrainedNetwork
+from snellen.textbox.networks.training import Step, TrainingPlan
 from snellen.textbox.networks.verification import Finding, Verification
-from snellen.textbox.scenes.reasoning import Reasoning
-from snellen.textbox.scenes.things import buckets, described
+from snellen.textbox.scenes.objects import buckets, described
 
 
-class Blackboard:
+class TrainingProgress:
     """A bar in a terminal; a line per look at the progress where the output is a file or a log."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -31,16 +31,16 @@ class Blackboard:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
-    def lesson(self, reasoning: Reasoning, course: Course) -> Iterator[None]:
+    def lesson(self, spec: NetworkSpec, plan: TrainingPlan) -> Iterator[None]:
         """Shows the training within it."""
-        self._reasoning, self._course = reasoning, course
+        self._reasoning, self._course = spec, plan
         self._images, self._before, self._attempt = 0, 0, 1
         self._last: Step | None = None
         self._began = time.monotonic()
-        how = "against attacks " if reasoning.robust else ""
+        how = "against attacks " if spec.robust else ""
         self.note(
-            f"{reasoning.name}: {reasoning.architecture} is taught '{reasoning.rule.text}' {how}on {reasoning.background}, "
-            f"up to {course.most:,} images in each of {course.attempts} attempts"
+            f"{spec.name}: {spec.architecture} is taught '{spec.rule.text}' {how}on {spec.background}, "
+            f"up to {plan.most:,} images in each of {plan.attempts} attempts"
         )
         if self.console.is_terminal:
             columns = ("{task.description}", "{task.completed:>7,.0f} images", "{task.fields[told]}")
@@ -48,7 +48,7 @@ class Blackboard:
                 TextColumn(columns[0]), BarColumn(bar_width=20), *map(TextColumn, columns[1:]),
                 console=self.console, transient=True,
             )  # fmt: skip
-            self._task = self._bar.add_task(reasoning.name, total=course.most, told="")
+            self._task = self._bar.add_task(spec.name, total=plan.most, told="")
             self._bar.start()
         try:
             yield
@@ -93,36 +93,36 @@ class Blackboard:
         return f"{speed}, right {step.mean:.3f} / worst bucket {step.worst:.3f}{attacked}, loss {step.loss:.3f}{again}"
 
 
-def outcome(reasoner: Reasoner, verification: Verification) -> Table:
+def outcome(network: TrainedNetwork, verification: Verification) -> Table:
     """Bucket by bucket: how often the network is right on unseen scenes, and what the change of each thing does.
 
     A cell of a change says what the rule expects (≠ another label, = the same), in what share of pairs the decisions are so,
     and how far the probability moves.
     """
-    rule, shares, attacked = reasoner.reasoning.rule, reasoner.accuracy, reasoner.attacked
+    rule, shares, attacked = network.spec.rule, network.accuracy, network.attacked
     cells: dict[tuple[int, str], list[Finding]] = {}
     for one in verification.findings:
         cells.setdefault((one.change.bucket, _column(one)), []).append(one)
     changed = sorted(
-        {column for _, column in cells}, key=lambda text: [one.name for one in rule.things].index(text.split()[1])
+        {column for _, column in cells}, key=lambda text: [one.name for one in rule.objects].index(text.split()[1])
     )
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for heading in ("bucket", "shows", "label", "right", *(["attacked"] if attacked else []), *changed):
         table.add_column(heading, justify="left" if heading == "shows" else "right", no_wrap=heading == "shows")
-    for bucket, shown in enumerate(buckets(rule.things), 1):
+    for bucket, shown in enumerate(buckets(rule.objects), 1):
         label = rule.labels[bucket - 1]
         if label is None:
             continue
         under = [f"{attacked[bucket]:.3f}"] if attacked else []
         found = [_cell(cells.get((bucket, column), [])) for column in changed]
-        table.add_row(str(bucket), described(rule.things, shown), str(label), f"{shares[bucket]:.3f}", *under, *found)
+        table.add_row(str(bucket), described(rule.objects, shown), str(label), f"{shares[bucket]:.3f}", *under, *found)
     return table
 
 
-def words(reasoner: Reasoner, verification: Verification) -> list[str]:
+def words(network: TrainedNetwork, verification: Verification) -> list[str]:
     """What the table comes to, in sentences."""
-    shares, attacked = reasoner.accuracy.values(), reasoner.attacked.values()
-    training = reasoner.record["training"]
+    shares, attacked = network.accuracy.values(), network.attacked.values()
+    training = network.record["training"]
     found = [
         f"right on unseen scenes: {sum(shares) / len(shares):.3f} on average over buckets, {min(shares):.3f} in the worst"
         + (f"; under attack {sum(attacked) / len(attacked):.3f}, {min(attacked):.3f}" if attacked else "")
@@ -136,12 +136,12 @@ def words(reasoner: Reasoner, verification: Verification) -> list[str]:
         if verification.holds
         else f"cannot serve as ground truth: {verification.problem}"
     )
-    found.append(f"{training['images']:,} images in {duration(training['seconds'])}, written to {reasoner.folder}")
+    found.append(f"{training['images']:,} images in {duration(training['seconds'])}, written to {network.folder}")
     return found
 
 
 def _column(one: Finding) -> str:
-    return f"no {one.change.thing}" if one.change.change == "removed" else f"other {one.change.thing}"
+    return f"no {one.change.object_}" if one.change.change == "removed" else f"other {one.change.object_}"
 
 
 def _cell(found: list[Finding]) -> Text:

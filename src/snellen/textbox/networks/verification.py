@@ -15,10 +15,10 @@ from typing import Literal
 import pandas as pd
 
 from snellen.errors import SnellenError
-from snellen.textbox.networks.reasoners import Reasoner
+from snellen.textbox.networks.trained_network import TrainedNetwork
 from snellen.textbox.networks.training import inputs_of
-from snellen.textbox.scenes.rules import Rule
-from snellen.textbox.scenes.things import Thing, bucket_of, buckets, described
+from snellen.textbox.scenes.objects import SceneObject, bucket_of, buckets, described
+from snellen.textbox.scenes.rules import SceneRule
 
 PROOF_SEED = 5
 """Scenes of the proof: none of them was learnt from, watched, tested on or explained."""
@@ -52,7 +52,7 @@ class Change:
 
     bucket: int
     shown: str
-    thing: str
+    object_: str
     change: str
     into: int
     role: Role
@@ -83,7 +83,7 @@ class Finding:
         one = self.change
         what = "the label changes" if one.expected == "changes" else "the label stays"
         return (
-            f"bucket {one.bucket} ({one.shown}) with {one.thing} {one.change}: {what} by the rule, "
+            f"bucket {one.bucket} ({one.shown}) with {one.object_} {one.change}: {what} by the rule, "
             f"the decisions are so in {self.share:.0%} of {self.pairs} pairs, and the probability moves by {self.moved:.2f}"
         )
 
@@ -93,7 +93,7 @@ class Verification:
     """What the pairs show of one reasoner; `left_out` are the changes of which its rule says nothing."""
 
     name: str
-    rule: Rule
+    rule: SceneRule
     findings: tuple[Finding, ...]
     left_out: tuple[Change, ...] = ()
 
@@ -127,23 +127,23 @@ class Verification:
         What the rule looks at on its way is the truth all the same, but that the network does so here is not proven.
         """
         known = [*(one.change for one in self.findings), *self.left_out]
-        moved = {(one.bucket, one.thing) for one in known if one.expected == "changes"}
-        return tuple(sorted({(one.bucket, one.thing) for one in known if one.role == "focus"} - moved))
+        moved = {(one.bucket, one.object_) for one in known if one.expected == "changes"}
+        return tuple(sorted({(one.bucket, one.object_) for one in known if one.role == "focus"} - moved))
 
     def table(self) -> pd.DataFrame:
         """One row per change."""
-        rows = [asdict(one.change) | {"share": one.share, "moved": one.moved, "pairs": one.pairs} for one in self.findings]
+        rows = [_columns(one.change) | {"share": one.share, "moved": one.moved, "pairs": one.pairs} for one in self.findings]
         return pd.DataFrame(rows).assign(setting=self.name)[["setting", *rows[0]]]
 
 
-def verify(reasoner: Reasoner, *, pairs: int = PAIRS, seed: int = PROOF_SEED) -> Verification:
+def verify(network: TrainedNetwork, *, pairs: int = PAIRS, seed: int = PROOF_SEED) -> Verification:
     """Shows the network unseen scenes in all buckets that have a label, and compares its decisions with the rule's."""
     if pairs < 1:
         raise SnellenError(f"a verification needs at least one pair of scenes per change, not {pairs}")
-    rule, layout = reasoner.reasoning.rule, reasoner.reasoning.layout
+    rule, layout = network.spec.rule, network.spec.layout
     labels = {bucket: label for bucket, label in enumerate(rule.labels, 1) if label is not None}
     outputs = {
-        bucket: reasoner.logits(inputs_of(layout.scenes([bucket] * pairs, range(pairs), seed=seed))).double().softmax(dim=1)
+        bucket: network.logits(inputs_of(layout.scenes([bucket] * pairs, range(pairs), seed=seed))).double().softmax(dim=1)
         for bucket in labels
     }
     right = {bucket: outputs[bucket].argmax(dim=1) == label for bucket, label in labels.items()}
@@ -155,44 +155,44 @@ def verify(reasoner: Reasoner, *, pairs: int = PAIRS, seed: int = PROOF_SEED) ->
         before, after = (outputs[bucket][:, labels[one.bucket]] for bucket in (one.bucket, one.into))
         share = (right[one.bucket] & right[one.into]).double().mean()
         found.append(Finding(one, float(share), float((before - after).abs().mean()), pairs))
-    return Verification(reasoner.name, rule, tuple(found), tuple(left_out))
+    return Verification(network.name, rule, tuple(found), tuple(left_out))
 
 
-def refuse_unverified(reasoner: Reasoner) -> Verification:
+def verify_or_refuse(network: TrainedNetwork) -> Verification:
     """The verification of a reasoner that follows its rule; one that does not is refused in a sentence."""
-    found = verify(reasoner)
+    found = verify(network)
     if found.problem:
         raise SnellenError(f"{found.problem}; it cannot serve as ground truth")
     return found
 
 
-def changes(rule: Rule) -> Iterator[Change]:
+def changes(rule: SceneRule) -> Iterator[Change]:
     """Every change of one thing of every bucket that has a label."""
-    for bucket, shown in enumerate(buckets(rule.things), 1):
+    for bucket, shown in enumerate(buckets(rule.objects), 1):
         truth = rule.truths[bucket - 1]
         if truth.label is None:
             continue
-        for thing in rule.things:
-            for kind in _others(thing, shown[thing.name]):
-                into = bucket_of(rule.things, {**shown, thing.name: kind})
+        for object_ in rule.objects:
+            for kind in _others(object_, shown[object_.name]):
+                into = bucket_of(rule.objects, {**shown, object_.name: kind})
                 label = rule.labels[into - 1]
                 yield Change(
                     bucket,
-                    described(rule.things, shown),
-                    thing.name,
-                    "removed" if kind is None else f"{shown[thing.name]} → {kind}",
+                    described(rule.objects, shown),
+                    object_.name,
+                    "removed" if kind is None else f"{shown[object_.name]} → {kind}",
                     into,
-                    "focus" if thing.name in truth.focus else "avoid" if thing.name in truth.avoid else "neutral",
+                    "focus" if object_.name in truth.focus else "avoid" if object_.name in truth.avoid else "neutral",
                     "open" if label is None else "stays" if label == truth.label else "changes",
                 )
 
 
-def unprovable(rule: Rule) -> str | None:
+def unprovable(rule: SceneRule) -> str | None:
     """Why no pair can show that a network follows this rule, in one sentence; None where pairs can."""
-    moving = {one.thing for one in changes(rule) if one.expected == "changes"}
+    moving = {one.object_ for one in changes(rule) if one.expected == "changes"}
     if not moving:
         return f"no change of one thing alone changes the label of the rule '{rule.text}', so that no network can be proven"
-    for name in (one.name for one in rule.things):
+    for name in (one.name for one in rule.objects):
         if name not in moving and any(name in truth.focus for truth in rule.truths):
             return (
                 f"the rule '{rule.text}' looks at {name}, but no change of {name} alone changes its label, "
@@ -201,6 +201,11 @@ def unprovable(rule: Rule) -> str | None:
     return None
 
 
-def _others(thing: Thing, kind: str | None) -> tuple[str | None, ...]:
+def _others(object_: SceneObject, kind: str | None) -> tuple[str | None, ...]:
     """What a thing that is there may become: not there, or another kind."""
-    return () if kind is None else (None, *(one for one in thing.kinds if one != kind))
+    return () if kind is None else (None, *(one for one in object_.kinds if one != kind))
+
+
+def _columns(change: Change) -> dict[str, object]:
+    """A change as stored: the column of the object is called `thing`, as in older folders."""
+    return {"thing" if name == "object_" else name: value for name, value in asdict(change).items()}

@@ -12,24 +12,24 @@ from snellen.charts import numbers
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, text_of
 from snellen.textbox.exam import summaries
+from snellen.textbox.exam.exam_results import ExamResults
 from snellen.textbox.exam.families import plain_name
-from snellen.textbox.exam.field import Field
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.scoring import SCORES, Reading
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.networks.reasoners import Reasoner
+from snellen.textbox.networks.trained_network import TrainedNetwork
 from snellen.textbox.report.dot_plots import score
-from snellen.textbox.report.figures import Remade
-from snellen.textbox.scenes.things import buckets, described
+from snellen.textbox.report.figures import PaperFigures
+from snellen.textbox.scenes.objects import buckets, described
 
 
-def tables(field: Field, remade: Remade) -> list[dict[str, Any]]:
+def tables(field: ExamResults, remade: PaperFigures) -> list[dict[str, Any]]:
     """Per setting and score: the mean of every bucket for every method, the oracle first."""
     found = []
     means = {of: summaries.bucket_means(remade.frame, of) for of in SCORES}
     for setting, exam in field.exams.items():
-        things = exam.reasoning.rule.things
-        shown = dict(enumerate((described(things, one) for one in buckets(things)), 1))
+        objects = exam.spec.rule.objects
+        shown = dict(enumerate((described(objects, one) for one in buckets(objects)), 1))
         tables = []
         for of in SCORES:
             wide = means[of][means[of]["setting"] == setting].pivot(index="method", columns="bucket", values="mean")
@@ -52,7 +52,7 @@ def tables(field: Field, remade: Remade) -> list[dict[str, Any]]:
     return found
 
 
-def ceilings(remade: Remade) -> list[dict[str, Any]]:
+def ceilings(remade: PaperFigures) -> list[dict[str, Any]]:
     """Buckets in which even the perfect map cannot pass in the published reading."""
     frame = remade.frame[remade.frame["method"] == ORACLE]
     means = summaries.bucket_means(frame, "pafl")
@@ -63,7 +63,7 @@ def ceilings(remade: Remade) -> list[dict[str, Any]]:
     ]
 
 
-def as_csv(remade: Mapping[Reading, Remade]) -> str:
+def as_csv(remade: Mapping[Reading, PaperFigures]) -> str:
     """The mean of every score in every bucket, in both readings, as a file that the page itself holds."""
     keys = ["setting", "bucket", "method"]
     parts = []
@@ -74,7 +74,7 @@ def as_csv(remade: Mapping[Reading, Remade]) -> str:
     return "data:text/csv;base64," + base64.b64encode(text.encode()).decode()
 
 
-def methods(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
+def methods(field: ExamResults, names: dict[str, str]) -> list[dict[str, Any]]:
     """What each method is, with which settings it ran, and who described it."""
     found = []
     for one in field.record["methods"]:
@@ -100,7 +100,7 @@ def _preset(label: str, presets: Mapping[str, Mapping[str, Any] | str]) -> str:
     return "" if isinstance(held, str) else ", ".join(f"{key}={text_of(value)}" for key, value in held.items())
 
 
-def left_out(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
+def left_out(field: ExamResults, names: dict[str, str]) -> list[dict[str, Any]]:
     """Methods that could not run, each with its reason and where."""
     return [
         {
@@ -113,7 +113,7 @@ def left_out(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def costs(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
+def costs(field: ExamResults, names: dict[str, str]) -> list[dict[str, Any]]:
     """Seconds and passes of each method over all settings, the slowest first."""
     table = field.costs.groupby("method", sort=False)[["images", "forward", "backward", "seconds"]].sum()
     longest = float(table["seconds"].max()) if len(table) else 0.0
@@ -132,17 +132,17 @@ def costs(field: Field, names: dict[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def model(name: str, reasoner: Reasoner) -> dict[str, Any]:
+def model(name: str, network: TrainedNetwork) -> dict[str, Any]:
     """A network: how often it is right in every bucket, and how it was trained."""
-    training, accuracy = reasoner.record["training"], reasoner.accuracy
-    things = reasoner.reasoning.rule.things
-    shown = dict(enumerate((described(things, one) for one in buckets(things)), 1))
+    training, accuracy = network.record["training"], network.accuracy
+    objects = network.spec.rule.objects
+    shown = dict(enumerate((described(objects, one) for one in buckets(objects)), 1))
     values = list(accuracy.values())
     return {
         "name": name,
-        "architecture": reasoner.reasoning.architecture,
-        "background": reasoner.reasoning.background,
-        "robust": reasoner.reasoning.robust,
+        "architecture": network.spec.architecture,
+        "background": network.spec.background,
+        "robust": network.spec.robust,
         "mean": f"{sum(values) / len(values):.1%}",
         "lowest": f"{min(values):.1%}",
         "images": numbers.short(training["images"]) if training["images"] else "not recorded",

@@ -16,9 +16,9 @@ from snellen.charts.strips import Scale
 from snellen.report.page import CATEGORIES
 from snellen.textbox.audit.agreement import DIFFERENCE
 from snellen.textbox.audit.audit import GUESSING, Audit
-from snellen.textbox.audit.trials import Tried
+from snellen.textbox.audit.audit_scores import AuditedMetric
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.report.audit_words import (
+from snellen.textbox.report.audit_text import (
     LIMITS,
     MARKS,
     changed,
@@ -90,12 +90,12 @@ def _facts(found: Audit) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tally(found: Audit, tried: list[Tried], group: str) -> list[tuple[str, str, str, int]]:
+def _tally(found: Audit, tried: list[AuditedMetric], group: str) -> list[tuple[str, str, str, int]]:
     words = [found.cell(one.label, group)["verdict"] for one in tried]
     return [(mark, word, KINDS.get(word, "not-counted"), words.count(word)) for mark, word, _ in legend() if word in words]
 
 
-def _strip(found: Audit, metric: Tried) -> dict[str, Any]:
+def _strip(found: Audit, metric: AuditedMetric) -> dict[str, Any]:
     cells = {group: found.cell(metric.label, group) for group in found.groups}
     return {
         "label": metric.label,
@@ -150,7 +150,7 @@ def axis() -> Markup:
     ).format(marks)
 
 
-def _row(found: Audit, metric: Tried, group: str) -> dict[str, Any]:
+def _row(found: Audit, metric: AuditedMetric, group: str) -> dict[str, Any]:
     cell = found.cell(metric.label, group)
     titles = {key: title for part in CATEGORIES.values() for key, (title, _) in part.items()}
     return {
@@ -182,7 +182,7 @@ def _ends(cell: Mapping[str, Any], measure: str) -> tuple[str, str]:
     return one(cell[measure]), f"[{one(cell[f'{measure}_low'])}, {one(cell[f'{measure}_high'])}]"
 
 
-def _setting(found: Audit, metric: Tried, name: str) -> dict[str, Any]:
+def _setting(found: Audit, metric: AuditedMetric, name: str) -> dict[str, Any]:
     cell = found.cell(metric.label, name)
     low, high = cell["auc_low"], cell["auc_high"]
     tint = "above" if low > 0.5 else "below" if high < 0.5 else ""

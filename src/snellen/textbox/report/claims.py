@@ -8,9 +8,9 @@ import pandas as pd
 
 from snellen.textbox.exam.families import plain_name
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.report.counts import (
+from snellen.textbox.report.bucket_means import (
+    BucketMeans,
     MissingError,
-    Tally,
     by_method,
     counted,
     listed,
@@ -51,26 +51,26 @@ def _answers(
     names: Mapping[str, str],
     among: str,
 ) -> list[Claim]:
-    tally = Tally.of(frame, names)
-    other = None if published is None else Tally.of(published, names)
+    tally = BucketMeans.of(frame, names)
+    other = None if published is None else BucketMeans.of(published, names)
     return [answer(one, tally, published=other, among=among) for one in questions]
 
 
 # Averages ------------------------------------------------------------------------------------------------------------------
 
 
-def _average_above(tally: Tally) -> tuple[bool, str]:
+def _average_above(tally: BucketMeans) -> tuple[bool, str]:
     found = tally.average("pafl", simple=True)[tally.enough]
     return most(found > BAR), f"{counted(found > BAR, found)}; mean over methods {value(found.mean())}"
 
 
-def _average_below(tally: Tally) -> tuple[bool, str]:
+def _average_below(tally: BucketMeans) -> tuple[bool, str]:
     found = tally.average("pafl", simple=False)[tally.enough]
     return most(found < BAR), f"{counted(found < BAR, found)}; mean over methods {value(found.mean())}"
 
 
 def _each(names: Sequence[str], *, simple: bool, above: bool) -> Ask:
-    def ask(tally: Tally) -> tuple[bool, str]:
+    def ask(tally: BucketMeans) -> tuple[bool, str]:
         found = tally.average("pafl", simple=simple)[tally.some(*names)]
         return bool((found > BAR).all() if above else (found <= BAR).all()), listed(found)
 
@@ -80,7 +80,7 @@ def _each(names: Sequence[str], *, simple: bool, above: bool) -> Ask:
 def _elsewhere(names: Sequence[str], *, simple: bool) -> Why:
     """Where the values lie that do not lie where they should."""
 
-    def why(tally: Tally) -> str:
+    def why(tally: BucketMeans) -> str:
         rows = tally.contested(simple=simple)
         on, off = (by_method(rows, one, "mean", names) for one in ("pafl", "safl"))
         rest = (1 - on - off).clip(lower=0)
@@ -92,26 +92,26 @@ def _elsewhere(names: Sequence[str], *, simple: bool) -> Why:
 def _by_setting(score: str) -> Why:
     """What each setting scores, because a mean over few may hide that they differ."""
 
-    def why(tally: Tally) -> str:
+    def why(tally: BucketMeans) -> str:
         found = tally.buckets.groupby(["setting", "method"], sort=False)[score].mean().groupby("setting", sort=False).mean()
         return f"mean {score.upper()} over methods, by setting: {listed(found)}"
 
     return why
 
 
-def _simpler(tally: Tally) -> str:
+def _simpler(tally: BucketMeans) -> str:
     """Where the weak four's values lie, and what SmoothGrad scores without the squares of the published settings."""
     told = _elsewhere(WEAK, simple=True)(tally)
     plainly = tally.beside("pafl", simple=True, named=lambda label: plain_name(label) == "smoothgrad")
     return told if plainly.empty else f"{told}; gradients averaged without being squared: {listed(plainly)}"
 
 
-def _avoids(tally: Tally) -> tuple[bool, str]:
+def _avoids(tally: BucketMeans) -> tuple[bool, str]:
     on, off = (tally.average(one, simple=True)[tally.enough] for one in ("pafl", "safl"))
     return most(off < on), f"{counted(off < on)}; means over methods {value(on.mean())} PAFL and {value(off.mean())} SAFL"
 
 
-def _near_bar(tally: Tally) -> tuple[bool, str]:
+def _near_bar(tally: BucketMeans) -> tuple[bool, str]:
     found = tally.average("pafl", simple=False)[tally.some("IG", *LRP, *DEEPLIFT)]
     return bool(((found - BAR).abs() <= FAR).all()), listed(found)
 
@@ -119,14 +119,14 @@ def _near_bar(tally: Tally) -> tuple[bool, str]:
 # From simple to complex ----------------------------------------------------------------------------------------------------
 
 
-def _bigger_drops(tally: Tally) -> tuple[bool, str]:
+def _bigger_drops(tally: BucketMeans) -> tuple[bool, str]:
     strong, others = tally.some("IG", *LRP, *DEEPLIFT), tally.some("G-CAM", "D-SHAP")
     drop = tally.average("pafl", simple=True) - tally.average("pafl", simple=False)
     usual = drop[strong].mean()
     return bool((drop[others] > usual).all()), f"drops of {listed(drop, others)}; of the others {value(usual)}"
 
 
-def _far_below(tally: Tally) -> tuple[bool, str]:
+def _far_below(tally: BucketMeans) -> tuple[bool, str]:
     told, true = [], []
     for simple in (True, False):
         average, worst = (of("pafl", simple=simple)[tally.enough] for of in (tally.average, tally.worst))
@@ -136,7 +136,7 @@ def _far_below(tally: Tally) -> tuple[bool, str]:
     return all(true), "; ".join(told)
 
 
-def _wider(tally: Tally) -> tuple[bool, str]:
+def _wider(tally: BucketMeans) -> tuple[bool, str]:
     before, after = (tally.spread("pafl", simple=one)[tally.enough] for one in (True, False))
     told = f"standard deviations of {value(before.mean())} and {value(after.mean())}, means over methods"
     return most(after > before), f"{counted(after > before)}; {told}"
@@ -145,7 +145,7 @@ def _wider(tally: Tally) -> tuple[bool, str]:
 # How many things show ------------------------------------------------------------------------------------------------------
 
 
-def _by_visible(tally: Tally, score: str) -> pd.DataFrame:
+def _by_visible(tally: BucketMeans, score: str) -> pd.DataFrame:
     """Methods by numbers of visible things, over the buckets of simple settings in which something is to be focused on."""
     rows = tally.rows(simple=True).dropna(subset=["pafl", score])
     found = rows.groupby(["method", "visible"], sort=False)[score].mean().unstack("visible").sort_index(axis=1)
@@ -154,17 +154,17 @@ def _by_visible(tally: Tally, score: str) -> pd.DataFrame:
     return found.reindex(tally.enough)
 
 
-def _more_things(tally: Tally) -> tuple[bool, str]:
+def _more_things(tally: BucketMeans) -> tuple[bool, str]:
     told, true = [], []
     for score, sign in (("pafl", -1), ("safl", 1)):
         means = _by_visible(tally, score).mean()
         true.append(bool((sign * means.diff().iloc[1:] > 0).all()))
-        steps = ", ".join(f"{value(mean)} with {things}" for things, mean in means.items())
+        steps = ", ".join(f"{value(mean)} with {objects}" for objects, mean in means.items())
         told.append(f"{score.upper()} {steps}")
     return all(true), "; ".join(told)
 
 
-def _more_things_each(tally: Tally) -> tuple[bool, str]:
+def _more_things_each(tally: BucketMeans) -> tuple[bool, str]:
     told, true = [], []
     for score, word, sign in (("pafl", "falls", -1), ("safl", "rises", 1)):
         steps = (sign * _by_visible(tally, score).diff(axis=1).iloc[:, 1:] > 0).all(axis=1)
@@ -173,14 +173,14 @@ def _more_things_each(tally: Tally) -> tuple[bool, str]:
     return all(true), "; ".join(told)
 
 
-def _distracted(tally: Tally) -> tuple[bool, str]:
+def _distracted(tally: BucketMeans) -> tuple[bool, str]:
     told, true = [], []
-    for setting, thing, without in (("simple-fr", "text", (7, 10)), ("simple-nr", "box1", (2, 3, 5, 6))):
+    for setting, object_, without in (("simple-fr", "text", (7, 10)), ("simple-nr", "box1", (2, 3, 5, 6))):
         rows = tally.rows(setting=setting)
         gone = rows["bucket"].isin(without)
         there, away = (by_method(one, "pafl", "mean", tally.enough) for one in (rows[~gone], rows[gone]))
         true.append(bool((there < away).all()))
-        means = f"{value(there.mean())} with {thing}, {value(away.mean())} without"
+        means = f"{value(there.mean())} with {object_}, {value(away.mean())} without"
         told.append(f"{setting}: {means}, lower for {counted(there < away, there - away)}")
     return all(true), "; ".join(told)
 
@@ -188,14 +188,14 @@ def _distracted(tally: Tally) -> tuple[bool, str]:
 # Successes and failures ----------------------------------------------------------------------------------------------------
 
 
-def _never_whole(tally: Tally) -> tuple[bool, str]:
+def _never_whole(tally: BucketMeans) -> tuple[bool, str]:
     weak = tally.some(*WEAK)
     told = f"shares of buckets: {listed(tally.shares('success', simple=True)[weak].mean())}"
     return not tally.whole(simple=True)[weak].to_numpy().any(), told
 
 
 def _succeeds(name: str, *settings: str) -> Ask:
-    def ask(tally: Tally) -> tuple[bool, str]:
+    def ask(tally: BucketMeans) -> tuple[bool, str]:
         rows = tally.contested(settings=settings)
         rows = rows[rows["method"].isin(tally.some(name))]
         told = f"{int(rows['success'].sum())} of {len(rows)} buckets, the lowest at {value(rows['pafl'].min())}"
@@ -205,7 +205,7 @@ def _succeeds(name: str, *settings: str) -> Ask:
 
 
 def _missed(name: str, *settings: str) -> Why:
-    def why(tally: Tally) -> str:
+    def why(tally: BucketMeans) -> str:
         rows = tally.contested(settings=settings)
         rows = rows[(rows["method"] == name) & ~rows["success"]]
         told = [
@@ -218,13 +218,13 @@ def _missed(name: str, *settings: str) -> Why:
     return why
 
 
-def _only_rescale(tally: Tally) -> tuple[bool, str]:
+def _only_rescale(tally: BucketMeans) -> tuple[bool, str]:
     whole = tally.whole(simple=True, settings=SIMPLE).all()
     others = [str(one) for one in whole.index[whole] if one != "DL-R"]
     return not others, f"of {len(tally.methods)} methods: {', '.join(others) or 'none'}"
 
 
-def _middle(tally: Tally) -> tuple[bool, str]:
+def _middle(tally: BucketMeans) -> tuple[bool, str]:
     inside = tally.some("I*G", "IG", *LRP, *DEEPLIFT)
     outside = [one for one in tally.methods if one not in inside]
     if not outside:
@@ -234,14 +234,14 @@ def _middle(tally: Tally) -> tuple[bool, str]:
     return bool(ours > theirs), f"{value(ours)} of the buckets; the others {value(theirs)} ({listed(shares, outside)})"
 
 
-def _single_success(tally: Tally) -> tuple[bool, str]:
+def _single_success(tally: BucketMeans) -> tuple[bool, str]:
     whole = tally.whole(simple=False)
     pairs = [(str(one), str(setting)) for one in whole for setting in whole.index[whole[one]]]
     others = [f"{one} on {setting}" for one, setting in pairs if (one, setting) != ("LRP-E", "complex-fr")]
     return not others, f"of {whole.size} pairs of a method and a setting: {', '.join(others) or 'none'}"
 
 
-def _none_everywhere(tally: Tally) -> tuple[bool, str]:
+def _none_everywhere(tally: BucketMeans) -> tuple[bool, str]:
     whole = tally.whole(simple=False)
     if len(whole) < 2:
         raise MissingError("at least two complex settings are needed")
@@ -250,13 +250,13 @@ def _none_everywhere(tally: Tally) -> tuple[bool, str]:
     return not found, f"{', '.join(found) or 'none'}; the most is {value(shares.max())} of the buckets, by {shares.idxmax()}"
 
 
-def _wrong_focus(tally: Tally) -> tuple[bool, str]:
+def _wrong_focus(tally: BucketMeans) -> tuple[bool, str]:
     easy, hard = (float((tally.shares("failure", simple=one) > 0.5).to_numpy().mean()) for one in (True, False))
     told = f"so for {value(hard)} of the pairs of a method and a complex setting, {value(easy)} of those with a simple one"
     return hard > 0.5 > easy, told
 
 
-def _cr2(tally: Tally) -> tuple[bool, str]:
+def _cr2(tally: BucketMeans) -> tuple[bool, str]:
     rows = tally.rows(setting="complex-cr2")
     parts = {"only box2": (5, 6), "only box1": (7, 8, 9), "both boxes": (10, 11, 12)}
     found = {

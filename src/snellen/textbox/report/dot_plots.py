@@ -38,7 +38,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Lane:
+class DotRow:
     """What one panel says of one method: marks, perhaps a bar from zero, and a line between two values.
 
     `said` are further numbers for those who listen to the figure.
@@ -72,7 +72,7 @@ class Row:
     """One method: its name, and a lane for every panel."""
 
     method: str
-    lanes: tuple[Lane, ...]
+    lanes: tuple[DotRow, ...]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def score(value: float) -> str:
     return "—" if math.isnan(value) else f"{value:.2f}"
 
 
-def draw(lane: Lane, panel: Panel, name: str) -> Markup:
+def draw(lane: DotRow, panel: Panel, name: str) -> Markup:
     """One lane; what it shows is also said in words."""
     parts = [*_lines(panel)]
     finite = [mark for mark in lane.marks if math.isfinite(mark.value)]

@@ -15,28 +15,28 @@ from torch import Tensor
 
 from snellen.charts import pictures
 from snellen.plugins.registry import METHODS
-from snellen.textbox.exam.exam import Exam
+from snellen.textbox.exam.exam_results import ExamResults
+from snellen.textbox.exam.exam_scenes import ExamScenes
 from snellen.textbox.exam.families import plain_name
-from snellen.textbox.exam.field import Field
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.report.dot_plots import score
-from snellen.textbox.scenes.things import states
+from snellen.textbox.scenes.objects import states
 
 CLEAR = 0.8
 """A share of a map on the right things that everybody can see."""
 
 
 @dataclass(frozen=True, eq=False)
-class Specimen:
+class SceneExample:
     """One scene of an exam, to be drawn plainly or under a map."""
 
-    exam: Exam
+    exam: ExamScenes
     place: int
 
     @staticmethod
-    def of(exam: Exam, sample: str) -> Specimen:
+    def of(exam: ExamScenes, sample: str) -> SceneExample:
         """The scene of this name."""
-        return Specimen(exam, exam.ids.index(sample))
+        return SceneExample(exam, exam.ids.index(sample))
 
     @property
     def bucket(self) -> int:
@@ -46,8 +46,8 @@ class Specimen:
     @cached_property
     def names(self) -> list[str]:
         """What each thing of the layout is called here: with its kind where it has several."""
-        things = self.exam.reasoning.rule.things
-        kinds = zip(things, states(things, self.bucket), strict=True)
+        objects = self.exam.spec.rule.objects
+        kinds = zip(objects, states(objects, self.bucket), strict=True)
         return [f"{one.name} {one.kinds[state - 1]}" if state and len(one.kinds) > 1 else one.name for one, state in kinds]
 
     @property
@@ -88,7 +88,7 @@ class Specimen:
         return " and ".join(found) or "nothing"
 
     def _framed(self, uri: str, words: str) -> Markup:
-        side = self.exam.reasoning.side
+        side = self.exam.spec.side
         parts = [
             Markup('<rect class="under" {0}/><rect class="{1}" {0}/>').format(_around(box), kind)
             for kind, chosen in (("avoid", self.exam.avoided), ("focus", self.exam.focused))
@@ -112,7 +112,7 @@ def is_signed(label: str, values: Float[np.ndarray, "..."]) -> bool:
     return (name in METHODS and bool(METHODS[name].traits.signed)) or bool((values < 0).any())  # type: ignore[attr-defined]
 
 
-def right_and_wrong(field: Field, frame: pd.DataFrame, names: dict[str, str]) -> dict[str, Any] | None:
+def right_and_wrong(field: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> dict[str, Any] | None:
     """One scene with a map that is right and one that is wrong: where methods, controls apart, differ most."""
     both = frame[frame["pafl"].notna() & frame["safl"].notna() & ~frame["method"].isin([ORACLE, *field.controls])]
     scenes: dict[tuple[str, str], list[dict[Any, Any]]] = {}
@@ -124,14 +124,14 @@ def right_and_wrong(field: Field, frame: pd.DataFrame, names: dict[str, str]) ->
     pairs = [(max(rows, key=lambda row: row["pafl"]), max(rows, key=_wrongness)) for rows in scenes.values()]
     best, worst = max(pairs, key=lambda pair: (pair[0]["pafl"] >= CLEAR, _wrongness(pair[1])))
     setting, sample = str(best["setting"]), str(best["sample"])
-    one = Specimen.of(field.exams[setting], sample)
+    one = SceneExample.of(field.exams[setting], sample)
     shown = []
     for row in (best, worst):
         label = str(row["method"])
         values = field.maps(setting, label, [sample])[0]
         svg = one.under(values, is_signed(label, values), names[label])
         shown.append({"svg": svg, "name": names[label], "pafl": score(row["pafl"]), "safl": score(row["safl"])})
-    rule = one.exam.reasoning.rule.text
+    rule = one.exam.spec.rule.text
     return {"scene": one.picture(), "setting": setting, "rule": rule, "one": one, "right": shown[0], "wrong": shown[1]}
 
 
@@ -139,14 +139,14 @@ def _wrongness(row: dict[Any, Any]) -> float:
     return float(row["safl"] - row["pafl"])
 
 
-def worst_samples(field: Field, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
+def worst_samples(field: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
     """For every method but the oracle the scene with the lowest PAFL: the scene, the map, and what both say."""
     defined = frame[frame["pafl"].notna() & (frame["method"] != ORACLE)]
     lowest = defined.loc[defined.groupby("method", sort=False)["pafl"].idxmin()].to_dict("records")
     found = []
     for row in sorted(lowest, key=lambda row: field.methods.index(row["method"])):
         label = row["method"]
-        one = Specimen.of(field.exams[row["setting"]], row["sample"])
+        one = SceneExample.of(field.exams[row["setting"]], row["sample"])
         values = field.maps(row["setting"], label, [row["sample"]])[0]
         found.append({
             "method": label,
@@ -163,13 +163,13 @@ def worst_samples(field: Field, frame: pd.DataFrame, names: dict[str, str]) -> l
     return found
 
 
-def same_inputs(field: Field, most: int = 4) -> list[str]:
+def same_inputs(field: ExamResults, most: int = 4) -> list[str]:
     """Scenes that every setting explains and that look the same in all of them: of the fullest buckets, one each."""
     exams = list(field.exams.values())
     shared = [one for one in exams[0].ids if all(one in other.ids for other in exams)]
     found: dict[int, str] = {}
     for sample in shared:
-        drawn = [Specimen.of(one, sample) for one in exams]
+        drawn = [SceneExample.of(one, sample) for one in exams]
         if all(np.array_equal(one.pixels, drawn[0].pixels) for one in drawn):
             found.setdefault(drawn[0].bucket, sample)
     rich = sorted(found, key=lambda bucket: (-bucket_size(exams[0], bucket), -bucket))
@@ -177,24 +177,24 @@ def same_inputs(field: Field, most: int = 4) -> list[str]:
     return [found[bucket] for bucket in sorted(_different(exams[0], rich)[:most])]
 
 
-def bucket_size(exam: Exam, bucket: int) -> int:
+def bucket_size(exam: ExamScenes, bucket: int) -> int:
     """How many things a bucket shows."""
-    return sum(state > 0 for state in states(exam.reasoning.rule.things, bucket))
+    return sum(state > 0 for state in states(exam.spec.rule.objects, bucket))
 
 
-def _different(exam: Exam, buckets: Sequence[int]) -> list[int]:
+def _different(exam: ExamScenes, buckets: Sequence[int]) -> list[int]:
     """Without buckets that show the same things in another kind."""
     seen: set[tuple[bool, ...]] = set()
     found = []
     for bucket in buckets:
-        things = tuple(state > 0 for state in states(exam.reasoning.rule.things, bucket))
-        if any(things) and things not in seen:
-            seen.add(things)
+        objects = tuple(state > 0 for state in states(exam.spec.rule.objects, bucket))
+        if any(objects) and objects not in seen:
+            seen.add(objects)
             found.append(bucket)
     return found
 
 
-def identifiability(field: Field, label: str, samples: Sequence[str], name: str) -> list[dict[str, Any]]:
+def identifiability(field: ExamResults, label: str, samples: Sequence[str], name: str) -> list[dict[str, Any]]:
     """One row per input: the map of the method in every setting, with what it should show there."""
     maps = {
         setting: dict(zip(samples, field.maps(setting, label, list(samples)), strict=True))
@@ -205,12 +205,12 @@ def identifiability(field: Field, label: str, samples: Sequence[str], name: str)
     for sample in samples:
         cells = []
         for setting, exam in field.exams.items():
-            one = Specimen.of(exam, sample)
+            one = SceneExample.of(exam, sample)
             if setting not in maps:
                 cells.append({"svg": None, "focus": one.focus})
                 continue
             values = maps[setting][sample]
             cells.append({"svg": one.under(values, is_signed(label, values), f"{name} in {setting}"), "focus": one.focus})
-        first = Specimen.of(field.exams[field.settings[0]], sample)
+        first = SceneExample.of(field.exams[field.settings[0]], sample)
         rows.append({"scene": pictures.png_uri(first.pixels), "shown": first.shown, "cells": cells})
     return rows

@@ -16,7 +16,7 @@ from snellen.textbox.exam import summaries
 from snellen.textbox.exam.families import FAMILIES, family, plain_name, short_names
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.report.dot_plots import Figure, Lane, Mark, Panel, Row, Shape, Table, grouped, score, table
+from snellen.textbox.report.dot_plots import DotRow, Figure, Mark, Panel, Row, Shape, Table, grouped, score, table
 
 Kind = Literal["simple", "complex"]
 PERFECT = "A perfect map"
@@ -59,7 +59,7 @@ def published() -> dict[tuple[str, str, str, str], Published]:
 
 
 @dataclass(frozen=True, eq=False)
-class Remade:
+class PaperFigures:
     """The figures of one field, from its frame in one reading. `rules` are those of the settings, by name."""
 
     frame: pd.DataFrame
@@ -139,10 +139,10 @@ class Remade:
             table(columns, numbers),
         )
 
-    def _average_and_worst(self, of: str, kind: Kind, method: str) -> Lane:
+    def _average_and_worst(self, of: str, kind: Kind, method: str) -> DotRow:
         mean, low = self.average(of, kind, method), self.minimum(of, kind, method)
         marks = (Mark(low, "ring", "worst bucket"), Mark(mean, "dot", "average"))
-        return Lane(marks, link=(low, mean))
+        return DotRow(marks, link=(low, mean))
 
     def beside_published(self) -> Figure | None:
         """The numbers of the paper that can be read off its figures, beside ours; only fair in the published reading."""
@@ -160,7 +160,7 @@ class Remade:
             for of, kind in cells:
                 there, here = theirs[name, of, kind, "average"], self.average(of, kind, method)
                 marks = (Mark(there.value, "cross", "published", "far"), Mark(here, "dot", "measured"))
-                lanes.append(Lane(marks, link=(there.value, here)))
+                lanes.append(DotRow(marks, link=(there.value, here)))
                 texts += [score(here), str(there)]
                 if of == "pafl":
                     texts += [score(self.minimum(of, kind, method)), str(theirs[name, of, kind, "worst"])]
@@ -202,7 +202,7 @@ class Remade:
                     Mark(value, shape, f"{setting} bucket {bucket}", tone)
                     for value, (setting, bucket, _, shape, tone) in zip(found, singles, strict=True)
                 )
-                lanes.append(Lane(marks, bar=mean, link=(mean - spread, mean + spread), said=(("spread", spread),)))
+                lanes.append(DotRow(marks, bar=mean, link=(mean - spread, mean + spread), said=(("spread", spread),)))
                 values += [mean, spread, *found]
             rows[method] = Row(method, tuple(lanes))
             numbers.append((self.names[method], values))
@@ -256,7 +256,7 @@ class Remade:
                     Mark(value, _digit(n), f"{n} shown") for n, value in zip(counts, found, strict=True) if _defined(value)
                 )
                 ends = [one.value for one in marks]
-                lanes.append(Lane(marks, link=(min(ends), max(ends)) if len(ends) > 1 else None))
+                lanes.append(DotRow(marks, link=(min(ends), max(ends)) if len(ends) > 1 else None))
                 values += found
             rows[method] = Row(method, tuple(lanes))
             numbers.append((self.names[method], values))
@@ -282,7 +282,7 @@ class Remade:
             for of in ("pafl", "piou"):
                 simple, hard = (self.minimum(of, kind, method) for kind in ("simple", "complex"))
                 marks = (Mark(simple, "dot", "simple", "one"), Mark(hard, "square", "complex", "two"))
-                lanes.append(Lane(marks, link=(simple, hard)))
+                lanes.append(DotRow(marks, link=(simple, hard)))
                 values += [simple, hard]
             rows[method] = Row(method, tuple(lanes))
             numbers.append((self.names[method], values))

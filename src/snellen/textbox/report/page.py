@@ -12,17 +12,17 @@ from snellen.charts.page_frame import render, write_page
 from snellen.plugins.citations import CITATIONS
 from snellen.report.page import MARKS
 from snellen.textbox.exam import summaries
+from snellen.textbox.exam.exam_results import ExamResults
 from snellen.textbox.exam.families import FAMILIES, plain_name
-from snellen.textbox.exam.field import Field
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.scoring import READINGS
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.networks.reasoners import Reasoner
+from snellen.textbox.networks.trained_network import TrainedNetwork
 from snellen.textbox.networks.verification import LEAST, MOVED, STILL
 from snellen.textbox.report import appendix, examples
 from snellen.textbox.report.claims import claims
 from snellen.textbox.report.dot_plots import score
-from snellen.textbox.report.figures import Kind, Remade
+from snellen.textbox.report.figures import Kind, PaperFigures
 from snellen.textbox.report.questions import Claim
 
 IDENTIFIED = ("integrated-gradients", "gradient", "lrp-z", "deeplift-rescale", "grad-cam", "occlusion", "edge")
@@ -42,7 +42,7 @@ SCORE_WORDS = {
 }
 
 
-def write_page_of(field: Field, path: str | Path) -> Path:
+def write_report(field: ExamResults, path: str | Path) -> Path:
     """Writes the page of a field, and beside it, under the same name, the scores of every map as CSV."""
     target = Path(path)
     written = write_page(page(field, target.with_suffix(".csv").name), target)
@@ -51,16 +51,16 @@ def write_page_of(field: Field, path: str | Path) -> Path:
     return written
 
 
-def page(field: Field, table: str) -> str:
+def page(field: ExamResults, table: str) -> str:
     """The whole page as text. `table` is the file with all scores that lies beside it."""
     styles = ["charts/page.css", "textbox/report/textbox.css"]
     return render("textbox/report/textbox.html", styles, {**_facts(field), "file": table})
 
 
-def _facts(field: Field) -> dict[str, Any]:
+def _facts(field: ExamResults) -> dict[str, Any]:
     frames = {reading: field.frame(reading) for reading in READINGS}
-    rules = {name: one.reasoning.rule.text for name, one in field.reasoners.items()}
-    remade = {reading: Remade(frame, field.methods, field.controls, rules) for reading, frame in frames.items()}
+    rules = {name: one.spec.rule.text for name, one in field.networks.items()}
+    remade = {reading: PaperFigures(frame, field.methods, field.controls, rules) for reading, frame in frames.items()}
     ours, names = remade["paper"], remade["paper"].names
     beside = remade["published-code"].beside_published()
     summary, *others = ours.all()
@@ -69,7 +69,7 @@ def _facts(field: Field) -> dict[str, Any]:
         "record": run,
         "names": names,
         "bar": BAR,
-        "settings": [_setting(name, one) for name, one in field.reasoners.items()],
+        "settings": [_setting(name, one) for name, one in field.networks.items()],
         "counts": _counts(field, frames["paper"]),
         "example": examples.right_and_wrong(field, frames["paper"], names),
         "verdict": _verdict(field, ours),
@@ -94,7 +94,7 @@ def _facts(field: Field) -> dict[str, Any]:
         "methods": appendix.methods(field, names),
         "left_out": appendix.left_out(field, names),
         "costs": appendix.costs(field, names),
-        "models": [appendix.model(name, one) for name, one in field.reasoners.items()],
+        "models": [appendix.model(name, one) for name, one in field.networks.items()],
         "fingerprints": {name: facts["fingerprint"] for name, facts in field.record["settings"].items()},
         "passed_over": {name: one.passed_over for name, one in field.exams.items()},
         "citation": CITATIONS["kim2022"],
@@ -104,12 +104,12 @@ def _facts(field: Field) -> dict[str, Any]:
 # What was done, and what came out ----------------------------------------------------------------------------------------
 
 
-def _setting(name: str, reasoner: Reasoner) -> dict[str, Any]:
-    rule = reasoner.reasoning.rule
+def _setting(name: str, network: TrainedNetwork) -> dict[str, Any]:
+    rule = network.spec.rule
     return {"name": name, "rule": rule.text, "simple": rule.simple, "buckets": len(rule.defined)}
 
 
-def _counts(field: Field, frame: pd.DataFrame) -> dict[str, Any]:
+def _counts(field: ExamResults, frame: pd.DataFrame) -> dict[str, Any]:
     scenes = sum(len(one) for one in field.exams.values())
     own = [one for one in field.methods if one not in (ORACLE, *field.controls)]
     done = [run.record.get("totals", {}) for run in field.runs.values()]  # work that methods share is counted once here
@@ -125,7 +125,7 @@ def _counts(field: Field, frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _verdict(field: Field, remade: Remade) -> list[dict[str, Any]]:
+def _verdict(field: ExamResults, remade: PaperFigures) -> list[dict[str, Any]]:
     """Per kind of setting: how many methods pass on average, which is best and worst, and how that compares."""
     own = [one for one in remade.order if one not in (ORACLE, *field.controls)]
     found = []
@@ -138,7 +138,7 @@ def _verdict(field: Field, remade: Remade) -> list[dict[str, Any]]:
         beaten = max(controls.values(), default=0.0)
         found.append({
             "kind": kind,
-            "settings": [name for name, one in field.reasoners.items() if one.reasoning.simple == (kind == "simple")],
+            "settings": [name for name, one in field.networks.items() if one.spec.simple == (kind == "simple")],
             "passing": sum(value > BAR for value in means.values()),
             "always": sum(remade.minimum("pafl", kind, one) > BAR for one in means),
             "of": len(means),
@@ -152,11 +152,11 @@ def _verdict(field: Field, remade: Remade) -> list[dict[str, Any]]:
     return found
 
 
-def _least(remade: Remade, kind: Kind, method: str) -> str:
+def _least(remade: PaperFigures, kind: Kind, method: str) -> str:
     return score(remade.minimum("pafl", kind, method))
 
 
-def _empty(field: Field, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
+def _empty(field: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
     """Methods with maps that have no score although there is something to look at, and how many."""
     scenes = ["setting", "sample"]
     wanted = frame.loc[(frame["method"] == ORACLE) & frame["pafl"].notna(), scenes]
@@ -182,14 +182,14 @@ def _claim(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _proofs(field: Field) -> list[dict[str, Any]]:
+def _proofs(field: ExamResults) -> list[dict[str, Any]]:
     """The proof of every setting in one line, and the pairs behind it."""
     found = []
     for name, rows in field.verification.groupby("setting", sort=False):
         changes, stays = (rows[rows["expected"] == one] for one in ("changes", "stays"))
         found.append({
             "setting": name,
-            "rule": field.reasoners[str(name)].reasoning.rule.text,
+            "rule": field.networks[str(name)].spec.rule.text,
             "changes": len(changes),
             "stays": len(stays),
             "pairs": f"{int(rows['pairs'].sum()):,}".replace(",", "\u202f"),
@@ -209,7 +209,7 @@ def _proofs(field: Field) -> list[dict[str, Any]]:
 # Figures that are tables, and pictures ------------------------------------------------------------------------------------
 
 
-def _matrices(remade: Remade) -> dict[str, Any]:
+def _matrices(remade: PaperFigures) -> dict[str, Any]:
     """Fig. 7: method by setting, the share of buckets in which it succeeds, and whether it fails in most."""
     wins, losses = (
         {(row["setting"], row["method"]): row for row in one(remade.frame).to_dict("records")}
@@ -245,7 +245,7 @@ def _fate(win: dict[Any, Any] | None, loss: dict[Any, Any] | None) -> dict[str, 
     }
 
 
-def _grids(field: Field, remade: Remade) -> list[dict[str, Any]]:
+def _grids(field: ExamResults, remade: PaperFigures) -> list[dict[str, Any]]:
     """Fig. 9 and 25: the same inputs in every setting, for a few methods."""
     samples = examples.same_inputs(field)
     if not samples or len(field.settings) < 2:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from snellen.textbox.report.counts import MissingError, Tally, counted, is_control, most, value
+from snellen.textbox.report.bucket_means import BucketMeans, MissingError, counted, is_control, most, value
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Claim:
         return "cannot be told" if self.holds is None else "holds" if self.holds else "does not hold"
 
 
-Ask = Callable[[Tally], tuple[bool, str]]
-Why = Callable[[Tally], str]
+Ask = Callable[[BucketMeans], tuple[bool, str]]
+Why = Callable[[BucketMeans], str]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Question:
     general: bool = False
 
 
-def answer(question: Question, tally: Tally, *, published: Tally | None = None, among: str = "paper") -> Claim:
+def answer(question: Question, tally: BucketMeans, *, published: BucketMeans | None = None, among: str = "paper") -> Claim:
     """A question asked of the means of buckets; where the answer is no, why, as far as that can be measured."""
     try:
         holds, numbers = question.ask(tally)
@@ -74,7 +74,7 @@ def read_otherwise(claim: Claim, published: Claim) -> Claim:
 def change(score: str, *, up: bool = False, worst: bool = False, every: bool = True) -> Ask:
     """Whether a score falls, or rises, from simple settings to complex ones, for every method or for most."""
 
-    def ask(tally: Tally) -> tuple[bool, str]:
+    def ask(tally: BucketMeans) -> tuple[bool, str]:
         of = tally.worst if worst else tally.average
         before, after = (of(score, simple=simple)[tally.enough] for simple in (True, False))
         true = after > before if up else after < before
@@ -87,7 +87,7 @@ def change(score: str, *, up: bool = False, worst: bool = False, every: bool = T
 def controls_move(score: str) -> Why:
     """What maps score that know nothing of the network: they move only because scenes and truths differ."""
 
-    def why(tally: Tally) -> str:
+    def why(tally: BucketMeans) -> str:
         before, after = (tally.beside(score, simple=one, named=is_control) for one in (True, False))
         moved = [f"{one} {value(before[one])} to {value(after[one])}" for one in before.index if one in after.index]
         if not moved:

@@ -12,19 +12,19 @@ from itertools import product
 import pandas as pd
 
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.report.counts import FEWEST, MissingError, Tally, by_method, counted, listed, value
+from snellen.textbox.report.bucket_means import FEWEST, BucketMeans, MissingError, by_method, counted, listed, value
 from snellen.textbox.report.questions import Ask, Claim, Question, answer, both, change, controls_move, looked_for
 
 KINDS = {True: "simple", False: "complex"}
 PLACES = {False: "on average", True: "in the worst bucket"}
 
 
-def architecture_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
+def architecture_claims(plain: BucketMeans, others: Mapping[str, BucketMeans]) -> list[Claim]:
     """Section 4.3 and B.6: the fall from simple to complex settings is no matter of one architecture."""
     return [claim for name, tally in others.items() for claim in _falls("4.3, B.6", name, plain, tally)]
 
 
-def robust_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
+def robust_claims(plain: BucketMeans, others: Mapping[str, BucketMeans]) -> list[Claim]:
     """Section 4.3 and B.7: training against attacks helps gradients in simple settings, and nobody in complex ones."""
     section, (tally,) = "4.3, B.7", others.values()
     found = [
@@ -38,7 +38,7 @@ def robust_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
     return found + _falls(section, "robust networks", plain, tally)
 
 
-def noise_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
+def noise_claims(plain: BucketMeans, others: Mapping[str, BucketMeans]) -> list[Claim]:
     """Appendix B.8: noise behind the things lowers the worst buckets, and complex settings stay worse than simple ones."""
     (tally,) = others.values()
     found = _falls("B.8", "on noise", plain, tally, scores=("pafl",))
@@ -49,7 +49,7 @@ def noise_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
     return [*found, answer(rises, tally), *_lower("B.8", "noise lowers", plain, tally, (True,))]
 
 
-def photographs_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]:
+def photographs_claims(plain: BucketMeans, others: Mapping[str, BucketMeans]) -> list[Claim]:
     """Section 4.4 and B.9: photographs behind the things lower everything, and more than noise does."""
     tally, noise = others["photos"], others.get("noise")
     section = "4.4, B.9"
@@ -76,10 +76,12 @@ def photographs_claims(plain: Tally, others: Mapping[str, Tally]) -> list[Claim]
     return found
 
 
-Claims = Callable[[Tally, Mapping[str, Tally]], list[Claim]]
+Claims = Callable[[BucketMeans, Mapping[str, BucketMeans]], list[Claim]]
 
 
-def _falls(section: str, who: str, plain: Tally, tally: Tally, scores: Sequence[str] = ("pafl", "piou")) -> list[Claim]:
+def _falls(
+    section: str, who: str, plain: BucketMeans, tally: BucketMeans, scores: Sequence[str] = ("pafl", "piou")
+) -> list[Claim]:
     """From simple settings to complex ones, on average and in the worst bucket."""
     return [
         answer(
@@ -95,18 +97,18 @@ def _falls(section: str, who: str, plain: Tally, tally: Tally, scores: Sequence[
     ]
 
 
-def _plainly(ask: Ask, plain: Tally, tally: Tally) -> str:
+def _plainly(ask: Ask, plain: BucketMeans, tally: BucketMeans) -> str:
     """What the plain networks do in the same settings and by the same methods: a claim may fail with the settings chosen."""
     names = shared(plain, tally)
     rows = plain.buckets[
         plain.buckets["setting"].isin(tally.buckets["setting"].unique()) & plain.buckets["method"].isin(names)
     ]
-    found = answer(Question("", "", ask), Tally(rows, tuple(names), plain.others))
+    found = answer(Question("", "", ask), BucketMeans(rows, tuple(names), plain.others))
     word = "does not hold either" if found.holds is False else found.verdict
     return f"of the plain networks on black, in the same settings, it {word} ({found.numbers})"
 
 
-def _lower(section: str, ground: str, plain: Tally, tally: Tally, places: Sequence[bool]) -> list[Claim]:
+def _lower(section: str, ground: str, plain: BucketMeans, tally: BucketMeans, places: Sequence[bool]) -> list[Claim]:
     """Than on black."""
     return [
         _decided(
@@ -129,32 +131,32 @@ def _decided(
     return Claim(section, sentence, holds, numbers, "" if holds or why is None else looked_for(why))
 
 
-def shared(*tallies: Tally) -> list[str]:
+def shared(*tallies: BucketMeans) -> list[str]:
     """The methods that all of these know, in the paper's order."""
     return [one for one in tallies[0].methods if all(one in other.methods for other in tallies)]
 
 
-def _higher(plain: Tally, tally: Tally, score: str, names: Sequence[str]) -> tuple[bool, str]:
+def _higher(plain: BucketMeans, tally: BucketMeans, score: str, names: Sequence[str]) -> tuple[bool, str]:
     plain.some(*names), tally.some(*names)
     before, after = (one.average(score, simple=True) for one in (plain, tally))
     told = (f"{one} {value(before[one])} plain, {value(after[one])} robust" for one in names)
     return all(after[one] > before[one] for one in names), "; ".join(told)
 
 
-def _lowered(plain: Tally, tally: Tally, worst: bool, simple: bool) -> tuple[bool, str]:
+def _lowered(plain: BucketMeans, tally: BucketMeans, worst: bool, simple: bool) -> tuple[bool, str]:
     names = _enough(shared(plain, tally))
     before, after = ((one.worst if worst else one.average)("pafl", simple=simple)[names] for one in (plain, tally))
     told = f"{counted(after < before, after - before)}; mean over methods {value(before.mean())} to {value(after.mean())}"
     return bool((after < before).all()), told
 
 
-def _below_bar(tally: Tally, worst: bool) -> tuple[bool, str]:
+def _below_bar(tally: BucketMeans, worst: bool) -> tuple[bool, str]:
     found = (tally.worst if worst else tally.average)("pafl", simple=True)[tally.enough]
     told = f"{counted(found <= BAR, found)}; the highest is {found.idxmax()} {value(found.max())}"
     return bool((found <= BAR).all()), told
 
 
-def _takes_more(plain: Tally, photographs: Tally, noise: Tally | None, simple: bool) -> tuple[bool, str]:
+def _takes_more(plain: BucketMeans, photographs: BucketMeans, noise: BucketMeans | None, simple: bool) -> tuple[bool, str]:
     if noise is None:
         raise MissingError("no network was trained on noise; --study noise trains some")
     names = _enough(shared(plain, photographs, noise))
@@ -163,7 +165,7 @@ def _takes_more(plain: Tally, photographs: Tally, noise: Tally | None, simple: b
     return bool(seen < noisy), told
 
 
-def _clutter(plain: Tally, photographs: Tally, noise: Tally | None, simple: bool) -> str:
+def _clutter(plain: BucketMeans, photographs: BucketMeans, noise: BucketMeans | None, simple: bool) -> str:
     """What maps of the scenes alone score on each ground: the less, the more there is to see beside the things."""
     told = []
     for ground, one in (("black", plain), ("noise", noise), ("photographs", photographs)):
@@ -184,7 +186,7 @@ def _enough(names: list[str]) -> list[str]:
     return names
 
 
-def _where(plain: Tally, tally: Tally, simple: bool) -> str:
+def _where(plain: BucketMeans, tally: BucketMeans, simple: bool) -> str:
     """How much of the maps lies on no thing at all, here and on black."""
     names = shared(plain, tally)
     rest = []

@@ -17,11 +17,11 @@ from snellen.charts import pictures
 from snellen.charts.numbers import count
 from snellen.errors import SnellenError
 from snellen.textbox.exam import summaries
-from snellen.textbox.exam.exam import PER_BUCKET
+from snellen.textbox.exam.exam_scenes import PER_BUCKET
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.exam.variations import PLAIN, Studied
-from snellen.textbox.report.counts import is_control, paper_methods, value
+from snellen.textbox.exam.variations import PLAIN, VariationResult
+from snellen.textbox.report.bucket_means import is_control, paper_methods, value
 from snellen.textbox.report.questions import Claim
 from snellen.textbox.scenes.settings import RULES
 
@@ -29,7 +29,7 @@ TABLE, CLAIMS, PAGE, FIGURE = "table.csv", "claims.csv", "study.md", "figure.svg
 MARKS = {"holds": ("●", "green"), "does not hold": ("■", "red"), "cannot be told": ("◆", "yellow")}
 
 
-def write_study(studied: Studied, folder: str | Path) -> Path:
+def write_variation(studied: VariationResult, folder: str | Path) -> Path:
     """Writes all four files; the page is what is returned."""
     where = Path(folder)
     try:
@@ -43,7 +43,7 @@ def write_study(studied: Studied, folder: str | Path) -> Path:
     return where / PAGE
 
 
-def table(studied: Studied) -> pd.DataFrame:
+def table(studied: VariationResult) -> pd.DataFrame:
     """One row per circumstance, kind of setting and method: averages and worst buckets of all scores of the study."""
     parts = []
     for name in (PLAIN, *studied.frames):
@@ -71,7 +71,7 @@ def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
 # The page ------------------------------------------------------------------------------------------------------------------
 
 
-def markdown(studied: Studied) -> str:
+def markdown(studied: VariationResult) -> str:
     """What was asked, of which networks, what was found, and the numbers."""
     lines = [
         f"## {studied.study.title}",
@@ -94,7 +94,7 @@ def markdown(studied: Studied) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def command(studied: Studied) -> str:
+def command(studied: VariationResult) -> str:
     """What runs this study again."""
     names = [one.name for one in studied.study.circumstances]
     some = [name for name in names if name in studied.frames]
@@ -115,10 +115,10 @@ def claims_lines(claims: Sequence[Claim]) -> Iterator[str]:
     yield ""
 
 
-def _networks(studied: Studied) -> Iterator[str]:
+def _networks(studied: VariationResult) -> Iterator[str]:
     yield "| network | right on unseen scenes, mean of buckets | worst bucket | images learnt from |"
     yield "| --- | --- | --- | --- |"
-    for found in studied.reasoners.values():
+    for found in studied.networks.values():
         for one in found:
             right = one.accuracy.values()
             images = one.record["training"]["images"]
@@ -133,7 +133,7 @@ def _networks(studied: Studied) -> Iterator[str]:
         yield ""
 
 
-def _scores(studied: Studied, name: str, score: str) -> Iterator[str]:
+def _scores(studied: VariationResult, name: str, score: str) -> Iterator[str]:
     """Plain numbers, then those of the circumstance."""
     before, after = (_numbers(one, score) for one in (studied.plain_of(name), studied.frames[name]))
     shown = [(kind, place) for kind in ("simple", "complex") for place in ("average", "worst") if (kind, place) in after]
@@ -200,7 +200,7 @@ _COLOURS = {"average": "#35597c", "worst": "#8c5f0c"}
 _STEP, _HEIGHT, _LEFT, _TOP = 30, 150, 46, 64
 
 
-def figure(studied: Studied, score: str = "pafl") -> str:
+def figure(studied: VariationResult, score: str = "pafl") -> str:
     """Averages and worst buckets of the paper's methods: these networks solid, the plain ones dotted (as Fig. 10 to 12)."""
     panels = []
     kinds = [one for one in ("simple", "complex") if one in set(table(studied)["kind"])]

@@ -29,14 +29,14 @@ _AT_ONCE = 8
 
 
 @runtime_checkable
-class Ground(Protocol):
+class Background(Protocol):
     """A frozen dataclass; called with the scenes' keys, it draws the ground and the ink upon it."""
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels: ...
 
 
 @dataclass(frozen=True)
-class Black:
+class BlackBackground:
     """Nothing."""
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
@@ -46,7 +46,7 @@ class Black:
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseBackground:
     """Every value of every pixel drawn evenly from 0 to `most`."""
 
     most: int = 150
@@ -66,7 +66,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Plain:
+class ColourBackground:
     """One colour per scene, each channel drawn evenly from 0 to `most`."""
 
     most: int = 150
@@ -77,7 +77,7 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class Texture:
+class TextureBackground:
     """Waves of random direction, length and colour, from 0 to `most`."""
 
     most: int = 150
@@ -96,7 +96,7 @@ class Texture:
 
 
 @dataclass(frozen=True)
-class Photographs:
+class PhotoBackground:
     """A random piece of a random photograph, mirrored or not, darkened to `brightness`.
 
     Without a folder, of the photographs that come inside installed packages.
@@ -123,23 +123,25 @@ class Photographs:
         return torch.from_numpy(found)
 
 
-GROUNDS: dict[str, Callable[[], Ground]] = {
-    "black": Black,
-    "noise": Noise,
-    "photos": Photographs,
-    "colour": Plain,
-    "texture": Texture,
+BACKGROUNDS: dict[str, Callable[[], Background]] = {
+    "black": BlackBackground,
+    "noise": NoiseBackground,
+    "photos": PhotoBackground,
+    "colour": ColourBackground,
+    "texture": TextureBackground,
 }
 
 
-def ground(name: str) -> Ground:
+def find_background(name: str) -> Background:
     """A ground by its name, or photographs from a folder."""
-    if name in GROUNDS:
-        return GROUNDS[name]()
+    if name in BACKGROUNDS:
+        return BACKGROUNDS[name]()
     if Path(name).is_dir():
-        return Photographs(name)
-    hint = nearest(name, GROUNDS) or ";"
-    raise SnellenError(f"there is no background '{name}', nor a folder of that name{hint} there are {', '.join(GROUNDS)}")
+        return PhotoBackground(name)
+    hint = nearest(name, BACKGROUNDS) or ";"
+    raise SnellenError(
+        f"there is no background '{name}', nor a folder of that name{hint} there are {', '.join(BACKGROUNDS)}"
+    )
 
 
 def _once(keys: Keys, side: int, draw: Callable[[Keys, int], Pixels]) -> Pixels:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from snellen.errors import SnellenError, shortened
+from snellen.textbox.scenes.objects import SceneObject
 from snellen.textbox.scenes.rule_trees import Choice, Kind, Node, Not, Present, Several, Test
-from snellen.textbox.scenes.things import Thing
 
 _TOKEN = re.compile(r"""\s*(?:([A-Za-z_][\w-]*)|(\d+)|(==|!=|=|[():;&|]|"[^"]*"|'[^']*'))""")
 WORDS = {"if", "elif", "else", "and", "or", "not", "otherwise"}
@@ -16,17 +16,17 @@ MOST_NESTED = 60
 _ALIKE = {"&": "and", "|": "or", "otherwise": "else"}
 
 
-def read_tree(text: str, things: Sequence[Thing]) -> Node:
+def read_tree(text: str, objects: Sequence[SceneObject]) -> Node:
     """The tree of a rule about these things."""
-    return _Reader(text, things).rule()
+    return _Reader(text, objects).rule()
 
 
 class _Reader:
     """Reads a rule word by word, the longest construction first."""
 
-    def __init__(self, text: str, things: Sequence[Thing]) -> None:
+    def __init__(self, text: str, objects: Sequence[SceneObject]) -> None:
         self.text = " ".join(text.split())
-        self.things: Mapping[str, Thing] = {one.name: one for one in things}
+        self.objects: Mapping[str, SceneObject] = {one.name: one for one in objects}
         self.words = [_ALIKE.get(one, one) for one in self._split(text)]
         self.at = 0
         if sum(word in ("(", "if", "elif", "not") for word in self.words) > MOST_NESTED:
@@ -98,23 +98,23 @@ class _Reader:
         if name is None or name in WORDS or not (name[0].isalpha() or name[0] == "_"):
             raise self._wrong("the name of a thing")
         self.at += 1
-        if name not in self.things:
-            raise SnellenError(f"the rule '{self.text}' speaks of '{name}', but the scenes hold {_listed(self.things)}")
+        if name not in self.objects:
+            raise SnellenError(f"the rule '{self.text}' speaks of '{name}', but the scenes hold {_listed(self.objects)}")
         for word, same in (("==", True), ("!=", False)):
             if self._took(word):
-                return Kind(name, self._kind(self.things[name]), same)
+                return Kind(name, self._kind(self.objects[name]), same)
         return Present(name)
 
-    def _kind(self, thing: Thing) -> str:
+    def _kind(self, object_: SceneObject) -> str:
         word = self._next()
         if word is None or word in WORDS or not (word[0].isalnum() or word[0] in "\"'"):
-            raise self._wrong(f"a kind of {thing.name}")
+            raise self._wrong(f"a kind of {object_.name}")
         self.at += 1
         kind = word.strip("\"'")
-        if len(thing.kinds) < 2:
-            raise SnellenError(f"'{thing.name}' is of one kind only; ask '{thing.name}' alone whether it is there")
-        if kind not in thing.kinds:
-            raise SnellenError(f"'{thing.name}' is {_listed(thing.kinds, 'or')}, never '{kind}'")
+        if len(object_.kinds) < 2:
+            raise SnellenError(f"'{object_.name}' is of one kind only; ask '{object_.name}' alone whether it is there")
+        if kind not in object_.kinds:
+            raise SnellenError(f"'{object_.name}' is {_listed(object_.kinds, 'or')}, never '{kind}'")
         return kind
 
     def _split(self, text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from snellen.textbox.scenes.things import Shown
+from snellen.textbox.scenes.objects import Shown
 
 
 @dataclass(frozen=True)

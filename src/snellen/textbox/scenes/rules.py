@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from snellen.errors import SnellenError
+from snellen.textbox.scenes.objects import SceneObject, Shown, buckets
 from snellen.textbox.scenes.rule_parser import read_tree
 from snellen.textbox.scenes.rule_trees import Node, asked, follow, looked_at, tests_of
-from snellen.textbox.scenes.things import Shown, Thing, buckets
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,24 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Rule:
+class SceneRule:
     """A rule over things: what it says of every bucket. Made by `Rule.read`."""
 
     text: str
-    things: tuple[Thing, ...]
+    objects: tuple[SceneObject, ...]
     tree: Node
 
     @staticmethod
-    def read(text: str, things: Sequence[Thing]) -> Rule:
+    def read(text: str, objects: Sequence[SceneObject]) -> SceneRule:
         """Reads and checks a rule; one that cannot be learnt, or speaks of what is not there, is refused in a sentence."""
-        rule = Rule(" ".join(text.split()), tuple(things), read_tree(text, things))
+        rule = SceneRule(" ".join(text.split()), tuple(objects), read_tree(text, objects))
         rule._check()
         return rule
 
     @cached_property
     def truths(self) -> tuple[Truth, ...]:
         """Of all buckets, in the order of their numbers."""
-        return tuple(self._truth(shown) for shown in buckets(self.things))
+        return tuple(self._truth(shown) for shown in buckets(self.objects))
 
     @property
     def labels(self) -> tuple[int | None, ...]:
@@ -84,7 +84,7 @@ class Rule:
 
     def _check(self) -> None:
         answers: dict[int, set[bool]] = {}
-        for shown in buckets(self.things):
+        for shown in buckets(self.objects):
             for test, met in follow(self.tree, shown)[1]:
                 answers.setdefault(id(test), set()).add(met)
         for test, last in tests_of(self.tree):

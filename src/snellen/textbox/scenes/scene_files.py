@@ -29,11 +29,11 @@ from PIL import ImageColor
 from snellen.errors import SnellenError, nearest
 from snellen.errors import shown as _quoted
 from snellen.files.documents import parse_yaml, read_text
-from snellen.textbox.scenes.backgrounds import GROUNDS, ground
-from snellen.textbox.scenes.reasoning import SIDE, WHITE, Reasoning
+from snellen.textbox.networks.network_spec import SIDE, WHITE, NetworkSpec
+from snellen.textbox.scenes.backgrounds import BACKGROUNDS, find_background
+from snellen.textbox.scenes.objects import OBJECTS, SceneObject, box
 from snellen.textbox.scenes.rule_parser import WORDS
-from snellen.textbox.scenes.scenes import Layout
-from snellen.textbox.scenes.things import THINGS, Thing, box
+from snellen.textbox.scenes.scenes import SceneLayout
 
 KEYS = ("rule", "things", "side", "colour", "background")
 MOST_SIDE = 512
@@ -52,21 +52,21 @@ class SceneFile:
 
     name: str
     rule: str
-    things: tuple[Thing, ...] = THINGS
+    objects: tuple[SceneObject, ...] = OBJECTS
     side: int = SIDE
     colour: tuple[int, int, int] = WHITE
     background: str = "black"
 
-    def reasoning(
+    def spec(
         self,
         *,
         name: str | None = None,
         architecture: str | None = None,
         background: str | None = None,
         robust: bool = False,
-    ) -> Reasoning:
+    ) -> NetworkSpec:
         """The reasoning that the file describes; what is given here wins over it."""
-        return Reasoning.of(
+        return NetworkSpec.of(
             self.rule,
             name=name or self.name,
             architecture=architecture,
@@ -74,21 +74,21 @@ class SceneFile:
             robust=robust,
             side=self.side,
             colour=self.colour,
-            things=self.things,
+            objects=self.objects,
         )
 
 
-def reasoning_of(
+def spec_from_rule(
     rule: str,
     *,
     name: str | None = None,
     architecture: str | None = None,
     background: str | None = None,
     robust: bool = False,
-) -> Reasoning:
+) -> NetworkSpec:
     """The reasoning of a rule in one line about the published scenes, or of a scene file."""
     given = read_scenes(rule) if is_scene_file(rule) else SceneFile("own", rule)
-    return given.reasoning(name=name, architecture=architecture, background=background, robust=robust)
+    return given.spec(name=name, architecture=architecture, background=background, robust=robust)
 
 
 def is_scene_file(rule: str) -> bool:
@@ -120,39 +120,39 @@ def _scene_file(file: Path, found: Mapping[Any, Any]) -> SceneFile:
     made = SceneFile(
         file.stem,
         " ".join(rule.split()),
-        _things(found["things"]) if "things" in found else THINGS,
+        _things(found["things"]) if "things" in found else OBJECTS,
         _side(found.get("side", SIDE)),
         _colour(found.get("colour", list(WHITE))),
         _background(found.get("background", "black"), file.parent),
     )
-    made.reasoning()  # a rule that cannot be read, things that are too large: refused now
-    Layout(made.side, made.things).scenes([1] * 64, range(64), seed=0)  # as are things that do not fit together
+    made.spec()  # a rule that cannot be read, things that are too large: refused now
+    SceneLayout(made.side, made.objects).scenes([1] * 64, range(64), seed=0)  # as are things that do not fit together
     return made
 
 
-def _things(value: Any) -> tuple[Thing, ...]:
+def _things(value: Any) -> tuple[SceneObject, ...]:
     if not isinstance(value, Mapping) or not value:
         raise SnellenError(f"'things' must be things by their names, such as `things: {{box: 8}}`, not {_shown(value)}")
     return tuple(_thing(name, given) for name, given in value.items())
 
 
-def _thing(name: Any, given: Any) -> Thing:
+def _thing(name: Any, given: Any) -> SceneObject:
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in WORDS:
         raise SnellenError(f"a thing cannot be called {_shown(name)}: a rule must be able to name it by one plain word")
     if given == _PUBLISHED:
-        for one in THINGS:
+        for one in OBJECTS:
             if one.name == name:
                 return one
-        raise SnellenError(f"no published thing is called '{name}'; there are {', '.join(one.name for one in THINGS)}")
+        raise SnellenError(f"no published thing is called '{name}'; there are {', '.join(one.name for one in OBJECTS)}")
     if not isinstance(given, Mapping) or set(given) & {"height", "width"}:
-        return Thing(name, (_look(name, given),), (name,))
+        return SceneObject(name, (_look(name, given),), (name,))
     if not given:
         raise SnellenError(f"'things: {name}' holds no kind; give {_ROWS}, or a box by height and width")
     for kind in given:
         if not isinstance(kind, str | int) or isinstance(kind, bool):
             raise SnellenError(f"a kind of '{name}' cannot be {_shown(kind)}; put its name in quotes")
     looks = tuple(_look(f"{name}: {kind}", one) for kind, one in given.items())
-    return Thing(name, looks, tuple(str(kind) for kind in given))
+    return SceneObject(name, looks, tuple(str(kind) for kind in given))
 
 
 def _look(name: str, given: Any) -> str:
@@ -205,12 +205,12 @@ def _colour(value: Any) -> tuple[int, int, int]:
 
 def _background(value: Any, folder: Path) -> str:
     if not isinstance(value, str):
-        raise SnellenError(f"'background' must be one of {', '.join(GROUNDS)}, or a folder, not {_shown(value)}")
-    if value not in GROUNDS:
+        raise SnellenError(f"'background' must be one of {', '.join(BACKGROUNDS)}, or a folder, not {_shown(value)}")
+    if value not in BACKGROUNDS:
         for place in (folder / value, Path(value)):
             if place.is_dir():
                 return str(place.resolve())  # what training records is read from anywhere
-    ground(value)
+    find_background(value)
     return value
 
 

@@ -17,16 +17,16 @@ from jaxtyping import Bool, Int, UInt8, UInt64
 from torch import Tensor
 
 from snellen.errors import SnellenError
-from snellen.textbox.scenes.backgrounds import Black, Ground
+from snellen.textbox.scenes.backgrounds import Background, BlackBackground
 from snellen.textbox.scenes.noise import hashed, keys_of
-from snellen.textbox.scenes.things import THINGS, Thing, count, states
+from snellen.textbox.scenes.objects import OBJECTS, SceneObject, count, states
 
 ATTEMPTS = 200
 """Places are drawn again this often before the things are said not to fit."""
 
 
 @dataclass(frozen=True, eq=False)
-class Scenes:
+class SceneBatch:
     """Some scenes.
 
     `ink` says where each thing is drawn, in the order of the layout's things, empty where it is not shown; `boxes` are the
@@ -50,19 +50,19 @@ class Scenes:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SceneLayout:
     """What scenes look like: their side, what they hold, how bright it is, and what lies behind."""
 
     side: int = 64
-    things: tuple[Thing, ...] = THINGS
+    objects: tuple[SceneObject, ...] = OBJECTS
     colour: tuple[int, int, int] = (255, 255, 255)
-    ground: Ground = field(default_factory=Black)
+    background: Background = field(default_factory=BlackBackground)
 
     def __post_init__(self) -> None:
-        names = [one.name for one in self.things]
+        names = [one.name for one in self.objects]
         if not names or len(set(names)) != len(names):
             raise SnellenError("a layout holds at least one thing, and each under a name of its own")
-        for one in self.things:
+        for one in self.objects:
             if max(one.size) > self.side:
                 raise SnellenError(f"'{one.name}' is larger than a scene of {self.side}×{self.side}")
         if any(not 0 <= value <= 255 for value in self.colour):
@@ -71,11 +71,11 @@ class Layout:
     @property
     def buckets(self) -> int:
         """How many there are."""
-        return count(self.things)
+        return count(self.objects)
 
     def scenes(
         self, buckets: Int[Tensor, " scenes"] | Sequence[int], indices: Int[Tensor, " scenes"] | Sequence[int], *, seed: int
-    ) -> Scenes:
+    ) -> SceneBatch:
         """Scene number `indices[i]` with the things of bucket `buckets[i]` shown."""
         chosen, places = (np.asarray(one, dtype=np.int64) for one in (buckets, indices))
         if chosen.shape != places.shape or chosen.ndim != 1:
@@ -85,29 +85,29 @@ class Layout:
         keys = keys_of(seed, places)
         corners = self._corners(keys)
         look = self._states[chosen - 1]
-        side, total, things = self.side, len(chosen), len(self.things)
-        ink = np.zeros((total, things, side, side), dtype=bool)
+        side, total, objects = self.side, len(chosen), len(self.objects)
+        ink = np.zeros((total, objects, side, side), dtype=bool)
         flat = ink.reshape(-1)
-        boxes = np.zeros((total, things, 4), dtype=np.int64)
-        for number, thing in enumerate(self.things):
-            for kind, shape in enumerate(thing.inks, 1):
+        boxes = np.zeros((total, objects, 4), dtype=np.int64)
+        for number, object_ in enumerate(self.objects):
+            for kind, shape in enumerate(object_.inks, 1):
                 rows = np.flatnonzero(look[:, number] == kind)
                 top, left = corners[rows, number].T
                 down, right = np.nonzero(shape)
-                start = ((rows * things + number) * side + top) * side + left
+                start = ((rows * objects + number) * side + top) * side + left
                 flat[(start[:, None] + (down * side + right)).ravel()] = True
                 boxes[rows, number] = np.stack([top, left, top + shape.shape[0], left + shape.shape[1]], axis=1)
         drawn = torch.from_numpy(ink.view(np.uint8)).amax(dim=1).view(torch.bool)  # any() takes forty times as long
-        pixels = self.ground(keys, side, drawn, self.colour)
-        return Scenes(pixels, torch.from_numpy(ink), torch.from_numpy(boxes), torch.from_numpy(chosen))
+        pixels = self.background(keys, side, drawn, self.colour)
+        return SceneBatch(pixels, torch.from_numpy(ink), torch.from_numpy(boxes), torch.from_numpy(chosen))
 
     @cached_property
     def _states(self) -> Int[np.ndarray, "buckets things"]:
-        return np.array([states(self.things, bucket) for bucket in range(1, self.buckets + 1)])
+        return np.array([states(self.objects, bucket) for bucket in range(1, self.buckets + 1)])
 
     def _corners(self, keys: UInt64[np.ndarray, " scenes"]) -> Int[np.ndarray, "scenes things 2"]:
         """Where each thing stands, drawn evenly among all places in which no two overlap."""
-        sizes = np.array([one.size for one in self.things])
+        sizes = np.array([one.size for one in self.objects])
         free = self.side - sizes + 1
         found = np.empty((len(keys), *sizes.shape), dtype=np.int64)
         left = np.arange(len(keys))
@@ -123,6 +123,6 @@ class Layout:
                 clash |= ~apart.any(axis=1)
             left = left[clash]
         if len(left):
-            names = ", ".join(one.name for one in self.things)
+            names = ", ".join(one.name for one in self.objects)
             raise SnellenError(f"{names} do not fit into {self.side}×{self.side} without overlap; make the scenes larger")
         return found

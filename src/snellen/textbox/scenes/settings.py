@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from snellen.errors import SnellenError, nearest
-from snellen.textbox.scenes.rules import Rule
-from snellen.textbox.scenes.things import THINGS
+from snellen.textbox.scenes.objects import OBJECTS
+from snellen.textbox.scenes.rules import SceneRule
 
 RULES = {
     "simple-fr": "box1",
@@ -18,8 +18,8 @@ RULES = {
 """FR, NR, CR: the label depends fully, not, or under a condition on the boxes, which in the papers' story are spurious."""
 
 
-def setting(name: str) -> Rule:
+def setting(name: str) -> SceneRule:
     """The rule of one of the seven settings."""
     if name not in RULES:
         raise SnellenError(f"there is no setting '{name}'{nearest(name, RULES) or ';'} there are {', '.join(RULES)}")
-    return Rule.read(RULES[name], THINGS)
+    return SceneRule.read(RULES[name], OBJECTS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.textbox.planted_reasoners import planted
+from tests.textbox.planted_networks import planted
 
 from snellen.errors import SnellenError
-from snellen.textbox.exam.exam import exam
+from snellen.textbox.exam.exam_scenes import exam
 from snellen.textbox.networks.verification import PROOF_SEED
 from snellen.textbox.scenes.settings import RULES
 
@@ -17,19 +17,19 @@ REASONER = planted(CR1, lambda seen: torch.where(seen["box2"], seen["box1"], see
 
 def test_every_bucket_with_a_label_has_its_scenes() -> None:
     found = exam(REASONER, per_bucket=3)
-    assert found.buckets.tolist() == [bucket for bucket in REASONER.reasoning.rule.defined for _ in range(3)]
+    assert found.buckets.tolist() == [bucket for bucket in REASONER.spec.rule.defined for _ in range(3)]
     assert len(set(found.ids)) == len(found) == 30
     assert found.ids[0] == "bucket-02/000"
     assert found.passed_over == 0
-    labels = [REASONER.reasoning.rule.labels[bucket - 1] for bucket in found.buckets.tolist()]
+    labels = [REASONER.spec.rule.labels[bucket - 1] for bucket in found.buckets.tolist()]
     assert found.labels.tolist() == labels
 
 
 def test_the_truth_is_the_rectangles_of_what_the_rule_looks_at() -> None:
     found = exam(REASONER, per_bucket=2)
-    names = [one.name for one in REASONER.reasoning.rule.things]
+    names = [one.name for one in REASONER.spec.rule.objects]
     for row, bucket in enumerate(found.buckets.tolist()):
-        truth = REASONER.reasoning.rule.truths[bucket - 1]
+        truth = REASONER.spec.rule.truths[bucket - 1]
         for mask, chosen in ((found.focus[row], truth.focus), (found.avoid[row], truth.avoid)):
             by_hand = torch.zeros(64, 64, dtype=torch.bool)
             for name in chosen:
@@ -53,8 +53,8 @@ def test_scenes_that_are_told_wrong_are_passed_over_and_counted() -> None:
         wrong = torch.arange(len(seen["box1"])) % 5 == 0
         return seen["box1"] ^ wrong
 
-    reasoner = planted("box1", sometimes)
-    found = exam(reasoner, per_bucket=4)
+    network = planted("box1", sometimes)
+    found = exam(network, per_bucket=4)
     assert found.ids[:4] == ("bucket-01/001", "bucket-01/002", "bucket-01/003", "bucket-01/004")
     assert found.passed_over == 12
     assert len(found) == 48

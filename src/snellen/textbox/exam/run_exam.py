@@ -22,10 +22,10 @@ from snellen.runs.evaluate import Options, UnfinishedError, evaluate
 from snellen.runs.executors import process_pool
 from snellen.runs.progress import Observer, Relay, default_observer, duration
 from snellen.runs.settings import workers_for_short_passes
-from snellen.textbox.exam.exam import PER_BUCKET, Exam, exam
-from snellen.textbox.exam.field import RECORD, SCHEMA, VERIFICATION, Field, check_same, identity, read_record
-from snellen.textbox.exam.method_list import ALL, Line, line, line_up, strange
-from snellen.textbox.networks.reasoners import Reasoner, find, shipped
+from snellen.textbox.exam.exam_results import RECORD, SCHEMA, VERIFICATION, ExamResults, check_same, identity, read_record
+from snellen.textbox.exam.exam_scenes import PER_BUCKET, ExamScenes, exam
+from snellen.textbox.exam.method_list import ALL, ListedMethod, line, method_list, strange
+from snellen.textbox.networks.trained_network import TrainedNetwork, find, shipped
 from snellen.textbox.networks.verification import PAIRS, verify
 from snellen.types import Passes
 
@@ -33,7 +33,7 @@ SHARD = 60
 """Scenes per unit of work: few enough that two processes end at about the same time, enough to fill a pass."""
 
 
-def run_field(
+def run_exam(
     models: Sequence[str | Path] = (),
     *,
     methods: Sequence[Any] | None = None,
@@ -44,7 +44,7 @@ def run_field(
     threads: int | None = None,
     observer: Observer | None = None,
     trust: bool = False,
-) -> Field:
+) -> ExamResults:
     """Verifies reasoners, explains their exams by methods, and keeps the maps; what the folder holds is not computed again.
 
     `models` are names of shipped reasoners or folders that training wrote: all shipped ones unless some are named. `methods`
@@ -59,12 +59,12 @@ def run_field(
     known = read_record(folder)
     adding = known if methods is None and add else None
     lines = _lines(methods, add, adding, folder, watching, trust=trust)
-    reasoners = _reasoners(models or ([] if adding is None else [one["model"] for one in adding["settings"].values()]))
+    networks = _reasoners(models or ([] if adding is None else [one["model"] for one in adding["settings"].values()]))
     count = per_bucket or (PER_BUCKET if adding is None else adding["images"])
     if known is not None:
-        _refuse_another(folder, known, reasoners, count)
-    _refuse_useless(add, reasoners)
-    proven, refused = _proven(reasoners, folder, known, watching)
+        _refuse_another(folder, known, networks, count)
+    _refuse_useless(add, networks)
+    proven, refused = _proven(networks, folder, known, watching)
     record: dict[str, Any] = {
         "schema": SCHEMA,
         "images": count,
@@ -73,16 +73,16 @@ def run_field(
         "settings": {} if adding is None else {name: one for name, one in adding["settings"].items() if name in proven},
         "refused": refused,
     }
-    exams = {name: exam(reasoners[name], per_bucket=count) for name in proven}
+    exams = {name: exam(networks[name], per_bucket=count) for name in proven}
     with _pool(workers) as pool:
         for name, table in proven.items():
-            left_out = _explain(folder / name, reasoners[name], exams[name], lines, pool, threads, watching)
+            left_out = _explain(folder / name, networks[name], exams[name], lines, pool, threads, watching)
             proof = table.to_csv(index=False).encode()
             write_whole(folder / name / VERIFICATION, proof)
             facts = {"left_out": left_out, "verification": digest(proof)}
-            record["settings"][name] = {**identity(reasoners[name]), **facts}
+            record["settings"][name] = {**identity(networks[name]), **facts}
             _write(folder / RECORD, record)
-    return _without_broken(Field(folder, record), add)
+    return _without_broken(ExamResults(folder, record), add)
 
 
 def check_counts(**given: int | None) -> None:
@@ -100,30 +100,30 @@ def _lines(
     observer: Observer,
     *,
     trust: bool,
-) -> list[Line]:
+) -> list[ListedMethod]:
     """The methods that were asked for; where some are only to be added, those of the folder stay."""
     if methods is not None or not add:
-        return line_up([*(methods or [ALL]), *add])
+        return method_list([*(methods or [ALL]), *add])
     if known is None:
         observer.note(
             f"there is no field in '{folder}' yet, so that only the controls stand beside the new method; "
             "`snellen textbox run --methods all` makes one"
         )
-        return line_up(add)
+        return method_list(add)
     foreign = [one for one in strange(known["methods"]) if one not in add]
     if foreign and not trust:
         raise stranger(folder, [f"import the method '{one}'" for one in foreign])
-    new, kept = line_up(add), []
+    new, kept = method_list(add), []
     for one in known["methods"]:
         try:
             kept.append(line(one["text"]))
         except SnellenError as problem:
             if one["label"] not in [other.label for other in new]:
                 observer.note(f"{one['label']} of '{folder}' is left out: {problem}")
-    return line_up([*(one.text for one in kept), *(one.text for one in new)])
+    return method_list([*(one.text for one in kept), *(one.text for one in new)])
 
 
-def _reasoners(models: Sequence[str | Path]) -> dict[str, Reasoner]:
+def _reasoners(models: Sequence[str | Path]) -> dict[str, TrainedNetwork]:
     """By the name of its setting; where several have the same, by the name of its folder."""
     found = [find(one) for one in models or shipped()]
     if not found:
@@ -138,28 +138,28 @@ def _reasoners(models: Sequence[str | Path]) -> dict[str, Reasoner]:
     return named
 
 
-def _refuse_another(folder: Path, known: Mapping[str, Any], reasoners: Mapping[str, Reasoner], count: int) -> None:
-    shared = [name for name in reasoners if name in known["settings"]]
+def _refuse_another(folder: Path, known: Mapping[str, Any], networks: Mapping[str, TrainedNetwork], count: int) -> None:
+    shared = [name for name in networks if name in known["settings"]]
     if shared and known["images"] != count:
         raise SnellenError(
             f"'{folder}' holds a field of {known['images']} images per bucket, not {count}; choose another --out"
         )
     for name in shared:
-        check_same(folder, name, known["settings"][name], reasoners[name])
+        check_same(folder, name, known["settings"][name], networks[name])
 
 
-def _refuse_useless(add: Sequence[Any], reasoners: Mapping[str, Reasoner]) -> None:
+def _refuse_useless(add: Sequence[Any], networks: Mapping[str, TrainedNetwork]) -> None:
     """A method that somebody named alone, and that can explain none of the classifiers, is refused with its reason."""
     for one in (line(given) for given in add):
         reasons: list[str] = []
-        for reasoner in reasoners.values():
-            classifier, side = reasoner.classifier(), reasoner.reasoning.side
+        for network in networks.values():
+            classifier, side = network.classifier(), network.spec.side
             reasons += planning.servable(classifier, [one.method], torch.zeros(1, 3, side, side))[1].values()
-        if len(reasons) == len(reasoners):
+        if len(reasons) == len(networks):
             raise SnellenError(reasons[0])
 
 
-def _without_broken(found: Field, add: Sequence[Any]) -> Field:
+def _without_broken(found: ExamResults, add: Sequence[Any]) -> ExamResults:
     """The field, unless a method that somebody named alone broke on all settings: that is said, and it is forgotten."""
     broken = [name for name in (line(given).label for given in add) if name not in found.methods]
     if not broken:
@@ -170,22 +170,22 @@ def _without_broken(found: Field, add: Sequence[Any]) -> Field:
 
 
 def _proven(
-    reasoners: Mapping[str, Reasoner], folder: Path, known: Mapping[str, Any] | None, observer: Observer
+    networks: Mapping[str, TrainedNetwork], folder: Path, known: Mapping[str, Any] | None, observer: Observer
 ) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
     """The proofs of those that follow their rule, and of the others a sentence; all refused is an error."""
     proven: dict[str, pd.DataFrame] = {}
     refused: dict[str, str] = {}
-    scenes = {name: Passes(forward=PAIRS * len(one.reasoning.rule.defined)) for name, one in reasoners.items()}
-    observer.begin("verifying", sum(scenes.values(), Passes()), len(reasoners))
+    scenes = {name: Passes(forward=PAIRS * len(one.spec.rule.defined)) for name, one in networks.items()}
+    observer.begin("verifying", sum(scenes.values(), Passes()), len(networks))
     try:
-        for name, reasoner in reasoners.items():
+        for name, network in networks.items():
             observer.running(f"verifying {name}")
             kept = folder / name / VERIFICATION
             if known is not None and name in known["settings"] and kept.exists() and _intact(kept, known["settings"][name]):
                 proven[name] = pd.read_csv(kept, keep_default_na=False)  # of the very same weights, which was checked
                 observer.finished(Passes())
                 continue
-            found = verify(reasoner)
+            found = verify(network)
             if found.problem is None:
                 proven[name] = found.table().assign(setting=name)
             else:
@@ -202,16 +202,16 @@ def _proven(
 
 def _explain(
     folder: Path,
-    reasoner: Reasoner,
-    sat: Exam,
-    lines: Sequence[Line],
+    network: TrainedNetwork,
+    sat: ExamScenes,
+    lines: Sequence[ListedMethod],
     pool: Executor | None,
     threads: int | None,
     observer: Observer,
 ) -> dict[str, str]:
     """Explains one exam, in one line of words; by method why some do not."""
     started = time.perf_counter()
-    classifier = reasoner.classifier()
+    classifier = network.classifier()
     inputs = classifier.to_inputs(sat.samples()[0].image[None])
     able, left_out = planning.servable(classifier, [one.method for one in lines], inputs)
     watching = Relay(observer, folder.name, wanted=lambda text: False)  # one sentence per setting is enough

@@ -10,8 +10,8 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 from snellen.charts import numbers
-from snellen.papers.measured import Comparison
-from snellen.papers.protocols import Arm
+from snellen.papers.comparison import Comparison
+from snellen.papers.published_table import Arm
 from snellen.plugins.citations import CITATIONS
 
 _NAME = 12

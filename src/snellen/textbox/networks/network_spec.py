@@ -10,22 +10,22 @@ from typing import Any
 
 from snellen.errors import SnellenError, nearest
 from snellen.textbox.networks.architectures import ARCHITECTURES
-from snellen.textbox.scenes.backgrounds import ground
-from snellen.textbox.scenes.rules import Rule
-from snellen.textbox.scenes.scenes import Layout
+from snellen.textbox.scenes.backgrounds import find_background
+from snellen.textbox.scenes.objects import OBJECTS, SceneObject
+from snellen.textbox.scenes.rules import SceneRule
+from snellen.textbox.scenes.scenes import SceneLayout
 from snellen.textbox.scenes.settings import setting
-from snellen.textbox.scenes.things import THINGS, Thing
 
 SIDE = 64
 WHITE = (255, 255, 255)
 
 
 @dataclass(frozen=True)
-class Reasoning:
+class NetworkSpec:
     """What is learnt (a rule), where (scenes of a layout), and how (by which network, plainly or against attacks)."""
 
     name: str
-    rule: Rule
+    rule: SceneRule
     architecture: str
     background: str = "black"
     robust: bool = False
@@ -42,28 +42,28 @@ class Reasoning:
         robust: bool = False,
         side: int = SIDE,
         colour: tuple[int, int, int] = WHITE,
-        things: tuple[Thing, ...] = THINGS,
-    ) -> Reasoning:
+        objects: tuple[SceneObject, ...] = OBJECTS,
+    ) -> NetworkSpec:
         """A reasoning from a rule as text, checked; the published network for it unless another is named."""
-        read = Rule.read(rule, things)
-        return Reasoning.with_rule(
+        read = SceneRule.read(rule, objects)
+        return NetworkSpec.with_rule(
             read, name or "own", architecture=architecture, background=background, robust=robust, side=side, colour=colour
         )
 
     @staticmethod
     def of_setting(
         name: str, *, architecture: str | None = None, background: str = "black", robust: bool = False
-    ) -> Reasoning:
+    ) -> NetworkSpec:
         """One of the seven published settings, perhaps under other circumstances, which its name then says."""
         scenes = None if background == "black" else Path(background).name
         full = "-".join(one for one in (name, architecture, scenes, "robust" if robust else None) if one)
-        return Reasoning.with_rule(setting(name), full, architecture=architecture, background=background, robust=robust)
+        return NetworkSpec.with_rule(setting(name), full, architecture=architecture, background=background, robust=robust)
 
     @staticmethod
-    def with_rule(rule: Rule, name: str, *, architecture: str | None, **circumstances: Any) -> Reasoning:
+    def with_rule(rule: SceneRule, name: str, *, architecture: str | None, **circumstances: Any) -> NetworkSpec:
         """The same from a rule that has been read."""
         chosen = architecture or ("small-cnn" if rule.simple else "deep-cnn")
-        found = Reasoning(name, rule, chosen, **circumstances)
+        found = NetworkSpec(name, rule, chosen, **circumstances)
         if chosen not in ARCHITECTURES:
             hint = nearest(chosen, ARCHITECTURES) or ";"
             raise SnellenError(f"there is no architecture '{chosen}'{hint} there are {', '.join(ARCHITECTURES)}")
@@ -71,9 +71,9 @@ class Reasoning:
         return found
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> SceneLayout:
         """What its scenes look like."""
-        return Layout(self.side, self.rule.things, self.colour, ground(self.background))
+        return SceneLayout(self.side, self.rule.objects, self.colour, find_background(self.background))
 
     @property
     def simple(self) -> bool:
@@ -92,21 +92,21 @@ class Reasoning:
             "colour": list(self.colour),
             "things": [
                 {"name": one.name, "looks": {k: look.split() for k, look in zip(one.kinds, one.looks, strict=True)}}
-                for one in self.rule.things
+                for one in self.rule.objects
             ],
         }
 
     @staticmethod
-    def from_record(record: Mapping[str, Any]) -> Reasoning:
+    def from_record(record: Mapping[str, Any]) -> NetworkSpec:
         """The reasoning that wrote this record."""
-        things = tuple(
-            Thing(one["name"], tuple("\n".join(rows) for rows in one["looks"].values()), tuple(one["looks"]))
+        objects = tuple(
+            SceneObject(one["name"], tuple("\n".join(rows) for rows in one["looks"].values()), tuple(one["looks"]))
             for one in record["things"]
         )
         red, green, blue = record["colour"]
-        return Reasoning(
+        return NetworkSpec(
             record["name"],
-            Rule.read(record["rule"], things),
+            SceneRule.read(record["rule"], objects),
             record["architecture"],
             record["background"],
             bool(record["robust"]),

@@ -44,7 +44,7 @@ class MissingError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class BucketMeans:
     """The mean of every bucket for some methods under short names, and their fates: a row per setting, bucket and method.
 
     `others` holds the same of all other lines under their labels: controls, the oracle, further methods.
@@ -55,15 +55,15 @@ class Tally:
     others: pd.DataFrame
 
     @staticmethod
-    def of(frame: pd.DataFrame, names: Mapping[str, str]) -> Tally:
+    def of(frame: pd.DataFrame, names: Mapping[str, str]) -> BucketMeans:
         """From a frame, of those methods, under their short names, that explained every setting in it."""
         settings = frame.groupby("method")["setting"].nunique()
         everywhere = set(settings.index[settings == frame["setting"].nunique()])
         short = {label: name for name, label in names.items() if label in everywhere}
-        means = summaries.with_fates(summaries.means_of(frame[frame["method"].isin(everywhere)]))
+        means = summaries.with_outcomes(summaries.means_of(frame[frame["method"].isin(everywhere)]))
         asked = means["method"].isin(list(short))
         kept = means[asked]
-        return Tally(kept.assign(method=kept["method"].map(short)), tuple(short.values()), means[~asked])
+        return BucketMeans(kept.assign(method=kept["method"].map(short)), tuple(short.values()), means[~asked])
 
     @property
     def enough(self) -> list[str]:

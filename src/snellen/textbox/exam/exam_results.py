@@ -20,10 +20,10 @@ from snellen.files.integrity import DamagedError, digest, read_named
 from snellen.runs.run import Run
 from snellen.runs.store import key_of
 from snellen.textbox.exam import scoring
-from snellen.textbox.exam.exam import Exam, exam
+from snellen.textbox.exam.exam_scenes import ExamScenes, exam
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.scoring import SCORES, Reading
-from snellen.textbox.networks.reasoners import Reasoner, find, shipped_folder
+from snellen.textbox.networks.trained_network import TrainedNetwork, find, shipped_folder
 
 RECORD = "field.json"
 VERIFICATION = "verification.csv"
@@ -31,19 +31,19 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class ExamResults:
     """What a run on TextBox found. The maps lie in one run folder per setting; scores are computed from them when asked."""
 
     folder: Path
     record: Mapping[str, Any]
 
     @staticmethod
-    def read(folder: str | Path) -> Field:
+    def read(folder: str | Path) -> ExamResults:
         """The field in a folder that `run_field` wrote."""
         record = read_record(Path(folder))
         if record is None:
             raise SnellenError(f"'{folder}' holds no field: it has no {RECORD}; `snellen textbox run --out` makes one")
-        return Field(Path(folder), record)
+        return ExamResults(Path(folder), record)
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Field:
         return {name: Run(self.folder / name) for name in self.settings}
 
     @cached_property
-    def reasoners(self) -> dict[str, Reasoner]:
+    def networks(self) -> dict[str, TrainedNetwork]:
         """The classifier of each setting, with the rule that it follows; other weights than the maps' are refused."""
         found = {}
         for name, facts in self.record["settings"].items():
@@ -70,9 +70,9 @@ class Field:
         return found
 
     @cached_property
-    def exams(self) -> dict[str, Exam]:
+    def exams(self) -> dict[str, ExamScenes]:
         """The scenes of each setting, with what a map of each should focus on and avoid."""
-        return {name: exam(one, per_bucket=self.per_bucket) for name, one in self.reasoners.items()}
+        return {name: exam(one, per_bucket=self.per_bucket) for name, one in self.networks.items()}
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -172,7 +172,7 @@ class Field:
     def _scored(self, setting: str, method: str, reading: Reading) -> pd.DataFrame:
         """The scores of a method's maps: as they were kept, or computed now and kept for the next time."""
         run, sat = self._run(setting), self.exams[setting]
-        known = [scoring.VERSION, sat.reasoning.rule.text, run.record["samples"]["digest"], method, run.map_files(method)]
+        known = [scoring.VERSION, sat.spec.rule.text, run.record["samples"]["digest"], method, run.map_files(method)]
         room = self.folder / setting / "truth" / key_of([reading, *known])
         for kept in room.glob("*.parquet"):
             with suppress(DamagedError):  # computed again below
@@ -180,7 +180,7 @@ class Field:
         scores = scoring.score(sat, self.maps(setting, method), method, reading=reading)
         facts = {
             "setting": setting,
-            "simple": sat.reasoning.simple,
+            "simple": sat.spec.simple,
             "bucket": sat.buckets.numpy(),
             "visible": sat.visible.numpy(),
             "sample": sat.ids,
@@ -212,19 +212,19 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     return record
 
 
-def identity(reasoner: Reasoner) -> dict[str, str]:
+def identity(network: TrainedNetwork) -> dict[str, str]:
     """What finds a reasoner again, and tells whether it is still the same."""
-    ours = reasoner.folder.parent == shipped_folder()
+    ours = network.folder.parent == shipped_folder()
     return {
-        "model": reasoner.folder.name if ours else str(reasoner.folder.resolve()),
-        "fingerprint": reasoner.classifier().fingerprint,
-        "rule": reasoner.reasoning.rule.text,
+        "model": network.folder.name if ours else str(network.folder.resolve()),
+        "fingerprint": network.classifier().fingerprint,
+        "rule": network.spec.rule.text,
     }
 
 
-def check_same(folder: Path, name: str, facts: Mapping[str, Any], reasoner: Reasoner) -> None:
+def check_same(folder: Path, name: str, facts: Mapping[str, Any], network: TrainedNetwork) -> None:
     """Refuses a reasoner that is not the one whose maps the folder holds."""
-    now = identity(reasoner)
+    now = identity(network)
     for what, key in (("other weights", "fingerprint"), ("another rule", "rule")):
         if facts[key] != now[key]:
             raise SnellenError(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from snellen.papers.values import MissingError, Values
+from snellen.papers.table_values import MissingError, Values
 
 GRADIENT = ("Gradient", "IG", "GuidedBP")
 CAM = ("Grad-CAM", "Grad-CAM++", "Score-CAM")

@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, nearest
 from snellen.images import Samples
-from snellen.papers.protocols import Arm, Column, Protocol
+from snellen.papers.published_table import Arm, Column, Protocol
+from snellen.papers.table_values import Key, MissingError, Values
 from snellen.papers.tables import PROTOCOLS
-from snellen.papers.values import Key, MissingError, Values
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs import Run
 from snellen.runs import plan as planning

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from snellen.textbox.audit.agreement import Pairs, auc_of_success
-from snellen.textbox.audit.crossed_intervals import Draws, Interval, draws
+from snellen.textbox.audit.bootstrap_intervals import Draws, Interval, draws
 
 RIGHT = np.array([[0.9, 0.1]])
 """The truths of two maps, of which the first is right."""

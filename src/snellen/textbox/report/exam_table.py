@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.textbox.exam import summaries
-from snellen.textbox.exam.field import Field
+from snellen.textbox.exam.exam_results import ExamResults
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.scoring import Reading
 
 _KINDS = {True: "simple", False: "complex"}
 
 
-def lines_of(field: Field, reading: Reading = "paper") -> pd.DataFrame:
+def lines_of(field: ExamResults, reading: Reading = "paper") -> pd.DataFrame:
     """One row per line of a field: average and worst bucket of PAFL, simple and complex, successes and wrong focus.
 
     The oracle comes first and the controls last; methods go by their average in complex reasoning, or in simple where there
@@ -49,7 +49,7 @@ def _pooled(shares: pd.DataFrame) -> pd.Series:
 class Shown:
     """What rich prints for a field: `Console().print(Shown(field))`."""
 
-    def __init__(self, field: Field, reading: Reading = "paper") -> None:
+    def __init__(self, field: ExamResults, reading: Reading = "paper") -> None:
         self._field, self._reading = field, reading
         self._lines = lines_of(field, reading)
 

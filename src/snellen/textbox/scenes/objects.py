@@ -52,7 +52,7 @@ _B = """
 
 
 @dataclass(frozen=True)
-class Thing:
+class SceneObject:
     """A kind of thing, or several kinds of it, each a picture in rows of # (ink) and . (none)."""
 
     name: str
@@ -84,62 +84,62 @@ class Thing:
         return max(one.shape[0] for one in self.inks), max(one.shape[1] for one in self.inks)
 
 
-def box(name: str, height: int, width: int | None = None) -> Thing:
+def box(name: str, height: int, width: int | None = None) -> SceneObject:
     """A full rectangle; a square if only its height is given."""
-    return Thing(name, ("\n".join(["#" * (width or height)] * height),), (name,))
+    return SceneObject(name, ("\n".join(["#" * (width or height)] * height),), (name,))
 
 
-TEXT = Thing("text", (_A.strip(), _B.strip()), ("A", "B"))
+TEXT = SceneObject("text", (_A.strip(), _B.strip()), ("A", "B"))
 BOX1, BOX2 = box("box1", 10), box("box2", 4)
-THINGS = (TEXT, BOX2, BOX1)
+OBJECTS = (TEXT, BOX2, BOX1)
 """What the published scenes hold, in the order in which their buckets are counted: the first changes fastest."""
 
 
-def buckets(things: Sequence[Thing]) -> Iterator[dict[str, str | None]]:
+def buckets(objects: Sequence[SceneObject]) -> Iterator[dict[str, str | None]]:
     """All that can be shown together, in the order of the buckets' numbers; the first shows nothing.
 
     >>> list(buckets(THINGS))[5]
     {'text': 'B', 'box2': 'box2', 'box1': None}
     """
-    for bucket in range(1, count(things) + 1):
-        shown = zip(things, states(things, bucket), strict=True)
+    for bucket in range(1, count(objects) + 1):
+        shown = zip(objects, states(objects, bucket), strict=True)
         yield {one.name: (None, *one.kinds)[state] for one, state in shown}
 
 
-def states(things: Sequence[Thing], bucket: int) -> tuple[int, ...]:
+def states(objects: Sequence[SceneObject], bucket: int) -> tuple[int, ...]:
     """Which look of each thing a bucket shows, counted from 1; 0 where the thing is not there."""
-    if not 1 <= bucket <= count(things):
-        raise SnellenError(f"buckets are numbered from 1 to {count(things)}, so there is none with number {bucket}")
+    if not 1 <= bucket <= count(objects):
+        raise SnellenError(f"buckets are numbered from 1 to {count(objects)}, so there is none with number {bucket}")
     rest, found = bucket - 1, []
-    for one in things:
+    for one in objects:
         rest, state = divmod(rest, len(one.looks) + 1)
         found.append(state)
     return tuple(found)
 
 
-def bucket_of(things: Sequence[Thing], shown: Shown) -> int:
+def bucket_of(objects: Sequence[SceneObject], shown: Shown) -> int:
     """The number of the bucket that shows just this.
 
     >>> bucket_of(THINGS, {"text": "B", "box2": "box2", "box1": None})
     6
     """
     number, step = 1, 1
-    for one in things:
+    for one in objects:
         number += step * (None, *one.kinds).index(shown[one.name])
         step *= len(one.looks) + 1
     return number
 
 
-def described(things: Sequence[Thing], shown: Shown) -> str:
+def described(objects: Sequence[SceneObject], shown: Shown) -> str:
     """What is shown, in words.
 
     >>> described(THINGS, {"text": "B", "box2": "box2", "box1": None})
     'text B, box2'
     """
-    there = [one for one in things if shown[one.name] is not None]
+    there = [one for one in objects if shown[one.name] is not None]
     return ", ".join(one.name if len(one.kinds) == 1 else f"{one.name} {shown[one.name]}" for one in there) or "nothing"
 
 
-def count(things: Sequence[Thing]) -> int:
+def count(objects: Sequence[SceneObject]) -> int:
     """How many buckets there are."""
-    return math.prod(len(one.looks) + 1 for one in things)
+    return math.prod(len(one.looks) + 1 for one in objects)

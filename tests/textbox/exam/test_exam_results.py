@@ -19,11 +19,11 @@ from snellen.files.integrity import dump_record
 from snellen.plugins.registry import METHODS
 from snellen.runs.progress import Silent
 from snellen.runs.verify import verify
-from snellen.textbox.exam.explaining import run_field
-from snellen.textbox.exam.field import Field
+from snellen.textbox.exam.exam_results import ExamResults
+from snellen.textbox.exam.run_exam import run_exam
 from snellen.textbox.exam.scoring import SCORES, oracle, score
-from snellen.textbox.networks.reasoners import shipped_folder
-from snellen.textbox.report.terminal import Shown, lines_of
+from snellen.textbox.networks.trained_network import shipped_folder
+from snellen.textbox.report.exam_table import Shown, lines_of
 
 QUICK = ["gradient", "lrp-z", "attention-rollout"]
 CONTROLS = ("random", "edge", "fake-cam", "centre")
@@ -40,8 +40,8 @@ class Heard(Silent):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Field:
-    return run_field(["simple-fr"], methods=QUICK, out=tmp_path_factory.mktemp("field"), per_bucket=1, workers=0, threads=1)
+def made(tmp_path_factory) -> ExamResults:
+    return run_exam(["simple-fr"], methods=QUICK, out=tmp_path_factory.mktemp("field"), per_bucket=1, workers=0, threads=1)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_the_oracle_is_perfect_and_beats_what_knows_nothing(made):
 
 
 def test_a_field_is_read_back_with_its_proof_and_its_costs(made):
-    again = Field.read(made.folder)
+    again = ExamResults.read(made.folder)
     assert again.methods == made.methods
     assert set(again.verification["setting"]) == {"simple-fr"}
     assert (again.verification["share"] >= 0.9).all()
@@ -116,12 +116,12 @@ def test_maps_of_a_setting_that_is_not_there_are_refused(made):
     with pytest.raises(SnellenError, match="has no setting 'simple-nr'; did you mean 'simple-fr'"):
         made.maps("simple-nr", "gradient")
     with pytest.raises(SnellenError, match="holds no field"):
-        Field.read(made.folder / "simple-fr")
+        ExamResults.read(made.folder / "simple-fr")
 
 
 def test_a_new_method_joins_a_cached_field_and_nothing_is_computed_again(made, cached):
     before = units(cached)
-    found = run_field(add=["input-x-gradient"], out=cached, workers=0, threads=1)
+    found = run_exam(add=["input-x-gradient"], out=cached, workers=0, threads=1)
     assert found.methods == ("oracle", "gradient", "lrp-z", "input-x-gradient", *CONTROLS)
     after = units(cached)
     assert {name: after[name] for name in before} == before
@@ -132,7 +132,7 @@ def test_a_new_method_joins_a_cached_field_and_nothing_is_computed_again(made, c
 
 def test_without_a_field_a_new_method_stands_beside_the_controls(tmp_path):
     heard = Heard()
-    found = run_field(["simple-fr"], add=["gradient"], out=tmp_path, per_bucket=1, workers=0, threads=1, observer=heard)
+    found = run_exam(["simple-fr"], add=["gradient"], out=tmp_path, per_bucket=1, workers=0, threads=1, observer=heard)
     assert found.methods == ("oracle", "gradient", *CONTROLS)
     assert "there is no field in" in heard.notes[0]
     assert heard.notes[1].startswith("simple-fr: 5 methods on 12 scenes in ")
@@ -160,13 +160,13 @@ def test_one_s_own_method_is_scored_and_stays_and_a_broken_one_is_said_and_forgo
     (tmp_path / "own_good.py").write_text(textwrap.dedent(OWN.format(power=2, more="")))
     (tmp_path / "own_broken.py").write_text(textwrap.dedent(OWN.format(power=3, more=", keepdim=True")))
     try:
-        found = run_field(add=["own_good:Own"], out=cached, workers=0, threads=1)
+        found = run_exam(add=["own_good:Own"], out=cached, workers=0, threads=1)
         gradient = found.maps("simple-fr", "gradient") ** 2
         assert found.maps("simple-fr", "own-2").shape == gradient.shape
         assert found.frame().query("method == 'own-2'")["pafl"].mean() > 0.3
         with pytest.raises(SnellenError, match="own-3 gave maps of 12×1×64×64, not one number per pixel of each image"):
-            run_field(add=["own_broken:Own"], out=cached, workers=0, threads=1)
-        found = run_field(add=["input-x-gradient"], out=cached, workers=0, threads=1)
+            run_exam(add=["own_broken:Own"], out=cached, workers=0, threads=1)
+        found = run_exam(add=["input-x-gradient"], out=cached, workers=0, threads=1)
         assert found.methods == ("oracle", "gradient", "lrp-z", "own-2", "input-x-gradient", *CONTROLS)
     finally:
         for name in ("own-2", "own-3"):
@@ -175,7 +175,7 @@ def test_one_s_own_method_is_scored_and_stays_and_a_broken_one_is_said_and_forgo
             sys.modules.pop(name, None)
     (tmp_path / "own_good.py").unlink()
     heard = Heard()
-    found = run_field(add=["gradient"], out=cached, workers=0, threads=1, observer=heard)
+    found = run_exam(add=["gradient"], out=cached, workers=0, threads=1, observer=heard)
     assert "own-2" not in found.methods
     assert heard.notes[0].startswith(f"own-2 of '{cached}' is left out: 'own_good:Own': there is no module")
 
@@ -187,27 +187,27 @@ def test_methods_that_a_stranger_s_folder_names_are_not_imported(cached, tmp_pat
     line = {"label": "strange", "text": "strange_method:Own", "control": False, "changed": False, "seal": "0" * 64}
     (cached / "field.json").write_bytes(dump_record(record | {"methods": [*record["methods"], line]}))
     with pytest.raises(SnellenError, match="would import the method 'strange_method:Own'; look at it, and add --trust"):
-        run_field(add=["gradient"], out=cached, workers=0, threads=1)
+        run_exam(add=["gradient"], out=cached, workers=0, threads=1)
     assert not (tmp_path / "executed").exists()
 
 
 def test_damaged_files_of_a_field_are_refused_or_computed_again(cached):
-    whole = Field.read(cached).frame()
+    whole = ExamResults.read(cached).frame()
     kept = sorted(cached.glob("*/truth/*/*.parquet"))
     for path in kept:
         content = bytearray(path.read_bytes())
         content[len(content) // 3] ^= 1
         path.write_bytes(content)
     assert verify(cached).problems
-    assert Field.read(cached).frame().equals(whole)
+    assert ExamResults.read(cached).frame().equals(whole)
     proof = next(cached.glob("*/verification.csv"))
     proof.write_text(proof.read_text().replace("1", "2", 1))
     with pytest.raises(SnellenError, match=r"verification\.csv' is damaged"):
-        _ = Field.read(cached).verification
+        _ = ExamResults.read(cached).verification
     record = (cached / "field.json").read_text()
     (cached / "field.json").write_text(record.replace('"images": 1', '"images": 3'))
     with pytest.raises(SnellenError, match="does not match its checksum"):
-        Field.read(cached)
+        ExamResults.read(cached)
 
 
 class Interrupting(Silent):
@@ -228,10 +228,10 @@ class Interrupting(Silent):
 def test_interrupted_work_is_kept_and_the_same_call_continues(made, tmp_path):
     asked = {"methods": QUICK, "out": tmp_path, "per_bucket": 1, "workers": 0, "threads": 1}
     with pytest.raises(KeyboardInterrupt):
-        run_field(["simple-fr"], **asked, observer=Interrupting(2))
+        run_exam(["simple-fr"], **asked, observer=Interrupting(2))
     kept = units(tmp_path)
     assert 2 <= len(kept) < 6
-    found = run_field(["simple-fr"], **asked)
+    found = run_exam(["simple-fr"], **asked)
     assert {name: units(tmp_path)[name] for name in kept} == kept
     assert found.frame().equals(made.frame())
 
@@ -239,20 +239,20 @@ def test_interrupted_work_is_kept_and_the_same_call_continues(made, tmp_path):
 def test_an_interrupted_addition_leaves_the_field_as_it_was(made, cached):
     asked = {"methods": ["deconvnet", "guided-backprop", *QUICK], "out": cached, "per_bucket": 1, "workers": 0, "threads": 1}
     with pytest.raises(KeyboardInterrupt):
-        run_field(["simple-fr"], **asked, observer=Interrupting(1))
-    left = Field.read(cached)
+        run_exam(["simple-fr"], **asked, observer=Interrupting(1))
+    left = ExamResults.read(cached)
     assert left.methods == made.methods
     assert left.frame().equals(made.frame())
-    assert run_field(["simple-fr"], **asked).methods[1:3] == ("deconvnet", "guided-backprop")
+    assert run_exam(["simple-fr"], **asked).methods[1:3] == ("deconvnet", "guided-backprop")
 
 
 def test_a_folder_of_another_exam_or_of_other_weights_says_so(cached, taught):
     with pytest.raises(SnellenError, match="holds a field of 1 images per bucket, not 2; choose another --out"):
-        run_field(["simple-fr"], methods=["gradient"], out=cached, per_bucket=2)
+        run_exam(["simple-fr"], methods=["gradient"], out=cached, per_bucket=2)
     weights = load_file(taught / "weights.safetensors")
     save_file({name: value * 1.01 for name, value in weights.items()}, taught / "weights.safetensors")
     with pytest.raises(SnellenError, match="was made with other weights of 'simple-fr'"):
-        run_field([taught], methods=["gradient"], out=cached, per_bucket=1)
+        run_exam([taught], methods=["gradient"], out=cached, per_bucket=1)
 
 
 def test_a_model_that_does_not_follow_its_rule_is_no_ground_truth(taught, tmp_path):
@@ -262,10 +262,10 @@ def test_a_model_that_does_not_follow_its_rule_is_no_ground_truth(taught, tmp_pa
     save_file(weights, taught / "weights.safetensors")
     asked = {"methods": ["gradient"], "per_bucket": 1, "workers": 0, "threads": 1}
     with pytest.raises(SnellenError, match="'simple-fr' does not follow its rule 'box1'"):
-        run_field([taught], out=tmp_path / "alone", **asked)
+        run_exam([taught], out=tmp_path / "alone", **asked)
     assert not (tmp_path / "alone").exists()
     heard = Heard()
-    found = run_field([taught, "simple-fr"], out=tmp_path / "both", observer=heard, **asked)
+    found = run_exam([taught, "simple-fr"], out=tmp_path / "both", observer=heard, **asked)
     assert found.settings == ("simple-fr",)
     assert list(found.refused) == ["taught"]
     assert heard.notes[0].startswith("taught is left out, for it is no ground truth: ")

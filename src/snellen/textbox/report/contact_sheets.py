@@ -9,9 +9,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from snellen.charts.pictures import INK, LINE, PAPER, SOFT, Font, clipped, eye_chart, wrapped
 from snellen.errors import SnellenError
-from snellen.textbox.scenes.scenes import Scenes
-from snellen.textbox.scenes.show import Bucket, Showing, listed
-from snellen.textbox.scenes.things import Thing
+from snellen.textbox.report.scene_tables import Bucket, Showing, listed
+from snellen.textbox.scenes.objects import SceneObject
+from snellen.textbox.scenes.scenes import SceneBatch
 
 FOCUS, AVOID = "#17c653", "#ff3fd0"
 """Bright enough for black scenes; on paper they only ever stand beside their words."""
@@ -33,7 +33,7 @@ _TOLD = (("right", "model right"), ("wrong", "model wrong"))
 def setting_sheet(showing: Showing) -> Image.Image:
     """All buckets in two columns, the same scenes in each, with what is to be focused on and avoided framed."""
     images = len(showing.buckets[0].scenes)
-    cell = _cell(showing.reasoning.side, _CELL)
+    cell = _cell(showing.spec.side, _CELL)
     told = showing.right is not None
     wide = max(images * cell + (images - 1) * _GAP, 430)
     high = 58 + cell + (30 if told else 10) + 22
@@ -45,7 +45,7 @@ def setting_sheet(showing: Showing) -> Image.Image:
         _bucket_words(draw, bucket, x, y + 10, wide)
         for number in range(images):
             left = x + number * (cell + _GAP)
-            _scene(page, bucket, number, (left, y + 58), cell, showing.reasoning.rule.things)
+            _scene(page, bucket, number, (left, y + 58), cell, showing.spec.rule.objects)
             if bucket.right is not None:
                 _verdict(draw, bool(bucket.right[number]), (left, y + 58 + cell + 8))
     return page
@@ -54,7 +54,7 @@ def setting_sheet(showing: Showing) -> Image.Image:
 def settings_sheet(showings: Sequence[Showing]) -> Image.Image:
     """A line per setting, a column per bucket, the same scene all the way down: one picture, and what each rule sees."""
     first = showings[0]
-    cell = _cell(first.reasoning.side, 128)
+    cell = _cell(first.spec.side, 128)
     left, high = 196, cell + 52
     width = 2 * _MARGIN + left + len(first.buckets) * (cell + _GAP) - _GAP
     told = any(one.right is not None for one in showings)
@@ -66,12 +66,12 @@ def settings_sheet(showings: Sequence[Showing]) -> Image.Image:
     for row, showing in enumerate(showings):
         y = top + 44 + row * high
         draw.line((_MARGIN, y, width - _MARGIN, y), fill=LINE)
-        draw.text((_MARGIN, y + 12), showing.reasoning.name, fill=INK, font=_NAME, stroke_width=0.3)
-        for line, words in enumerate(wrapped(showing.reasoning.rule.text, _SMALL, left - 24)):
+        draw.text((_MARGIN, y + 12), showing.spec.name, fill=INK, font=_NAME, stroke_width=0.3)
+        for line, words in enumerate(wrapped(showing.spec.rule.text, _SMALL, left - 24)):
             draw.text((_MARGIN, y + 38 + 17 * line), words, fill=SOFT, font=_SMALL)
         for at, bucket in enumerate(showing.buckets):
             x = _MARGIN + left + at * (cell + _GAP)
-            _scene(page, bucket, 0, (x, y + 12), cell, showing.reasoning.rule.things)
+            _scene(page, bucket, 0, (x, y + 12), cell, showing.spec.rule.objects)
             if bucket.truth.label is None:
                 draw.text((x, y + cell + 18), "undefined", fill=_UNDEFINED, font=_SMALL)
                 continue
@@ -99,14 +99,14 @@ def _cell(side: int, wanted: int) -> int:
 
 
 def _head(showing: Showing) -> tuple[str, str]:
-    reasoning = showing.reasoning
+    spec = showing.spec
     parts = [
-        f"{len(reasoning.rule.defined)} of {len(showing.buckets)} buckets have a label",
-        f"{reasoning.side} by {reasoning.side} pixels on {reasoning.background}",
+        f"{len(spec.rule.defined)} of {len(showing.buckets)} buckets have a label",
+        f"{spec.side} by {spec.side} pixels on {spec.background}",
     ]
     if showing.right is not None:
         parts.append(f"{showing.model} tells {showing.right[0]} of these {showing.right[1]} scenes right")
-    return f"{reasoning.name}:  {reasoning.rule.text}", "   ·   ".join(parts)
+    return f"{spec.name}:  {spec.rule.text}", "   ·   ".join(parts)
 
 
 def _page(width: int, title: str, below: str, body: int, told: bool) -> tuple[Image.Image, ImageDraw.ImageDraw, int]:
@@ -171,18 +171,20 @@ def _bucket_words(draw: ImageDraw.ImageDraw, bucket: Bucket, x: int, y: int, wid
 
 
 def _scene(
-    page: Image.Image, bucket: Bucket, number: int, corner: tuple[int, int], cell: int, things: Sequence[Thing]
+    page: Image.Image, bucket: Bucket, number: int, corner: tuple[int, int], cell: int, objects: Sequence[SceneObject]
 ) -> None:
     """A scene, enlarged, and the frames around what is in it; faded where the rule says nothing."""
-    scenes: Scenes = bucket.scenes
+    scenes: SceneBatch = bucket.scenes
     pixels = scenes.pixels[number].permute(1, 2, 0).contiguous().numpy()
     picture = Image.fromarray(pixels).resize((cell, cell), Image.Resampling.NEAREST)
     if bucket.truth.label is None:
         picture = Image.blend(picture, Image.new("RGB", picture.size, PAPER), 0.72)
     page.paste(picture, corner)
     scale = cell // scenes.pixels.shape[-1]
-    for thing, box in zip(things, scenes.boxes[number].tolist(), strict=True):
-        what = "focus" if thing.name in bucket.truth.focus else "avoid" if thing.name in bucket.truth.avoid else "neutral"
+    for object_, box in zip(objects, scenes.boxes[number].tolist(), strict=True):
+        what = (
+            "focus" if object_.name in bucket.truth.focus else "avoid" if object_.name in bucket.truth.avoid else "neutral"
+        )
         top, left, bottom, right = (scale * one for one in box)
         x, y = corner
         _frame(ImageDraw.Draw(page), (x + left - 4, y + top - 4, x + right + 3, y + bottom + 3), what)

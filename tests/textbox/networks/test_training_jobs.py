@@ -11,47 +11,49 @@ from rich.console import Console
 from tests.textbox.tiny import AGAINST, QUICK, TINY
 
 from snellen.errors import InterruptionError, SnellenError
-from snellen.textbox.networks.reasoners import find
-from snellen.textbox.networks.teaching import FOLDER, asked_for, check, folders, teach, teach_all
-from snellen.textbox.networks.training import Course, Step
-from snellen.textbox.networks.training_progress import Blackboard, outcome, words
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.networks.trained_network import find
+from snellen.textbox.networks.training import Step, TrainingPlan
+from snellen.textbox.networks.training_jobs import FOLDER, check, folders, specs_from_options, train_all, train_and_save
+from snellen.textbox.networks.training_progress import TrainingProgress, outcome, words
 from snellen.textbox.networks.verification import verify
-from snellen.textbox.scenes.reasoning import Reasoning
 from snellen.textbox.scenes.settings import RULES
 
 
 @pytest.fixture
-def board() -> Blackboard:
-    return Blackboard(Console(file=io.StringIO(), width=200))
+def board() -> TrainingProgress:
+    return TrainingProgress(Console(file=io.StringIO(), width=200))
 
 
-def said(board: Blackboard) -> str:
+def said(board: TrainingProgress) -> str:
     file = board.console.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()
 
 
 def test_what_is_asked_for_by_name_rule_or_all() -> None:
-    assert asked_for("simple-fr") == [Reasoning.of_setting("simple-fr")]
-    (mine,) = asked_for(None, rule="if box2: box1 else: text == 'B'", called="mine", architecture="resnet")
+    assert specs_from_options("simple-fr") == [NetworkSpec.of_setting("simple-fr")]
+    (mine,) = specs_from_options(None, rule="if box2: box1 else: text == 'B'", called="mine", architecture="resnet")
     assert (mine.name, mine.architecture, mine.rule.labels) == (
         "mine",
         "resnet",
-        Reasoning.of_setting("complex-cr1").rule.labels,
+        NetworkSpec.of_setting("complex-cr1").rule.labels,
     )
-    assert [one.name for one in asked_for(None, every=True)] == list(RULES)
-    assert [one.name for one in asked_for("simple-nr", robust=True, background="noise")] == ["simple-nr-noise-robust"]
-    assert [(one.name, one.side) for one in asked_for("simple-fr", side=96)] == [("simple-fr-96", 96)]
+    assert [one.name for one in specs_from_options(None, every=True)] == list(RULES)
+    assert [one.name for one in specs_from_options("simple-nr", robust=True, background="noise")] == [
+        "simple-nr-noise-robust"
+    ]
+    assert [(one.name, one.side) for one in specs_from_options("simple-fr", side=96)] == [("simple-fr-96", 96)]
 
 
 def test_a_rule_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "stars.yaml").write_text("rule: star\nside: 20\nthings: {star: 5, dot: 2}\n")
-    (found,) = asked_for(None, rule=str(tmp_path / "stars.yaml"))
+    (found,) = specs_from_options(None, rule=str(tmp_path / "stars.yaml"))
     assert (found.name, found.side, found.rule.text) == ("stars", 20, "star")
 
 
 def test_folders_for_one_and_for_several() -> None:
-    one, several = asked_for("simple-fr"), asked_for(None, every=True)
+    one, several = specs_from_options("simple-fr"), specs_from_options(None, every=True)
     assert folders(one, None) == [FOLDER / "simple-fr"]
     assert folders(one, Path("x")) == [Path("x")]
     assert folders(several, Path("x")) == [Path("x") / name for name in RULES]
@@ -76,23 +78,23 @@ def test_folders_for_one_and_for_several() -> None:
 )
 def test_mistakes_are_refused_before_training(asked: dict[str, str | int], sentence: str) -> None:
     with pytest.raises(SnellenError, match=sentence) as told:
-        asked_for(**asked)  # type: ignore[arg-type]
+        specs_from_options(**asked)  # type: ignore[arg-type]
     assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize(
-    ("reasoning", "course", "sentence"),
+    ("spec", "plan", "sentence"),
     [
-        (Reasoning.of("if box2: box1 else: box1"), QUICK, "no change of box2 alone"),
+        (NetworkSpec.of("if box2: box1 else: box1"), QUICK, "no change of box2 alone"),
         (replace(TINY, side=9), QUICK, "scenes of 9×9 are too small for small-cnn"),
         (replace(TINY, side=20, architecture="vit-tiny"), QUICK, "multiple of 8"),
-        (TINY, Course(device="cuda:93"), "the device 'cuda:93' cannot be used"),
-        (TINY, Course(device="toaster"), "the device 'toaster' cannot be used"),
+        (TINY, TrainingPlan(device="cuda:93"), "the device 'cuda:93' cannot be used"),
+        (TINY, TrainingPlan(device="toaster"), "the device 'toaster' cannot be used"),
     ],
 )
-def test_what_cannot_be_trained_or_proven_is_refused_first(reasoning: Reasoning, course: Course, sentence: str) -> None:
+def test_what_cannot_be_trained_or_proven_is_refused_first(spec: NetworkSpec, plan: TrainingPlan, sentence: str) -> None:
     with pytest.raises(SnellenError, match=sentence) as told:
-        check(reasoning, course)
+        check(spec, plan)
     assert "\n" not in str(told.value)
 
 
@@ -100,21 +102,23 @@ def test_what_cannot_be_trained_or_proven_is_refused_first(reasoning: Reasoning,
     ("given", "sentence"),
     [({"threads": 0}, "threads must be at least 1, not 0"), ({"images": 0}, "training needs at least one image, not 0")],
 )
-def test_numbers_that_are_none_are_refused(board: Blackboard, tmp_path: Path, given: dict[str, int], sentence: str) -> None:
+def test_numbers_that_are_none_are_refused(
+    board: TrainingProgress, tmp_path: Path, given: dict[str, int], sentence: str
+) -> None:
     with pytest.raises(SnellenError, match=sentence):
-        next(teach_all([TINY], tmp_path / "tiny", board, **given))  # type: ignore[arg-type]
+        next(train_all([TINY], tmp_path / "tiny", board, **given))  # type: ignore[arg-type]
 
 
 def test_a_broken_photograph_is_named(tmp_path: Path) -> None:
     (tmp_path / "lake.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
-    (reasoning,) = asked_for("simple-fr", background=str(tmp_path))
+    (spec,) = specs_from_options("simple-fr", background=str(tmp_path))
     with pytest.raises(SnellenError, match=r"lake\.png"):
-        check(reasoning, QUICK)
+        check(spec, QUICK)
 
 
-def test_a_network_is_taught_kept_and_proven(board: Blackboard, tmp_path: Path) -> None:
-    found = teach(TINY, tmp_path / "tiny", QUICK, board)
-    assert find(tmp_path / "tiny").reasoning == TINY
+def test_a_network_is_taught_kept_and_proven(board: TrainingProgress, tmp_path: Path) -> None:
+    found = train_and_save(TINY, tmp_path / "tiny", QUICK, board)
+    assert find(tmp_path / "tiny").spec == TINY
     assert "tiny: small-cnn is taught 'box' on black" in said(board)
     assert "worst bucket" in said(board)
     proof = verify(found, pairs=40)
@@ -129,43 +133,45 @@ def test_a_network_is_taught_kept_and_proven(board: Blackboard, tmp_path: Path) 
 
 
 def test_a_robust_network_starts_from_the_plain_one_which_is_trained_once(
-    board: Blackboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    board: TrainingProgress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("snellen.textbox.networks.teaching.course_for", lambda reasoning, **given: QUICK)
-    robust, course = replace(TINY, robust=True, name="tiny-robust"), replace(AGAINST, most=256, watch=128)
-    found = teach(robust, Path("mine"), course, board)
+    monkeypatch.setattr("snellen.textbox.networks.training_jobs.plan_for", lambda spec, **given: QUICK)
+    robust, plan = replace(TINY, robust=True, name="tiny-robust"), replace(AGAINST, most=256, watch=128)
+    found = train_and_save(robust, Path("mine"), plan, board)
     assert "trained plainly, which comes first" in said(board)
-    assert find("mine-plain").reasoning == replace(TINY, name="tiny")
+    assert find("mine-plain").spec == replace(TINY, name="tiny")
     assert set(found.attacked) == set(found.accuracy)
     assert any("under attack" in one for one in words(found, verify(found, pairs=5)))
-    teach(robust, Path("mine"), course, board)
+    train_and_save(robust, Path("mine"), plan, board)
     assert "starts from the plain network in mine-plain" in said(board)
 
 
-def test_an_interruption_leaves_nothing_behind(board: Blackboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_leaves_nothing_behind(
+    board: TrainingProgress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(step: Step) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(board, "told", interrupted)
     with pytest.raises(InterruptionError, match="the training of 'tiny' was interrupted, and nothing of it was written"):
-        teach(TINY, tmp_path / "tiny", QUICK, board)
+        train_and_save(TINY, tmp_path / "tiny", QUICK, board)
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_trained_before_everything_could_be(board: Blackboard, tmp_path: Path) -> None:
+def test_nothing_is_trained_before_everything_could_be(board: TrainingProgress, tmp_path: Path) -> None:
     (tmp_path / "second").mkdir()
     (tmp_path / "second" / "thesis.txt").write_text("years of work")
     asked = [replace(TINY, name="first"), replace(TINY, name="second")]
     with pytest.raises(SnellenError, match="holds something else"):
-        next(teach_all(asked, tmp_path, board))
+        next(train_all(asked, tmp_path, board))
     assert said(board) == ""
     with pytest.raises(SnellenError, match="from 0 to 999999999, not -3"):
-        next(teach_all(asked, tmp_path / "new", board, seed=-3))
+        next(train_all(asked, tmp_path / "new", board, seed=-3))
 
 
-def test_a_restart_is_a_line(board: Blackboard, tmp_path: Path) -> None:
+def test_a_restart_is_a_line(board: TrainingProgress, tmp_path: Path) -> None:
     with pytest.raises(SnellenError, match="was not learnt"):
-        teach(TINY, tmp_path / "tiny", replace(QUICK, most=128, attempts=2), board)
+        train_and_save(TINY, tmp_path / "tiny", replace(QUICK, most=128, attempts=2), board)
     assert "attempt 1 of 2 did not get there within 128 images" in said(board)
     assert not list(tmp_path.iterdir())

@@ -20,12 +20,12 @@ from snellen.runs.progress import Observer, Relay
 from snellen.runs.run import Run
 from snellen.runs.settings import workers_for_short_passes
 from snellen.textbox.audit import agreement
-from snellen.textbox.exam.exam import EXAM_SEED, Exam, exam
-from snellen.textbox.exam.method_list import line_up
+from snellen.textbox.exam.exam_scenes import EXAM_SEED, ExamScenes, exam
+from snellen.textbox.exam.method_list import method_list
 from snellen.textbox.exam.oracle import DECOY, ORACLE, Decoy, Oracle
 from snellen.textbox.exam.scoring import score
-from snellen.textbox.networks.reasoners import Reasoner, find
-from snellen.textbox.networks.verification import refuse_unverified
+from snellen.textbox.networks.trained_network import TrainedNetwork, find
+from snellen.textbox.networks.verification import verify_or_refuse
 from snellen.types import Method, Metric, Rng
 
 IMAGES = 20
@@ -68,7 +68,7 @@ Role = Literal["on trial", "looks at the truth", "is the truth", "guesses"]
 
 
 @dataclass(frozen=True)
-class Tried:
+class AuditedMetric:
     """A metric: what its column is called, which way is better, and whether it is tried or serves as a reference."""
 
     label: str
@@ -79,7 +79,7 @@ class Tried:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class AuditScores:
     """Truth and scores of all maps: a row per image, a column per method.
 
     `scores` are as the metrics gave them, by label; `truth` is the share of each map that lies where it should (PAFL in the
@@ -93,13 +93,13 @@ class Trial:
     methods: tuple[str, ...]
     kinds: tuple[Kind, ...]
     truth: Float[np.ndarray, "images methods"]
-    metrics: tuple[Tried, ...]
+    metrics: tuple[AuditedMetric, ...]
     scores: Mapping[str, Float[np.ndarray, "images methods"]]
 
     def __len__(self) -> int:
         return len(self.samples)
 
-    def quality(self, metric: Tried) -> Float[np.ndarray, "images methods"]:
+    def quality(self, metric: AuditedMetric) -> Float[np.ndarray, "images methods"]:
         """The scores of a metric such that higher is better, without the digits that rounding makes up."""
         values = agreement.rounded(self.scores[metric.label], bounded=metric.bounded)
         return values if metric.higher_is_better else -values
@@ -154,42 +154,42 @@ def hold(
     metrics: Sequence[Metric],
     images: int = IMAGES,
     observer: Observer,
-) -> tuple[Trial, list[Run]]:
+) -> tuple[AuditScores, list[Run]]:
     """Runs every method and metric on every setting, a run folder each; what is there already is not computed again."""
     if images < 1:
         raise SnellenError(f"an audit needs at least one image per setting, not {images}")
     if len(set(settings)) != len(settings):
         raise SnellenError("a setting is named twice; name each once")
-    reasoners = [find(name) for name in settings]
-    chosen = [one.method for one in line_up(list(METHODS) if methods is None else methods)]
+    networks = [find(name) for name in settings]
+    chosen = [one.method for one in method_list(list(METHODS) if methods is None else methods)]
     parts, runs = [], []
-    for place, reasoner in enumerate(reasoners, 1):
-        refuse_unverified(reasoner)
-        observer.note(f"{reasoner.name}, {place} of {len(reasoners)} settings")
-        part, run = _setting(reasoner, settings[place - 1], out / reasoner.name, chosen, metrics, images, observer)
+    for place, network in enumerate(networks, 1):
+        verify_or_refuse(network)
+        observer.note(f"{network.name}, {place} of {len(networks)} settings")
+        part, run = _setting(network, settings[place - 1], out / network.name, chosen, metrics, images, observer)
         parts.append(part)
         runs.append(run)
     return _joined(parts), runs
 
 
 def _setting(
-    reasoner: Reasoner,
+    network: TrainedNetwork,
     spec: str,
     folder: Path,
     methods: Sequence[Method],
     metrics: Sequence[Metric],
     images: int,
     observer: Observer,
-) -> tuple[Trial, Run]:
-    rule = reasoner.reasoning.rule
+) -> tuple[AuditScores, Run]:
+    rule = network.spec.rule
     focused = sum(one.label is not None and bool(one.focus) for one in rule.truths)
     per_bucket = math.ceil(images / max(1, focused))
-    sat = exam(reasoner, per_bucket=per_bucket, seed=EXAM_SEED)
+    sat = exam(network, per_bucket=per_bucket, seed=EXAM_SEED)
     places = sat.focus.flatten(1).any(dim=1).nonzero().flatten().tolist()
     if not places:
-        raise SnellenError(f"the rule of '{reasoner.name}' never looks at anything that is there, so no map can be right")
+        raise SnellenError(f"the rule of '{network.name}' never looks at anything that is there, so no map can be right")
     samples = sat.samples().take(places)
-    classifier = reasoner.classifier()
+    classifier = network.classifier()
     able, gone = planning.servable(classifier, methods, classifier.to_inputs(samples[0].image[None]))
     for name, reason in gone.items():
         observer.note(f"{name} is left out: {reason}")
@@ -211,10 +211,10 @@ def _setting(
     except UnfinishedError as problem:
         observer.note(str(problem))
         run = Run(folder)
-    return _gathered(reasoner, sat, places, run), run
+    return _gathered(network, sat, places, run), run
 
 
-def _gathered(reasoner: Reasoner, sat: Exam, places: Sequence[int], run: Run) -> Trial:
+def _gathered(network: TrainedNetwork, sat: ExamScenes, places: Sequence[int], run: Run) -> AuditScores:
     """Truth and scores from the folder of one setting, with the truth itself and a coin as further metrics."""
     ids = tuple(sat.ids[place] for place in places)
     labels = run.methods
@@ -238,7 +238,7 @@ def _gathered(reasoner: Reasoner, sat: Exam, places: Sequence[int], run: Run) ->
         scores[one["label"]] = table.reindex(columns=columns).to_numpy(dtype=np.float64)
         needs = traits(METRICS[one["name"]]).needs
         metrics.append(
-            Tried(
+            AuditedMetric(
                 one["label"],
                 one["attribute"],
                 one["higher_is_better"],
@@ -247,11 +247,11 @@ def _gathered(reasoner: Reasoner, sat: Exam, places: Sequence[int], run: Run) ->
             )
         )
     scores["pafl"] = truth.copy()
-    scores["a coin"] = Rng(0, ids, path=reasoner.name).uniform("coin", (len(labels),)).double().numpy()
-    metrics += [Tried("pafl", "", True, True, "is the truth"), Tried("a coin", "", True, True, "guesses")]
-    return Trial(
-        setting=(reasoner.name,) * len(ids),
-        simple=(reasoner.reasoning.simple,) * len(ids),
+    scores["a coin"] = Rng(0, ids, path=network.name).uniform("coin", (len(labels),)).double().numpy()
+    metrics += [AuditedMetric("pafl", "", True, True, "is the truth"), AuditedMetric("a coin", "", True, True, "guesses")]
+    return AuditScores(
+        setting=(network.name,) * len(ids),
+        simple=(network.spec.simple,) * len(ids),
         bucket=sat.buckets[list(places)].numpy(),
         samples=ids,
         methods=names,
@@ -262,16 +262,16 @@ def _gathered(reasoner: Reasoner, sat: Exam, places: Sequence[int], run: Run) ->
     )
 
 
-def _joined(parts: Sequence[Trial]) -> Trial:
+def _joined(parts: Sequence[AuditScores]) -> AuditScores:
     """Several settings as one trial; a method that could not explain one of the networks has no scores there."""
     facts = {name: kind for part in parts for name, kind in zip(part.methods, part.kinds, strict=True)}
     order: dict[Kind, int] = {"method": 0, "control": 1, "oracle": 2}
     methods = sorted(facts, key=lambda name: order[facts[name]])
 
-    def spread(part: Trial, values: np.ndarray) -> np.ndarray:
+    def spread(part: AuditScores, values: np.ndarray) -> np.ndarray:
         return pd.DataFrame(values, columns=list(part.methods)).reindex(columns=methods).to_numpy(dtype=np.float64)
 
-    return Trial(
+    return AuditScores(
         setting=tuple(name for part in parts for name in part.setting),
         simple=tuple(one for part in parts for one in part.simple),
         bucket=np.concatenate([part.bucket for part in parts]),

@@ -10,8 +10,8 @@ from importlib import resources
 import numpy as np
 from jaxtyping import Float
 
-from snellen.papers.findings import Finding
-from snellen.papers.values import Key, Values
+from snellen.papers.table_rules import Finding
+from snellen.papers.table_values import Key, Values
 
 Unit = Callable[[float], float]
 

@@ -13,9 +13,9 @@ from tests.runs.subject import write_images
 
 from snellen.errors import SnellenError
 from snellen.papers import PROTOCOLS, reproduce
-from snellen.papers.measured import Comparison, _asked, _measures
-from snellen.papers.terminal import Shown
-from snellen.papers.values import MissingError, Values
+from snellen.papers.comparison import Comparison, _asked, _measures
+from snellen.papers.comparison_table import Shown
+from snellen.papers.table_values import MissingError, Values
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs import Run
 from snellen.runs.progress import Silent

@@ -13,14 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from snellen.errors import SnellenError
-from snellen.textbox.networks.reasoners import Reasoner, find, read, shipped, shipped_folder
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.networks.trained_network import TrainedNetwork, find, read, shipped, shipped_folder
 from snellen.textbox.networks.training import inputs_of
-from snellen.textbox.scenes.reasoning import Reasoning
-from snellen.textbox.scenes.rules import Rule, Truth
-from snellen.textbox.scenes.scene_files import reasoning_of
-from snellen.textbox.scenes.scenes import Scenes
+from snellen.textbox.scenes.objects import buckets, described
+from snellen.textbox.scenes.rules import SceneRule, Truth
+from snellen.textbox.scenes.scene_files import spec_from_rule
+from snellen.textbox.scenes.scenes import SceneBatch
 from snellen.textbox.scenes.settings import RULES
-from snellen.textbox.scenes.things import buckets, described
 
 SHOW_SEED = 22
 """Scenes to look at are none that a network learnt from or is examined on; with this seed, no thing stands in a corner."""
@@ -38,7 +38,7 @@ class Bucket:
     number: int
     shown: str
     truth: Truth
-    scenes: Scenes
+    scenes: SceneBatch
     right: Bool[torch.Tensor, " scenes"] | None = None
 
 
@@ -46,7 +46,7 @@ class Bucket:
 class Showing:
     """All buckets of a reasoning, each with the same scenes: from one bucket to the next, only what is shown changes."""
 
-    reasoning: Reasoning
+    spec: NetworkSpec
     buckets: tuple[Bucket, ...]
     model: str | None = None
 
@@ -57,24 +57,24 @@ class Showing:
         return (sum(int(one.sum()) for one in found), sum(len(one) for one in found)) if found else None
 
 
-def show(reasoning: Reasoning, model: Reasoner | None = None, *, images: int = 4) -> Showing:
+def show(spec: NetworkSpec, model: TrainedNetwork | None = None, *, images: int = 4) -> Showing:
     """The first so many scenes in every bucket, and what the model says of them."""
     if not 1 <= images <= MOST_IMAGES:
         raise SnellenError(f"--images is the number of scenes to draw per bucket, from 1 to {MOST_IMAGES}, not {images}")
-    rule = reasoning.rule
+    rule = spec.rule
     found = []
-    for number, (shown, truth) in enumerate(zip(buckets(rule.things), rule.truths, strict=True), 1):
-        made = reasoning.layout.scenes([number] * images, range(images), seed=SHOW_SEED)
+    for number, (shown, truth) in enumerate(zip(buckets(rule.objects), rule.truths, strict=True), 1):
+        made = spec.layout.scenes([number] * images, range(images), seed=SHOW_SEED)
         right = None
         if model is not None and truth.label is not None:
             right = model.predictions(inputs_of(made)) == truth.label
-        found.append(Bucket(number, described(rule.things, shown), truth, made, right))
-    return Showing(reasoning, tuple(found), None if model is None else model.reasoning.architecture)
+        found.append(Bucket(number, described(rule.objects, shown), truth, made, right))
+    return Showing(spec, tuple(found), None if model is None else model.spec.architecture)
 
 
 def subject(
     setting: str | None = None, rule: str | None = None, model: str | None = None, background: str | None = None
-) -> tuple[Reasoning, Reasoner | None]:
+) -> tuple[NetworkSpec, TrainedNetwork | None]:
     """What to show, as a person asks for it: a setting, a rule or scene file, or the folder of a trained model.
 
     A setting brings the model that comes with Snellen, but only on the background on which that was trained.
@@ -82,19 +82,19 @@ def subject(
     if setting is not None and rule is not None:
         raise SnellenError("give --setting or --rule, not both: a setting is a rule that has a name")
     if setting is not None:
-        asked = Reasoning.of_setting(setting, background=background or "black")
+        asked = NetworkSpec.of_setting(setting, background=background or "black")
     elif rule is not None:
-        asked = reasoning_of(rule, background=background)
+        asked = spec_from_rule(rule, background=background)
     elif model is None:
         raise SnellenError("there is nothing to show: give --setting, --rule or --model")
     if model is None:
         taught = setting in shipped() and asked.background == "black"
         return asked, read(shipped_folder() / str(setting)) if taught else None
     found = find(model)
-    own = found.reasoning
+    own = found.spec
     if setting is None and rule is None:
         asked = own
-    elif (asked.rule.truths, asked.rule.things) != (own.rule.truths, own.rule.things):
+    elif (asked.rule.truths, asked.rule.objects) != (own.rule.truths, own.rule.objects):
         raise SnellenError(
             f"the model '{model}' was taught '{own.rule.text}', not '{asked.rule.text}'; leave one of them out"
         )
@@ -120,7 +120,7 @@ def table(showing: Showing) -> Table:
     return made
 
 
-def settings_table(rules: Mapping[str, Rule]) -> Table:
+def settings_table(rules: Mapping[str, SceneRule]) -> Table:
     """A line per setting: which buckets have which label, what to focus on and what to avoid (Kim et al. 2022, Table 1)."""
     labels = range(max(rule.classes for rule in rules.values()))
     made = _table("setting", "rule", *(f"label {label}" for label in labels), "undefined", "focus", "avoid", between=1)
@@ -153,11 +153,11 @@ def numbers(found: Iterable[int]) -> str:
     return ", ".join(parts)
 
 
-def _numbers_with(rule: Rule, label: int | None) -> str:
+def _numbers_with(rule: SceneRule, label: int | None) -> str:
     return numbers(number for number, found in enumerate(rule.labels, 1) if found == label) or "none"
 
 
-def _by_things(rule: Rule, of: Callable[[Truth], frozenset[str]]) -> str:
+def _by_things(rule: SceneRule, of: Callable[[Truth], frozenset[str]]) -> str:
     """The numbers of the buckets in which the same things are meant, one line for each such list of things."""
     groups: dict[frozenset[str], list[int]] = {}
     for number in rule.defined:
@@ -174,4 +174,4 @@ def _table(*headings: str, between: int = 0) -> Table:
 
 def default_path(showing: Showing | None) -> Path:
     """Where a picture goes that nobody gave a place."""
-    return Path("textbox.png" if showing is None else f"textbox-{showing.reasoning.name}.png")
+    return Path("textbox.png" if showing is None else f"textbox-{showing.spec.name}.png")

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, nearest
 from snellen.images.geometry import Geometry
-from snellen.textbox.networks.architectures import network
-from snellen.textbox.networks.training import Course, Step, Taught
-from snellen.textbox.scenes.reasoning import Reasoning
+from snellen.textbox.networks.architectures import build_network
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.networks.training import Step, TrainingPlan, TrainingResult
 from snellen.textbox.scenes.settings import RULES
 
 WEIGHTS, RECORD, LOG, ACCURACY = "weights.safetensors", "reasoner.json", "log.csv", "accuracy.csv"
@@ -31,10 +31,10 @@ VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Reasoner:
+class TrainedNetwork:
     """A trained network, the reasoning that it was taught, and the record of how."""
 
-    reasoning: Reasoning
+    spec: NetworkSpec
     module: nn.Module
     record: Mapping[str, Any]
     folder: Path
@@ -42,7 +42,7 @@ class Reasoner:
     @property
     def name(self) -> str:
         """Of the reasoning."""
-        return self.reasoning.name
+        return self.spec.name
 
     @property
     def accuracy(self) -> dict[int, float]:
@@ -59,8 +59,8 @@ class Reasoner:
 
     def classifier(self) -> Classifier:
         """The network as a classifier; it sees pixels as they are, so that black is zero."""
-        side = self.reasoning.side
-        names = tuple(str(label) for label in range(self.reasoning.rule.classes))
+        side = self.spec.side
+        names = tuple(str(label) for label in range(self.spec.rule.classes))
         return Classifier(
             self.module,
             mean=0.0,
@@ -91,7 +91,7 @@ def shipped_folder() -> Path:
     return Path(str(resources.files("snellen.textbox.networks"))) / "models"
 
 
-def find(spec: str | Path) -> Reasoner:
+def find(spec: str | Path) -> TrainedNetwork:
     """A reasoner by the name of a shipped one, or from the folder that training wrote."""
     if str(spec) in shipped():
         return read(shipped_folder() / str(spec))
@@ -105,14 +105,14 @@ def find(spec: str | Path) -> Reasoner:
     )
 
 
-def read(folder: Path) -> Reasoner:
+def read(folder: Path) -> TrainedNetwork:
     """The reasoner of a folder; weights that cannot be read or do not fit are refused in a sentence."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        reasoning = Reasoning.from_record(record["reasoning"])
+        spec = NetworkSpec.from_record(record["reasoning"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise SnellenError(f"'{folder / RECORD}' cannot be read ({problem}); train the reasoner again") from None
-    module = network(reasoning.architecture, classes=reasoning.rule.classes, side=reasoning.side, seed=0)
+    module = build_network(spec.architecture, classes=spec.rule.classes, side=spec.side, seed=0)
     path = folder / WEIGHTS
     try:
         stored = load_file(path)
@@ -126,10 +126,10 @@ def read(folder: Path) -> Reasoner:
         raise SnellenError(f"the weights in '{path}' cannot be used ({reason}); train the reasoner again") from None
     if not all(bool(value.isfinite().all()) for value in module.state_dict().values() if value.is_floating_point()):
         raise SnellenError(f"the weights in '{path}' hold numbers that are not finite; train the reasoner again")
-    return Reasoner(reasoning, module.eval(), record, folder)
+    return TrainedNetwork(spec, module.eval(), record, folder)
 
 
-def write(folder: Path, reasoning: Reasoning, taught: Taught, course: Course) -> Reasoner:
+def write(folder: Path, spec: NetworkSpec, taught: TrainingResult, plan: TrainingPlan) -> TrainedNetwork:
     """Keeps a trained network in half precision, with its record, its log and its accuracy, and reads it back.
 
     A folder is there whole or not at all; one that holds an older reasoner is replaced.
@@ -139,7 +139,7 @@ def write(folder: Path, reasoning: Reasoning, taught: Taught, course: Course) ->
         with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as name:
             new, old = Path(name) / "new", Path(name) / "old"
             new.mkdir()
-            _fill(new, reasoning, taught, course)
+            _fill(new, spec, taught, plan)
             if folder.exists():
                 folder.rename(old)
             new.rename(folder)
@@ -148,7 +148,7 @@ def write(folder: Path, reasoning: Reasoning, taught: Taught, course: Course) ->
     return read(folder)
 
 
-def check_free(folder: Path, reasoning: Reasoning) -> None:
+def refuse_other_content(folder: Path, spec: NetworkSpec) -> None:
     """Refuses a folder that holds anything but an older reasoner of the same reasoning."""
     if not folder.exists():
         return
@@ -156,14 +156,14 @@ def check_free(folder: Path, reasoning: Reasoning) -> None:
         return
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        same = record["reasoning"] == reasoning.record()
+        same = record["reasoning"] == spec.record()
     except (OSError, ValueError, KeyError, TypeError):
         raise SnellenError(f"'{folder}' exists and holds something else than a reasoner; choose another --out") from None
     if not same:
         raise SnellenError(f"'{folder}' holds a reasoner with another rule or other scenes; choose another --out or --name")
 
 
-def _fill(folder: Path, reasoning: Reasoning, taught: Taught, course: Course) -> None:
+def _fill(folder: Path, spec: NetworkSpec, taught: TrainingResult, plan: TrainingPlan) -> None:
     weights = {
         name: (value.half() if value.is_floating_point() else value).contiguous()
         for name, value in taught.module.state_dict().items()
@@ -173,9 +173,9 @@ def _fill(folder: Path, reasoning: Reasoning, taught: Taught, course: Course) ->
     columns = {ACCURACY_KEY: taught.accuracy} | ({} if taught.attacked is None else {ATTACKED_KEY: taught.attacked})
     record = {
         "version": VERSION,
-        "reasoning": reasoning.record(),
+        "reasoning": spec.record(),
         **{key: {str(bucket): value for bucket, value in found.items()} for key, found in columns.items()},
-        "training": course.for_network(reasoning)
+        "training": plan.for_network(spec)
         | {
             "seed_used": taught.seed,
             "images": taught.log[-1].images if taught.log else 0,

@@ -15,9 +15,9 @@ from snellen.charts import numbers
 from snellen.errors import SnellenError
 from snellen.textbox.audit.agreement import DIFFERENCE
 from snellen.textbox.audit.audit import LEVEL, WORDS, Audit, Verdict
-from snellen.textbox.audit.trials import SETTINGS
+from snellen.textbox.audit.audit_scores import SETTINGS
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.report.counts import value as share
+from snellen.textbox.report.bucket_means import value as share
 from snellen.textbox.scenes.settings import RULES
 
 MARKS: Mapping[Verdict, str] = {

@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 from snellen.cli.textbox import app
 from snellen.errors import SnellenError
-from snellen.textbox.networks.architectures import network
-from snellen.textbox.networks.reasoners import Reasoner, write
-from snellen.textbox.networks.training import Course, Taught, inputs_of
-from snellen.textbox.scenes.contact_sheets import AVOID, FOCUS, setting_sheet, settings_sheet, write_sheet
-from snellen.textbox.scenes.reasoning import Reasoning
+from snellen.textbox.networks.architectures import build_network
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.networks.trained_network import TrainedNetwork, write
+from snellen.textbox.networks.training import TrainingPlan, TrainingResult, inputs_of
+from snellen.textbox.report.contact_sheets import AVOID, FOCUS, setting_sheet, settings_sheet, write_sheet
+from snellen.textbox.report.scene_tables import numbers, settings_table, show, show_settings, subject, table
 from snellen.textbox.scenes.rules import Truth
 from snellen.textbox.scenes.settings import RULES, setting
-from snellen.textbox.scenes.show import numbers, settings_table, show, show_settings, subject, table
 
 
 def printed(what: object, width: int = 160) -> list[str]:
@@ -36,14 +36,16 @@ def coloured(sheet: Image.Image, colour: str) -> np.ndarray:
     return (np.asarray(sheet) == np.array(ImageColor.getrgb(colour))).all(axis=2)
 
 
-def taught(folder: Path, rule: str = "box1", **circumstances: str) -> Reasoner:
+def taught(folder: Path, rule: str = "box1", **circumstances: str) -> TrainedNetwork:
     """A folder as training writes it, of a network that has learnt nothing."""
-    reasoning = Reasoning.of(rule, name="mine", architecture="small-cnn", **circumstances)
-    return write(folder, reasoning, Taught(network("small-cnn", classes=2, side=64, seed=0), 0, {1: 0.5}), Course())
+    spec = NetworkSpec.of(rule, name="mine", architecture="small-cnn", **circumstances)
+    return write(
+        folder, spec, TrainingResult(build_network("small-cnn", classes=2, side=64, seed=0), 0, {1: 0.5}), TrainingPlan()
+    )
 
 
 def test_the_table_of_a_setting() -> None:
-    lines = printed(table(show(Reasoning.of_setting("complex-cr2"), images=1)))
+    lines = printed(table(show(NetworkSpec.of_setting("complex-cr2"), images=1)))
     assert lines[0] == "bucket shows label focus avoid"
     assert lines[1] == "1 nothing undefined"
     assert lines[6] == "6 text B, box2 1 text box2"
@@ -64,7 +66,7 @@ def test_runs_of_numbers() -> None:
 
 
 def test_every_bucket_shows_the_same_scenes() -> None:
-    showing = show(Reasoning.of_setting("simple-fr", background="noise"), images=3)
+    showing = show(NetworkSpec.of_setting("simple-fr", background="noise"), images=3)
     nothing, everything = showing.buckets[0].scenes, showing.buckets[11].scenes
     differs = (nothing.pixels != everything.pixels).any(dim=1)
     assert torch.equal(differs | everything.ink.any(dim=1), everything.ink.any(dim=1))
@@ -73,7 +75,7 @@ def test_every_bucket_shows_the_same_scenes() -> None:
 
 @pytest.mark.parametrize("name", ["simple-nr", "complex-fr", "complex-cr3"])
 def test_frames_stand_around_what_is_to_be_focused_on_and_avoided(name: str) -> None:
-    showing = show(Reasoning.of_setting(name), images=1)
+    showing = show(NetworkSpec.of_setting(name), images=1)
     first = replace(showing.buckets[0], truth=Truth(0))
     legend = {
         colour: int(coloured(setting_sheet(replace(showing, buckets=(first,))), colour).sum()) for colour in (FOCUS, AVOID)
@@ -82,11 +84,11 @@ def test_frames_stand_around_what_is_to_be_focused_on_and_avoided(name: str) -> 
         sheet = setting_sheet(replace(showing, buckets=(bucket,)))
         for colour, names in ((FOCUS, bucket.truth.focus), (AVOID, bucket.truth.avoid)):
             found = int(coloured(sheet, colour).sum()) - legend[colour]
-            things = zip(showing.reasoning.rule.things, bucket.scenes.boxes[0].tolist(), strict=True)
+            objects = zip(showing.spec.rule.objects, bucket.scenes.boxes[0].tolist(), strict=True)
             around = sum(
                 4 * sum(3 * (box[place + 2] - box[place]) + 8 for place in (0, 1)) - 16
-                for thing, box in things
-                if thing.name in names
+                for object_, box in objects
+                if object_.name in names
             )
             if colour == FOCUS:
                 assert found == around, bucket.number
@@ -95,7 +97,7 @@ def test_frames_stand_around_what_is_to_be_focused_on_and_avoided(name: str) -> 
 
 
 def test_undefined_buckets_are_faded() -> None:
-    showing = show(Reasoning.of_setting("simple-nr"), images=1)
+    showing = show(NetworkSpec.of_setting("simple-nr"), images=1)
     sheet = np.asarray(setting_sheet(showing))
     black, grey = ((sheet == value).all(axis=2).sum() for value in (0, 181))
     assert black > 6 * 192 * 192
@@ -141,12 +143,12 @@ def test_what_to_show(tmp_path: Path) -> None:
         with pytest.raises(SnellenError, match=sentence):
             subject(**arguments)
     with pytest.raises(SnellenError, match="from 1 to 12, not 0"):
-        show(Reasoning.of_setting("simple-fr"), images=0)
+        show(NetworkSpec.of_setting("simple-fr"), images=0)
 
 
 def test_all_settings_share_their_pictures() -> None:
     every = show_settings(background="photos")
-    assert [one.reasoning.rule.text for one in every] == list(RULES.values())
+    assert [one.spec.rule.text for one in every] == list(RULES.values())
     for one in every[1:]:
         for bucket, same in zip(one.buckets, every[0].buckets, strict=True):
             assert torch.equal(bucket.scenes.pixels, same.scenes.pixels)

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from snellen.textbox.networks.reasoners import Reasoner
-from snellen.textbox.scenes.reasoning import Reasoning
-from snellen.textbox.scenes.things import THINGS, buckets
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.networks.trained_network import TrainedNetwork
+from snellen.textbox.scenes.objects import OBJECTS, buckets
 
 Seen = Mapping[str, Tensor]
 """Whether each thing is there, and whether the text is a B, scene by scene."""
@@ -24,8 +24,8 @@ class Planted(nn.Module):
         self.decide = decide
         self.certainty = certainty
         self.weight = nn.Parameter(torch.zeros(1))
-        ink = {(one.name, kind): int(look.sum()) for one in THINGS for kind, look in zip(one.kinds, one.inks, strict=True)}
-        shown = list(buckets(THINGS))
+        ink = {(one.name, kind): int(look.sum()) for one in OBJECTS for kind, look in zip(one.kinds, one.inks, strict=True)}
+        shown = list(buckets(OBJECTS))
         self.amounts = torch.tensor([sum(ink.get(part, 0) for part in one.items()) for one in shown])
         assert len(set(self.amounts.tolist())) == len(shown)
         self.there = {
@@ -42,7 +42,7 @@ class Planted(nn.Module):
         return 0.5 * self.certainty * torch.stack([-said, said], dim=1) + self.weight
 
 
-def planted(rule: str, decide: Callable[[Seen], Tensor], *, certainty: float = 20.0) -> Reasoner:
+def planted(rule: str, decide: Callable[[Seen], Tensor], *, certainty: float = 20.0) -> TrainedNetwork:
     """A network that decides like this, presented as one that was taught the rule."""
-    reasoning = Reasoning.of(rule, name="planted")
-    return Reasoner(reasoning, Planted(decide, certainty), {"accuracy": {}}, Path())
+    spec = NetworkSpec.of(rule, name="planted")
+    return TrainedNetwork(spec, Planted(decide, certainty), {"accuracy": {}}, Path())

@@ -14,41 +14,41 @@ from safetensors.torch import load_file, save_file
 from tests.textbox.tiny import QUICK, TINY
 
 from snellen.errors import SnellenError
-from snellen.textbox.networks.architectures import network
-from snellen.textbox.networks.reasoners import (
+from snellen.textbox.networks.architectures import build_network
+from snellen.textbox.networks.trained_network import (
     ACCURACY,
     LOG,
     RECORD,
     WEIGHTS,
-    Reasoner,
-    check_free,
+    TrainedNetwork,
     find,
     read,
+    refuse_other_content,
     shipped,
     shipped_folder,
     write,
 )
-from snellen.textbox.networks.training import Step, Taught, inputs_of
+from snellen.textbox.networks.training import Step, TrainingResult, inputs_of
 from snellen.textbox.scenes.settings import RULES
 
 STEPS = [Step(1, 64, 0.5, 0.69, 1e-4, 0.5, 0.0), Step(1, 128, 1.0, 0.01, 1e-3, 1.0, 1.0)]
 
 
 @pytest.fixture
-def taught() -> Taught:
-    module = network("small-cnn", classes=2, side=TINY.side, seed=3).eval()
-    return Taught(module, 3, {1: 1.0, 2: 0.95, 3: 1.0, 4: 0.98}, list(STEPS), 12.34)
+def taught() -> TrainingResult:
+    module = build_network("small-cnn", classes=2, side=TINY.side, seed=3).eval()
+    return TrainingResult(module, 3, {1: 1.0, 2: 0.95, 3: 1.0, 4: 0.98}, list(STEPS), 12.34)
 
 
 @pytest.fixture
-def kept(taught: Taught, tmp_path: Path) -> Reasoner:
+def kept(taught: TrainingResult, tmp_path: Path) -> TrainedNetwork:
     return write(tmp_path / "tiny", TINY, taught, QUICK)
 
 
-def test_a_reasoner_is_read_back_as_it_was_up_to_half_precision(kept: Reasoner, taught: Taught) -> None:
+def test_a_reasoner_is_read_back_as_it_was_up_to_half_precision(kept: TrainedNetwork, taught: TrainingResult) -> None:
     inputs = inputs_of(TINY.layout.scenes([1, 2, 3, 4], range(4), seed=0))
     found = find(kept.folder)
-    assert found.reasoning == TINY
+    assert found.spec == TINY
     assert torch.allclose(found.logits(inputs), taught.module(inputs), atol=1e-3)
     assert torch.equal(found.logits(inputs), kept.logits(inputs))
     assert found.accuracy == taught.accuracy
@@ -57,7 +57,7 @@ def test_a_reasoner_is_read_back_as_it_was_up_to_half_precision(kept: Reasoner, 
     assert all(value.dtype == torch.float16 for value in load_file(kept.folder / WEIGHTS).values())
 
 
-def test_log_and_accuracy_stand_beside_the_weights(kept: Reasoner) -> None:
+def test_log_and_accuracy_stand_beside_the_weights(kept: TrainedNetwork) -> None:
     with (kept.folder / LOG).open() as file:
         rows = list(csv.DictReader(file))
     assert [row["images"] for row in rows] == ["64", "128"]
@@ -68,7 +68,7 @@ def test_log_and_accuracy_stand_beside_the_weights(kept: Reasoner) -> None:
     assert record["training"]["seed_used"] == 3
 
 
-def test_a_robust_reasoner_keeps_both_accuracies(taught: Taught, tmp_path: Path) -> None:
+def test_a_robust_reasoner_keeps_both_accuracies(taught: TrainingResult, tmp_path: Path) -> None:
     attacked = dict.fromkeys(taught.accuracy, 0.5)
     steps = [replace(one, attacked_mean=0.25, attacked_worst=0.0) for one in STEPS]
     found = write(tmp_path / "r", replace(TINY, robust=True), replace(taught, attacked=attacked, log=steps), QUICK)
@@ -77,7 +77,7 @@ def test_a_robust_reasoner_keeps_both_accuracies(taught: Taught, tmp_path: Path)
     assert "attacked_worst" in (found.folder / LOG).read_text()
 
 
-def test_a_folder_is_replaced_whole_or_left_alone(kept: Reasoner, taught: Taught) -> None:
+def test_a_folder_is_replaced_whole_or_left_alone(kept: TrainedNetwork, taught: TrainingResult) -> None:
     before = {one.name: one.read_bytes() for one in kept.folder.iterdir()}
     broken = replace(taught, attacked={1: 0.5})  # fails at the last file
     with pytest.raises(KeyError):
@@ -100,7 +100,7 @@ def _spoil(folder: Path) -> None:
 
 
 def _other(folder: Path) -> None:
-    save_file(network("deep-cnn", classes=2, side=64, seed=0).state_dict(), folder / WEIGHTS)
+    save_file(build_network("deep-cnn", classes=2, side=64, seed=0).state_dict(), folder / WEIGHTS)
 
 
 def _record(change: Callable[[dict], None]) -> Callable[[Path], None]:
@@ -125,7 +125,7 @@ def _record(change: Callable[[dict], None]) -> Callable[[Path], None]:
         (_record(lambda record: record["reasoning"].update(architecture="lenet")), "no architecture 'lenet'"),
     ],
 )
-def test_harmed_folders_are_refused_in_a_sentence(kept: Reasoner, harm: Callable[[Path], None], sentence: str) -> None:
+def test_harmed_folders_are_refused_in_a_sentence(kept: TrainedNetwork, harm: Callable[[Path], None], sentence: str) -> None:
     harm(kept.folder)
     with pytest.raises(SnellenError, match=sentence) as told:
         read(kept.folder)
@@ -137,27 +137,27 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
         find("simple-fx")
 
 
-def test_only_a_free_folder_or_one_with_the_same_reasoning_may_be_written_to(kept: Reasoner, tmp_path: Path) -> None:
-    check_free(kept.folder, TINY)
-    check_free(tmp_path / "new", TINY)
+def test_only_a_free_folder_or_one_with_the_same_reasoning_may_be_written_to(kept: TrainedNetwork, tmp_path: Path) -> None:
+    refuse_other_content(kept.folder, TINY)
+    refuse_other_content(tmp_path / "new", TINY)
     (tmp_path / "empty").mkdir()
-    check_free(tmp_path / "empty", TINY)
+    refuse_other_content(tmp_path / "empty", TINY)
     with pytest.raises(SnellenError, match="holds a reasoner with another rule"):
-        check_free(kept.folder, replace(TINY, background="noise"))
+        refuse_other_content(kept.folder, replace(TINY, background="noise"))
     (tmp_path / "empty" / "thesis.txt").write_text("years of work")
     with pytest.raises(SnellenError, match="holds something else"):
-        check_free(tmp_path / "empty", TINY)
+        refuse_other_content(tmp_path / "empty", TINY)
     with pytest.raises(SnellenError, match="holds something else"):
-        check_free(tmp_path / "empty" / "thesis.txt", TINY)
+        refuse_other_content(tmp_path / "empty" / "thesis.txt", TINY)
 
 
-def test_a_place_that_cannot_be_written_to_is_refused(taught: Taught, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_to_is_refused(taught: TrainingResult, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SnellenError, match="cannot write to"):
         write(tmp_path / "file" / "inside", TINY, taught, QUICK)
 
 
-def test_the_classifier_says_what_the_network_says(kept: Reasoner) -> None:
+def test_the_classifier_says_what_the_network_says(kept: TrainedNetwork) -> None:
     made = TINY.layout.scenes([1, 2, 3, 4], range(4), seed=0)
     classifier = kept.classifier()
     pixels = made.pixels.float() / 255
@@ -169,8 +169,8 @@ def test_the_classifier_says_what_the_network_says(kept: Reasoner) -> None:
 def test_the_shipped_reasoners_are_as_good_as_the_published(name: str) -> None:
     found = find(name)
     shares = found.accuracy.values()
-    assert found.reasoning.rule.text == " ".join(RULES[name].split())
-    assert sum(shares) / len(shares) >= (0.98 if found.reasoning.simple else 0.95)
+    assert found.spec.rule.text == " ".join(RULES[name].split())
+    assert sum(shares) / len(shares) >= (0.98 if found.spec.simple else 0.95)
     assert min(shares) >= 0.90
     assert (found.folder / LOG).is_file()
     assert found.folder == shipped_folder() / name

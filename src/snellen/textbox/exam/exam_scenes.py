@@ -11,10 +11,10 @@ from torch import Tensor
 
 from snellen.errors import SnellenError
 from snellen.images import Samples, from_arrays
-from snellen.textbox.networks.reasoners import Reasoner
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.networks.trained_network import TrainedNetwork
 from snellen.textbox.networks.training import inputs_of
-from snellen.textbox.scenes.reasoning import Reasoning
-from snellen.textbox.scenes.scenes import Scenes
+from snellen.textbox.scenes.scenes import SceneBatch
 
 EXAM_SEED = 4
 PER_BUCKET = 20
@@ -22,16 +22,16 @@ PER_BUCKET = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Exam:
+class ExamScenes:
     """Scenes that a reasoner tells right, bucket by bucket: where it is wrong it breaks its rule, and the truth is unknown.
 
     `focused` and `avoided` say of each thing, in the order of the layout's, whether the rule looks at it in this scene, and
     whether it does not even ask about it. `passed_over` counts the scenes that the reasoner got wrong on the way.
     """
 
-    reasoning: Reasoning
+    spec: NetworkSpec
     ids: tuple[str, ...]
-    scenes: Scenes
+    scenes: SceneBatch
     labels: Int[Tensor, " scenes"]
     focused: Bool[Tensor, "scenes things"]
     avoided: Bool[Tensor, "scenes things"]
@@ -65,38 +65,38 @@ class Exam:
         return from_arrays(self.scenes.pixels, self.labels, self.focus, self.ids)
 
 
-def exam(reasoner: Reasoner, *, per_bucket: int = PER_BUCKET, seed: int = EXAM_SEED) -> Exam:
+def exam(network: TrainedNetwork, *, per_bucket: int = PER_BUCKET, seed: int = EXAM_SEED) -> ExamScenes:
     """The first so many scenes of every bucket that the reasoner tells right."""
     if per_bucket < 1:
         raise SnellenError(f"an exam needs at least one scene per bucket, not {per_bucket}")
-    reasoning = reasoner.reasoning
+    spec = network.spec
     buckets: list[int] = []
     indices: list[int] = []
     passed_over = 0
-    for bucket in reasoning.rule.defined:
+    for bucket in spec.rule.defined:
         first = bucket * 10**6
         tried = range(first, first + 2 * per_bucket + 8)
-        made = reasoning.layout.scenes([bucket] * len(tried), tried, seed=seed)
-        said = reasoner.predictions(inputs_of(made)).tolist()
-        label = reasoning.rule.labels[bucket - 1]
+        made = spec.layout.scenes([bucket] * len(tried), tried, seed=seed)
+        said = network.predictions(inputs_of(made)).tolist()
+        label = spec.rule.labels[bucket - 1]
         chosen = [index for index, one in zip(tried, said, strict=True) if one == label][:per_bucket]
         if len(chosen) < per_bucket:
             raise SnellenError(
-                f"'{reasoning.name}' is right on only {len(chosen)} of {len(tried)} scenes of bucket {bucket}, "
+                f"'{spec.name}' is right on only {len(chosen)} of {len(tried)} scenes of bucket {bucket}, "
                 f"so that no exam of {per_bucket} can be made; train it again"
             )
         passed_over += chosen[-1] - first + 1 - len(chosen)
         buckets += [bucket] * per_bucket
         indices += chosen
-    made = reasoning.layout.scenes(buckets, indices, seed=seed)
+    made = spec.layout.scenes(buckets, indices, seed=seed)
     ids = tuple(f"bucket-{bucket:02d}/{index % 10**6:03d}" for bucket, index in zip(buckets, indices, strict=True))
-    labels = torch.tensor([reasoning.rule.labels[one - 1] for one in buckets])
-    return Exam(reasoning, ids, made, labels, *truth_of(reasoning, made), passed_over)
+    labels = torch.tensor([spec.rule.labels[one - 1] for one in buckets])
+    return ExamScenes(spec, ids, made, labels, *truth_of(spec, made), passed_over)
 
 
-def truth_of(reasoning: Reasoning, scenes: Scenes) -> tuple[Bool[Tensor, "scenes things"], Bool[Tensor, "scenes things"]]:
+def truth_of(spec: NetworkSpec, scenes: SceneBatch) -> tuple[Bool[Tensor, "scenes things"], Bool[Tensor, "scenes things"]]:
     """Which things of each scene are to be focused on, and which to be avoided."""
-    names = [one.name for one in reasoning.rule.things]
-    truths = [reasoning.rule.truths[bucket - 1] for bucket in scenes.buckets.tolist()]
+    names = [one.name for one in spec.rule.objects]
+    truths = [spec.rule.truths[bucket - 1] for bucket in scenes.buckets.tolist()]
     focused = torch.tensor([[name in one.focus for name in names] for one in truths])
     return focused, torch.tensor([[name in one.avoid for name in names] for one in truths])
