@@ -24,7 +24,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.methods.ablation_cam import AblationCam
 from snellen.methods.cam import Cam
-from snellen.methods.class_activation import drawn_out
+from snellen.methods.class_activation import upsample
 from snellen.methods.eigen_cam import EigenCam
 from snellen.methods.grad_cam import GradCam
 from snellen.methods.grad_cam_plus_plus import GradCamPlusPlus
@@ -122,7 +122,7 @@ def test_maps_are_pytorch_grad_cams_before_its_stretching(problem: Problem, name
             continue
         one = Problem(problem.net, problem.classifier, problem.inputs, problem.targets, problem.rng, layer)
         method = METHODS.build(TWINS[name].traits.name, {**vars(TWINS[name]), "layer": layer})
-        expected = drawn_out(twin_grids(name, one).relu(), one.inputs)
+        expected = upsample(twin_grids(name, one).relu(), one.inputs)
         assert_same(one.explain(method), expected)
 
 
@@ -131,12 +131,12 @@ def test_maps_are_pytorch_grad_cams_before_its_stretching(problem: Problem, name
 def test_centred_eigen_cam_is_pytorch_grad_cams_with_its_sign_settled(problem: Problem) -> None:
     grids = twin_grids("EigenCAM", problem)
     flip = grids.amin(dim=(1, 2)).abs() > grids.amax(dim=(1, 2))
-    expected = drawn_out(torch.where(flip[:, None, None], -grids, grids), problem.inputs)
+    expected = upsample(torch.where(flip[:, None, None], -grids, grids), problem.inputs)
     assert_same(problem.explain(EigenCam(centred=True)), expected)
     early = Problem(problem.net, problem.classifier, problem.inputs, problem.targets, problem.rng, "0")
     grids = twin_grids("EigenCAM", early)  # more places than features: the other Gram matrix
     flip = grids.amin(dim=(1, 2)).abs() > grids.amax(dim=(1, 2))
-    expected = drawn_out(torch.where(flip[:, None, None], -grids, grids), problem.inputs)
+    expected = upsample(torch.where(flip[:, None, None], -grids, grids), problem.inputs)
     assert_same(problem.explain(EigenCam(layer="0", centred=True)), expected)
 
 
@@ -144,7 +144,7 @@ def test_centred_eigen_cam_is_pytorch_grad_cams_with_its_sign_settled(problem: P
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [one for one in sorted(TWINS) if one not in ("ScoreCAM", "AblationCAM")])
 def test_photograph_maps_are_pytorch_grad_cams(photograph: Problem, name: str) -> None:
-    expected = drawn_out(twin_grids(name, photograph).relu(), photograph.inputs)
+    expected = upsample(twin_grids(name, photograph).relu(), photograph.inputs)
     assert_same(photograph.explain(TWINS[name]), expected)
 
 
@@ -181,7 +181,7 @@ def test_score_cam_is_a_loop_over_masks(problem: Problem) -> None:
                 scores.append(logits[target] if of == "logit" else logits.softmax(dim=0)[target])
             weights = torch.stack(scores).softmax(dim=0)
             grids.append(sum(w * f for w, f in zip(weights, features, strict=True)))
-        assert_same(problem.explain(ScoreCam(of=of)), drawn_out(torch.stack(grids).relu(), problem.inputs))
+        assert_same(problem.explain(ScoreCam(of=of)), upsample(torch.stack(grids).relu(), problem.inputs))
 
 
 @pytest.mark.parametrize("layer", ["5", "3", "0"])
@@ -202,7 +202,7 @@ def test_ablation_cam_is_a_loop_over_whole_passes(layer: str) -> None:
                 total += (whole - rest(without)[0, target]) / whole * features[0, k]
             grids.append(total.relu())
     found = AblationCam(layer=layer)(Classifier(net), inputs, targets, rng=rng)
-    assert_same(found, drawn_out(torch.stack(grids), inputs), share=1e-4)  # small differences of logits
+    assert_same(found, upsample(torch.stack(grids), inputs), share=1e-4)  # small differences of logits
 
 
 def test_eigen_cam_is_the_papers_projection(problem: Problem) -> None:
@@ -217,7 +217,7 @@ def test_eigen_cam_is_the_papers_projection(problem: Problem) -> None:
         _, _, right = torch.linalg.svd(places, full_matrices=False)
         grid = (places @ right[0]).view(features.shape[1:])
         grids.append((grid if grid.abs().max() == grid.max() else -grid).float())
-    assert_same(problem.explain(EigenCam()), drawn_out(torch.stack(grids), problem.inputs))
+    assert_same(problem.explain(EigenCam()), upsample(torch.stack(grids), problem.inputs))
 
 
 def test_grad_cam_plus_plus_without_epsilon_does_not_hang_on_the_scale_of_features(problem: Problem) -> None:
@@ -251,7 +251,7 @@ def test_cam_has_the_logit_as_its_mean() -> None:
         grids = torch.einsum("bk,bkij->bij", head.weight[targets], features)
         logits = classifier.logits(inputs).gather(1, targets[:, None])[:, 0]
     torch.testing.assert_close(grids.mean(dim=(1, 2)) + head.bias[targets], logits, rtol=1e-4, atol=1e-5)
-    assert_same(Cam()(classifier, inputs, targets, rng=rng), drawn_out(grids, inputs))
+    assert_same(Cam()(classifier, inputs, targets, rng=rng), upsample(grids, inputs))
 
 
 def test_hires_cam_sums_to_the_logit_behind_one_linear_layer() -> None:
@@ -350,7 +350,7 @@ def test_cam_refuses_another_head_by_name(classifier: Classifier, word: str) -> 
 
 def test_cam_refuses_a_mean_over_some_places() -> None:
     classifier = head(nn.AvgPool2d(SIDE // 2), nn.Flatten(), nn.Linear(16, 3))
-    with pytest.raises(SnellenError, match="is not one over all places; use grad-cam"):
+    with pytest.raises(SnellenError, match="is not one over all positions; use grad-cam"):
         Cam(layer="1")(classifier, torch.ones(1, 3, SIDE, SIDE), torch.tensor([0]), rng=Rng(seed=0, ids=("a",)))
 
 
@@ -428,7 +428,7 @@ def test_score_cam_asks_once_for_features_with_the_same_mask() -> None:
     masks = (masks - low) / (high - low).clamp_min(1e-12)
     seen = inputs.repeat_interleave(10, 0) * masks[:, None]
     weights = classifier.logits(seen).gather(1, targets.repeat_interleave(10)[:, None]).view(2, 10).softmax(dim=1)
-    assert_same(found, drawn_out((weights[:, :, None, None] * features).sum(dim=1), inputs))
+    assert_same(found, upsample((weights[:, :, None, None] * features).sum(dim=1), inputs))
 
 
 # Tails --------------------------------------------------------------------------------------------------------------------
@@ -549,7 +549,7 @@ def test_photograph_ablation_cam_is_known_behind_one_linear_layer(photograph: Pr
     weights = one.net.get_submodule("classifier").weight.detach()[one.targets]
     logit = one.classifier.logits(one.inputs).gather(1, one.targets[:, None])
     lost = weights * features.mean(dim=(2, 3)) / logit
-    expected = drawn_out((lost[:, :, None, None] * features).sum(dim=1).relu(), one.inputs)
+    expected = upsample((lost[:, :, None, None] * features).sum(dim=1).relu(), one.inputs)
     assert_same(one.explain(AblationCam()), expected, share=1e-4)  # differences of logits near 1e-3 of them
 
 

@@ -112,7 +112,7 @@ def close(found: Tensor, expected: Tensor, share: float) -> None:
     assert float(error) < share, float(error)
 
 
-def drawn_out(coarse: Tensor, size: tuple[int, ...]) -> Tensor:
+def upsample(coarse: Tensor, size: tuple[int, ...]) -> Tensor:
     return functional.interpolate(coarse[:, None], size=size, mode="bilinear", align_corners=False)[:, 0]
 
 
@@ -148,7 +148,7 @@ def test_grad_cam_is_pytorch_grad_cams_with_a_reshape_function(name: str) -> Non
         seen = twin.activations_and_grads
         activations, gradients = seen.activations[0].numpy(), seen.gradients[0].numpy()
         coarse = twin.get_cam_image(inputs, layer, None, activations, gradients, False)
-    expected = drawn_out(torch.from_numpy(coarse).relu(), inputs.shape[2:])
+    expected = upsample(torch.from_numpy(coarse).relu(), inputs.shape[2:])
     found = METHODS.build("grad-cam")(classifier, inputs, TARGETS, rng=RNG)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4 * float(expected.max()))
     assert float(expected.max()) > 0
@@ -340,7 +340,7 @@ def test_attention_rollout_is_a_product_of_matrices(name: str) -> None:
                 mixing = np.stack([row / row.sum() for row in mixing])
                 flow = mixing if flow is None else mixing @ flow
             coarse.append(torch.from_numpy(grid_of(name, flow)).float())
-        expected = drawn_out(torch.stack(coarse), inputs.shape[2:])
+        expected = upsample(torch.stack(coarse), inputs.shape[2:])
         method = METHODS.build("attention-rollout", {"heads": heads})
         with classifier.counting() as ledger:
             found = method(classifier, inputs, TARGETS, rng=RNG)
@@ -363,7 +363,7 @@ def test_transformer_attribution_is_the_rule_head_by_head(name: str) -> None:
                 raising += np.maximum(slope * weights, 0) / 3
             relevance = relevance + raising @ relevance
         coarse.append(torch.from_numpy(grid_of(name, relevance - np.eye(count))).float())
-    expected = drawn_out(torch.stack(coarse), inputs.shape[2:])
+    expected = upsample(torch.stack(coarse), inputs.shape[2:])
     classifier = Classifier(network(name), name=name, rows=2)
     with classifier.counting() as ledger:
         found = METHODS.build("transformer-attribution")(classifier, inputs, TARGETS, rng=RNG)

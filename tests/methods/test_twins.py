@@ -24,6 +24,7 @@ from snellen.classifier import Classifier
 from snellen.classifier.operations import intercepting
 from snellen.errors import SnellenError
 from snellen.maps.fills import Black
+from snellen.methods.class_activation import find_layer
 from snellen.methods.controls import Centre, Edge, FakeCam, Random
 from snellen.methods.grad_cam import GradCam
 from snellen.methods.gradient import Gradient, InputXGradient
@@ -292,7 +293,7 @@ def test_photograph_integrated_gradients_is_captums(photograph: Problem) -> None
 
 def test_photograph_grad_cam_is_captums(photograph: Problem) -> None:
     one = photograph
-    layer = GradCam().layer_in(one.classifier, one.inputs)
+    layer = find_layer(None, one.classifier, one.inputs)
     twin = captum.attr.LayerGradCam(one.net, one.net.get_submodule(layer))
     coarse = twin.attribute(one.inputs, one.targets, relu_attributions=True)
     assert coarse.shape[2:] == (7, 7)

@@ -15,7 +15,7 @@ from snellen.cards.schema import Finding
 from snellen.charts.numbers import count, listed
 from snellen.errors import SnellenError
 from snellen.maps.similarity import likening
-from snellen.methods.class_activation import layer_of
+from snellen.methods.class_activation import find_layer
 from snellen.plugins.registry import METHODS, METRICS, label, spec, text_of, traits
 from snellen.plugins.traits import LAYERS
 from snellen.runs import Run
@@ -66,7 +66,7 @@ def trials_of(method: Method, bench: Bench, scoring: float) -> tuple[list[Trial]
             left.append((one.name, "", "the method declares no range"))
             continue
         if values == LAYERS:
-            own = layer_of(getattr(method, one.name), bench.classifier, bench.inputs)
+            own = find_layer(getattr(method, one.name), bench.classifier, bench.inputs)
             values = bench.classifier.survey(bench.inputs).earlier_layers(own)
         for value in (*values, getattr(type(method)(), one.name)):
             given = spec(value) if hasattr(value, "traits") else value
@@ -197,7 +197,7 @@ def remaining(correlation: float, chance: float) -> float:
 def _own(method: Method, setting: str, bench: Bench) -> str:
     value = getattr(method, setting)
     if value is None and traits(type(method)).ranges.get(setting) == LAYERS:
-        value = layer_of(value, bench.classifier, bench.inputs)
+        value = find_layer(value, bench.classifier, bench.inputs)
     return text_of(value)
 
 

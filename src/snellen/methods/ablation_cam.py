@@ -5,26 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.methods.class_activation import blank, drawn_out, layer_of, prepare_layer
-from snellen.plugins.registry import method
-from snellen.plugins.traits import LAYERS
+from snellen.methods.class_activation import (
+    Images,
+    Maps,
+    Targets,
+    blank_image,
+    class_activation_method,
+    count_features,
+    find_layer,
+    prepare_layer,
+    upsample,
+)
 from snellen.types import Passes, Rng
 
 
-@method(
+@class_activation_method(
     "ablation-cam",
     cite="desai2020",
-    family="class-activation",
-    needs={"layer"},
+    gradients=False,
     at_most=True,
     caveats={
-        "desai2020": "features are taken away one at a time, so two that stand in for each other both seem unimportant"
+        "desai2020": "features are removed one at a time, so two that can replace each other both seem unimportant",
     },
-    ranges={"layer": LAYERS},
 )
 @dataclass(frozen=True)
 class AblationCam:
@@ -37,30 +41,22 @@ class AblationCam:
 
     layer: str | None = None
 
-    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
-        """Finds the layer, or refuses one that does not exist or has no places."""
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Finds the layer, and whether the rest of the model can run alone."""
         prepare_layer(self.layer, classifier, inputs)
-        classifier.tail(inputs, layer_of(self.layer, classifier, inputs))
+        classifier.tail(inputs, find_layer(self.layer, classifier, inputs))
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward, and one more for each active feature where the rest of the model cannot run alone."""
-        image = blank(classifier, size)
-        layer = layer_of(self.layer, classifier, image)
-        if classifier.tail(image, layer) is not None:
+        image = blank_image(classifier, size)
+        if classifier.tail(image, find_layer(self.layer, classifier, image)) is not None:
             return Passes(1)
-        return Passes(2 + classifier.layer_shape(image, layer)[0])
+        return Passes(2 + count_features(self.layer, classifier, size))
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
-        layer = layer_of(self.layer, classifier, inputs)
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        layer = find_layer(self.layer, classifier, inputs)
         features = classifier.layer_features(inputs, layer)
-        # A feature that is zero already takes nothing away. The last column is the image with all of its features.
+        # A feature that is zero already changes nothing. The last column is the image with all of its features.
         active = features.flatten(2).any(dim=2)
         owners, missing = torch.nonzero(torch.cat([active, torch.ones_like(active[:, :1])], dim=1), as_tuple=True)
         scores = torch.zeros(len(inputs), features.shape[1] + 1).to(features)
@@ -74,4 +70,4 @@ class AblationCam:
         whole = scores[:, -1:]
         weights = torch.where(active, whole - scores[:, :-1], 0) / torch.where(whole == 0, 1, whole)
         coarse = (weights[:, :, None, None] * features).sum(dim=1).relu()
-        return drawn_out(coarse, inputs)
+        return upsample(coarse, inputs)

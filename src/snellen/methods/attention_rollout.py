@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from snellen.classifier import Classifier
+from snellen.methods.class_activation import Images, Maps, Targets, upsample
 from snellen.plugins.registry import method
 from snellen.types import Passes, Rng
 
@@ -43,7 +43,7 @@ class AttentionRollout:
 
     heads: Literal["mean", "max", "min"] = "mean"
 
-    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier without attention between all tokens."""
         classifier.rows_for(inputs)
         classifier.attending(inputs, who="attention-rollout")
@@ -52,14 +52,7 @@ class AttentionRollout:
         """One forward."""
         return Passes(1)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         attending = classifier.attending(inputs, who="attention-rollout")
         layers = classifier.attentions(inputs, {"mean": _mean, "max": _max, "min": _min}[self.heads])
         mixing = layers + torch.eye(layers.shape[-1]).to(layers)
@@ -67,9 +60,7 @@ class AttentionRollout:
         flow = mixing[:, 0]
         for layer in mixing.unbind(dim=1)[1:]:
             flow = layer @ flow
-        return functional.interpolate(
-            attending.read(flow), size=inputs.shape[2:], mode="bilinear", align_corners=False
-        ).squeeze(1)
+        return upsample(attending.read(flow).squeeze(1), inputs)
 
 
 def _mean(weights: Weights) -> Folded:

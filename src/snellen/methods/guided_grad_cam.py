@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
-from torch import Tensor
-
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold
-from snellen.methods.class_activation import prepare_layer
-from snellen.methods.grad_cam import GradCam
+from snellen.methods.class_activation import Images, Maps, Targets, prepare_layer
 from snellen.methods.guided_backprop import GuidedBackprop
 from snellen.methods.refusals import only_rectifiers
-from snellen.plugins.registry import method
+from snellen.plugins.registry import METHODS, method
 from snellen.plugins.traits import LAYERS
 from snellen.types import Passes, Rng
 
@@ -28,7 +24,7 @@ from snellen.types import Passes, Rng
 )
 @dataclass(frozen=True)
 class GuidedGradCam:
-    """The size of the guided gradient at each pixel times the grad-cam of its place.
+    """The size of the guided gradient at each pixel times the grad-cam there.
 
     Like guided-backprop it is defined for rectifiers only.
     """
@@ -36,8 +32,8 @@ class GuidedGradCam:
     layer: str | None = None
     fold: Fold = "absolute-max"
 
-    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
-        """Finds the layer, and refuses a classifier whose activation functions are not rectifiers."""
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Finds the layer; refuses a classifier whose activation functions are not rectifiers."""
         only_rectifiers("guided-grad-cam", classifier, inputs)
         prepare_layer(self.layer, classifier, inputs)
 
@@ -45,15 +41,8 @@ class GuidedGradCam:
         """One forward and one backward for each of the two parts."""
         return Passes(2, 2)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         self.prepare(classifier, inputs)
-        place = GradCam(layer=self.layer)(classifier, inputs, targets, rng=rng)
-        # The map of places is the same for all channels and not negative: fold then multiply, or multiply then fold.
-        return place * GuidedBackprop(fold=self.fold)(classifier, inputs, targets, rng=rng)
+        grad_cam = METHODS.build("grad-cam", {"layer": self.layer})(classifier, inputs, targets, rng=rng)
+        # Grad-CAM is the same for all channels and not negative: fold then multiply, or multiply then fold.
+        return grad_cam * GuidedBackprop(fold=self.fold)(classifier, inputs, targets, rng=rng)

@@ -10,29 +10,34 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.methods.class_activation import blank, drawn_out, layer_of, prepare_layer
-from snellen.plugins.registry import method
-from snellen.plugins.traits import LAYERS
+from snellen.methods.class_activation import (
+    Images,
+    Maps,
+    Targets,
+    class_activation_method,
+    count_features,
+    find_layer,
+    upsample,
+)
 from snellen.types import Output, Passes, Rng
 
 
-@method(
+@class_activation_method(
     "score-cam",
     cite="wang2020",
-    family="class-activation",
-    needs={"layer"},
+    gradients=False,
     at_most=True,
     caveats={
         "hooker2019": "its weights are outputs for masked images, which lie outside of what the classifier was trained on",
     },
     presets={"zhang2024": {"corners": True}},
-    ranges={"layer": LAYERS, "of": ("probability",), "corners": (True,)},
+    ranges={"of": ("probability",), "corners": (True,)},
 )
 @dataclass(frozen=True)
 class ScoreCam:
     """Where features are active, each weighed by the target's output for the image seen through that feature alone.
 
-    Every feature's grid is drawn out, stretched to [0, 1] and multiplied with the inputs; the weights are the softmax of
+    Every feature's grid is upsampled, stretched to [0, 1] and multiplied with the inputs; the weights are the softmax of
     the outputs over features, so subtracting a baseline's output would change nothing. `corners` puts the outermost cells
     of these masks on the image's corners, as pytorch-grad-cam does; the paper's authors do not.
     """
@@ -41,49 +46,39 @@ class ScoreCam:
     of: Output = "logit"
     corners: bool = False
 
-    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
-        """Finds the layer, or refuses one that does not exist or has no places."""
-        prepare_layer(self.layer, classifier, inputs)
-
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward, and one more for each mask; features with the same mask share it."""
-        image = blank(classifier, size)
-        return Passes(1 + classifier.layer_shape(image, layer_of(self.layer, classifier, image))[0])
+        return Passes(1 + count_features(self.layer, classifier, size))
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
-        features = classifier.layer_features(inputs, layer_of(self.layer, classifier, inputs))
-        grids, places = zip(*(_different(one) for one in features), strict=True)
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        features = classifier.layer_features(inputs, find_layer(self.layer, classifier, inputs))
+        grids, grid_of_feature = zip(*(_different(image_features) for image_features in features), strict=True)
         rows = classifier.rows_for(inputs)
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
-            for i, own in enumerate(grids):
-                for part in own.split(rows):
-                    masks = _stretched(drawn_out(part, inputs, corners=self.corners))
+            for i, image_grids in enumerate(grids):
+                for part in image_grids.split(rows):
+                    masks = _stretched(upsample(part, inputs, corners=self.corners))
                     yield inputs[i] * masks[:, None], targets[i].expand(len(part))
 
-        scores = classifier.scores(blocks(), of=self.of).split([len(one) for one in grids])
-        weights = torch.stack([score[place].softmax(dim=0) for score, place in zip(scores, places, strict=True)])
+        scores = classifier.scores(blocks(), of=self.of).split([len(image_grids) for image_grids in grids])
+        weights = torch.stack(
+            [score[indices].softmax(dim=0) for score, indices in zip(scores, grid_of_feature, strict=True)]
+        )
         coarse = (weights.to(features)[:, :, None, None] * features).sum(dim=1).relu()
-        return drawn_out(coarse, inputs)
+        return upsample(coarse, inputs)
 
 
 def _different(
     features: Float[Tensor, "features rows columns"],
 ) -> tuple[Float[Tensor, "masks rows columns"], Int[Tensor, " features"]]:
-    """The grids that give different masks, and which of them each feature has.
+    """The grids that give different masks, and the index of each feature's grid among them.
 
-    Stretching before drawing out changes no mask. It makes grids equal that differ by a factor, such as all with one active
-    cell in the same place; and a grid without any contrast becomes zero.
+    Stretching before upsampling changes no mask. It makes grids equal that differ by a factor, such as all with one active
+    cell in the same position; and a grid without any contrast becomes zero.
     """
-    grids, places = torch.unique(_stretched(features), dim=0, return_inverse=True)
-    return grids, places
+    grids, indices = torch.unique(_stretched(features), dim=0, return_inverse=True)
+    return grids, indices
 
 
 def _stretched(grids: Float[Tensor, "grids rows columns"]) -> Float[Tensor, "grids rows columns"]:

@@ -49,6 +49,11 @@ def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
     take_over(wrapper, signed=signed, deterministic=False, control=traits(wrapper.of).control)
 
 
+def _passes(self: Smoothing, size: tuple[int, int], classifier: Classifier) -> Passes:
+    """The wrapped method once per sample."""
+    return self.samples * self.of.passes(size, classifier)
+
+
 @method(
     "smoothgrad",
     cite="smilkov2017",
@@ -75,13 +80,8 @@ class SmoothGrad:
     def __post_init__(self) -> None:
         _wrap(self, signed=traits(self.of).signed)
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """What the wrapped method wants to find out, or refuse, before anything runs."""
-        prepare_inner(self, classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """The wrapped method once per sample."""
-        return self.samples * self.of.passes(size, classifier)
+    prepare = prepare_inner
+    passes = _passes
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         total = _sums(_noisy(self, classifier, inputs, targets, rng))[0]
@@ -113,13 +113,8 @@ class SmoothGradSquared:
     def __post_init__(self) -> None:
         _wrap(self, signed=False)
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """What the wrapped method wants to find out, or refuse, before anything runs."""
-        prepare_inner(self, classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """The wrapped method once per sample."""
-        return self.samples * self.of.passes(size, classifier)
+    prepare = prepare_inner
+    passes = _passes
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         squares = _sums(_noisy(self, classifier, inputs, targets, rng))[1]
@@ -146,13 +141,8 @@ class VarGrad:
     def __post_init__(self) -> None:
         _wrap(self, signed=False)
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """What the wrapped method wants to find out, or refuse, before anything runs."""
-        prepare_inner(self, classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """The wrapped method once per sample."""
-        return self.samples * self.of.passes(size, classifier)
+    prepare = prepare_inner
+    passes = _passes
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         total, squares = _sums(_noisy(self, classifier, inputs, targets, rng))

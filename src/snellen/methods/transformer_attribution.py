@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from snellen.classifier import Classifier
+from snellen.methods.class_activation import Images, Maps, Targets, upsample
 from snellen.plugins.registry import method
 from snellen.types import Output, Passes, Rng
 
@@ -37,7 +37,7 @@ class TransformerAttribution:
 
     of: Output = "logit"
 
-    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier without attention between all tokens."""
         classifier.rows_for(inputs, gradients=True)
         classifier.attending(inputs, who="transformer-attribution")
@@ -46,23 +46,14 @@ class TransformerAttribution:
         """One forward, and one backward that ends at the first attention."""
         return Passes(1, 1)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         attending = classifier.attending(inputs, who="transformer-attribution")
         layers = classifier.attention_gradients(inputs, targets, _raising, of=self.of)
         # What a token keeps of itself is no flow; without it nothing changes for a class token.
         gained = torch.zeros_like(layers[:, 0])
         for layer in layers.unbind(dim=1):
             gained = gained + layer + layer @ gained
-        return functional.interpolate(
-            attending.read(gained), size=inputs.shape[2:], mode="bilinear", align_corners=False
-        ).squeeze(1)
+        return upsample(attending.read(gained).squeeze(1), inputs)
 
 
 def _raising(weights: Weights, gradient: Weights) -> Float[Tensor, "batch tokens tokens"]:

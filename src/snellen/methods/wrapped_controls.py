@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from snellen.classifier import Classifier
 from snellen.methods.gradient import Gradient
-from snellen.methods.wrapping import prepare_inner, take_over
+from snellen.methods.wrapping import inner_passes, prepare_inner, take_over
 from snellen.plugins.registry import method, traits
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Method, Passes, Rng
+from snellen.types import Method, Rng
 
 Images = Float[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]
@@ -48,13 +48,8 @@ class Blurred:
         inner = traits(self.of)
         take_over(self, signed=inner.signed, deterministic=inner.deterministic, control=True)
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """What the wrapped method wants to find out, or refuse, before anything runs."""
-        prepare_inner(self, classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """Those of the wrapped method."""
-        return self.of.passes(size, classifier)
+    prepare = prepare_inner
+    passes = inner_passes
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         maps = self.of(classifier, inputs, targets, rng=rng)[:, None]
@@ -91,13 +86,8 @@ class Shuffled:
     def __post_init__(self) -> None:
         take_over(self, signed=traits(self.of).signed, deterministic=False, control=True)
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """What the wrapped method wants to find out, or refuse, before anything runs."""
-        prepare_inner(self, classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """Those of the wrapped method."""
-        return self.of.passes(size, classifier)
+    prepare = prepare_inner
+    passes = inner_passes
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         maps = self.of(classifier, inputs, targets, rng=rng)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.plugins.registry import traits
-from snellen.types import Method
+from snellen.types import Method, Passes
 
 
 @runtime_checkable
@@ -22,13 +22,13 @@ class Wrapping(Protocol):
 
 
 def take_over(wrapper: Wrapping, *, signed: bool, deterministic: bool, control: bool) -> None:
-    """Gives the wrapper the needs and claims of the method inside, beside those stated here.
+    """Gives the wrapper the needs and traits of the wrapped method, except those stated here.
 
-    How far a claim was shown was measured over the method that stands inside by default.
+    The evidence for a trait was measured over the method that is wrapped by default.
     """
     inner, own = traits(wrapper.of), traits(type(wrapper))
-    usual = next(field.default for field in dataclasses.fields(wrapper) if field.name == "of")  # type: ignore[arg-type]
-    facts = dataclasses.replace(
+    default = next(field.default for field in dataclasses.fields(wrapper) if field.name == "of")  # type: ignore[arg-type]
+    taken = dataclasses.replace(
         own,
         signed=signed,
         deterministic=deterministic,
@@ -36,14 +36,22 @@ def take_over(wrapper: Wrapping, *, signed: bool, deterministic: bool, control: 
         family="control" if control else own.family,
         needs=inner.needs,
         class_specific=inner.class_specific,
-        implementation_invariant=(own if wrapper.of == usual else inner).implementation_invariant,
+        implementation_invariant=(own if wrapper.of == default else inner).implementation_invariant,
         at_most=inner.at_most,
     )
-    object.__setattr__(wrapper, "traits", facts)
+    object.__setattr__(wrapper, "traits", taken)
 
 
-def prepare_inner(wrapper: Wrapping, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
-    """What the method inside wants to find out, or refuse, before anything runs."""
-    prepare = getattr(wrapper.of, "prepare", None)
+# Wrappers assign these in the body of their class: `prepare = prepare_inner`.
+
+
+def prepare_inner(self: Wrapping, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+    """Prepares the wrapped method, which may refuse the classifier."""
+    prepare = getattr(self.of, "prepare", None)
     if prepare is not None:
         prepare(classifier, inputs)
+
+
+def inner_passes(self: Wrapping, size: tuple[int, int], classifier: Classifier) -> Passes:
+    """The passes of the wrapped method."""
+    return self.of.passes(size, classifier)
