@@ -12,7 +12,7 @@ from pages import failures, holds, paragraphs, presets, settings
 from snellen.classifier import Classifier
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METRICS, Attribute, Test
-from snellen.types import HasParts, Passes
+from snellen.types import Passes, SharedPasses
 from snellen.zoo import EMBEDDED, load_classifier
 
 FOLDER = Path(__file__).with_name("metrics")
@@ -38,7 +38,7 @@ class Costs:
         self.parts: dict[str, set[Hashable]] = {}
         for name in METRICS:
             metric = METRICS.build(name)
-            parts = metric.parts(SIZE, Passes(1, 1), self.classifier) if isinstance(metric, HasParts) else {}
+            parts = metric.parts(SIZE, Passes(1, 1), self.classifier) if isinstance(metric, SharedPasses) else {}
             self.parts[name] = set(parts)
 
     def words(self, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -214,12 +215,20 @@ class Metric(Protocol):
 
 
 @runtime_checkable
-class HasCurve(Protocol):
-    """A metric whose number summarises a curve: calling it gives `score(curve(case))`."""
+class CurveMetric(Protocol):
+    """A metric whose number summarises a curve.
 
+    A class that inherits from it defines `curve` and `score`; calling the metric applies one after the other.
+    """
+
+    @abstractmethod
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]: ...
 
+    @abstractmethod
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]: ...
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        return self.score(self.curve(case, rng=rng))
 
 
 @runtime_checkable
@@ -232,15 +241,29 @@ class HasPoints(Protocol):
 
 
 @runtime_checkable
-class HasParts(Protocol):
+class SharedPasses(Protocol):
     """A metric that uses results which other metrics may have cached; of equal keys only the first is paid for.
 
     A tuple key that begins with "images" holds for all methods on the same images; any other key for one method's case.
+    A class that inherits from it may find all of its results in the cache: it defines `parts`, and `passes` is their sum.
     """
 
+    @abstractmethod
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The part of `passes` that may come from the cache, by cache key."""
         ...
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """Cost of scoring one image with an empty cache."""
+        return sum(self.parts(size, explain, classifier).values(), Passes())
+
+
+class NoPasses(Protocol):
+    """A metric that runs neither the classifier nor the method: it inherits from this class instead of defining `passes`."""
+
+    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
+        """Nothing."""
+        return Passes()
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from tests.planted import PATCH, planted
 from snellen.errors import SnellenError
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METRICS, label, spec
-from snellen.types import HasCurve, HasParts, HasPoints, Passes
+from snellen.types import CurveMetric, HasPoints, Passes, SharedPasses
 
 NAMES = list(METRICS)
 
@@ -182,7 +182,7 @@ def test_parts_are_within_the_passes(name):
     scene = planted(1)
     metric = METRICS.build(name)
     asked = ((24, 24), Passes(2, 1), scene.classifier)
-    whole, parts = metric.passes(*asked), metric.parts(*asked) if isinstance(metric, HasParts) else {}
+    whole, parts = metric.passes(*asked), metric.parts(*asked) if isinstance(metric, SharedPasses) else {}
     together = sum(parts.values(), Passes())
     assert together.forward <= whole.forward
     assert together.backward <= whole.backward
@@ -217,7 +217,7 @@ def test_nothing_that_was_given_is_modified(name):
 def test_a_curve_sums_up_to_its_score(name):
     scene = planted(3)
     metric = built(name)
-    if not isinstance(metric, HasCurve):
+    if not isinstance(metric, CurveMetric):
         assert not hasattr(metric, "curve")
         return
     one = case(scene, Slope(), metric=metric)

@@ -17,7 +17,7 @@ from snellen.metrics.sensitivity import MaxSensitivity
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.notation import split_names
 from snellen.plugins.registry import FILLS, METHODS, METRICS, Registry, UnknownNameError, label, method, metric, spec, traits
-from snellen.types import Fill, Method, Metric, Passes
+from snellen.types import CurveMetric, Fill, Method, Metric, NoPasses, Passes
 
 # What the decorator refuses ------------------------------------------------------------------------------------------
 
@@ -75,6 +75,14 @@ class Costless:
     __call__ = Plain.__call__
 
 
+@dataclass(frozen=True)
+class Scoreless(CurveMetric, NoPasses):
+    """A curve that nothing sums up."""
+
+    def curve(self, case, *, rng):
+        raise AssertionError("only its registration is tested; nobody calls it")
+
+
 class Loose:
     """A number, but not a dataclass."""
 
@@ -94,6 +102,7 @@ class Thawed:
         ("demanding", Demanding, {}, "metric 'demanding': the field 'size' needs a default"),
         ("unwritable", Unwritable, {}, "metric 'unwritable': its settings must survive JSON, but a set does not"),
         ("costless", Costless, {}, "metric 'costless' has no passes, which snellen.types.Metric asks for"),
+        ("scoreless", Scoreless, {}, "metric 'scoreless' must define score"),
         ("loose", Loose, {}, "metric 'loose' must be a frozen dataclass"),
         ("thawed", Thawed, {}, "metric 'thawed' must be a frozen dataclass"),
         ("Plain_Metric", Plain, {}, "metric 'Plain_Metric': a name is lower-case words joined by hyphens"),

@@ -20,7 +20,7 @@ from snellen.maps.similarity import pearson
 from snellen.metrics.case_cache import Kept
 from snellen.metrics.confidence import AverageDrop, confidence_parts, masked
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Passes, Rng
+from snellen.types import Case, CurveMetric, Fill, Passes, Rng, SharedPasses
 
 _CONSTANT = "the map is constant, so it has no mask, or the map of the masked picture is constant or holds NaN"
 _READING = (
@@ -43,7 +43,7 @@ _READING = (
     caveats={"poppi2021": "a map that never changes (fake-cam) is perfectly coherent"},
 )
 @dataclass(frozen=True)
-class Coherency:
+class Coherency(SharedPasses):
     """How alike the map is when the picture is seen through it and explained again: 1 is the same, 1/2 is unrelated.
 
     Poppi et al. 2021: Pearson's correlation of the two maps, moved from [-1, 1] to [0, 1]. The same target, the same method.
@@ -54,10 +54,6 @@ class Coherency:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _coherency(case, self.fill, rng)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One map."""
-        return explain
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The map of the masked picture."""
@@ -80,7 +76,7 @@ class Coherency:
     },
 )
 @dataclass(frozen=True)
-class Adcc:
+class Adcc(CurveMetric, SharedPasses):
     """Whether a map is coherent, small and enough for the classifier, all at once: 1 is the best in all three.
 
     Poppi et al. 2021: the harmonic mean of coherency, of 1 - complexity (the mean of the unit mask) and of 1 - average-drop.
@@ -89,9 +85,6 @@ class Adcc:
     """
 
     fill: Fill = MEAN
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The three numbers."""
@@ -107,10 +100,6 @@ class Adcc:
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The three columns of the trace."""
         return ("coherency", "complexity", "average-drop")
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One map, the picture and the masked picture."""
-        return explain + Passes(forward=2)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The map of the masked picture, the picture and the masked picture."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.metrics.case_cache import answered_parts
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, CurveMetric, Passes, Rng
 from snellen.variants.rewrites import rewritten, ways
 from snellen.variants.variants import mixed, randomised, shifted, summed, weight_layers
 
@@ -43,15 +43,12 @@ SAME = 1e-3
     tolerance=0.01,
 )
 @dataclass(frozen=True)
-class ImplementationInvariance:
+class ImplementationInvariance(CurveMetric):
     """The largest change of the map when the same function is written as another network: 0 is unmoved.
 
     Sundararajan et al. 2017. The trace has a column per rewrite; a rewrite whose logit differs on a picture by more than
     float tolerance is left out there. Changes of norm 1 and 2 of a map of norm 4 give 0.5.
     """
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch rewrites"]:
         """The relative change for each rewrite."""

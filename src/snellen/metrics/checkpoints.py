@@ -15,7 +15,7 @@ from snellen.errors import SnellenError
 from snellen.maps.similarity import Likeness, likeness
 from snellen.metrics.case_cache import answered_parts
 from snellen.plugins.registry import metric
-from snellen.types import CHECKPOINT, Case, Passes, Rng
+from snellen.types import CHECKPOINT, Case, CurveMetric, Passes, Rng
 
 
 @metric(
@@ -33,7 +33,7 @@ from snellen.types import CHECKPOINT, Case, Passes, Rng
     caveats={"cose2023": "the explained class changes along with the decision, so part of the change is that of the class"},
 )
 @dataclass(frozen=True)
-class CheckpointSensitivity:
+class CheckpointSensitivity(CurveMetric):
     """How much the map changes along with the decision, at moments of training when the model decided otherwise.
 
     Daroya et al. 2023 (COSE), the part of sensitivity that changes the model. The states are taken evenly from those that
@@ -68,9 +68,6 @@ class CheckpointSensitivity:
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean over the states that say something."""
         return curve.nanmean(dim=1)
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """Where the state stands among those that were saved."""

@@ -14,7 +14,7 @@ from snellen.maps.fills import MEAN
 from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.rounding import unmoved
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Output, Passes, Rng
+from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng
 
 
 @metric(
@@ -36,7 +36,7 @@ from snellen.types import Case, Fill, Output, Passes, Rng
     tolerance=0.05,
 )
 @dataclass(frozen=True)
-class Completeness:
+class Completeness(CurveMetric):
     """The part of the output's change that the map does not account for: 0 when it adds up to all of it.
 
     Sundararajan et al. 2017: Σ Φ should equal f(x) - f(x₀), where x₀ is the picture with everything removed. A map that adds
@@ -46,9 +46,6 @@ class Completeness:
     baseline: Fill = MEAN
     of: Output = "logit"
     relative: bool = True
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """What the map adds up to, what it should add up to, and the gap."""

@@ -8,10 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from snellen.classifier import Classifier
 from snellen.maps.folding import mass
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, NoPasses, Rng
 
 
 @metric(
@@ -28,7 +27,7 @@ from snellen.types import Case, Passes, Rng
     },
 )
 @dataclass(frozen=True)
-class Complexity:
+class Complexity(NoPasses):
     """The entropy, in nats, of the map's magnitude shared out over the pixels: 0 when a single pixel has it all.
 
     Bhatt et al. 2020: -Σ p ln p with p = |a| / Σ|a|. Two equal pixels and zeros elsewhere give ln 2 = 0.693; a constant
@@ -39,7 +38,3 @@ class Complexity:
         shares = mass(case.maps.double())
         entropy: Tensor = torch.special.entr(shares).sum(dim=(1, 2))
         return entropy.to(case.maps.dtype)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map alone."""
-        return Passes()

@@ -18,7 +18,7 @@ from snellen.maps.fills import BLACK
 from snellen.maps.folding import unit_mask
 from snellen.metrics.case_cache import Kept, answered_parts
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Passes, Rng
+from snellen.types import Case, Fill, Passes, Rng, SharedPasses
 
 _CONSTANT = "the map is constant, so it has no mask"
 _TINY = torch.finfo(torch.float32).tiny
@@ -42,7 +42,7 @@ _FOOLED = {"poppi2021": "a map of ones that hides a single pixel (fake-cam) scor
     presets={"poppi2021": {"fill": "mean"}},
 )
 @dataclass(frozen=True)
-class AverageDrop:
+class AverageDrop(SharedPasses):
     """The share of its confidence that the classifier loses when it sees the picture through the map: low is good.
 
     Chattopadhay et al. 2018: [p - o]+ / p, with p the target's probability on the picture and o on the masked picture.
@@ -55,10 +55,6 @@ class AverageDrop:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (before - after).clamp_min(0) / before.clamp_min(_TINY)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture and the masked picture."""
-        return Passes(forward=2)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """Both pictures."""
@@ -78,7 +74,7 @@ class AverageDrop:
     presets={"poppi2021": {"fill": "mean"}},
 )
 @dataclass(frozen=True)
-class AverageIncrease:
+class AverageIncrease(SharedPasses):
     """Whether the classifier is more confident when it sees the picture through the map (1) or not (0).
 
     Chattopadhay et al. 2018: 1[o > p], as for average-drop; its mean is the share of pictures that gained. From p = 0.8
@@ -90,10 +86,6 @@ class AverageIncrease:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (after > before).to(after.dtype).masked_fill(after.isnan(), torch.nan)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture and the masked picture."""
-        return Passes(forward=2)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """Both pictures."""
@@ -112,7 +104,7 @@ class AverageIncrease:
     caveats={"zhang2024": "most maps gain nothing on most pictures, so few pictures decide the mean"},
 )
 @dataclass(frozen=True)
-class AverageGain:
+class AverageGain(SharedPasses):
     """The share of the confidence still to be won that the classifier wins through the map: high is good.
 
     Zhang et al. 2024 (Opti-CAM): [o - p]+ / (1 - p), as for average-drop. From p = 0.6 to o = 0.8 the gain is 0.5. A
@@ -124,10 +116,6 @@ class AverageGain:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (after - before).clamp_min(0) / (1 - before).clamp_min(_TINY)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture and the masked picture."""
-        return Passes(forward=2)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """Both pictures."""
@@ -146,7 +134,7 @@ class AverageGain:
     caveats={**_FOOLED, "zhang2024": "it does not tell a loss of confidence from a gain"},
 )
 @dataclass(frozen=True)
-class LocalAccuracy:
+class LocalAccuracy(SharedPasses):
     """How far the classifier's confidence moves, either way, when it sees the picture through the map: 0 is unmoved.
 
     Lundberg & Lee 2017, as Zhang et al. 2024 read it for pictures: |p - o|, as for average-drop. From p = 0.8 to o = 0.6 it
@@ -158,10 +146,6 @@ class LocalAccuracy:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (before - after).abs()
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture and the masked picture."""
-        return Passes(forward=2)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """Both pictures."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.metrics.transformed import KINDS, Alike, Comparison, check_magnitudes
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
 
 _UNDEFINED = (
     "every change of the picture changes the prediction, or the map and all that it is compared with are constant or hold "
@@ -49,7 +49,7 @@ _CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so it 
     presets=PRESETS,
 )
 @dataclass(frozen=True)
-class Consistency:
+class Consistency(CurveMetric, SharedPasses):
     """How like a map is to the maps of natural variants of its picture that the classifier takes for the same: 1 is alike.
 
     Daroya et al. 2023, equation 4: the picture is moved, turned, flipped, and changed in light and colour; `magnitudes`
@@ -65,9 +65,6 @@ class Consistency:
     def __post_init__(self) -> None:
         check_magnitudes(self.magnitudes)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The likeness for each variant; NaN where the prediction changed."""
         return self._comparison.rows(case, rng=rng).consistent(self.correct_only)
@@ -79,10 +76,6 @@ class Consistency:
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The names of the variants."""
         return self._comparison.names
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map and a prediction per variant, and the prediction on the picture."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it; the predictions are the same for every method."""
@@ -109,7 +102,7 @@ class Consistency:
     caveats=_CAVEATS,
 )
 @dataclass(frozen=True)
-class InputConsistency:
+class InputConsistency(CurveMetric, SharedPasses):
     """How like a map stays when light and colours of its picture change and the prediction does not: 1 is alike.
 
     Ding and Koehn 2021 ask that maps agree on inputs which differ in nothing that matters. Here: the photometric part of
@@ -124,9 +117,6 @@ class InputConsistency:
     def __post_init__(self) -> None:
         check_magnitudes(self.magnitudes)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The likeness for each variant; NaN where the prediction changed."""
         return self._comparison.rows(case, rng=rng).consistent(self.correct_only)
@@ -138,10 +128,6 @@ class InputConsistency:
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The names of the variants."""
         return self._comparison.names
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map and a prediction per variant, and the prediction on the picture."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it; the predictions are the same for every method."""

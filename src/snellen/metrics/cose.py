@@ -13,7 +13,7 @@ from snellen.classifier import Classifier
 from snellen.metrics.consistency import PRESETS
 from snellen.metrics.transformed import KINDS, Alike, Comparison, check_magnitudes
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
 
 _CAVEATS = {
     "hedstrom2024": "a noisy map is unlike any other, so it looks sensitive; only its consistency gives it away",
@@ -45,7 +45,7 @@ _READING = (
     optional_needs={"checkpoints"},
 )
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(CurveMetric, SharedPasses):
     """How unlike a map becomes when a change of the picture or of the model changes the prediction: 0 is not at all.
 
     Daroya et al. 2023, equation 7. The changes of the picture are those of consistency, and the maps are the same; the
@@ -61,9 +61,6 @@ class Sensitivity:
     def __post_init__(self) -> None:
         check_magnitudes(self.magnitudes)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """What the likeness lacks of 1 for each variant and model (NaN where the prediction stayed), and how many models."""
         found = self._comparison.rows(case, rng=rng)
@@ -76,10 +73,6 @@ class Sensitivity:
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The names of the variants and models."""
         return (*self._comparison.names, "models")
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map and a prediction per variant and model; a checkpoint is known only when it is there, and adds as much."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it; the predictions are the same for every method."""
@@ -109,7 +102,7 @@ class Sensitivity:
     optional_needs={"checkpoints"},
 )
 @dataclass(frozen=True)
-class Cose:
+class Cose(CurveMetric, SharedPasses):
     """Whether a map keeps still while the prediction does, and changes when it changes: high needs both.
 
     Daroya et al. 2023, equation 8: the harmonic mean of consistency and sensitivity, over the same variants. Consistency
@@ -123,9 +116,6 @@ class Cose:
 
     def __post_init__(self) -> None:
         check_magnitudes(self.magnitudes)
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The columns of consistency, then those of sensitivity, then how many models there were and the geometric mean."""
@@ -147,10 +137,6 @@ class Cose:
             "models",
             "geometric-mean",
         )
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """As sensitivity; consistency comes with it."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it; the predictions are the same for every method."""

@@ -12,7 +12,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.metrics.sweep import area, check_steps, sweep, sweep_parts
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Output, Passes, Rng
+from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
 
 
 @metric(
@@ -35,7 +35,7 @@ from snellen.types import Case, Fill, Output, Passes, Rng
     presets={"petsiuk2018": {"steps": 224}, "zhang2024": {"steps": 28}},
 )
 @dataclass(frozen=True)
-class Deletion:
+class Deletion(CurveMetric, SharedPasses):
     """The target's mean probability while pixels are removed, most salient first: low when the map finds what matters.
 
     Petsiuk et al. 2018. In each of `steps` equal steps the next pixels take the fill's value; 28 steps on 224×224 are the
@@ -50,9 +50,6 @@ class Deletion:
     def __post_init__(self) -> None:
         check_steps(self.steps)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from the whole picture to nothing but fill."""
         return sweep(case, self.fill, keeping=False, steps=self.steps, rng=rng).of(self.of)
@@ -60,10 +57,6 @@ class Deletion:
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The normalised area under each curve."""
         return area(curve)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One pass per point."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The sweep, and the untouched picture."""

@@ -20,7 +20,7 @@ from snellen.maps.similarity import correlation
 from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.rounding import unmoved
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Output, Passes, Rng
+from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
 
 
 def _check(cells: int) -> None:
@@ -46,7 +46,7 @@ def _check(cells: int) -> None:
     presets={"bhatt2020": {"subsets": 100}},
 )
 @dataclass(frozen=True)
-class Faithfulness:
+class Faithfulness(CurveMetric, SharedPasses):
     """How well the relevance of a part predicts what the classifier loses without it: 1 is in proportion, 0 is unrelated.
 
     Alvarez-Melis & Jaakkola 2018: Pearson's correlation between the sum of the map over a group of pixels and the drop of
@@ -67,9 +67,6 @@ class Faithfulness:
         if not 0 < self.share < 1:
             raise ValueError(f"share must be between 0 and 1, not {self.share}")
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The relevance of each group, then what each of them is missed."""
         groups = self.groups
@@ -86,10 +83,6 @@ class Faithfulness:
         """The groups, twice."""
         names = self.groups.names(size)
         return tuple(f"{what} {name}" for what in ("relevance", "drop") for name in names)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture, and one pass per group."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of them, for every method on the same pictures."""
@@ -116,7 +109,7 @@ class Faithfulness:
     caveats={"gomez2022": "a picture with a hole is none that the classifier was trained on"},
 )
 @dataclass(frozen=True)
-class LuminosityCalibration:
+class LuminosityCalibration(CurveMetric, SharedPasses):
     """The overlap between how the map spreads its light and how the classifier spreads its losses: 1 is calibrated.
 
     Our own reading of the test that Boggust et al. 2023 name: over the cells of a grid, the shares of the positive relevance
@@ -130,9 +123,6 @@ class LuminosityCalibration:
 
     def __post_init__(self) -> None:
         _check(self.cells)
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """Each cell's share of the light, then its share of the losses."""
@@ -149,10 +139,6 @@ class LuminosityCalibration:
         """The cells, twice."""
         names = Cells(self.cells).names(size)
         return tuple(f"{what} {name}" for what in ("light", "loss") for name in names)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture, and one pass per cell."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of them, for every method on the same pictures."""

@@ -14,7 +14,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.metrics.case_cache import answered_parts
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Passes, Rng
+from snellen.types import Case, CurveMetric, Fill, Passes, Rng, SharedPasses
 
 
 @metric(
@@ -35,7 +35,7 @@ from snellen.types import Case, Fill, Passes, Rng
     },
 )
 @dataclass(frozen=True)
-class Infidelity:
+class Infidelity(CurveMetric, SharedPasses):
     """The mean squared error of the change that the map foretells when a part of the picture is removed: 0 is exact.
 
     Yeh et al. 2019, definition 2.1, of the logit. A square has `size` times the shorter side of the picture. Where a map
@@ -54,9 +54,6 @@ class Infidelity:
             raise ValueError(f"samples must be at least 1, not {self.samples}")
         if self.size <= 0 or (self.perturb == "square" and self.size > 1):
             raise ValueError(f"size must be above 0, and a square at most 1, not {self.size}")
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The infidelity as it is, and with the best factor."""
@@ -88,10 +85,6 @@ class Infidelity:
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The two readings of the scale."""
         return ("plain", "scaled")
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture, and one pass per sample."""
-        return Passes(forward=1 + self.samples)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of them, for every method on the same pictures."""

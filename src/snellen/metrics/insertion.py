@@ -12,7 +12,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import BLUR
 from snellen.metrics.sweep import area, check_steps, sweep, sweep_parts
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Output, Passes, Rng
+from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
 
 
 @metric(
@@ -37,7 +37,7 @@ from snellen.types import Case, Fill, Output, Passes, Rng
     },
 )
 @dataclass(frozen=True)
-class Insertion:
+class Insertion(CurveMetric, SharedPasses):
     """The target's mean probability while a blurred picture gets its pixels back, most salient first: high is good.
 
     Petsiuk et al. 2018. In each of `steps` equal steps the next pixels of the picture replace the fill. Probabilities
@@ -52,9 +52,6 @@ class Insertion:
     def __post_init__(self) -> None:
         check_steps(self.steps)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from nothing but fill to the whole picture."""
         return sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng).of(self.of)
@@ -62,10 +59,6 @@ class Insertion:
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The normalised area under each curve."""
         return area(curve)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One pass per point."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The sweep, and the untouched picture."""

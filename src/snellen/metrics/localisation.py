@@ -14,11 +14,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from snellen.classifier import Classifier
 from snellen.metrics.requirements import truth_of
 from snellen.metrics.ties import mean_over_orders
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, NoPasses, Rng
 
 _EMPTY = "the truth is empty, or the map holds NaN"
 
@@ -38,7 +37,7 @@ _EMPTY = "the truth is empty, or the map holds NaN"
     caveats={"arun2021": "a map that says nothing scores the truth's share of the picture, so large objects score high"},
 )
 @dataclass(frozen=True)
-class LocalisationUtility:
+class LocalisationUtility(NoPasses):
     """The area under the precision-recall curve of the map's values as a detector of the marked pixels.
 
     Arun et al. 2021. Four pixels with values 4, 3, 2, 1 of which the first and the third are marked: precision is 1 where
@@ -51,10 +50,6 @@ class LocalisationUtility:
         found = ordered.marked.cumsum(dim=1).gather(1, ordered.last)
         precision = found / (ordered.last + 1)
         return ordered.defined((precision * ordered.marked).sum(dim=1) / ordered.total)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map and the truth alone."""
-        return Passes()
 
 
 @metric(
@@ -74,7 +69,7 @@ class LocalisationUtility:
     caveats={"kim2022": "a fixed threshold in place of the truth's size lets the spread of a map's values decide the score"},
 )
 @dataclass(frozen=True)
-class MeanIou:
+class MeanIou(NoPasses):
     """How far the most salient pixels and the marked region overlap: their intersection over their union.
 
     Kim et al. 2022. With 4 marked pixels, 3 of which are among the 4 most salient, it is 3 / 5. `threshold` calls a pixel
@@ -97,10 +92,6 @@ class MeanIou:
         known = (highest.flatten() > 0) & truth.flatten(1).any(dim=1)  # a NaN is not above 0 either
         return overlap.masked_fill(~known, torch.nan).to(case.maps.dtype)
 
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map and the truth alone."""
-        return Passes()
-
 
 @metric(
     "relevance-mass",
@@ -116,7 +107,7 @@ class MeanIou:
     caveats={"arras2022": "a map that is right about one strong pixel and silent about the rest of the object scores 1"},
 )
 @dataclass(frozen=True)
-class RelevanceMass:
+class RelevanceMass(NoPasses):
     """The share of the map's magnitude that lies on the marked object.
 
     Arras et al. 2022 (relevance mass accuracy). Values 3 inside, 1 and -4 outside give 3 / 8; energy-pointing-game, which
@@ -128,10 +119,6 @@ class RelevanceMass:
         size = case.maps.double().abs()
         share = (size * truth).sum(dim=(1, 2)) / size.sum(dim=(1, 2))
         return share.masked_fill(~truth.flatten(1).any(dim=1), torch.nan).to(case.maps.dtype)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map and the truth alone."""
-        return Passes()
 
 
 @metric(
@@ -149,7 +136,7 @@ class RelevanceMass:
     caveats={"arras2022": "it is blind to how much more salient the marked pixels are"},
 )
 @dataclass(frozen=True)
-class RelevanceRank:
+class RelevanceRank(NoPasses):
     """The share of the most salient pixels, as many as are marked, that lie on the marked object.
 
     Arras et al. 2022 (relevance rank accuracy). With 4 marked pixels, 3 of which are among the 4 most salient, it is 3 / 4;
@@ -160,10 +147,6 @@ class RelevanceRank:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _ordered(case, "relevance-rank", magnitude=self.magnitude).expected(lambda hits, total: hits / total)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map and the truth alone."""
-        return Passes()
 
 
 @metric(
@@ -182,7 +165,7 @@ class RelevanceRank:
     caveats={"ding2021": "a map that pleases people need not be true to the classifier: plausible is not faithful"},
 )
 @dataclass(frozen=True)
-class Plausibility:
+class Plausibility(NoPasses):
     """The chance that a pixel which people marked as important is more salient than one which they did not.
 
     Ding and Koehn 2021, for pixels: the area under the ROC curve, equal pixels counting half. Values 3 and 1 inside and 2
@@ -196,10 +179,6 @@ class Plausibility:
         places = ((ordered.first + ordered.last) / 2 + 1) * ordered.marked
         lost = places.sum(dim=1) - inside * (inside + 1) / 2
         return ordered.defined(1 - lost / (inside * outside))
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map and the truth alone."""
-        return Passes()
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from snellen.maps.similarity import Likeness, constant, likeness
 from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.requirements import variant_of
 from snellen.plugins.registry import metric
-from snellen.types import Case, Method, Passes, Recipe, Rng, TrainedVariant
+from snellen.types import Case, CurveMetric, Method, Passes, Recipe, Rng, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 from snellen.variants.variants import pruned, quantised, weight_layers
 
@@ -50,7 +50,7 @@ class Distilled:
     caveats={"ding2021": "a map that does not look at the model is perfectly consistent"},
 )
 @dataclass(frozen=True)
-class ModelConsistency:
+class ModelConsistency(CurveMetric):
     """How alike the maps of the classifier and of its compressed variants are: 1 is the same map.
 
     Ding & Koehn 2021. One sibling lacks the share `prune` of its weights, the smallest over all layers; the other has
@@ -72,9 +72,6 @@ class ModelConsistency:
             raise ValueError(f"prune must lie between 0 and 1, not {self.prune}")
         if not 2 <= self.bits <= 16:
             raise ValueError(f"bits must lie between 2 and 16, not {self.bits}")
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch siblings"]:
         """The likeness for each sibling."""

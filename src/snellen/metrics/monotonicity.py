@@ -17,7 +17,7 @@ from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.rounding import unmoved
 from snellen.metrics.sweep import check_steps, ranks, stops, sweep, sweep_parts, unordered
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Output, Passes, Rng
+from snellen.types import Case, Fill, Output, Passes, Rng, SharedPasses
 
 
 @metric(
@@ -37,7 +37,7 @@ from snellen.types import Case, Fill, Output, Passes, Rng
     },
 )
 @dataclass(frozen=True)
-class Monotonicity:
+class Monotonicity(SharedPasses):
     """The correlation of saliency with the target's probability while pixels enter, least salient first: 1 is best.
 
     Arya et al. 2019, as Zhang et al. 2024 write it: `steps` equal chunks of pixels come onto the fill in rising order; the
@@ -61,10 +61,6 @@ class Monotonicity:
         outputs = removed[:, :-1].double()
         still = unmoved(outputs.amax(dim=1) - outputs.amin(dim=1), outputs.abs().amax(dim=1))
         return correlation(means, outputs).masked_fill(still, torch.nan).to(case.maps.dtype)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One pass per point."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The sweep, and the untouched picture."""

@@ -12,7 +12,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.metrics.sweep import check_steps, sweep, sweep_parts
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Output, Passes, Rng
+from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
 
 _NAN = "the map holds NaN"
 _FILL = (
@@ -39,7 +39,7 @@ _FILL = (
     },
 )
 @dataclass(frozen=True)
-class MoRF:
+class MoRF(CurveMetric, SharedPasses):
     """How far the target's output falls on average while pixels are removed, most salient first: high is good.
 
     Ancona et al. 2018, after Samek et al. 2017. In each of `steps` equal steps the next pixels take the fill's value.
@@ -53,9 +53,6 @@ class MoRF:
     def __post_init__(self) -> None:
         check_steps(self.steps)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from the whole picture to nothing but fill."""
         return sweep(case, self.fill, keeping=False, steps=self.steps, rng=rng).of(self.of)
@@ -63,10 +60,6 @@ class MoRF:
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean distance below the first point."""
         return _fall(curve)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One pass per point."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The sweep, and the untouched picture."""
@@ -90,7 +83,7 @@ class MoRF:
     },
 )
 @dataclass(frozen=True)
-class LeRF:
+class LeRF(CurveMetric, SharedPasses):
     """How far the target's output falls on average while pixels are removed, least salient first: low is good.
 
     Ancona et al. 2018. As morf from the other end: after k of `steps` steps only the most salient pixels are left.
@@ -104,9 +97,6 @@ class LeRF:
     def __post_init__(self) -> None:
         check_steps(self.steps)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from the whole picture to nothing but fill."""
         return sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng).of(self.of).flip(1)
@@ -114,10 +104,6 @@ class LeRF:
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean distance below the first point."""
         return _fall(curve)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One pass per point."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The sweep, and the untouched picture."""

@@ -9,10 +9,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from snellen.classifier import Classifier
 from snellen.metrics.requirements import truth_of
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, NoPasses, Rng
 
 
 @metric(
@@ -31,7 +30,7 @@ from snellen.types import Case, Passes, Rng
     presets={"zhang2018": {"tolerance": 15}},
 )
 @dataclass(frozen=True)
-class PointingGame:
+class PointingGame(NoPasses):
     """Whether the most salient pixel lies on the marked object (1) or not (0).
 
     Zhang et al. 2018. Where several pixels share the maximum the score is the share of them that lie on the object: two
@@ -51,10 +50,6 @@ class PointingGame:
         hits = (highest & _widened(truth, self.tolerance)).sum(dim=(1, 2))
         return (hits / highest.sum(dim=(1, 2))).masked_fill(~truth.flatten(1).any(dim=1), torch.nan)
 
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map and the truth alone."""
-        return Passes()
-
 
 @metric(
     "energy-pointing-game",
@@ -69,7 +64,7 @@ class PointingGame:
     caveats={"wang2020": "a map that says nothing scores the truth's share of the picture, so large objects score high"},
 )
 @dataclass(frozen=True)
-class EnergyPointingGame:
+class EnergyPointingGame(NoPasses):
     """The share of the map's positive values that lies on the marked object.
 
     Wang et al. 2020 define it for rectified maps, so a signed map is rectified too: evidence against the target points
@@ -81,10 +76,6 @@ class EnergyPointingGame:
         energy = case.maps.clamp_min(0).double()
         share = (energy * truth).sum(dim=(1, 2)) / energy.sum(dim=(1, 2))
         return share.masked_fill(~truth.flatten(1).any(dim=1), torch.nan).to(case.maps.dtype)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map and the truth alone."""
-        return Passes()
 
 
 def _widened(truth: Bool[Tensor, "batch height width"], reach: int) -> Bool[Tensor, "batch height width"]:

@@ -20,7 +20,7 @@ from snellen.classifier import Classifier
 from snellen.maps.folding import mass
 from snellen.maps.similarity import Likeness, constant, likening
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
 from snellen.variants.variants import WeightLayer, randomised_in_turn, weight_layers
 
 Variant = Literal["mprt", "smprt"]
@@ -64,7 +64,7 @@ def _check(layers: int, samples: int) -> None:
     presets={"adebayo2018-ssim": {"likeness": "ssim"}, "hedstrom2024": {"variant": "smprt", "samples": 50, "layers": 1000}},
 )
 @dataclass(frozen=True)
-class CascadingRandomisation:
+class CascadingRandomisation(CurveMetric, SharedPasses):
     """How alike the map stays while the layers are randomised one after the other from the top: low is good.
 
     Adebayo et al. 2018. The trace has a column per stage, named after the lowest layer that is randomised there; of a deep
@@ -81,9 +81,6 @@ class CascadingRandomisation:
     def __post_init__(self) -> None:
         _check(self.layers, self.samples)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch stages"]:
         """The likeness at each stage, from the top layer alone to all layers."""
         return _curve(self, case, cascade(case.classifier, case.size, self.layers), rng)
@@ -95,10 +92,6 @@ class CascadingRandomisation:
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The lowest randomised layer of each stage."""
         return tuple(one[-1].name for one in cascade(classifier, size, self.layers))
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map per stage, or per stage, copy and the model itself."""
-        return _passes(self, cascade(classifier, size, self.layers), explain)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The map of each stage."""
@@ -122,7 +115,7 @@ class CascadingRandomisation:
     presets={"adebayo2018-ssim": {"likeness": "ssim"}, "hedstrom2024": {"variant": "smprt", "samples": 50, "layers": 1000}},
 )
 @dataclass(frozen=True)
-class IndependentRandomisation:
+class IndependentRandomisation(CurveMetric, SharedPasses):
     """How alike the map stays when a single layer is randomised and all others keep what they learnt: low is good.
 
     Adebayo et al. 2018. The trace has a column per layer, from the top; of a deep network `layers` evenly spaced ones are
@@ -138,9 +131,6 @@ class IndependentRandomisation:
     def __post_init__(self) -> None:
         _check(self.layers, self.samples)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch layers"]:
         """The likeness for each layer, from the top."""
         return _curve(self, case, single(case.classifier, case.size, self.layers), rng)
@@ -152,10 +142,6 @@ class IndependentRandomisation:
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The layer of each column."""
         return tuple(one[-1].name for one in single(classifier, size, self.layers))
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map per layer, or per layer, copy and the model itself."""
-        return _passes(self, single(classifier, size, self.layers), explain)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The map of each layer."""
@@ -178,7 +164,7 @@ class IndependentRandomisation:
     presets={"arun2021": {"likeness": "ssim"}},
 )
 @dataclass(frozen=True)
-class WeightRandomisation:
+class WeightRandomisation(SharedPasses):
     """How alike the map is to that of the same network with all weights redrawn: low is good.
 
     Adebayo et al. 2018; used alone by Arun et al. 2021. The last stage of cascading-randomisation. A map that an edge
@@ -191,10 +177,6 @@ class WeightRandomisation:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         others = _again(case, everything(case.classifier, case.size), rng)
         return _likenesses(case.maps, others, self.likeness, self.magnitude).nanmean(dim=1)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One map."""
-        return explain * len(everything(classifier, size))
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """That map."""
@@ -216,7 +198,7 @@ class WeightRandomisation:
     caveats={"hedstrom2024": "a map that is noise from the start has no room to rise"},
 )
 @dataclass(frozen=True)
-class EfficientRandomisation:
+class EfficientRandomisation(SharedPasses):
     """How much more disordered the map of the fully randomised model is, relative to the map itself: high is good.
 
     Hedström et al. 2024 (eMPRT): the relative rise of the entropy, 0 for a map that does not see the model. From an entropy
@@ -245,10 +227,6 @@ class EfficientRandomisation:
         shares = (torch.from_numpy(np.stack(rows)).double() / maps[0].numel()).masked_fill(~known[:, None], torch.nan)
         spread: Tensor = torch.special.entr(shares).sum(dim=1)
         return spread
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One map."""
-        return explain * len(everything(classifier, size))
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """That map."""
@@ -331,12 +309,6 @@ def _pattern(maps: Float[Tensor, "batch height width"], magnitude: bool) -> Floa
     return (maps.abs() if magnitude else maps) / maps.abs().amax(dim=(1, 2), keepdim=True).clamp_min(
         torch.finfo(maps.dtype).tiny
     )
-
-
-def _passes(of: CascadingRandomisation | IndependentRandomisation, stages: tuple[Stage, ...], explain: Passes) -> Passes:
-    if of.variant == "mprt":
-        return explain * len(stages)
-    return explain * (of.samples * (len(stages) + 1 if stages else 0))
 
 
 def _parts(

@@ -15,7 +15,7 @@ from snellen.maps.fills import NOISE
 from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.sweep import check_steps, evenly, exchanged, ranks, sweep, sweep_parts
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Output, Passes, Rng
+from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng
 
 
 @metric(
@@ -36,7 +36,7 @@ from snellen.types import Case, Fill, Output, Passes, Rng
     presets={"samek2017": {"steps": 100, "share": 0.16}},
 )
 @dataclass(frozen=True)
-class RegionPerturbation:
+class RegionPerturbation(CurveMetric):
     """How far the target's probability falls on average while square regions turn to noise, most salient first.
 
     Samek et al. 2017, equation 12: the area over the perturbation curve (AOPC), the untouched picture included. A grid of
@@ -57,9 +57,6 @@ class RegionPerturbation:
             raise ValueError(f"region must be at least 1, not {self.region}")
         if not 0 < self.share <= 1:
             raise ValueError(f"share must be above 0 and at most 1, not {self.share}")
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from the whole picture on."""

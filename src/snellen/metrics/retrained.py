@@ -15,7 +15,7 @@ from snellen.maps.similarity import Likeness, likeness
 from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.requirements import variant_of
 from snellen.plugins.registry import metric
-from snellen.types import Case, Method, Metric, Passes, Recipe, Rng, TrainedVariant
+from snellen.types import Case, Method, Metric, Passes, Recipe, Rng, SharedPasses, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 
 
@@ -123,7 +123,7 @@ def agreement_parts(name: str, explain: Passes) -> Mapping[Hashable, Passes]:
     },
 )
 @dataclass(frozen=True)
-class Repeatability:
+class Repeatability(SharedPasses):
     """How alike the maps of two models are that differ only in the seed of their training.
 
     Arun et al. 2021. Pictures on which the two models decide differently are left out, because there is no reason why their
@@ -139,10 +139,6 @@ class Repeatability:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return agreement(case, self, OtherSeed().name, self.likeness, rng=rng)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map of the other model, and what both models say."""
-        return explain + Passes(forward=2)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it."""
@@ -165,7 +161,7 @@ class Repeatability:
     },
 )
 @dataclass(frozen=True)
-class Reproducibility:
+class Reproducibility(SharedPasses):
     """How alike the maps of two models of different architecture are that were trained on the same pictures.
 
     Arun et al. 2021. Pictures on which the two models decide differently are left out. Two architectures may rightly look at
@@ -180,10 +176,6 @@ class Reproducibility:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return agreement(case, self, OtherArchitecture().name, self.likeness, rng=rng)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map of the other model, and what both models say."""
-        return explain + Passes(forward=2)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of it."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.metrics.sweep import ranks, unordered
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, CurveMetric, Passes, Rng
 
 
 @metric(
@@ -37,7 +37,7 @@ from snellen.types import Case, Passes, Rng
     },
 )
 @dataclass(frozen=True)
-class Road:
+class Road(CurveMetric):
     """How often the target stays on top while ever more salient pixels are filled in from their neighbours: low is good.
 
     Rong et al. 2022, remove and debias: a removed pixel is the weighted mean of its neighbours (1/6 beside, 1/12 across
@@ -57,9 +57,6 @@ class Road:
             raise ValueError(f"fractions must differ, not {self.fractions}")
         if self.noise < 0:
             raise ValueError(f"noise must not be negative, not {self.noise}")
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """Whether the target is on top, or its probability, at each fraction."""

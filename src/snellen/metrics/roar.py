@@ -18,7 +18,7 @@ from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.requirements import labels_of
 from snellen.metrics.sweep import ranks, unordered
 from snellen.plugins.registry import label, metric, text_of
-from snellen.types import Case, Fill, Method, Passes, Recipe, Rng, TrainedVariant
+from snellen.types import Case, CurveMetric, Fill, Method, Passes, Recipe, Rng, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 
 BATCH = 32
@@ -121,7 +121,7 @@ def _ranked(method: Method, training: Training, pictures: int, seed: int) -> tup
     presets={"hooker2019": {"fractions": (0.1, 0.3, 0.5, 0.7, 0.9)}},
 )
 @dataclass(frozen=True)
-class Roar:
+class Roar(CurveMetric):
     """How often a model is still right that never saw the pixels which the map calls most important; lower is better.
 
     Hooker et al. 2019. For each fraction, that share of pixels, the most salient first, is replaced in training and
@@ -160,9 +160,6 @@ class Roar:
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean over the fractions."""
         return curve[:, 1:].mean(dim=1)
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The share of pixels that is gone."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.metrics.case_cache import Kept
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, Passes, Rng, SharedPasses
 
 _ZERO = "the map is zero everywhere, so no change can be relative to it"
 _READING = (
@@ -51,7 +51,7 @@ def _check(samples: int, radius: float) -> None:
     presets=_PRESETS,
 )
 @dataclass(frozen=True)
-class MaxSensitivity:
+class MaxSensitivity(SharedPasses):
     """The largest change of the map under small noise on the inputs, relative to the map's own size: 0 is unmoved.
 
     Yeh et al. 2019: max over `samples` of ‖Φ(x + δ) - Φ(x)‖ / ‖Φ(x)‖ (Frobenius), δ uniform in ±`radius` per input value,
@@ -68,10 +68,6 @@ class MaxSensitivity:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _changes(case, self.samples, self.radius, rng).of(case.maps, self.relative).amax(dim=1)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map per sample."""
-        return explain * self.samples
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The perturbed maps."""
@@ -92,7 +88,7 @@ class MaxSensitivity:
     presets=_PRESETS,
 )
 @dataclass(frozen=True)
-class AvgSensitivity:
+class AvgSensitivity(SharedPasses):
     """The mean change of the map under small noise on the inputs, relative to the map's own size: 0 is unmoved.
 
     As max-sensitivity (Yeh et al. 2019), with the mean over `samples` in place of the largest. Changes of norm 1 and 2 of
@@ -108,10 +104,6 @@ class AvgSensitivity:
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _changes(case, self.samples, self.radius, rng).of(case.maps, self.relative).mean(dim=1)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map per sample."""
-        return explain * self.samples
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The perturbed maps."""
@@ -134,7 +126,7 @@ class AvgSensitivity:
     caveats={"alvarezmelis2018": "the largest of a few random neighbours is only a lower bound of the Lipschitz constant"},
 )
 @dataclass(frozen=True)
-class Robustness:
+class Robustness(SharedPasses):
     """How much farther than the picture the map moves at worst, relative to the map's own size: 0 is unmoved.
 
     Alvarez-Melis & Jaakkola 2018, the local Lipschitz constant: max over `samples` of ‖Φ(x + δ) - Φ(x)‖ / ‖δ‖, divided by
@@ -154,10 +146,6 @@ class Robustness:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         changes = _changes(case, self.samples, self.radius, rng)
         return replace(changes, maps=changes.maps / changes.inputs).of(case.maps, self.relative).amax(dim=1)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """A map per sample."""
-        return explain * self.samples
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The perturbed maps."""

@@ -8,10 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from snellen.classifier import Classifier
 from snellen.maps.folding import mass
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, NoPasses, Rng
 
 
 @metric(
@@ -28,7 +27,7 @@ from snellen.types import Case, Passes, Rng
     },
 )
 @dataclass(frozen=True)
-class Sparseness:
+class Sparseness(NoPasses):
     """The Gini index of the map's magnitude: 0 when all pixels weigh the same, near 1 when a few have it all.
 
     Chalasani et al. 2020, after Hurley & Rickard 2009: 1 - 2 Σ p_k (n - k + 1/2) / n over the shares p_k in rising order.
@@ -41,7 +40,3 @@ class Sparseness:
         above = torch.arange(count, 0, -1, dtype=shares.dtype, device=shares.device) - 0.5
         # A constant map is 0 by definition; rounding must not push it below.
         return (1 - 2 * (shares * above).sum(dim=1) / count).clamp_min(0).to(case.maps.dtype)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map alone."""
-        return Passes()

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from snellen.classifier import Classifier
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, NoPasses, Rng
 
 
 @metric(
@@ -26,7 +25,7 @@ from snellen.types import Case, Passes, Rng
     caveats={"tomsett2020": "one stray peak is enough for a high number, so it says nothing without a test of fidelity"},
 )
 @dataclass(frozen=True)
-class Sparsity:
+class Sparsity(NoPasses):
     """The map's largest magnitude over its mean magnitude: 1 when all pixels weigh the same, high when few stand out.
 
     Gomez et al. 2022. Of four pixels, values 3, -1, 0, 0 give 3 / 1 = 3; the most that n pixels can reach is n.
@@ -37,7 +36,3 @@ class Sparsity:
         # A constant map is 1 by definition; rounding must not push it below. 0 / 0 is NaN, as it should be.
         ratio: Tensor = (size.amax(dim=1) / size.mean(dim=1)).clamp_min(1)
         return ratio.to(case.maps.dtype)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map alone."""
-        return Passes()

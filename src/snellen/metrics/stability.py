@@ -14,7 +14,7 @@ from snellen.maps.similarity import correlation, ranked
 from snellen.metrics.case_cache import answered_parts
 from snellen.metrics.sweep import unordered
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, CurveMetric, Passes, Rng
 
 
 @metric(
@@ -37,7 +37,7 @@ from snellen.types import Case, Passes, Rng
     },
 )
 @dataclass(frozen=True)
-class Stability:
+class Stability(CurveMetric):
     """The rank correlation between the map and the map of the worst neighbour found: 1 when the order of pixels survives.
 
     Ghorbani et al. 2019, with a search that needs nothing but maps. In each of `rounds`, every input of `candidates`
@@ -56,9 +56,6 @@ class Stability:
             raise ValueError(f"rounds and candidates must be at least 1, not {self.rounds} and {self.candidates}")
         if self.radius < 0:
             raise ValueError(f"radius must not be negative, not {self.radius}")
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The lowest likeness found up to each round."""

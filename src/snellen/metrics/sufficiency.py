@@ -13,7 +13,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.metrics.sweep import check_steps, stops, sweep, sweep_parts
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Output, Passes, Rng
+from snellen.types import Case, CurveMetric, Fill, NoPasses, Output, Passes, Rng, SharedPasses
 
 _TINY = torch.finfo(torch.float32).tiny
 
@@ -42,7 +42,7 @@ def _check_share(name: str, value: float) -> None:
     },
 )
 @dataclass(frozen=True)
-class Sufficiency:
+class Sufficiency(CurveMetric, SharedPasses):
     """How much of the target's probability is left when only the most salient quarter of the pixels is kept.
 
     After Carter et al. 2019; all other pixels take the fill's value. `share` is taken at the nearest of `steps` equal
@@ -57,9 +57,6 @@ class Sufficiency:
         check_steps(self.steps)
         _check_share("share", self.share)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's probability from nothing kept to the whole picture."""
         return sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng).probability
@@ -69,10 +66,6 @@ class Sufficiency:
         at = round(self.share * (curve.shape[1] - 1))
         whole = curve[:, -1]
         return (curve[:, at] / whole).clamp_max(1).masked_fill(whole == 0, torch.nan)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The whole sweep, which other metrics share."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The sweep, and the untouched picture."""
@@ -98,7 +91,7 @@ class Sufficiency:
     },
 )
 @dataclass(frozen=True)
-class Minimality:
+class Minimality(CurveMetric, SharedPasses):
     """The smallest share of the pixels, taken in the map's order, that keeps the target on top and nearly as probable.
 
     After Carter et al. 2019; all other pixels take the fill's value. Probabilities 0.1, 0.75, 0.8 with nothing, half and all
@@ -113,9 +106,6 @@ class Minimality:
         check_steps(self.steps)
         _check_share("confidence", self.confidence)
 
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's probability relative to the whole picture's, from nothing kept to all; 0 where it is not on top."""
         answers = sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng)
@@ -128,10 +118,6 @@ class Minimality:
         # Zero is a point where the target is not on top, which is never high enough.
         first = ((curve >= self.confidence) & (curve > 0)).float().argmax(dim=1)
         return (first / (curve.shape[1] - 1)).masked_fill(curve[:, -1].isnan(), torch.nan)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One pass per point."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The sweep, and the untouched picture."""
@@ -154,7 +140,7 @@ class Minimality:
     },
 )
 @dataclass(frozen=True)
-class EffectiveComplexity:
+class EffectiveComplexity(SharedPasses):
     """The least number of most salient pixels that keep the target's output where it was: low is good.
 
     Nguyen & Martínez 2020: squared loss at most `tolerance`. Pixels come in `steps` equal steps, so the count is rounded up
@@ -179,10 +165,6 @@ class EffectiveComplexity:
         first = (loss <= self.tolerance).float().argmax(dim=1)
         return counts[first].masked_fill(kept[:, -1].isnan(), torch.nan)
 
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """One pass per point."""
-        return sum(self.parts(size, explain, classifier).values(), Passes())
-
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The sweep, and the untouched picture."""
         return sweep_parts(self.fill, keeping=True, steps=self.steps, size=size)
@@ -204,7 +186,7 @@ class EffectiveComplexity:
     },
 )
 @dataclass(frozen=True)
-class EffectiveComplexityCount:
+class EffectiveComplexityCount(NoPasses):
     """How many pixels of the map are not (nearly) zero: low is good.
 
     Nguyen & Martínez 2020 as coded: magnitudes above `threshold`, on the map as it is. It therefore hangs on the map's unit.
@@ -220,7 +202,3 @@ class EffectiveComplexityCount:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         flat = case.maps.flatten(1)
         return (flat.abs() > self.threshold).sum(dim=1).to(flat.dtype).masked_fill(flat.isnan().any(dim=1), torch.nan)
-
-    def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """It looks at the map alone."""
-        return Passes()

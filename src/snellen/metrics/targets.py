@@ -17,7 +17,7 @@ from snellen.classifier import Classifier
 from snellen.maps.similarity import Likeness, likeness
 from snellen.metrics.case_cache import answered_parts
 from snellen.plugins.registry import metric
-from snellen.types import Case, Passes, Rng
+from snellen.types import Case, CurveMetric, Passes, Rng
 
 _CONSTANT = "two constant maps are neither alike nor unlike (for the correlations: one constant map)"
 
@@ -36,7 +36,7 @@ _CONSTANT = "two constant maps are neither alike nor unlike (for the correlation
     caveats={"zhang2024": "scores for a class that the classifier does not see in the picture hardly tell methods apart"},
 )
 @dataclass(frozen=True)
-class TargetSensitivity:
+class TargetSensitivity(CurveMetric):
     """How unlike the map for the target and the map for the least likely class are: 0 when the class makes no difference.
 
     After Zhang et al. 2024, Table 2: 1 - structural similarity of the two maps (`likeness` for a correlation instead), the
@@ -44,9 +44,6 @@ class TargetSensitivity:
     """
 
     likeness: Likeness = "ssim"
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return self.score(self.curve(case, rng=rng))
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """How unlike the map for the least likely class is, and that for the right class where it is known and another."""

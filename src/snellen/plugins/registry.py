@@ -101,6 +101,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         for one in dataclasses.fields(plugin):
             if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
                 raise SnellenError(f"{where}: the field '{one.name}' needs a default")
+        if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
+            raise SnellenError(f"{where} must define {', '.join(missing)}")
         for duty in self.duties:
             if not callable(getattr(plugin, duty, None)):
                 raise SnellenError(f"{where} has no {duty}, which snellen.types.{self.kind.capitalize()} asks for")

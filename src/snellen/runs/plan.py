@@ -18,7 +18,7 @@ from snellen.plugins.notation import split_names
 from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
 from snellen.runs.unit import Seen
-from snellen.types import HasParts, HasPoints, Method, Metric, NeedsVariants, Passes, Rng
+from snellen.types import HasPoints, Method, Metric, NeedsVariants, Passes, Rng, SharedPasses
 
 
 @runtime_checkable
@@ -216,7 +216,7 @@ def planned(classifier: Classifier, methods: Sequence[Method], metrics: Sequence
         for metric in metrics:
             at = label(method), label(metric)
             plan.passes[at] = metric.passes(size, explain, classifier)
-            plan.parts[at] = metric.parts(size, explain, classifier) if isinstance(metric, HasParts) else {}
+            plan.parts[at] = metric.parts(size, explain, classifier) if isinstance(metric, SharedPasses) else {}
     return plan
 
 

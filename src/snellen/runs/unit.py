@@ -23,7 +23,7 @@ from snellen.maps.explainer import case_of
 from snellen.maps.fitted_state import digest
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
-from snellen.types import Case, HasCurve, Method, Metric, Passes, Rng, Sample, Scores
+from snellen.types import Case, CurveMetric, Method, Metric, Passes, Rng, Sample, Scores
 
 OnPass = Callable[[Passes], None]
 
@@ -221,7 +221,7 @@ class Result:
 
 def _scored(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch points"] | None, Float[Tensor, " batch"]]:
     """The metric's trace, where it has one, and its scores."""
-    if isinstance(metric, HasCurve):
+    if isinstance(metric, CurveMetric):
         curve = metric.curve(case, rng=rng)
         return curve, metric.score(curve)
     return None, metric(case, rng=rng)
