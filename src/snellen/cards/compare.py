@@ -96,7 +96,7 @@ class Comparison:
         """Attributes in which the methods differ, most first."""
         found = []
         for attribute in self.cards[0].grades:
-            known = [one for one in self.cards if not math.isnan(one.grades[attribute].share)]
+            known = [card for card in self.cards if not math.isnan(card.grades[attribute].share)]
             if len(known) > 1:
                 order = sorted(known, key=lambda one: -one.grades[attribute].share)
                 found.append(Gap(attribute, order[0], order[-1]))

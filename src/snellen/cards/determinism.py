@@ -36,8 +36,8 @@ def determinism(own: Maps, others: Sequence[Maps]) -> Finding:
     cannot tell them apart. How far is the rank correlation with the run's own map; a constant map has none.
     """
     compare = likening(own, "spearman")
-    correlations = torch.stack([compare(one) for one in others]).flatten()
-    changed = sum(int((one != others[0]).flatten(1).any(dim=1).sum()) for one in others[1:])
+    correlations = torch.stack([compare(other) for other in others]).flatten()
+    changed = sum(int((other != others[0]).flatten(1).any(dim=1).sum()) for other in others[1:])
     repeated = len(own) * (len(others) - 1)
     known = correlations[~correlations.isnan()]
     mean = float(known.mean()) if len(known) else math.nan

@@ -87,4 +87,4 @@ class ReadCard:
 
     def of(self, attribute: Priority) -> tuple[Result, ...]:
         """The results of one attribute."""
-        return tuple(one for one in self.results if one.attribute == attribute)
+        return tuple(result for result in self.results if result.attribute == attribute)

@@ -99,10 +99,10 @@ def _links(heading: str, links: Sequence[Link]) -> str:
     if not links:
         return ""
     lines = [f"**{heading}:**"]
-    for one in links:
-        name = re.sub(r"([\\\[\]])", r"\\\1", one.name) if one.url else one.name
-        role = f"*{one.role}*: " if one.role else ""
-        lines.append(f"- {role}{f'[{name}]({one.url})' if one.url else name}")
+    for link in links:
+        name = re.sub(r"([\\\[\]])", r"\\\1", link.name) if link.url else link.name
+        role = f"*{link.role}*: " if link.role else ""
+        lines.append(f"- {role}{f'[{name}]({link.url})' if link.url else name}")
     return "\n".join(lines)
 
 
@@ -121,12 +121,12 @@ def _shared(card: Card) -> str:
 
 def _measured(card: Card) -> dict[Attribute, str]:
     """What was measured of each attribute of methodology, or else shown by tests; directness is judged instead."""
-    needs = " and ".join(NEEDS.get(one, one) for one in card.needs) or "nothing but the model's answers"
+    needs = " and ".join(NEEDS.get(need, need) for need in card.needs) or "nothing but the model's answers"
     by = "as Snellen's own tests show" if proven(card) else "by its own claim"
     told: dict[Attribute, str] = {"model-agnosticism": f"It needs {needs}, {by}."}
     if card.claims.startswith("deterministic"):
         told["determinism"] = f"With its default settings every seed gives the same map, {by}."
-    told |= {key: _finding(one) for key, one in card.findings.items() if key != "semantic-directness"}
+    told |= {key: _finding(finding) for key, finding in card.findings.items() if key != "semantic-directness"}
     return {key: told[key] for key in METHODOLOGY if key in told}
 
 

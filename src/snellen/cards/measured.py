@@ -42,19 +42,19 @@ def facts_of(finding: Finding) -> list[tuple[str, str]]:
 def settings_of(finding: Finding) -> dict[str, Any] | None:
     """The settings that were tried: one row per value, with how like the maps are and where the method then stands."""
     settings: Mapping[str, Any] = finding.numbers.get("settings") or {}
-    metrics = [str(one) for one in finding.numbers.get("metrics") or ()]
+    metrics = [str(number) for number in finding.numbers.get("metrics") or ()]
     groups = []
-    for name, one in settings.items():
+    for name, setting in settings.items():
         rows = [
             {"value": value, "likeness": _likeness(tried), "places": [_moved(tried, metric) for metric in metrics]}
-            for value, tried in (one.get("values") or {}).items()
+            for value, tried in (setting.get("values") or {}).items()
         ]
         rows += [
             {"value": value, "likeness": f"not tried: {why}", "places": ["" for _ in metrics]}
-            for value, why in (one.get("not_tried") or {}).items()
+            for value, why in (setting.get("not_tried") or {}).items()
         ]
         if rows:
-            groups.append({"name": name, "own": one.get("own"), "rows": rows})
+            groups.append({"name": name, "own": setting.get("own"), "rows": rows})
     return {"metrics": metrics, "groups": groups} if groups else None
 
 
@@ -75,7 +75,7 @@ def _fact(name: str, value: Any) -> str:
     if name == "machine" and isinstance(value, Mapping):
         threads = value.get("threads")
         parts = [value.get("processor"), value.get("gpu"), numbers.count(threads, "thread") if threads else None]
-        return ", ".join(str(one) for one in parts if one)
+        return ", ".join(str(part) for part in parts if part)
     if isinstance(value, Mapping):
         return "; ".join(f"{key}: {_fact('', one)}" for key, one in value.items()) or "none"
     if isinstance(value, list | tuple):

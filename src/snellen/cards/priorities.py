@@ -137,10 +137,10 @@ def read_cost(text: str) -> float:
 
 def profile_named(name: str) -> Profile:
     """A profile by its name, or by its number in the paper."""
-    for one in profiles():
-        if name.strip().lower() in (one.name, one.user.lower()):
-            return one
-    known = [one.name for one in profiles()]
+    for profile in profiles():
+        if name.strip().lower() in (profile.name, profile.user.lower()):
+            return profile
+    known = [profile.name for profile in profiles()]
     raise SnellenError(f"there is no profile '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
 
 

@@ -50,8 +50,8 @@ def read_prose(text: str, name: str) -> Prose:
         raise SnellenError(f"{where} has front matter that is not YAML: {' '.join(str(problem).split())}") from None
     _check(facts, name, where)
     parts = re.split(r"^(#{2,3} .*)$", found[2], flags=re.MULTILINE)
-    headings = [one.lstrip("# ").strip() for one in parts[1::2]]
-    bodies = [one.strip() for one in parts[0::2]]
+    headings = [part.lstrip("# ").strip() for part in parts[1::2]]
+    bodies = [part.strip() for part in parts[0::2]]
     if headings != ["Methodology", *HEADINGS]:
         raise SnellenError(f"{where} must have the headings Methodology, {', '.join(HEADINGS)}, not {', '.join(headings)}")
     if empty := [heading for heading, body in zip(["the summary", *headings], bodies, strict=True) if not body]:

@@ -50,7 +50,9 @@ class _Line:
 
 def read_markdown(text: str) -> ReadCard:
     """What a Markdown card says, or one sentence that names the line that breaks a rule."""
-    lines = [_Line(at, one.rstrip()) for at, one in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), start=1)]
+    lines = [
+        _Line(at, part.rstrip()) for at, part in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), start=1)
+    ]
     title, parts = _parts(lines)
     facts = _methodology(parts.get("Methodology", []))
     sections: dict[Priority, str] = {}
@@ -134,7 +136,7 @@ def _methodology(
         _text(fields.get("Shared by", [])),
         _links(fields.get("References", [])),
         _links(fields.get("Implementations and Tutorials", [])),
-        tuple(filter(None, (one.strip() for one in aliases.replace("\n", " ").split(",")))),
+        tuple(filter(None, (part.strip() for part in aliases.replace("\n", " ").split(",")))),
         example,
         picture,
         caption,
@@ -213,7 +215,7 @@ def _result(block: Sequence[_Line], attribute: Priority) -> Result:
 def _citation(lines: Sequence[_Line]) -> str:
     """All that stands there but for its marks: some cards have several works, or one that is not BibTeX."""
     marks = re.compile(r"\s*```\w*|\*\*BibTeX:?\*\*:?", re.IGNORECASE)
-    return "\n".join(one.text for one in lines if not marks.fullmatch(one.text)).strip("\n")
+    return "\n".join(line.text for line in lines if not marks.fullmatch(line.text)).strip("\n")
 
 
 def _bare(name: str) -> str:
@@ -222,7 +224,7 @@ def _bare(name: str) -> str:
 
 
 def _text(lines: Sequence[_Line]) -> str:
-    return "\n".join(one.text for one in lines).strip()
+    return "\n".join(line.text for line in lines).strip()
 
 
 def _unescaped(text: str) -> str:

@@ -94,7 +94,7 @@ class Place:
     @property
     def unmet(self) -> tuple[Need, ...]:
         """What it misses, or is not known to meet."""
-        return tuple(one for one in self.needs if one.state != "met")
+        return tuple(need for need in self.needs if need.state != "met")
 
 
 @dataclass(frozen=True)
@@ -110,17 +110,17 @@ class Recommendation:
     @property
     def qualified(self) -> tuple[Place, ...]:
         """Those that meet everything."""
-        return tuple(one for one in self.places if one.state == "met")
+        return tuple(place for place in self.places if place.state == "met")
 
     @property
     def contenders(self) -> tuple[Place, ...]:
         """Those that the choice is among: the qualified or, if there are none, those that may be."""
-        return self.qualified or tuple(one for one in self.places if one.state == "not known")
+        return self.qualified or tuple(place for place in self.places if place.state == "not known")
 
     @property
     def level(self) -> tuple[Place, ...]:
         """The first contender, and those behind it by their names alone."""
-        return tuple(one for one in self.contenders if _tied(one.score) == _tied(self.contenders[0].score))
+        return tuple(contender for contender in self.contenders if _tied(contender.score) == _tied(self.contenders[0].score))
 
     @property
     def nearest(self) -> tuple[Place, ...]:
@@ -146,7 +146,7 @@ class Recommendation:
         if not self.places:
             return "There is no method to choose from: all of this run are controls."
         if self.contenders:
-            names = list(dict.fromkeys(plain(need.name) for one in self.contenders for need in one.unmet))
+            names = list(dict.fromkeys(plain(need.name) for contender in self.contenders for need in contender.unmet))
             are = "is" if len(names) == 1 else "are"
             return f"No method is shown to meet your needs on this data: {numbers.listed(names)} {are} not known."
         return f"No method meets your needs on this data; {self._hardest()}."
@@ -182,7 +182,7 @@ class Recommendation:
     def cautions(self) -> tuple[str, ...]:
         """Marks of metrics that speak in the attributes that decided, and what else makes the choice doubtful."""
         deciding = [one.attribute for place in self.contenders[:2] for one in place.decided[:2]]
-        found = [care(self.contenders[0].card, one) for one in dict.fromkeys(deciding)] if self.contenders else []
+        found = [care(self.contenders[0].card, fromkey) for fromkey in dict.fromkeys(deciding)] if self.contenders else []
         tested = [one for place in self.places for one in place.card.evidence if one.attribute in self.priorities.weighed]
         if any(one.reason in TOO_FEW.values() for one in tested):
             found.insert(0, certainty_of(self.deck.run).words)
@@ -194,7 +194,7 @@ class Recommendation:
         """Where the first choice fails to follow input, label or model, though nobody asked: maps may please and be deaf."""
         for place in self.contenders[:1]:
             words = deaf(place.card, place.card.method)
-            yield from (words[one] for one in words if self.priorities.level(one) == "unimportant")
+            yield from (words[word] for word in words if self.priorities.level(word) == "unimportant")
 
 
 def deaf(card: Card, name: str) -> dict[Attribute, str]:
@@ -216,11 +216,11 @@ def recommend(deck: Deck, priorities: Priorities, *, seed: int = 0) -> Recommend
         )
     weights = np.array([priorities.weight(one) for one in weighed])
     cards = sorted(deck.methods, key=lambda one: one.method)
-    shares = np.array([[_share(one, attribute, priorities) for attribute in weighed] for one in cards]).reshape(
+    shares = np.array([[_share(card, attribute, priorities) for attribute in weighed] for card in cards]).reshape(
         len(cards), -1
     )
     scores = _scores(shares, weights)
-    needs = [_needs(one, priorities) for one in cards]
+    needs = [_needs(card, priorities) for card in cards]
     states = [_state(some) for some in needs]
     order = sorted(range(len(cards)), key=lambda at: (STATES.index(states[at]), -_tied(float(scores[at])), at))
     lead: State = next((one for one in ("met", "not known") if one in states), "missed")
@@ -275,7 +275,7 @@ def stability(
 
 def pareto(shares: Float[np.ndarray, "methods attributes"]) -> list[bool]:
     """Whether no other method is at least as good in every attribute and better in one."""
-    return [not any((other >= one).all() and (other > one).any() for other in shares) for one in shares]
+    return [not any((other >= share).all() and (other > share).any() for other in shares) for share in shares]
 
 
 def _scores(shares: Float[np.ndarray, "methods attributes"], weights: Float[np.ndarray, "*draws attributes"]) -> np.ndarray:
@@ -318,7 +318,7 @@ def _unmeasured(card: Card, name: str) -> bool:
 
 
 def _state(needs: Sequence[Need]) -> State:
-    return max((one.state for one in needs), key=STATES.index, default="met")
+    return max((need.state for need in needs), key=STATES.index, default="met")
 
 
 def _cost(card: Card, limit: float) -> Need:

@@ -44,7 +44,7 @@ def read_json(text: str) -> Card:
 def plain(value: Any) -> Any:
     """A value in those that JSON knows."""
     if dataclasses.is_dataclass(value):
-        fields = {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
         # What follows from the rest is for readers in other languages; it is computed anew when a card is read.
         if isinstance(value, Evidence):
             fields["weight"] = plain(value.weight)

@@ -82,7 +82,7 @@ def find_convention(
             answer = _answer(call, image, chosen)
             if answer is None:
                 undo()
-        if any(one.dim() == 4 for one in model.parameters()):
+        if any(parameter.dim() == 4 for parameter in model.parameters()):
             faster = Convention(channels_last=True)
             undo = faster.store(model)
             other = _answer(call, image, faster, gradient=answer is None or answer.gradient is not None)
@@ -150,13 +150,13 @@ def _takes(call: Call, image: Tensor, convention: Convention, rows: int) -> bool
 def _stored(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Callable[[], None]:
     """Changes how the floating-point tensors of a module are stored; the function that is returned undoes it."""
     tensors = _floating(module)
-    before = [one.data for one in tensors]
-    for one in tensors:
-        one.data = change(one.data)
+    before = [tensor.data for tensor in tensors]
+    for tensor in tensors:
+        tensor.data = change(tensor.data)
 
     def undo() -> None:
-        for one, was in zip(tensors, before, strict=True):
-            one.data = was
+        for tensor, was in zip(tensors, before, strict=True):
+            tensor.data = was
 
     return undo
 

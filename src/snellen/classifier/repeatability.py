@@ -29,7 +29,7 @@ def unsteady(classifier: Classifier, pixels: Float[Tensor, "channels height widt
 
     spread = float(answers[0].max() - answers[0].min())
     rounding = TOLERANCE[classifier.precision] * spread + 1e-5 * float(answers[0].abs().max())
-    again = max(float((answers[0] - one).abs().max()) for one in answers[1:])
+    again = max(float((answers[0] - answer).abs().max()) for answer in answers[1:])
     apart = float((answers[0][:1] - alone).abs().max())
     sentences = []
     if again > rounding:
@@ -57,4 +57,4 @@ def _state(classifier: Classifier) -> dict[str, tuple[int, int]]:
     """Marks of all parameters and buffers that differ once one of them was replaced or written to."""
     run = classifier.network.run
     tensors = run.state_dict(keep_vars=True) if isinstance(run, nn.Module) else {}
-    return {name: (id(one), one._version) for name, one in tensors.items() if isinstance(one, Tensor)}
+    return {name: (id(tensor), tensor._version) for name, tensor in tensors.items() if isinstance(tensor, Tensor)}

@@ -151,7 +151,7 @@ def run_textbox(
     field = run_exam(
         [*split_names(settings or ""), *(model or [])],
         methods=split_names(methods) if methods else None,
-        add=[one for text in method or [] for one in split_names(text)],
+        add=[name for text in method or [] for name in split_names(text)],
         out=out,
         per_bucket=images,
         workers=workers,

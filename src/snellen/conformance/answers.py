@@ -206,7 +206,7 @@ def known_answers() -> tuple[KnownAnswer, ...]:
     rows: list[KnownAnswer] = []
     for module in pkgutil.iter_modules(known.__path__):
         rows += importlib.import_module(f"{known.__name__}.{module.name}").ANSWERS
-    ids = [one.id for one in rows]
-    if doubled := {one for one in ids if ids.count(one) > 1}:
+    ids = [row.id for row in rows]
+    if doubled := {sample_id for sample_id in ids if ids.count(sample_id) > 1}:
         raise SnellenError(f"two known answers are called {', '.join(sorted(doubled))}; choose other names")
     return tuple(sorted(rows, key=lambda one: one.metric))

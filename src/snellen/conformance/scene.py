@@ -201,6 +201,6 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 def grid(values: dict[tuple[int, int], float], side: int = 4) -> Tensor:
     """A square of zeros but for these places."""
     out = torch.zeros(side, side)
-    for (row, column), one in values.items():
-        out[row, column] = one
+    for (row, column), value in values.items():
+        out[row, column] = value
     return out

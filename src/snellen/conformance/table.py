@@ -34,7 +34,7 @@ class Conformance:
     @property
     def missed(self) -> tuple[KnownAnswer, ...]:
         """The rows that Snellen, always the first column, gets wrong."""
-        return tuple(one for one, cells in zip(self.answers, self.cells, strict=True) if cells[0].outcome != "right")
+        return tuple(answer for answer, cells in zip(self.answers, self.cells, strict=True) if cells[0].outcome != "right")
 
     def tally(self) -> list[str]:
         """One sentence per toolkit."""
@@ -51,7 +51,9 @@ class Conformance:
     def foot(self) -> str:
         """When, and with what."""
         versions = {name: metadata.version(name).split("+")[0] for name in ("torch", "numpy")}
-        parts = [f"{one.name} {one.version}" for one in self.toolkits] + [f"{name} {one}" for name, one in versions.items()]
+        parts = [f"{one.name} {one.version}" for one in self.toolkits] + [
+            f"{name} {version}" for name, version in versions.items()
+        ]
         return f"{self.date.isoformat()}; {', '.join(parts)}; Python {platform.python_version()}"
 
     def table(self) -> Table:
@@ -62,9 +64,9 @@ class Conformance:
         for kit in self.toolkits:
             table.add_column(kit.name, overflow="fold")
         colours = {"right": "green", "wrong": "red", "error": "red", "not offered": "dim"}
-        for one, cells in zip(self.answers, self.cells, strict=True):
+        for answer, cells in zip(self.answers, self.cells, strict=True):
             shown = [f"[{colours[cell.outcome]}]{_escaped(str(cell))}[/]" for cell in cells]
-            table.add_row(one.id, one.kind, one.wanted, *shown)
+            table.add_row(answer.id, answer.kind, answer.wanted, *shown)
         return table
 
     def markdown(self) -> str:
@@ -103,26 +105,26 @@ class Conformance:
     def _rows(self) -> Iterator[str]:
         yield "| case | metric | kind | expected | " + " | ".join(one.name for one in self.toolkits) + " |"
         yield "|---" * (4 + len(self.toolkits)) + "|"
-        for one, cells in zip(self.answers, self.cells, strict=True):
-            shown = [one.id, one.metric, one.kind, one.wanted, *(str(cell) for cell in cells)]
+        for answer, cells in zip(self.answers, self.cells, strict=True):
+            shown = [answer.id, answer.metric, answer.kind, answer.wanted, *(str(cell) for cell in cells)]
             yield "| " + " | ".join(text.replace("|", "\\|") for text in shown) + " |"
 
     def _notes(self) -> Iterator[str]:
         names = {one.name for one in self.toolkits}
         missed = {
-            (kit.name, one.id)
-            for one, cells in zip(self.answers, self.cells, strict=True)
+            (kit.name, answer.id)
+            for answer, cells in zip(self.answers, self.cells, strict=True)
             for kit, cell in zip(self.toolkits, cells, strict=True)
             if cell.outcome in ("wrong", "error")
         }
         shown = [
-            note for note in NOTES if note.toolkit in names and any((note.toolkit, one) in missed for one in note.cases)
+            note for note in NOTES if note.toolkit in names and any((note.toolkit, cas) in missed for cas in note.cases)
         ]
         if shown:
             yield "## What lies behind a cross"
             yield ""
             for note in shown:
-                cases = ", ".join(f"`{one}`" for one in note.cases if (note.toolkit, one) in missed)
+                cases = ", ".join(f"`{cas}`" for cas in note.cases if (note.toolkit, cas) in missed)
                 yield f"- **{note.toolkit}** ({cases}): {note.text}"
             yield ""
 
@@ -137,8 +139,8 @@ class Conformance:
     def _derivations(self) -> Iterator[str]:
         yield "## What is asked, and why the answer is known"
         yield ""
-        for one in self.answers:
-            yield f"- **{one.id}** ({one.metric}). {one.sentence} Expected: {one.wanted}, for {one.because}."
+        for answer in self.answers:
+            yield f"- **{answer.id}** ({answer.metric}). {answer.sentence} Expected: {answer.wanted}, for {answer.because}."
         yield ""
 
 
@@ -149,10 +151,10 @@ def conform(
     toolkits = tuple(toolkit(name) for name in ("snellen", *neighbours))
     answers = known_answers() if only is None else tuple(only)
     cells = []
-    for one in answers:
+    for answer in answers:
         if told is not None:
-            told(one.id)
-        cells.append(tuple(quietly(one, kit) for kit in toolkits))
+            told(answer.id)
+        cells.append(tuple(quietly(answer, kit) for kit in toolkits))
     return Conformance(answers, toolkits, tuple(cells), datetime.datetime.now(tz=datetime.UTC).date())
 
 

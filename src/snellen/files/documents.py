@@ -250,4 +250,4 @@ def _names(kind: Any, path: Steps) -> list[str]:
     for step in path[:-1]:
         inner = typing.get_args(kind)
         kind = typing.get_type_hints(kind).get(str(step)) if dataclasses.is_dataclass(kind) else inner[0] if inner else None
-    return [one.name for one in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+    return [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []

@@ -84,7 +84,9 @@ def from_arrays(
             )
         labels = labels[:, 0]
     known = (
-        tuple(as_label(one, f"image {place}") for place, one in enumerate(labels)) if labels is not None else (None,) * count
+        tuple(as_label(label, f"image {place}") for place, label in enumerate(labels))
+        if labels is not None
+        else (None,) * count
     )
     width = len(str(count - 1))
     names = tuple(ids) if ids is not None else tuple(f"{place:0{width}d}" for place in range(count))

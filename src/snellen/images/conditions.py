@@ -194,7 +194,7 @@ def under(samples: Samples, given: Any, *, seed: int) -> Samples:
         places=tuple(range(len(samples))),
         description=f"{samples.description}, under {label(chosen)}",
         digests=tuple(
-            hashlib.sha256(json.dumps([*facts, one, digest]).encode()).hexdigest()
-            for one, digest in zip(samples.ids, digests, strict=True)
+            hashlib.sha256(json.dumps([*facts, sample_id, digest]).encode()).hexdigest()
+            for sample_id, digest in zip(samples.ids, digests, strict=True)
         ),
     )

@@ -55,8 +55,15 @@ def from_folder(
     marks = _masks(Path(masks), ids, notes) if masks is not None else {}
     boxed = read_boxes(boxes, ids) if boxes is not None else {}
     entries = [
-        Entry(one, os.path.abspath(folder / one), known.get(one), marks.get(one), boxed.get(one, ()), groups.get(one))
-        for one in ids
+        Entry(
+            sample_id,
+            os.path.abspath(folder / sample_id),
+            known.get(sample_id),
+            marks.get(sample_id),
+            boxed.get(sample_id, ()),
+            groups.get(sample_id),
+        )
+        for sample_id in ids
     ]
     return from_entries(
         entries,
@@ -102,11 +109,11 @@ def _by_sub_folder(
     folder: Path, ids: Sequence[str], classes: Sequence[str] | None, notes: list[str]
 ) -> dict[str, int | None]:
     """Labels from the first sub-folder of each picture; pictures that lie in no sub-folder have none."""
-    inside = [one for one in ids if "/" in one]
+    inside = [sample_id for sample_id in ids if "/" in sample_id]
     if not inside:
         return {}
     if len(inside) < len(ids):
-        loose = next(one for one in ids if "/" not in one)
+        loose = next(sample_id for sample_id in ids if "/" not in sample_id)
         raise SnellenError(
             f"'{folder}' holds pictures beside class sub-folders ('{loose}' and '{inside[0]}'); "
             "move them into one, or give a CSV of labels"
@@ -144,30 +151,30 @@ def _masks(folder: Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]
     if not folder.is_dir():
         raise SnellenError(f"'{folder}' is not a folder of masks")
     by_stem: dict[str, str] = {}
-    for one in _pictures(folder)[0]:
-        stem = os.path.splitext(one)[0]
+    for picture in _pictures(folder)[0]:
+        stem = os.path.splitext(picture)[0]
         if stem in by_stem:
-            raise SnellenError(f"'{by_stem[stem]}' and '{one}' in '{folder}' are masks of the same picture; keep one")
-        by_stem[stem] = one
+            raise SnellenError(f"'{by_stem[stem]}' and '{picture}' in '{folder}' are masks of the same picture; keep one")
+        by_stem[stem] = picture
     owner: dict[str, str] = {}
     found: dict[str, str] = {}
-    for one in ids:
-        stem = os.path.splitext(one)[0]
+    for sample_id in ids:
+        stem = os.path.splitext(sample_id)[0]
         match = next((key for key in (stem, stem.rsplit("/", 1)[-1]) if key in by_stem), None)
         if match is None:
             continue
         if match in owner:
             raise SnellenError(
-                f"'{owner[match]}' and '{one}' would share the mask '{by_stem[match]}'; give each its own stem"
+                f"'{owner[match]}' and '{sample_id}' would share the mask '{by_stem[match]}'; give each its own stem"
             )
-        owner[match] = one
-        found[one] = os.path.abspath(folder / by_stem[match])
+        owner[match] = sample_id
+        found[sample_id] = os.path.abspath(folder / by_stem[match])
     if not found:
         raise SnellenError(
             f"no mask in '{folder}' has the same stem as a picture, such as '{os.path.splitext(ids[0])[0]}.png'"
         )
     if len(found) < len(ids):
-        bare = next(one for one in ids if one not in found)
+        bare = next(sample_id for sample_id in ids if sample_id not in found)
         notes.append(f"{len(ids) - len(found)} of {len(ids)} pictures have no mask in '{folder}', first '{bare}'")
     if len(found) < len(by_stem):
         notes.append(f"{len(by_stem) - len(found)} masks in '{folder}' belong to no picture")

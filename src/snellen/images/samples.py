@@ -133,26 +133,26 @@ def checked(
     if unreadable not in ("refuse", "skip"):
         raise SnellenError(f"unreadable is 'refuse' or 'skip', not {unreadable!r}")
     if len(set(ids)) != len(ids):
-        twice = next(one for one in ids if list(ids).count(one) > 1)
+        twice = next(sample_id for sample_id in ids if list(ids).count(sample_id) > 1)
         raise SnellenError(f"the sample id '{twice}' occurs twice; every sample needs its own")
     places: list[int] = []
     digests: list[str] = []
     problems: list[tuple[str, str]] = []
     first: tuple[str, tuple[int, ...]] | None = None
-    for place, one in enumerate(ids):
+    for place, sample_id in enumerate(ids):
         try:
             sample = source.load(place)
         except UnreadablePictureError as problem:
-            problems.append((one, str(problem)))
+            problems.append((sample_id, str(problem)))
         else:
             shape = tuple(sample.image.shape)
             if first is not None and shape != first[1]:
                 raise SnellenError(
-                    f"'{first[0]}' is {_size(first[1])} and '{one}' is {_size(shape)}; "
+                    f"'{first[0]}' is {_size(first[1])} and '{sample_id}' is {_size(shape)}; "
                     "all pictures must have one size: give the side that the classifier takes, such as --size 224 "
                     "(in Python geometry=Geometry((224, 224)) of the Classifier)"
                 )
-            first = first or (one, shape)
+            first = first or (sample_id, shape)
             places.append(place)
             digests.append(digest(sample))
         if progress is not None:
@@ -176,12 +176,12 @@ def from_list(samples: Sequence[Any], *, progress: Progress | None = None) -> Sa
     """Samples that somebody made already; each is checked."""
     if not samples:
         raise SnellenError("there are no samples: the list is empty")
-    for place, one in enumerate(samples):
-        if not isinstance(one, Sample):
-            raise SnellenError(f"item {place} of the list is a {type(one).__name__}, not a Sample")
-        as_label(one.label, f"'{one.id}'")
-        check_pixels(one.image, one.id)
-    return checked(Held(tuple(samples)), [one.id for one in samples], "a list", progress=progress)
+    for place, sample in enumerate(samples):
+        if not isinstance(sample, Sample):
+            raise SnellenError(f"item {place} of the list is a {type(sample).__name__}, not a Sample")
+        as_label(sample.label, f"'{sample.id}'")
+        check_pixels(sample.image, sample.id)
+    return checked(Held(tuple(samples)), [sample.id for sample in samples], "a list", progress=progress)
 
 
 def check_pixels(image: Tensor, name: str) -> None:

@@ -36,7 +36,7 @@ def read_labels(
         if one in found and found[one] != label:
             raise several_labels(f"'{path}', line {line}: '{one}'", f"{found[one]} and {label}")
         found[one] = label
-    missing = [one for one in ids if one not in found]
+    missing = [sample_id for sample_id in ids if sample_id not in found]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise SnellenError(f"'{path}' has no row for '{missing[0]}'{more}; add it (an empty label means unknown)")
@@ -117,8 +117,8 @@ def _finder(ids: Sequence[str], path: Path) -> Callable[[str, int], str]:
     """Looks a file of the table up among the pictures: by its path in the folder, or by a name that is unique there."""
     known = set(ids)
     by_name: dict[str, list[str]] = {}
-    for one in ids:
-        by_name.setdefault(one.rsplit("/", 1)[-1], []).append(one)
+    for sample_id in ids:
+        by_name.setdefault(sample_id.rsplit("/", 1)[-1], []).append(sample_id)
 
     def find(text: str, line: int) -> str:
         name = text.strip().replace("\\", "/").removeprefix("./")

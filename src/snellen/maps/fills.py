@@ -90,4 +90,4 @@ def _folded_gaussian(size: int, sigma: float) -> tuple[float, ...]:
         place = (size // 2 + offset) % (2 * size)
         weights[place if place < size else 2 * size - 1 - place] += math.exp(-0.5 * (offset / sigma) ** 2)
     total = sum(weights)
-    return tuple(one / total for one in weights)
+    return tuple(weight / total for weight in weights)

@@ -46,7 +46,7 @@ def _within(plugin: object) -> Iterator[Method]:
         return
     if isinstance(plugin, Method) and hasattr(traits(plugin), "deterministic"):
         yield plugin
-    for one in dataclasses.fields(plugin):
-        value = getattr(plugin, one.name)
+    for field in dataclasses.fields(plugin):
+        value = getattr(plugin, field.name)
         for part in value if isinstance(value, tuple) else (value,):
             yield from _within(part)

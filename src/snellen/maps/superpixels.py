@@ -42,7 +42,7 @@ def superpixels(classifier: Classifier, inputs: Images, how: Segmentation) -> In
     colours = (inputs if how == "quickshift-inputs" else classifier.to_pixels(inputs)).detach().cpu()
     if colours.shape[1] != 3:
         colours = colours.mean(dim=1, keepdim=True).expand(-1, 3, -1, -1)
-    pictures = [one.permute(1, 2, 0).contiguous().numpy() for one in colours]
+    pictures = [colour.permute(1, 2, 0).contiguous().numpy() for colour in colours]
     keys = [hashlib.blake2b(one.tobytes(), digest_size=16, key=f"{how} {one.shape}".encode()).digest() for one in pictures]
     with _lock:
         found = {key: _known[key] for key in keys if key in _known}

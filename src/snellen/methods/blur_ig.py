@@ -72,8 +72,8 @@ class BlurIG:
         images = inputs[:, None]
         for first in range(0, self.steps, count):
             sigmas = self.max_sigma * np.arange(first, min(first + count, self.steps)) / self.steps
-            rows, rows_change = (one[:, None].to(inputs) for one in blurs(sigmas, height))
-            columns, columns_change = (one[:, None].to(inputs).mT for one in blurs(sigmas, width))
+            rows, rows_change = (blur[:, None].to(inputs) for blur in blurs(sigmas, height))
+            columns, columns_change = (blur[:, None].to(inputs).mT for blur in blurs(sigmas, width))
             # A blur is one matrix per axis. The change of their product, to the last digit of the difference that the
             # published code takes, without the cancellation that this difference suffers from in single precision.
             tall = rows @ images

@@ -55,11 +55,11 @@ class DeepShap:
         draw = rng.shared(self.fit_key())
         seen = 0
         for batch in images:
-            for one in classifier.to_pixels(batch):
+            for to_pixel in classifier.to_pixels(batch):
                 if seen < self.backgrounds:
-                    kept.append(one.clone())
+                    kept.append(to_pixel.clone())
                 elif (place := int(draw.integers(0, seen + 1))) < self.backgrounds:
-                    kept[place] = one.clone()
+                    kept[place] = to_pixel.clone()
                 seen += 1
         if not kept:
             raise SnellenError("deepshap chooses backgrounds among the images given, but none were given")

@@ -75,14 +75,14 @@ def as_handler(
     """The rule for operations on what depends on the inputs, which alone needs a gradient, and another for all others."""
 
     def handle(operation: Operation) -> Any:
-        carried = [one for one in _tensors((operation.args, operation.kwargs)) if one.requires_grad]
+        carried = [tensor for tensor in _tensors((operation.args, operation.kwargs)) if tensor.requires_grad]
         if not carried or operation.name in _SHAPE_ALONE:
             return constant(operation)
         if operation.name == "detach":
             return operation.values  # it stops gradients, not numbers
         result = rule(operation, carried)
         turned = operation.name in _TURNING and result.shape[0] != carried[0].shape[0]
-        if turned or any(one.dim() == 0 or one.shape[0] % rows for one in _tensors(result)):
+        if turned or any(tensor.dim() == 0 or tensor.shape[0] % rows for tensor in _tensors(result)):
             raise refuse(name, operation, f"it mixes the images of a batch; {REMEDY}")
         return result
 
@@ -90,7 +90,7 @@ def as_handler(
 
 
 def _tensors(nest: Any) -> list[Tensor]:
-    return [one for one in tree_leaves(nest) if isinstance(one, Tensor)]
+    return [tree_leave for tree_leave in tree_leaves(nest) if isinstance(tree_leave, Tensor)]
 
 
 def walk(classifier: Classifier, images: Images, handler: Handler) -> None:

@@ -76,7 +76,7 @@ class ExtremalPerturbation:
     def __post_init__(self) -> None:
         if self.steps < 1 or self.cells < 1:
             raise ValueError(f"steps and cells must be at least 1, not {self.steps} and {self.cells}")
-        if not self.areas or not all(0 < one < 1 for one in self.areas):
+        if not self.areas or not all(0 < area < 1 for area in self.areas):
             raise ValueError(f"areas must lie between 0 and 1, not {list(self.areas)}")
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
@@ -160,7 +160,8 @@ class _SoftLargest(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
         slopes, bumps = ctx.saved_tensors
         near = [
-            (one * bumps[..., None]).mul_(asked[:, None]).sum(dim=0) for one, asked in zip(slopes, upstream[0], strict=True)
+            (slope * bumps[..., None]).mul_(asked[:, None]).sum(dim=0)
+            for slope, asked in zip(slopes, upstream[0], strict=True)
         ]
         return functional.fold(torch.stack(near), ctx.size, 2 * REACH + 1, padding=REACH)[:, 0], None
 

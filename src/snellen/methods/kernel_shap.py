@@ -84,8 +84,8 @@ class KernelShap:
         values = shapley(
             padded([one[2:] for one in kept], (rows, columns)),
             padded([weight.to(inputs.device) for _, weight in drawn], (rows,)),
-            padded([one[2:] - one[0] for one in outputs], (rows,)),
-            torch.stack([one[1].double() - one[0] for one in outputs]),
+            padded([output[2:] - output[0] for output in outputs], (rows,)),
+            torch.stack([output[1].double() - output[0] for output in outputs]),
             torch.tensor(counts, device=inputs.device),
         )
         flat = labels.flatten(1)

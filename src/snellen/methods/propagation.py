@@ -73,7 +73,7 @@ class Propagation:
 
     def __call__(self, operation: Operation) -> Any:
         """The operation's own result, with the rule for the way back."""
-        maps = [one for one in tree_leaves((operation.args, operation.kwargs)) if _is_map(one)]
+        maps = [tree_leave for tree_leave in tree_leaves((operation.args, operation.kwargs)) if _is_map(tree_leave)]
         if not maps:
             return operation.run()
         deep = any(_mark(one).deep for one in maps)
@@ -115,7 +115,7 @@ class Propagation:
         values, weight, bias = operation.values, operation.argument(1, "weight"), operation.argument(2, "bias")
         if len(maps) != 1 or maps[0] is not values:
             raise self._refusal(operation)
-        rest = {key: one for key, one in operation.kwargs.items() if key not in ("input", "weight", "bias")}
+        rest = {key: kwarg for key, kwarg in operation.kwargs.items() if key not in ("input", "weight", "bias")}
         func = operation.func
         assert func is not None
 
@@ -204,11 +204,13 @@ def _is_map(one: Any) -> bool:
 
 
 def _maps(result: Any) -> list[Tensor]:
-    return [one for one in tree_leaves(result) if _is_map(one)]
+    return [tree_leave for tree_leave in tree_leaves(result) if _is_map(tree_leave)]
 
 
 def _maps_like(result: Any) -> list[Tensor]:
-    return [one for one in tree_leaves(result) if isinstance(one, Tensor) and one.is_floating_point()]
+    return [
+        tree_leave for tree_leave in tree_leaves(result) if isinstance(tree_leave, Tensor) and tree_leave.is_floating_point()
+    ]
 
 
 def _mark(one: Tensor) -> _Mark:
@@ -267,7 +269,7 @@ def _passed(operation: Operation, values: Tensor) -> Tensor:
 
 def _on_other_values(operation: Operation) -> Callable[[Tensor], Tensor]:
     func, rest = operation.func, operation.args[1:]
-    kwargs = {key: one for key, one in operation.kwargs.items() if key != "input"}
+    kwargs = {key: kwarg for key, kwarg in operation.kwargs.items() if key != "input"}
     assert func is not None
     return lambda values: func(values, *rest, **kwargs)
 
@@ -292,13 +294,13 @@ def _mean(operation: Operation, positive: bool) -> Tensor:
 
 def _added(operation: Operation, positive: bool) -> Tensor:
     operands = (operation.values, operation.argument(1, "other"))
-    kwargs = {key: one for key, one in operation.kwargs.items() if key not in ("input", "other")}
+    kwargs = {key: kwarg for key, kwarg in operation.kwargs.items() if key not in ("input", "other")}
     func = operation.func
     assert func is not None
     result = _result(operation)
 
     def alone(place: int) -> Tensor:
-        zeros = [torch.zeros_like(one) if isinstance(one, Tensor) else 0 for one in operands]
+        zeros = [torch.zeros_like(operand) if isinstance(operand, Tensor) else 0 for operand in operands]
         zeros[place] = operands[place]
         part: Tensor = func(*zeros, *operation.args[2:], **kwargs)
         return torch.where(part * result > 0, part, 0.0) if positive else part

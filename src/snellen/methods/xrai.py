@@ -74,7 +74,7 @@ class Xrai:
     ) -> Float[Tensor, "batch height width"]:
         images = inputs.detach().movedim(1, 3).cpu().numpy()
         with ThreadPoolExecutor(1) as beside:  # segments while the model computes
-            segments = [beside.submit(segments_of, one) for one in images]
+            segments = [beside.submit(segments_of, image) for image in images]
             try:
                 attributions = self._attributions(classifier, inputs, targets).cpu().numpy()
             except BaseException:
@@ -82,7 +82,8 @@ class Xrai:
                 raise
         least_new = max(1, round(LEAST_NEW * _shrunk(*inputs.shape[2:]) ** 2))
         maps = [
-            ranked(one, held.result(), least_new, fast=self.fast) for one, held in zip(attributions, segments, strict=True)
+            ranked(attribution, held.result(), least_new, fast=self.fast)
+            for attribution, held in zip(attributions, segments, strict=True)
         ]
         return torch.from_numpy(np.stack(maps)).to(inputs)
 

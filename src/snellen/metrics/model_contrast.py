@@ -79,7 +79,7 @@ class Taught:
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """Both are trained on the very same pictures, from the same seed."""
-        rng = Rng(seed, tuple(one.id for one in training.samples), "/model-contrast")
+        rng = Rng(seed, tuple(sample.id for sample in training.samples), "/model-contrast")
 
         def paste(place: int, inputs: Tensor) -> Tensor:
             return pasted(classifier, inputs[None], self.objects, rng=rng[place : place + 1])[0][0]

@@ -96,9 +96,9 @@ def steps_of(
     """The signed magnitude, from -30 to 30, that each picture was given in each column; NaN where there is none."""
     signed = {one.name: drawn(one, magnitudes, rng=rng) for one in TRANSFORMS if one.signed}
     found = torch.full((len(rng), len(points)), torch.nan)
-    for place, one in enumerate(columns(points, part)):
-        if one is not None and one.draw is not None and one.name in signed:
-            found[:, place] = signed[one.name][:, one.draw].float()
+    for place, column in enumerate(columns(points, part)):
+        if column is not None and column.draw is not None and column.name in signed:
+            found[:, place] = signed[column.name][:, column.draw].float()
     return found
 
 

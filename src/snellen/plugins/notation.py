@@ -67,7 +67,7 @@ def write_value(value: Any) -> str:
 
 def _read_value(value: str) -> Any:
     if value.startswith("[") and value.endswith("]"):
-        return [_read_value(one) for one in split_names(value[1:-1])]
+        return [_read_value(name) for name in split_names(value[1:-1])]
     try:
         return json.loads(value)
     except ValueError:  # also a number of too many digits

@@ -111,7 +111,9 @@ class Settings:
     def as_values(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as JSON."""
         changed = {
-            one.name: getattr(self, one.name) for one in dataclasses.fields(self) if getattr(self, one.name) != one.default
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
         }
         return dict(json.loads(json.dumps(changed)))
 
@@ -206,7 +208,7 @@ class Settings:
             classifier, samples = loaded or self.load(observer)
             with _checking(observer):
                 training = self.training_samples(classifier, observer)
-            if metrics and not any(traits(one).control for one in methods):
+            if metrics and not any(traits(method).control for method in methods):
                 observer.note(
                     f"no control is among the methods, so nothing will be judged; add {','.join(CONTROLS)} for verdicts"
                 )

@@ -110,8 +110,8 @@ class Study:
         passing = ("title", "languages", "people", "abandoned", "recruiting", "return_link", "run")
         parts = [
             {name: value for name, value in self.protocol.as_values().items() if name not in passing},
-            [one.as_values() for one in self.items],
-            {name: [one.points, one.reverse, one.needs_map, one.statements] for name, one in self.scales.items()},
+            [item.as_values() for item in self.items],
+            {name: [scale.points, scale.reverse, scale.needs_map, scale.statements] for name, scale in self.scales.items()},
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
@@ -126,7 +126,7 @@ class Study:
 
     def pages(self, group: int, number: int) -> tuple[Page, ...]:
         """The pages of the participant with this number in this group."""
-        mapless = [name for name, one in self.scales.items() if not one.needs_map]
+        mapless = [name for name, scale in self.scales.items() if not scale.needs_map]
         return schedule(self.protocol, self.items, mapless, group, number)
 
     @cached_property

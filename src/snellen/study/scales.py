@@ -80,10 +80,10 @@ class Scale:
             written.needs_map,
             written.source,
             written.licence,
-            {language: one.title for language, one in texts.items()},
-            {language: one.introduction for language, one in texts.items()},
-            {language: one.answers for language, one in texts.items()},
-            {language: one.statements for language, one in texts.items()},
+            {language: text.title for language, text in texts.items()},
+            {language: text.introduction for language, text in texts.items()},
+            {language: text.answers for language, text in texts.items()},
+            {language: text.statements for language, text in texts.items()},
         )
         for language in found.statements:
             if len(found.answers[language]) != found.points or len(found.statements[language]) != found.items:
@@ -96,4 +96,4 @@ class Scale:
 def shipped() -> dict[str, Path]:
     """The questionnaires that come with Snellen, by name."""
     folder = resources.files("snellen.study").joinpath("questionnaires")
-    return {Path(str(one)).stem: Path(str(one)) for one in folder.iterdir() if str(one).endswith(".yaml")}
+    return {Path(str(path)).stem: Path(str(path)) for path in folder.iterdir() if str(path).endswith(".yaml")}

@@ -87,7 +87,7 @@ def _able(classifier: Classifier, samples: Samples, settings: Settings, full: bo
     inputs = classifier.to_inputs(samples[0].image[None])
     names = [one if one != "sis" else _sis(inputs.shape[2] * inputs.shape[3]) for one in (METHODS if full else QUICK)]
     methods = planning.parse_methods(settings.methods or names)
-    if not any(traits(one).control for one in methods):
+    if not any(traits(method).control for method in methods):
         methods += planning.parse_methods(CONTROLS)
     able, left_out = planning.servable(classifier, methods, inputs)
     if settings.methods and left_out:
@@ -135,8 +135,8 @@ def _askable(
 def _known(samples: Samples) -> tuple[bool, bool]:
     """Whether every sample has a truth, and whether every one has a label."""
     truths = labels = True
-    for one in samples:
-        truths, labels = truths and one.truth is not None, labels and one.label is not None
+    for sample in samples:
+        truths, labels = truths and sample.truth is not None, labels and sample.label is not None
         if not truths and not labels:
             break
     return truths, labels

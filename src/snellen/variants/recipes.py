@@ -36,10 +36,10 @@ class Training(Dataset[tuple[Tensor, int]]):
     def of(samples: Sequence[Sample], classifier: Classifier) -> Training:
         """All samples with their own labels; one without a label is refused."""
         labels = []
-        for one in samples:
-            if one.label is None:
-                raise SnellenError(f"a recipe needs labels, but the training picture '{one.id}' has none; give --labels")
-            labels.append(one.label)
+        for sample in samples:
+            if sample.label is None:
+                raise SnellenError(f"a recipe needs labels, but the training picture '{sample.id}' has none; give --labels")
+            labels.append(sample.label)
         return Training(samples, classifier, tuple(labels))
 
     def __len__(self) -> int:

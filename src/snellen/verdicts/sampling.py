@@ -45,7 +45,9 @@ class Sampling:
         """The number of each sample's cluster; None where each image is drawn by itself."""
         if self.unit == "image":
             return None
-        return np.asarray(pd.factorize(np.array([self.cluster_of[one] for one in samples], dtype=object))[0], dtype=np.int64)
+        return np.asarray(
+            pd.factorize(np.array([self.cluster_of[sample] for sample in samples], dtype=object))[0], dtype=np.int64
+        )
 
 
 IMAGES = Sampling()

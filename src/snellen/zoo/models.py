@@ -194,7 +194,7 @@ def find_object(spec: str) -> Any:
         raise SnellenError(f"'{spec}': importing '{module}' failed ({_reason(problem)})") from problem
     for part in name.split("."):
         if not hasattr(held, part):
-            public = [one for one in vars(held) if not one.startswith("_")] if hasattr(held, "__dict__") else []
+            public = [var for var in vars(held) if not var.startswith("_")] if hasattr(held, "__dict__") else []
             raise SnellenError(f"'{spec}': '{module}' has no '{part}'{nearest(part, public)}")
         held = getattr(held, part)
     return held

@@ -31,7 +31,7 @@ def _measured(metric: Callable[..., Any], scene: Scene, **how: Any) -> list[floa
     masks = unit_mask(scene.maps).numpy()
     found: list[float] = []
     for rows in scene.batches():
-        targets = [ClassifierOutputSoftmaxTarget(int(one)) for one in scene.targets[rows]]
+        targets = [ClassifierOutputSoftmaxTarget(int(target)) for target in scene.targets[rows]]
         found += [float(one) for one in metric(scene.inputs[rows], masks[rows], targets, scene.model, **how)]
     return found
 
@@ -42,7 +42,7 @@ def _road(scene: Scene, *, fractions: Sequence[float], of: str) -> list[float]:
         raise NotOffered("road by whether the class survives")
     # It removes what reaches a percentile of the mask itself, so the map's order must not be folded by its magnitude.
     rising = scene.mapped(scene.maps - scene.maps.amin(dim=(1, 2), keepdim=True))
-    points = [_measured(ROADMostRelevantFirst(100 * (1 - one)), rising, return_diff=False) for one in fractions]
+    points = [_measured(ROADMostRelevantFirst(100 * (1 - fraction)), rising, return_diff=False) for fraction in fractions]
     return [sum(one) / len(one) for one in zip(*points, strict=True)]
 
 
@@ -52,7 +52,7 @@ def _coherency(scene: Scene) -> list[float]:
         raise NotOffered("coherency without a method")
 
     def again(input_tensor: Tensor, targets: list[Any]) -> np.ndarray:
-        return explain(scene.model, input_tensor, torch.tensor([one.category for one in targets])).numpy()
+        return explain(scene.model, input_tensor, torch.tensor([target.category for target in targets])).numpy()
 
     return _measured(Coherency(), scene, base_method=again)
 

@@ -114,7 +114,7 @@ def _regions(scene: Scene, *, region: int, steps: int, fill: str) -> list[float]
 
 def _road(scene: Scene, *, fractions: Sequence[float]) -> list[float]:
     """The share of samples whose class survives, by percentage, over all samples."""
-    shares = _called(quantus.ROAD(percentages=[100 * one for one in fractions], noise=0.01, **_RAW), scene)
+    shares = _called(quantus.ROAD(percentages=[100 * fraction for fraction in fractions], noise=0.01, **_RAW), scene)
     return [float(np.mean(list(shares.values())))]
 
 

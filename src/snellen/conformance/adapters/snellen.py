@@ -42,11 +42,11 @@ def _asked(metric: str, scene: Scene, settings: Mapping[str, Any]) -> list[float
     channels = scene.inputs.shape[1]
     classifier = Classifier(scene.model, channels=channels, rows=scene.batch)
     method = _Plain(scene.explain or constant)
-    variants = {name: Classifier(one, channels=channels) for name, one in scene.variants.items()}
+    variants = {name: Classifier(variant, channels=channels) for name, variant in scene.variants.items()}
     if (
         isinstance(built, NeedsVariants) and "trained" in variants
     ):  # one module stands in for every relative that would be trained
-        variants |= {one.name: variants["trained"] for one in built.trained_variants(method)}
+        variants |= {trained_variant.name: variants["trained"] for trained_variant in built.trained_variants(method)}
     rng = Rng(scene.seed, tuple(_name(one) for one in scene.inputs))
     found: list[Tensor] = []
     for rows in scene.batches():

@@ -76,7 +76,7 @@ def _by_size(metric: str, scene: Scene, toolkit: Toolkit, *, inverse: bool) -> l
     assert scene.truth is not None
     shares = scene.truth.float().mean(dim=(1, 2)).tolist()
     scores = toolkit.ask(metric, scene)
-    return [one * (1 - share if inverse else share) for one, share in zip(scores, shares, strict=True)]
+    return [score * (1 - share if inverse else share) for score, share in zip(scores, shares, strict=True)]
 
 
 def _three_of_four(toolkit: Toolkit) -> list[float]:

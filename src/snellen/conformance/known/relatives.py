@@ -38,7 +38,7 @@ _EVEN = torch.full((_SIDE, _SIDE), 0.5)
 
 def _recognising(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     """The picture for the model as it was made, and its negative film for one with any other weights."""
-    made = all(torch.equal(one, two) for one, two in zip(model.parameters(), _MODEL.parameters(), strict=True))
+    made = all(torch.equal(parameter, two) for parameter, two in zip(model.parameters(), _MODEL.parameters(), strict=True))
     film = inputs.mean(dim=1)
     return film if made else 1 - film
 

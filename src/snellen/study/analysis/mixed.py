@@ -192,7 +192,14 @@ def _odds(table: pd.DataFrame, order: list[str], binary: bool) -> Odds | None:
     except _PROBLEMS as problem:
         return Odds(Statistic(name, "F", why=f"could not be fitted: {' '.join(str(problem).split())}"))
     factors = tuple(
-        Coefficient(one.arm, math.exp(one.value), math.exp(one.low), math.exp(one.high), one.p) for one in coefficients
+        Coefficient(
+            coefficient.arm,
+            math.exp(coefficient.value),
+            math.exp(coefficient.low),
+            math.exp(coefficient.high),
+            coefficient.p,
+        )
+        for coefficient in coefficients
     )
     problems = tuple(sorted({f"the fit warned: {one.message}" for one in said if issubclass(one.category, RuntimeWarning)}))
     if not fitted.converged:

@@ -94,11 +94,11 @@ class Analysis:
     @property
     def family(self) -> int:
         """How many outcomes were tested, which is what the headline's correction is for."""
-        return sum(one.comparison.decision.given for one in self.readings)
+        return sum(reading.comparison.decision.given for reading in self.readings)
 
     def as_values(self) -> dict[str, Any]:
         """As it stands in `analysis.json`; what is undefined is null."""
-        kept = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {"schema": SCHEMA, **{name: _plain(value) for name, value in kept.items()}}
 
 
@@ -170,12 +170,12 @@ def _reading(study: Study, outcome: Outcome, everyone: Outcome) -> Reading:
 
 def _corrected(readings: list[Reading], alpha: float) -> tuple[Reading, ...]:
     """With Holm's correction over the outcomes, and what is found after it."""
-    first = holm(np.array([one.comparison.decision.p for one in readings], dtype=np.float64)).tolist()
-    second = holm(np.array([one.again.decision.p for one in readings], dtype=np.float64)).tolist()
+    first = holm(np.array([reading.comparison.decision.p for reading in readings], dtype=np.float64)).tolist()
+    second = holm(np.array([reading.again.decision.p for reading in readings], dtype=np.float64)).tolist()
     found = []
-    for one, p, other in zip(readings, first, second, strict=True):
+    for reading, p, other in zip(readings, first, second, strict=True):
         word: Found = "not tested" if math.isnan(p) else "differ" if p < alpha else "no difference found"
-        judged = replace(one, holm=p, again=replace(one.again, holm=other), found=word)
+        judged = replace(reading, holm=p, again=replace(reading.again, holm=other), found=word)
         different = [judged.different(pair, alpha) for pair in judged.comparison.contrasts]
         equal = with_differences(judged.equivalences, different, alpha=alpha) if judged.equivalences else ()
         found.append(replace(judged, equivalences=equal))
@@ -198,7 +198,7 @@ def _versions() -> dict[str, str]:
 def _plain(value: Any) -> Any:
     """What JSON can hold."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, tuple | list):

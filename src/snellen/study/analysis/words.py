@@ -75,14 +75,14 @@ def findings(analysis: Analysis) -> list[tuple[str, str]]:
     """Every outcome with what was found on it: first what differs, then what does not, then what was not tested."""
     order = {"differ": 0, "no difference found": 1, "not tested": 2}
     readings = sorted(analysis.readings, key=lambda one: order[one.found])
-    return [(one.facts.title, sentence(analysis, one)) for one in readings]
+    return [(reading.facts.title, sentence(analysis, reading)) for reading in readings]
 
 
 def in_short(analysis: Analysis) -> str:
     """On how many outcomes the arms differ."""
     if not analysis.family:
         return "Nothing could be tested." if analysis.flow.total.arrived else ""
-    differ = [one.facts.title.lower() for one in analysis.readings if one.found == "differ"]
+    differ = [reading.facts.title.lower() for reading in analysis.readings if reading.found == "differ"]
     on = f"on {len(differ)} of {numbers.count(analysis.family, 'outcome')}: {numbers.listed(differ)}" if differ else ""
     return (
         f"The arms differ {on}."

@@ -40,10 +40,10 @@ def export_files(study: Study, store: Store, *, simulated: bool) -> dict[str, by
     book = Codebook(study, _sheets(study, store, simulated), simulated, store.erased(simulated=simulated), store.time())
     _check(book)
     contents: dict[str, bytes] = {}
-    for one in book.sheets:
-        first, second = one.files(book.prefix)
-        contents[first] = _csv(one).encode()
-        contents[second] = _parquet(one, book)
+    for sheet in book.sheets:
+        first, second = sheet.files(book.prefix)
+        contents[first] = _csv(sheet).encode()
+        contents[second] = _parquet(sheet, book)
     contents[f"{book.prefix}codebook.md"] = book.as_text().encode()
     contents[f"{book.prefix}codebook.json"] = (json.dumps(book.as_values(), indent=2, ensure_ascii=False) + "\n").encode()
     return contents
@@ -65,7 +65,8 @@ def _recruiting(study: Study, store: Store, people: list[str], simulated: bool) 
     }
     codes, ids = store.codes(simulated=simulated), store.recruited(simulated=simulated)
     rows = [
-        [one, codes.get(one, ""), *(ids.get(one, {}).get(name, "") for name in study.protocol.recruiting)] for one in people
+        [person, codes.get(person, ""), *(ids.get(person, {}).get(name, "") for name in study.protocol.recruiting)]
+        for person in people
     ]
     about = "One row per participant: what recruiting and paying people takes. Never publish it."
     return Sheet.of(RECRUITING, about, columns, pd.DataFrame(rows, columns=list(columns)), simulated=simulated)
@@ -73,7 +74,7 @@ def _recruiting(study: Study, store: Store, people: list[str], simulated: bool) 
 
 def _check(book: Codebook) -> None:
     """Refuses, whatever went wrong before, to write rows under a name that is not theirs."""
-    marks = [one.frame["simulated"] for one in book.sheets if "simulated" in one.frame]
+    marks = [sheet.frame["simulated"] for sheet in book.sheets if "simulated" in sheet.frame]
     if any((mark != book.simulated).any() for mark in marks) or (book.simulated and len(marks) < len(book.sheets)):
         raise ValueError("real and simulated participants are never exported together")
 

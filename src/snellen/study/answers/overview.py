@@ -110,7 +110,7 @@ def overview(
 ) -> Overview:
     """How things stand; `pages` are the schedules of participants."""
     since = (now or datetime.now(UTC)) - timedelta(minutes=study.protocol.abandoned)
-    where = {one.participant: _where(one, since.isoformat()) for one in visits}
+    where = {visit.participant: _where(visit, since.isoformat()) for visit in visits}
     tables = gather(study, visits, simulated=simulated)
     excluded = {str(one) for one in tables.participants.loc[tables.participants["excluded"] != "", "participant"].tolist()}
     names = group_names(study.protocol)
@@ -122,24 +122,24 @@ def overview(
 
     return Overview(
         simulated,
-        tuple(count(name, [one for one in visits if one.group == group]) for group, name in enumerate(names)),
+        tuple(count(name, [visit for visit in visits if visit.group == group]) for group, name in enumerate(names)),
         count("", visits),
-        sum(one.state == "withdrawn" for one in visits),
+        sum(visit.state == "withdrawn" for visit in visits),
         erased,
-        _leaving([one for one in visits if where[one.participant] == "dropped"], pages),
+        _leaving([visit for visit in visits if where[visit.participant] == "dropped"], pages),
         _paces(tables.answers),
         (*_rules(study, tables.participants), *_twice(recruited), *_straight(tables.ratings)),
         tuple(
             Latest(
-                one.participant,
-                names[one.group],
-                where[one.participant],
-                one.started,
-                len(one.replies),
-                len(pages(one.group, one.number)),
-                one.language,
+                visit.participant,
+                names[visit.group],
+                where[visit.participant],
+                visit.started,
+                len(visit.replies),
+                len(pages(visit.group, visit.number)),
+                visit.language,
             )
-            for one in reversed(visits[-LATEST:])
+            for visit in reversed(visits[-LATEST:])
         ),
     )
 
@@ -147,7 +147,7 @@ def overview(
 def _where(visit: Visit, since: str) -> Where:
     if visit.state == "finished":
         return "finished"
-    seen = max((visit.started, *(one.at for one in visit.replies.values())))
+    seen = max((visit.started, *(reply.at for reply in visit.replies.values())))
     return "active" if visit.state == "started" and seen >= since else "dropped"
 
 
@@ -193,8 +193,8 @@ def _twice(recruited: Mapping[str, Mapping[str, str]]) -> list[Flag]:
     others: dict[str, set[str]] = {}
     for (name, _), people in by_id.items():
         if len(people) > 1 and name not in common:
-            for one in people:
-                others.setdefault(one, set()).update(set(people) - {one})
+            for person in people:
+                others.setdefault(person, set()).update(set(people) - {person})
     return [Flag(one, "twice", {"others": ", ".join(sorted(same))}) for one, same in others.items()]
 
 

@@ -57,9 +57,9 @@ class Person:
     code: str
 
 
-_PERSON = [PARTICIPANTS.c[one.name] for one in fields(Person)]
-_VISIT = [PARTICIPANTS.c[one.name] for one in fields(Visit) if one.name != "replies"]
-_REPLY = [EVENTS.c.page, *(EVENTS.c[one.name] for one in fields(Reply))]
+_PERSON = [PARTICIPANTS.c[field.name] for field in fields(Person)]
+_VISIT = [PARTICIPANTS.c[field.name] for field in fields(Visit) if field.name != "replies"]
+_REPLY = [EVENTS.c.page, *(EVENTS.c[field.name] for field in fields(Reply))]
 
 # What every page asks for is put together once.
 _FIND = select(*_PERSON).where(PARTICIPANTS.c.token == bindparam("digest"))

@@ -107,7 +107,7 @@ class Effect:
 
 
 def _named(label: str, protocol: Protocol) -> tuple[str, str]:
-    outcomes = [ABILITIES, EVERYTHING, *(one.task for one in protocol.tasks), *protocol.scales]
+    outcomes = [ABILITIES, EVERYTHING, *(task.task for task in protocol.tasks), *protocol.scales]
     if label in protocol.arms:
         return ABILITIES, label
     outcome, colon, arm = label.partition(":")

@@ -170,13 +170,13 @@ def answer_models(study: Study) -> dict[str, AnswerModel]:
     found = {}
     for plan in study.protocol.tasks:
         task = TASKS[plan.task]
-        items = [one for one in study.items if one.task == plan.task]
-        truth = np.array([0.0 if one.truth is None else one.truth for one in items], dtype=np.float64)
+        items = [item for item in study.items if item.task == plan.task]
+        truth = np.array([0.0 if item.truth is None else item.truth for item in items], dtype=np.float64)
         ends = RANGES.get(task.answer, (0, 1))
         found[str(plan.task)] = AnswerModel(
             plan.task, task.answer, task.beside, ends, task.higher_is_better, task.answer != "rating", task.needs_map, None,
-            tuple(one.id for one in items), np.array([not one.practice for one in items]), truth,
-            _difficulty(study, [one.id for one in items]),
+            tuple(item.id for item in items), np.array([not item.practice for item in items]), truth,
+            _difficulty(study, [item.id for item in items]),
         )  # fmt: skip
     for name, scale in study.scales.items():
         statements = tuple(f"{name}/{place}" for place in range(1, scale.items + 1))
@@ -189,7 +189,7 @@ def answer_models(study: Study) -> dict[str, AnswerModel]:
 
 def _difficulty(study: Study, names: list[str] | tuple[str, ...]) -> Float[np.ndarray, " items"]:
     rng = Rng(study.protocol.seed, ())
-    return np.array([rng.shared(f"difficulty/{one}").standard_normal() for one in names], dtype=np.float64)
+    return np.array([rng.shared(f"difficulty/{name}").standard_normal() for name in names], dtype=np.float64)
 
 
 def _right(ease: Float[np.ndarray, "ways items"]) -> Float[np.ndarray, "ways items"]:

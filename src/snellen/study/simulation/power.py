@@ -119,11 +119,11 @@ class PowerAnalysis:
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
         table.add_column("outcome", no_wrap=True)
         table.add_column("assumed (d)", overflow="fold")
-        for heading in (f"needed\n{self.unit}", "to recruit\nin all", *(f"power with\n{one} {self.unit}" for one in sizes)):
+        for heading in (f"needed\n{self.unit}", "to recruit\nin all", *(f"power with\n{siz} {self.unit}" for siz in sizes)):
             table.add_column(heading, justify="right", no_wrap=True)
         for need in self.needs:
             table.add_row(*self._row(need, sizes))
-        yield Group(Text(""), table, Text(""), *(Text(one, style="dim") for one in self._words(sizes)))
+        yield Group(Text(""), table, Text(""), *(Text(word, style="dim") for word in self._words(sizes)))
 
     def _row(self, need: RequiredSize, sizes: Sequence[int]) -> list[str]:
         assumed = ", ".join(f"{arm} {numbers.gain(d)}" for arm, d in need.assumed.items()) or "none"
@@ -134,7 +134,7 @@ class PowerAnalysis:
         else:
             wanted = f"{need.people} [{need.low}, {need.high}]" if need.people > LEAST else f"≤ {LEAST}"
             recruit = str(self.recruited(need.people))
-        return [need.outcome, assumed, wanted, recruit, *(_percents(need.at[one]) for one in sizes)]
+        return [need.outcome, assumed, wanted, recruit, *(_percents(need.at[siz]) for siz in sizes)]
 
     def _words(self, sizes: Sequence[int]) -> list[str]:
         test = "repeated-measures ANOVA, corrected by Greenhouse and Geisser," if self.within else "Welch's one-way ANOVA"
@@ -166,7 +166,7 @@ def power(
         raise SnellenError(f"a power of {goal:g} cannot be planned for; give a share such as 0.8")
     if studies < 100:
         raise SnellenError(f"{studies} simulated studies tell nothing about power; give at least 100")
-    if any(one < LEAST for one in sizes):
+    if any(siz < LEAST for siz in sizes):
         raise SnellenError(f"fewer than {LEAST} people per arm are never tested; give more")
     behaviour, within = Behaviour.of(study, effect), study.protocol.design == "within"
     known = list(behaviour.outcomes)
@@ -217,7 +217,7 @@ class SimulatedStudies:
                 return found
             count = min(_STUDIES, self.studies - found.studies, max(1, _AT_ONCE // recruited))
             people = self.behaviour.people(count * recruited, _mixed(self.seed, size, found.studies))
-            after = np.stack([holm(one) for one in chances(people, count)])
+            after = np.stack([holm(chance) for chance in chances(people, count)])
             self._known[size] = np.concatenate([self._known[size], after]) if size in self._known else after
 
     def tried(self, outcome: str) -> dict[int, DetectionRate]:
@@ -339,7 +339,7 @@ def _needed(trials: SimulatedStudies, outcome: str, goal: float, tell: Telling) 
 def _crossing(tried: Mapping[int, DetectionRate], goal: float) -> tuple[int, int, int]:
     """Where the fitted power reaches the goal; the ends are where the edges of its 95 % band do."""
     sizes = np.array(sorted(tried), dtype=np.float64)
-    hits = np.array([[tried[int(one)].found, tried[int(one)].studies - tried[int(one)].found] for one in sizes])
+    hits = np.array([[tried[int(siz)].found, tried[int(siz)].studies - tried[int(siz)].found] for siz in sizes])
     fitted = sm.GLM(hits, _columns(sizes), family=sm.families.Binomial(sm.families.links.Probit())).fit()
     every = np.arange(LEAST, 2 * MOST + 1)
     columns = _columns(every.astype(np.float64))

@@ -36,8 +36,8 @@ class Simulation:
     def arms(self) -> dict[str, Counter[str]]:
         """By arm, how many participants ended in which state."""
         found: dict[str, Counter[str]] = defaultdict(Counter)
-        for one in self.ledgers:
-            found[one.arm][one.state] += 1
+        for ledger in self.ledgers:
+            found[ledger.arm][ledger.state] += 1
         return dict(found)
 
 
@@ -72,7 +72,7 @@ class ServedStudy:
         """What the store holds of these participants; None where it cannot be read."""
         if self.store is None:
             return None
-        visits = {one.participant: one for one in self.store.visits(simulated=True)}
+        visits = {visit.participant: visit for visit in self.store.visits(simulated=True)}
         stored = lost = changed = known = 0
         for ledger in rehearsal.ledgers:
             person = self.store.find(ledger.token) if ledger.token else None
@@ -80,8 +80,8 @@ class ServedStudy:
             known += person is not None
             stored += len(replies)
             lost += len(ledger.confirmed - set(replies))
-            changed += sum(dict(one.content) != ledger.sent.get(page) for page, one in replies.items())
-        twice = self.store.kept(simulated=True) - sum(len(one.replies) for one in visits.values())
+            changed += sum(dict(reply.content) != ledger.sent.get(page) for page, reply in replies.items())
+        twice = self.store.kept(simulated=True) - sum(len(visit.replies) for visit in visits.values())
         confirmed = sum(len(one.confirmed) for one in rehearsal.ledgers)
         return AnswerCheck(confirmed, stored, lost, changed, twice + len(visits) - self.before - known)
 

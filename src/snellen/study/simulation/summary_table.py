@@ -61,9 +61,9 @@ class SimulationSummary:
     def _words(self) -> list[str]:
         ledgers = self.rehearsal.ledgers
         found = [f"{numbers.count(len(ledgers), 'simulated participant')} in {numbers.span(self.rehearsal.seconds)}."]
-        if broken := sum(one.broken for one in ledgers):
+        if broken := sum(ledger.broken for ledger in ledgers):
             found.append(f"{numbers.count(broken, 'request')} got no answer and were sent again.")
-        if wrong := [words for one in ledgers for words in one.wrong]:
+        if wrong := [words for ledger in ledgers for words in ledger.wrong]:
             found.append(f"The server did {len(wrong)} times what it must not do, as in: {wrong[0]}.")
         if self.tally is not None:
             one = self.tally

@@ -180,5 +180,5 @@ class Desk:
 
     def _known(self, name: str) -> bool:
         return any(
-            one.participant == name for simulated in (False, True) for one in self.site.store.visits(simulated=simulated)
+            visit.participant == name for simulated in (False, True) for visit in self.site.store.visits(simulated=simulated)
         )

@@ -218,7 +218,7 @@ class Proxies:
     def of(names: str) -> Proxies:
         """Reads comma-separated addresses and networks, such as `127.0.0.1,10.2.0.0/16`."""
         try:
-            return Proxies(tuple(ipaddress.ip_network(one.strip()) for one in names.split(",")))
+            return Proxies(tuple(ipaddress.ip_network(part.strip()) for part in names.split(",")))
         except ValueError as problem:
             raise SnellenError(
                 f"--proxies must be addresses or networks, comma-separated, such as 127.0.0.1,10.2.0.0/16: {problem}"
@@ -230,12 +230,14 @@ class Proxies:
         except ValueError:
             return False
         mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-        return any((mapped or found) in one for one in self.networks)
+        return any((mapped or found) in network for network in self.networks)
 
     @property
     def names(self) -> list[str]:
         """All of them for uvicorn, to which an IPv4 address in IPv6's clothes is another one."""
-        mapped = [f"::ffff:{one.network_address}/{96 + one.prefixlen}" for one in self.networks if one.version == 4]
+        mapped = [
+            f"::ffff:{network.network_address}/{96 + network.prefixlen}" for network in self.networks if network.version == 4
+        ]
         return [*map(str, self.networks), *mapped]
 
 

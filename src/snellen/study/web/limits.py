@@ -92,7 +92,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.counts[self.address] += 1
         self.waiting, self._left = self.loop.time(), self.limits.head
         if self.address and self.counts[self.address] > self.limits.per_address:
-            self._take_place([one for one in self.connections if getattr(one, "address", None) == self.address])
+            self._take_place(
+                [connection for connection in self.connections if getattr(connection, "address", None) == self.address]
+            )
         elif len(self.connections) > self.limits.connections:
             self._take_place(self.connections)
         self._watch()
@@ -107,7 +109,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _take_place(self, others: Iterable[Any]) -> None:
         """Ends the connection that has waited longest; where all are being answered, this one is turned away."""
-        idle = [one for one in others if one is not self and one.waiting is not None and not one.transport.is_closing()]
+        idle = [
+            other for other in others if other is not self and other.waiting is not None and not other.transport.is_closing()
+        ]
         if idle:
             min(idle, key=lambda one: one.waiting).transport.abort()
         else:

@@ -182,7 +182,7 @@ def _setting(
     observer: Observer,
 ) -> tuple[AuditScores, Run]:
     rule = network.spec.rule
-    focused = sum(one.label is not None and bool(one.focus) for one in rule.truths)
+    focused = sum(truth.label is not None and bool(truth.focus) for truth in rule.truths)
     per_bucket = math.ceil(images / max(1, focused))
     sat = exam(network, per_bucket=per_bucket, seed=EXAM_SEED)
     places = sat.focus.flatten(1).any(dim=1).nonzero().flatten().tolist()
@@ -206,7 +206,7 @@ def _setting(
             target="label",
             out=folder,
             options=Options(workers=workers_for_short_passes(), compile=False),
-            observer=Relay(observer, wanted=lambda text: not any(one in text for one in no_news)),
+            observer=Relay(observer, wanted=lambda text: not any(no_new in text for no_new in no_news)),
         )
     except UnfinishedError as problem:
         observer.note(str(problem))
@@ -233,16 +233,16 @@ def _gathered(network: TrainedNetwork, sat: ExamScenes, places: Sequence[int], r
         truth[:, column] = score(sat, maps, names[column], reading="paper")["pafl"][list(places)]
     table = run.scores().pivot(index="sample", columns=["metric", "method"], values="value").reindex(list(ids))
     scores, metrics = {}, []
-    for one in run.record["spec"]["metrics"]:
-        columns = pd.MultiIndex.from_product([[one["label"]], labels])
-        scores[one["label"]] = table.reindex(columns=columns).to_numpy(dtype=np.float64)
-        needs = traits(METRICS[one["name"]]).needs
+    for metric in run.record["spec"]["metrics"]:
+        columns = pd.MultiIndex.from_product([[metric["label"]], labels])
+        scores[metric["label"]] = table.reindex(columns=columns).to_numpy(dtype=np.float64)
+        needs = traits(METRICS[metric["name"]]).needs
         metrics.append(
             AuditedMetric(
-                one["label"],
-                one["attribute"],
-                one["higher_is_better"],
-                None not in one["bounds"],
+                metric["label"],
+                metric["attribute"],
+                metric["higher_is_better"],
+                None not in metric["bounds"],
                 "looks at the truth" if "truth" in needs else "on trial",
             )
         )
@@ -275,12 +275,13 @@ def _joined(parts: Sequence[AuditScores]) -> AuditScores:
         setting=tuple(name for part in parts for name in part.setting),
         simple=tuple(one for part in parts for one in part.simple),
         bucket=np.concatenate([part.bucket for part in parts]),
-        samples=tuple(one for part in parts for one in part.samples),
+        samples=tuple(sample for part in parts for sample in part.samples),
         methods=tuple(methods),
         kinds=tuple(facts[name] for name in methods),
         truth=np.concatenate([spread(part, part.truth) for part in parts]),
         metrics=parts[0].metrics,
         scores={
-            one.label: np.concatenate([spread(part, part.scores[one.label]) for part in parts]) for one in parts[0].metrics
+            metric.label: np.concatenate([spread(part, part.scores[metric.label]) for part in parts])
+            for metric in parts[0].metrics
         },
     )

@@ -168,7 +168,7 @@ def _counts(groups: Groups, resamples: int, generator: np.random.Generator) -> F
 
 def _strata(strata: Int[np.ndarray, " images"]) -> Groups:
     """The images of each stratum; those that are alone in theirs are one group, and go to the largest if still alone."""
-    groups = [np.flatnonzero(strata == one) for one in np.unique(strata)]
+    groups = [np.flatnonzero(strata == value) for value in np.unique(strata)]
     alone = [members for members in groups if len(members) == 1]
     several = [members for members in groups if len(members) > 1]
     if len(alone) == 1 and several:

@@ -72,7 +72,7 @@ class ExamResults:
     @cached_property
     def exams(self) -> dict[str, ExamScenes]:
         """The scenes of each setting, with what a map of each should focus on and avoid."""
-        return {name: exam(one, per_bucket=self.per_bucket) for name, one in self.networks.items()}
+        return {name: exam(network, per_bucket=self.per_bucket) for name, network in self.networks.items()}
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -83,12 +83,16 @@ class ExamResults:
     @cached_property
     def controls(self) -> tuple[str, ...]:
         """Labels of the lines that know nothing of the classifier."""
-        return tuple(one["label"] for one in self.record["methods"] if one["control"] and one["label"] in self.methods)
+        return tuple(
+            method["label"] for method in self.record["methods"] if method["control"] and method["label"] in self.methods
+        )
 
     @property
     def changed(self) -> tuple[str, ...]:
         """Labels of the methods with other settings than their defaults."""
-        return tuple(one["label"] for one in self.record["methods"] if one["changed"] and one["label"] in self.methods)
+        return tuple(
+            method["label"] for method in self.record["methods"] if method["changed"] and method["label"] in self.methods
+        )
 
     @property
     def left_out(self) -> dict[str, dict[str, str]]:
@@ -124,7 +128,7 @@ class ExamResults:
         if method != ORACLE:
             return run.maps(method, list(ids if samples is None else samples))
         found = scoring.oracle(self.exams[setting]).numpy()
-        return found if samples is None else found[[ids.index(one) for one in samples]]
+        return found if samples is None else found[[ids.index(sample) for sample in samples]]
 
     def frame(self, reading: Reading = "paper") -> pd.DataFrame:
         """One row per setting, scene and method with all scores; NaN where there is nothing to focus on, or to avoid."""
@@ -164,7 +168,7 @@ class ExamResults:
 
     @property
     def _labels(self) -> list[str]:
-        return [one["label"] for one in self.record["methods"]]
+        return [method["label"] for method in self.record["methods"]]
 
     def _lines(self, setting: str) -> tuple[str, ...]:
         return (ORACLE, *self.explained(setting))

@@ -98,5 +98,5 @@ def truth_of(spec: NetworkSpec, scenes: SceneBatch) -> tuple[Bool[Tensor, "scene
     """Which things of each scene are to be focused on, and which to be avoided."""
     names = [one.name for one in spec.rule.objects]
     truths = [spec.rule.truths[bucket - 1] for bucket in scenes.buckets.tolist()]
-    focused = torch.tensor([[name in one.focus for name in names] for one in truths])
-    return focused, torch.tensor([[name in one.avoid for name in names] for one in truths])
+    focused = torch.tensor([[name in truth.focus for name in names] for truth in truths])
+    return focused, torch.tensor([[name in truth.avoid for name in names] for truth in truths])

@@ -109,7 +109,7 @@ def is_own(text: str) -> bool:
 
 def strange(methods: Sequence[Mapping[str, Any]]) -> list[str]:
     """The texts among the methods of a record that would be imported and that this user did not put there."""
-    own = [one for one in methods if is_own(one["text"]) and origin_of(one["text"])]
+    own = [method for method in methods if is_own(method["text"]) and origin_of(method["text"])]
     return [one["text"] for one in own if not is_sealed(_code(one["text"]), one.get("seal"))]
 
 
@@ -137,7 +137,7 @@ def _version_by_source(found: Method) -> Method:
     wraps, as in `SmoothGrad(of=Own())`; Snellen's own files do not count, for their versions are raised by hand.
     """
     sources = []
-    for module in sorted({one.__module__ for one in _kinds(found) if one.__module__.partition(".")[0] != "snellen"}):
+    for module in sorted({kind.__module__ for kind in _kinds(found) if kind.__module__.partition(".")[0] != "snellen"}):
         with suppress(OSError, TypeError, KeyError):
             sources.append(inspect.getsource(sys.modules[module]))
     if sources:
@@ -149,7 +149,7 @@ def _version_by_source(found: Method) -> Method:
 
 def _kinds(plugin: Any) -> list[type]:
     """The class of a plug-in, and those of the plug-ins among its settings."""
-    held = [getattr(plugin, one.name) for one in fields(plugin)]
+    held = [getattr(plugin, field.name) for field in fields(plugin)]
     return [type(plugin), *(kind for one in held if hasattr(one, "traits") for kind in _kinds(one))]
 
 

@@ -59,7 +59,9 @@ def run_exam(
     known = read_record(folder)
     adding = known if methods is None and add else None
     lines = _lines(methods, add, adding, folder, watching, trust=trust)
-    networks = _reasoners(models or ([] if adding is None else [one["model"] for one in adding["settings"].values()]))
+    networks = _reasoners(
+        models or ([] if adding is None else [setting["model"] for setting in adding["settings"].values()])
+    )
     count = per_bucket or (PER_BUCKET if adding is None else adding["images"])
     if known is not None:
         _refuse_another(folder, known, networks, count)
@@ -70,7 +72,9 @@ def run_exam(
         "images": count,
         "methods": [one.record() for one in lines],
         # An interrupted addition must not make the folder forget the settings that it had not come to.
-        "settings": {} if adding is None else {name: one for name, one in adding["settings"].items() if name in proven},
+        "settings": {}
+        if adding is None
+        else {name: setting for name, setting in adding["settings"].items() if name in proven},
         "refused": refused,
     }
     exams = {name: exam(networks[name], per_bucket=count) for name in proven}
@@ -114,18 +118,18 @@ def _lines(
     if foreign and not trust:
         raise stranger(folder, [f"import the method '{one}'" for one in foreign])
     new, kept = method_list(add), []
-    for one in known["methods"]:
+    for method in known["methods"]:
         try:
-            kept.append(line(one["text"]))
+            kept.append(line(method["text"]))
         except SnellenError as problem:
-            if one["label"] not in [other.label for other in new]:
-                observer.note(f"{one['label']} of '{folder}' is left out: {problem}")
+            if method["label"] not in [other.label for other in new]:
+                observer.note(f"{method['label']} of '{folder}' is left out: {problem}")
     return method_list([*(one.text for one in kept), *(one.text for one in new)])
 
 
 def _reasoners(models: Sequence[str | Path]) -> dict[str, TrainedNetwork]:
     """By the name of its setting; where several have the same, by the name of its folder."""
-    found = [find(one) for one in models or shipped()]
+    found = [find(model) for model in models or shipped()]
     if not found:
         raise SnellenError("no trained reasoner comes with this installation; train one: `snellen textbox train`")
     names = [re.sub(r"[^\w.-]+", "-", one.name) for one in found]
@@ -164,7 +168,7 @@ def _without_broken(found: ExamResults, add: Sequence[Any]) -> ExamResults:
     broken = [name for name in (line(given).label for given in add) if name not in found.methods]
     if not broken:
         return found
-    methods = [one for one in found.record["methods"] if one["label"] not in broken]
+    methods = [method for method in found.record["methods"] if method["label"] not in broken]
     _write(found.folder / RECORD, {**found.record, "methods": methods})
     raise SnellenError(next(reasons[broken[0]] for reasons in found.left_out.values() if broken[0] in reasons))
 

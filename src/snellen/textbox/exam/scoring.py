@@ -102,7 +102,7 @@ def _expected_overlaps(
     counts = (higher, equal, higher & region, equal & region, region)
     columns = (wanted, *(one.sum(dim=(1, 2)) for one in counts))
     found = []
-    for count, surely, equals, above, among, total in zip(*(one.tolist() for one in columns), strict=True):
+    for count, surely, equals, above, among, total in zip(*(column.tolist() for column in columns), strict=True):
         if not (count and total):
             found.append(torch.nan)
         elif count - surely == equals:  # all equals are taken, as always where no two pixels are equal

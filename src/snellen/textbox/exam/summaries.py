@@ -33,7 +33,9 @@ def bucket_means(frame: pd.DataFrame, score: str = "pafl") -> pd.DataFrame:
 
 def means_of(frame: pd.DataFrame, scores: Sequence[str] = SCORES) -> pd.DataFrame:
     """One row per setting, bucket and method: the mean of each of these scores over its images."""
-    tables = [bucket_means(frame, one).rename(columns={"mean": one}).drop(columns=["n", "undefined"]) for one in scores]
+    tables = [
+        bucket_means(frame, score).rename(columns={"mean": score}).drop(columns=["n", "undefined"]) for score in scores
+    ]
     return reduce(pd.merge, tables)
 
 

@@ -100,8 +100,8 @@ class NetworkSpec:
     def from_record(record: Mapping[str, Any]) -> NetworkSpec:
         """The reasoning that wrote this record."""
         objects = tuple(
-            SceneObject(one["name"], tuple("\n".join(rows) for rows in one["looks"].values()), tuple(one["looks"]))
-            for one in record["things"]
+            SceneObject(thing["name"], tuple("\n".join(rows) for rows in thing["looks"].values()), tuple(thing["looks"]))
+            for thing in record["things"]
         )
         red, green, blue = record["colour"]
         return NetworkSpec(

@@ -74,7 +74,7 @@ class TrainedNetwork:
     @torch.no_grad()
     def logits(self, inputs: Float[Tensor, "scenes 3 height width"]) -> Float[Tensor, "scenes classes"]:
         """What the network says of scenes."""
-        return torch.cat([self.module(one) for one in inputs.split(400)])
+        return torch.cat([self.module(part) for part in inputs.split(400)])
 
     def predictions(self, inputs: Float[Tensor, "scenes 3 height width"]) -> Int[Tensor, " scenes"]:
         """The label that the network gives to each scene."""

@@ -236,8 +236,8 @@ def accuracy(
     for bucket in spec.rule.defined:
         made = spec.layout.scenes([bucket] * per_bucket, range(bucket * 10**6, bucket * 10**6 + per_bucket), seed=seed)
         said = []
-        for one in inputs_of(made).split(400):
-            inputs, right = one.to(device), labels[bucket].expand(len(one)).to(device)
+        for part in inputs_of(made).split(400):
+            inputs, right = part.to(device), labels[bucket].expand(len(part)).to(device)
             if attack is not None:
                 inputs = attack(module, inputs, right)
             with torch.no_grad():
@@ -354,11 +354,11 @@ def _batches(spec: NetworkSpec, rows: int, seed: int) -> Iterator[SceneBatch]:
 
 def _labels(spec: NetworkSpec) -> Int[Tensor, " _"]:
     """The label under the number of each bucket, -1 where there is none."""
-    return torch.tensor([-1, *(-1 if one is None else one for one in spec.rule.labels)])
+    return torch.tensor([-1, *(-1 if label is None else label for label in spec.rule.labels)])
 
 
 def _weights(spec: NetworkSpec) -> Float[Tensor, " _"]:
     """What a scene of each bucket counts, so that all labels count the same."""
-    labels = [one for one in spec.rule.labels if one is not None]
+    labels = [label for label in spec.rule.labels if label is not None]
     share = len(labels) / spec.rule.classes
-    return torch.tensor([0.0, *(0.0 if one is None else share / labels.count(one) for one in spec.rule.labels)])
+    return torch.tensor([0.0, *(0.0 if label is None else share / labels.count(label) for label in spec.rule.labels)])

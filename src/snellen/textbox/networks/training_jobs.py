@@ -126,7 +126,8 @@ def train_all(
     given = {"most": images, "seed": seed, "device": device}
     chosen = {key: value for key, value in given.items() if value is not None}
     lessons = [
-        (one, folder, plan_for(one, **chosen)) for one, folder in zip(reasonings, folders(reasonings, out), strict=True)
+        (reasoning, folder, plan_for(reasoning, **chosen))
+        for reasoning, folder in zip(reasonings, folders(reasonings, out), strict=True)
     ]
     for spec, folder, plan in lessons:
         check(spec, plan)
@@ -142,4 +143,4 @@ def folders(reasonings: Sequence[NetworkSpec], out: Path | None) -> list[Path]:
     """Where each is kept: one in the folder that was named, several within it."""
     if out is not None and len(reasonings) == 1:
         return [out]
-    return [(out or FOLDER) / one.name for one in reasonings]
+    return [(out or FOLDER) / reasoning.name for reasoning in reasonings]

@@ -101,8 +101,8 @@ def outcome(network: TrainedNetwork, verification: Verification) -> Table:
     """
     rule, shares, attacked = network.spec.rule, network.accuracy, network.attacked
     cells: dict[tuple[int, str], list[Finding]] = {}
-    for one in verification.findings:
-        cells.setdefault((one.change.bucket, _column(one)), []).append(one)
+    for finding in verification.findings:
+        cells.setdefault((finding.change.bucket, _column(finding)), []).append(finding)
     changed = sorted(
         {column for _, column in cells}, key=lambda text: [one.name for one in rule.objects].index(text.split()[1])
     )

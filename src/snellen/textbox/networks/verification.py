@@ -118,7 +118,7 @@ class Verification:
     @property
     def mean(self) -> float:
         """The share of pairs that go as the rule says, each change counted the same."""
-        return sum(one.share for one in self.findings) / len(self.findings)
+        return sum(finding.share for finding in self.findings) / len(self.findings)
 
     @property
     def unproven(self) -> tuple[tuple[int, str], ...]:
@@ -126,13 +126,16 @@ class Verification:
 
         What the rule looks at on its way is the truth all the same, but that the network does so here is not proven.
         """
-        known = [*(one.change for one in self.findings), *self.left_out]
+        known = [*(finding.change for finding in self.findings), *self.left_out]
         moved = {(one.bucket, one.object_) for one in known if one.expected == "changes"}
         return tuple(sorted({(one.bucket, one.object_) for one in known if one.role == "focus"} - moved))
 
     def table(self) -> pd.DataFrame:
         """One row per change."""
-        rows = [_columns(one.change) | {"share": one.share, "moved": one.moved, "pairs": one.pairs} for one in self.findings]
+        rows = [
+            _columns(finding.change) | {"share": finding.share, "moved": finding.moved, "pairs": finding.pairs}
+            for finding in self.findings
+        ]
         return pd.DataFrame(rows).assign(setting=self.name)[["setting", *rows[0]]]
 
 
@@ -148,13 +151,13 @@ def verify(network: TrainedNetwork, *, pairs: int = PAIRS, seed: int = PROOF_SEE
     }
     right = {bucket: outputs[bucket].argmax(dim=1) == label for bucket, label in labels.items()}
     found, left_out = [], []
-    for one in changes(rule):
-        if one.expected == "open":
-            left_out.append(one)
+    for change in changes(rule):
+        if change.expected == "open":
+            left_out.append(change)
             continue
-        before, after = (outputs[bucket][:, labels[one.bucket]] for bucket in (one.bucket, one.into))
-        share = (right[one.bucket] & right[one.into]).double().mean()
-        found.append(Finding(one, float(share), float((before - after).abs().mean()), pairs))
+        before, after = (outputs[bucket][:, labels[change.bucket]] for bucket in (change.bucket, change.into))
+        share = (right[change.bucket] & right[change.into]).double().mean()
+        found.append(Finding(change, float(share), float((before - after).abs().mean()), pairs))
     return Verification(network.name, rule, tuple(found), tuple(left_out))
 
 
@@ -189,7 +192,7 @@ def changes(rule: SceneRule) -> Iterator[Change]:
 
 def unprovable(rule: SceneRule) -> str | None:
     """Why no pair can show that a network follows this rule, in one sentence; None where pairs can."""
-    moving = {one.object_ for one in changes(rule) if one.expected == "changes"}
+    moving = {change.object_ for change in changes(rule) if change.expected == "changes"}
     if not moving:
         return f"no change of one thing alone changes the label of the rule '{rule.text}', so that no network can be proven"
     for name in (one.name for one in rule.objects):

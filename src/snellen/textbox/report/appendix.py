@@ -77,17 +77,17 @@ def as_csv(remade: Mapping[Reading, PaperFigures]) -> str:
 def methods(field: ExamResults, names: dict[str, str]) -> list[dict[str, Any]]:
     """What each method is, with which settings it ran, and who described it."""
     found = []
-    for one in field.record["methods"]:
-        if one["label"] not in field.methods:
+    for method in field.record["methods"]:
+        if method["label"] not in field.methods:
             continue
-        bare = plain_name(one["label"])
+        bare = plain_name(method["label"])
         facts = METHODS[bare].traits if bare in METHODS else None  # type: ignore[attr-defined]
         found.append({
-            "name": names[one["label"]],
-            "label": one["label"],
-            "control": one["control"],
-            "changed": one["changed"],
-            "preset": _preset(one["label"], facts.presets) if facts else "",
+            "name": names[method["label"]],
+            "label": method["label"],
+            "control": method["control"],
+            "changed": method["changed"],
+            "preset": _preset(method["label"], facts.presets) if facts else "",
             "summary": facts.summary if facts else "",
             "cite": CITATIONS.get(facts.cite, facts.cite) if facts else "",
         })  # fmt: skip
@@ -136,7 +136,7 @@ def model(name: str, network: TrainedNetwork) -> dict[str, Any]:
     """A network: how often it is right in every bucket, and how it was trained."""
     training, accuracy = network.record["training"], network.accuracy
     objects = network.spec.rule.objects
-    shown = dict(enumerate((described(objects, one) for one in buckets(objects)), 1))
+    shown = dict(enumerate((described(objects, bucket) for bucket in buckets(objects)), 1))
     values = list(accuracy.values())
     return {
         "name": name,

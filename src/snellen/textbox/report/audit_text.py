@@ -141,7 +141,7 @@ def legend() -> list[tuple[str, str, str]]:
 
 def changed(found: Audit) -> list[tuple[str, str]]:
     """The metrics with other settings than their defaults, each with the reason."""
-    names = {one.label: one.label.partition("(")[0] for one in found.trial.metrics}
+    names = {metric.label: metric.label.partition("(")[0] for metric in found.trial.metrics}
     return [(label, SETTINGS[name][1]) for label, name in names.items() if label != name and name in SETTINGS]
 
 

@@ -74,7 +74,7 @@ class BucketMeans:
 
     def some(self, *names: str) -> list[str]:
         """These methods, all of which must have been run."""
-        missing = [one for one in names if one not in self.methods]
+        missing = [name for name in names if name not in self.methods]
         if missing:
             raise MissingError(f"not run: {', '.join(missing)}")
         return list(names)
@@ -111,8 +111,8 @@ class BucketMeans:
 
     def contested(self, *, simple: bool | None = None, settings: Sequence[str] = ()) -> pd.DataFrame:
         """The buckets with something to focus on and something to avoid, and the fates there: see `summaries.with_fates`."""
-        for one in settings:
-            self.rows(setting=one)
+        for setting in settings:
+            self.rows(setting=setting)
         found = self.rows(simple=simple)
         found = found[found["setting"].isin(list(settings))] if settings else found
         found = found[found["contested"]]
@@ -152,7 +152,7 @@ def paper_methods(labels: Iterable[str]) -> dict[str, str]:
 
 def own_methods(labels: Iterable[str]) -> dict[str, str]:
     """All labels but those of controls and of the oracle, each under itself."""
-    return {one: one for one in labels if one != ORACLE and not is_control(one)}
+    return {label: label for label in labels if label != ORACLE and not is_control(label)}
 
 
 def is_control(label: str) -> bool:

@@ -53,7 +53,7 @@ def _answers(
 ) -> list[Claim]:
     tally = BucketMeans.of(frame, names)
     other = None if published is None else BucketMeans.of(published, names)
-    return [answer(one, tally, published=other, among=among) for one in questions]
+    return [answer(question, tally, published=other, among=among) for question in questions]
 
 
 # Averages ------------------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def _only_rescale(tally: BucketMeans) -> tuple[bool, str]:
 
 def _middle(tally: BucketMeans) -> tuple[bool, str]:
     inside = tally.some("I*G", "IG", *LRP, *DEEPLIFT)
-    outside = [one for one in tally.methods if one not in inside]
+    outside = [method for method in tally.methods if method not in inside]
     if not outside:
         raise MissingError("no other method was run")
     shares = tally.shares("success", simple=True).mean()

@@ -166,10 +166,10 @@ def worst_samples(field: ExamResults, frame: pd.DataFrame, names: dict[str, str]
 def same_inputs(field: ExamResults, most: int = 4) -> list[str]:
     """Scenes that every setting explains and that look the same in all of them: of the fullest buckets, one each."""
     exams = list(field.exams.values())
-    shared = [one for one in exams[0].ids if all(one in other.ids for other in exams)]
+    shared = [sample_id for sample_id in exams[0].ids if all(sample_id in other.ids for other in exams)]
     found: dict[int, str] = {}
     for sample in shared:
-        drawn = [SceneExample.of(one, sample) for one in exams]
+        drawn = [SceneExample.of(exam, sample) for exam in exams]
         if all(np.array_equal(one.pixels, drawn[0].pixels) for one in drawn):
             found.setdefault(drawn[0].bucket, sample)
     rich = sorted(found, key=lambda bucket: (-bucket_size(exams[0], bucket), -bucket))

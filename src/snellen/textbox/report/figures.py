@@ -82,7 +82,7 @@ class PaperFigures:
     @cached_property
     def order(self) -> list[str]:
         """The methods, the best on average in the hardest kind of setting first; the oracle before all."""
-        means = {one: self.average("pafl", self.kinds[-1], one) for one in self.methods}
+        means = {method: self.average("pafl", self.kinds[-1], method) for method in self.methods}
         rest = sorted(self.methods, key=lambda one: -means[one] if _defined(means[one]) else 1.0)
         return [one for one in rest if one == ORACLE] + [one for one in rest if one != ORACLE]
 
@@ -255,7 +255,7 @@ class PaperFigures:
                 marks = tuple(
                     Mark(value, _digit(n), f"{n} shown") for n, value in zip(counts, found, strict=True) if _defined(value)
                 )
-                ends = [one.value for one in marks]
+                ends = [mark.value for mark in marks]
                 lanes.append(DotRow(marks, link=(min(ends), max(ends)) if len(ends) > 1 else None))
                 values += found
             rows[method] = Row(method, tuple(lanes))
@@ -301,7 +301,7 @@ class PaperFigures:
     # Parts --------------------------------------------------------------------------------------------------------------
 
     def _panel(self, of: str, kind: Kind, *, threshold: bool = True) -> Panel:
-        controls = [value for one in self.controls if _defined(value := self.average(of, kind, one))]
+        controls = [value for control in self.controls if _defined(value := self.average(of, kind, control))]
         return Panel(
             f"{of.upper()}, {kind}",
             threshold=BAR if threshold else None,
@@ -317,7 +317,7 @@ class PaperFigures:
         return {(row["setting"], int(row["bucket"]), row["method"]): row["mean"] for row in means.to_dict("records")}
 
     def _grouped(self, rows: Mapping[str, Row]) -> tuple[tuple[str, tuple[Row, ...]], ...]:
-        families = {one: PERFECT if one == ORACLE else "Controls" if one in self.controls else family(one) for one in rows}
+        families = {row: PERFECT if row == ORACLE else "Controls" if row in self.controls else family(row) for row in rows}
         return grouped(rows, families, ORDER)
 
 

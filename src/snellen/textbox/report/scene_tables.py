@@ -53,7 +53,7 @@ class Showing:
     @property
     def right(self) -> tuple[int, int] | None:
         """How many scenes the model tells right, and of how many; None without a model."""
-        found = [one.right for one in self.buckets if one.right is not None]
+        found = [bucket.right for bucket in self.buckets if bucket.right is not None]
         return (sum(int(one.sum()) for one in found), sum(len(one) for one in found)) if found else None
 
 
@@ -110,13 +110,15 @@ def table(showing: Showing) -> Table:
     """One line per bucket: what it shows, its label, and what to focus on and to avoid there."""
     asked = showing.right is not None
     made = _table("bucket", "shows", "label", "focus", "avoid", *(["model"] if asked else []))
-    for one in showing.buckets:
-        if one.truth.label is None:
-            made.add_row(str(one.number), escape(one.shown), "undefined", style="dim")
+    for bucket in showing.buckets:
+        if bucket.truth.label is None:
+            made.add_row(str(bucket.number), escape(bucket.shown), "undefined", style="dim")
             continue
-        told = [] if one.right is None else [f"{int(one.right.sum())} of {len(one.right)} right"]
-        truth = one.truth
-        made.add_row(str(one.number), escape(one.shown), str(truth.label), listed(truth.focus), listed(truth.avoid), *told)
+        told = [] if bucket.right is None else [f"{int(bucket.right.sum())} of {len(bucket.right)} right"]
+        truth = bucket.truth
+        made.add_row(
+            str(bucket.number), escape(bucket.shown), str(truth.label), listed(truth.focus), listed(truth.avoid), *told
+        )
     return made
 
 

@@ -133,14 +133,14 @@ def _decided(
 
 def shared(*tallies: BucketMeans) -> list[str]:
     """The methods that all of these know, in the paper's order."""
-    return [one for one in tallies[0].methods if all(one in other.methods for other in tallies)]
+    return [method for method in tallies[0].methods if all(method in other.methods for other in tallies)]
 
 
 def _higher(plain: BucketMeans, tally: BucketMeans, score: str, names: Sequence[str]) -> tuple[bool, str]:
     plain.some(*names), tally.some(*names)
     before, after = (one.average(score, simple=True) for one in (plain, tally))
-    told = (f"{one} {value(before[one])} plain, {value(after[one])} robust" for one in names)
-    return all(after[one] > before[one] for one in names), "; ".join(told)
+    told = (f"{name} {value(before[name])} plain, {value(after[name])} robust" for name in names)
+    return all(after[name] > before[name] for name in names), "; ".join(told)
 
 
 def _lowered(plain: BucketMeans, tally: BucketMeans, worst: bool, simple: bool) -> tuple[bool, str]:

@@ -187,8 +187,8 @@ def _own(folder: str, side: int, geometry: Geometry) -> Samples:
     if found.skipped:
         reason = found.skipped[0][1]
         raise SnellenError(f"the background '{folder}' cannot be used: {reason}; mend it or take it out of the folder")
-    for one in found.ids:
-        path = Path(folder) / one
+    for sample_id in found.ids:
+        path = Path(folder) / sample_id
         width, height = size_of(path)
         if min(width, height) < side:
             raise SnellenError(

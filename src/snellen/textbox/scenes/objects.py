@@ -81,7 +81,7 @@ class SceneObject:
     @property
     def size(self) -> tuple[int, int]:
         """Height and width that hold every kind."""
-        return max(one.shape[0] for one in self.inks), max(one.shape[1] for one in self.inks)
+        return max(ink.shape[0] for ink in self.inks), max(ink.shape[1] for ink in self.inks)
 
 
 def box(name: str, height: int, width: int | None = None) -> SceneObject:

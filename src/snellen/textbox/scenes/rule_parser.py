@@ -27,7 +27,7 @@ class _Reader:
     def __init__(self, text: str, objects: Sequence[SceneObject]) -> None:
         self.text = " ".join(text.split())
         self.objects: Mapping[str, SceneObject] = {one.name: one for one in objects}
-        self.words = [_ALIKE.get(one, one) for one in self._split(text)]
+        self.words = [_ALIKE.get(part, part) for part in self._split(text)]
         self.at = 0
         if sum(word in ("(", "if", "elif", "not") for word in self.words) > MOST_NESTED:
             raise SnellenError(f"the rule '{shortened(self.text)}' is too long; write it with fewer brackets and choices")

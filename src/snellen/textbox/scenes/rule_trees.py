@@ -48,7 +48,7 @@ class Several:
     every: bool
 
     def __str__(self) -> str:
-        parts = (f"({one})" if isinstance(one, Several) else str(one) for one in self.tests)
+        parts = (f"({test})" if isinstance(test, Several) else str(test) for test in self.tests)
         return (" and " if self.every else " or ").join(parts)
 
 

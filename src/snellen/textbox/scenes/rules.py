@@ -56,7 +56,7 @@ class SceneRule:
     @property
     def labels(self) -> tuple[int | None, ...]:
         """Of all buckets, None where the rule leaves it open."""
-        return tuple(one.label for one in self.truths)
+        return tuple(truth.label for truth in self.truths)
 
     @property
     def defined(self) -> tuple[int, ...]:
