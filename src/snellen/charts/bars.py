@@ -1,0 +1,50 @@
+"""Histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from snellen.charts.chart import Bar, Chart, Label
+from snellen.charts.numbers import count, short
+from snellen.charts.scale import PlotArea, Scale
+
+
+def histogram(
+    values: Sequence[float], *, name: str, bounds: tuple[float, float] | None = None, bins: int = 10, noun: str = "image"
+) -> Chart:
+    """How many values fall into each of so many intervals of the same width; undefined values are counted apart.
+
+    Args:
+        values: One number per image.
+        name: What the numbers are, such as "probability of the predicted class".
+        bounds: The ends of the horizontal axis; those of the values where None.
+        bins: How many intervals.
+        noun: What is counted.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    counts, edges = np.histogram(finite, bins=bins, range=bounds)
+    most = int(counts.max()) if len(finite) else 0
+    low, high = float(edges[0]), float(edges[-1])
+    area = PlotArea(across=Scale(low, high, 0), up=Scale(0, max(most, 1), 0), top=16, height=100)
+    bars = [
+        Bar(x=area.x(start) + 0.4, width=area.x(stop) - area.x(start) - 0.8, y=area.y(number), height=area.bottom - area.y(number))
+        for number, start, stop in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    ]  # fmt: skip
+    missing = len(numbers) - len(finite)
+    peak = int(counts.argmax())
+    middle = f", median {short(float(np.median(finite)))}" if len(finite) else ""
+    description = (
+        f"{name} of {count(len(finite), noun)}{middle}; most, {most}, between {short(float(edges[peak]))} and "
+        f"{short(float(edges[peak + 1]))}{f'; {missing} undefined' if missing else ''}"
+    )
+    below = area.bottom + 14
+    labels = (
+        Label(x=0, y=11, text=count(most, noun)),
+        Label(x=0, y=below, text=short(low)),
+        Label(x=50, y=below, text=name, anchor="middle", style="text"),
+        Label(x=100, y=below, text=short(high), anchor="end"),
+    )
+    return Chart(description=description, shapes=(*bars, *area.axes(), *labels), height=below + 6, kind="panel")

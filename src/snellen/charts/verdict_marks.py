@@ -1,0 +1,25 @@
+"""A verdict is a shape, a word and a colour, on pages and in the terminal; colour never stands alone."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+MARKS = {"pass": "●", "fail": "■", "inconclusive": "◆", "not counted": "○"}
+"""The shape of each verdict."""
+
+STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
+"""The colour of each verdict in the terminal, as rich names it."""
+
+
+def colour_of(verdict: str) -> str:
+    """The name of a verdict's colour in `COLOURS`, which is also its CSS class.
+
+    >>> colour_of("not counted")
+    'not-counted'
+    """
+    return verdict.replace(" ", "-")
+
+
+def legend() -> Text:
+    """The verdicts with their shapes and colours, for the terminal."""
+    return Text.assemble(*((f"{mark} {name}  ", STYLES[name]) for name, mark in MARKS.items()))
