@@ -20,7 +20,8 @@ import verdict_limits
 from populations import BEHIND, POPULATIONS, scores
 from snellen.cards.grades import grade
 from snellen.cards.schema import Evidence, Source
-from snellen.charts import pictures
+from snellen.charts.line_figure import LinePanel, LineStyle, line_figure
+from snellen.charts.verdict_marks import MARKS
 from snellen.verdicts import Trust
 from snellen.verdicts.against import further_images
 from snellen.verdicts.rule import against_controls, verdict_of
@@ -188,73 +189,38 @@ def share(verdicts: Mapping[str, float], verdict: str) -> str:
     return f"{verdicts.get(verdict, 0.0):.0%}".replace("%", " %")
 
 
-_COLOURS = {30: "#8a6400", 60: "#8c5f0c", 100: "#1f7a68", 200: "#35597c", 400: pictures.INK}
-_DASHES = {30: "2 3", 60: "5 3", 100: "8 3 2 3", 200: "10 4", 400: "none"}
+LINES = {
+    30: LineStyle(name="30 images", colour="inconclusive", dash="2 3"),
+    60: LineStyle(name="60 images", colour="perceptibility", dash="5 3"),
+    100: LineStyle(name="100 images", colour="sensitivity", dash="8 3 2 3"),
+    200: LineStyle(name="200 images", colour="methodology", dash="10 4"),
+    400: LineStyle(name="400 images", colour="ink"),
+}
 
 
 def picture(found: Mapping[int, Mapping[float, Mapping[str, float]]]) -> str:
     """The chance of a pass and of a fail against the true effect, a line per number of images."""
-    width, height, left, top, between = 400, 220, 52, 66, 64
-    panels = []
-    for place, verdict in enumerate(("pass", "fail")):
-        start = left + place * (width + between)
-        panels.append(_panel(found, verdict, (start, top), (width, height)))
-    size = (left + 2 * width + between + 24, top + height + 56)
-    keys = []
-    for at, n in enumerate(NUMBERS):
-        x = left + 108 * at
-        keys.append(
-            f'<line x1="{x}" x2="{x + 28}" y1="38" y2="38" stroke="{_COLOURS[n]}" stroke-width="2" '
-            f'stroke-dasharray="{_DASHES[n]}"/><text x="{x + 34}" y="42" fill="{pictures.SOFT}">{n} images</text>'
-        )
-    words = "Chance of a verdict by true effect, 8 methods beside 4 controls"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]} {size[1]}" width="{size[0]}" height="{size[1]}" '
-        f'role="img" aria-label="{words}" font-family="system-ui, sans-serif" font-size="11">'
-        f'<rect width="100%" height="100%" fill="{pictures.PAPER}"/>'
-        f'<text x="{left}" y="20" fill="{pictures.INK}" font-size="13">{words}</text>'
-        f"{''.join(keys)}{''.join(panels)}</svg>\n"
-    )
+    panels = [_panel(found, "pass", (-0.2, EFFECTS[-1])), _panel(found, "fail", (EFFECTS[0], 0.6))]
+    title = "Chance of a verdict by true effect, 8 methods beside 4 controls"
+    return line_figure([panels], title=title, width=400, height=220).standalone()
 
 
-def _panel(
-    found: Mapping[int, Mapping[float, Mapping[str, float]]], verdict: str, at: tuple[int, int], size: tuple[int, int]
-) -> str:
-    (left, top), (width, height) = at, size
-    first, last = (-0.2, EFFECTS[-1]) if verdict == "pass" else (EFFECTS[0], 0.6)
-
-    def x(effect: float) -> float:
-        return left + width * (effect - first) / (last - first)
-
-    def y(chance: float) -> float:
-        return top + height * (1 - chance)
-
-    parts = [
-        f'<line x1="{left}" x2="{left + width}" y1="{y(chance):.1f}" y2="{y(chance):.1f}" stroke="#dcd8cd" '
-        f'stroke-dasharray="{"4 3" if chance == 0.8 else "none"}"/><text x="{left - 8}" y="{y(chance) + 4:.1f}" '
-        f'text-anchor="end" fill="{pictures.SOFT}">{chance:.0%}</text>'
-        for chance in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-    ]
-    for effect in (one for one in EFFECTS if first <= one <= last and round(one * 10) % 5 == 0):
-        words = f"{effect:+.1f}".replace("-", "−") if effect else "0"
-        here, floor = f"{x(effect):.1f}", top + height
-        parts.append(
-            f'<line x1="{here}" x2="{here}" y1="{floor}" y2="{floor + 4}" stroke="{pictures.SOFT}"/>'
-            f'<text x="{here}" y="{floor + 18}" text-anchor="middle" fill="{pictures.SOFT}">{words}</text>'
-        )
-    for n in NUMBERS:
-        points = " ".join(
-            f"{x(effect):.1f},{y(one.get(verdict, 0.0)):.1f}" for effect, one in found[n].items() if first <= effect <= last
-        )
-        parts.append(
-            f'<polyline points="{points}" fill="none" stroke="{_COLOURS[n]}" stroke-width="2" '
-            f'stroke-dasharray="{_DASHES[n]}"/>'
-        )
-    title = {"pass": "● pass", "fail": "■ fail"}[verdict]
-    axis = "true difference to the best control, in standard deviations of scores"
-    return (
-        f'<text x="{left}" y="{top - 8}" fill="{pictures.INK}">{title}</text>{"".join(parts)}'
-        f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle" fill="{pictures.SOFT}">{axis}</text>'
+def _panel(found: Mapping[int, Mapping[float, Mapping[str, float]]], verdict: str, ends: tuple[float, float]) -> LinePanel:
+    lines = {
+        LINES[n]: [
+            (effect, chances.get(verdict, 0.0)) for effect, chances in found[n].items() if ends[0] <= effect <= ends[1]
+        ]
+        for n in NUMBERS
+    }
+    marked = [effect for effect in EFFECTS if ends[0] <= effect <= ends[1] and round(effect * 10) % 5 == 0]
+    return LinePanel(
+        title=f"{MARKS[verdict]} {verdict}",
+        lines=lines,
+        across={effect: f"{effect:+.1f}".replace("-", "−") if effect else "0" for effect in marked},
+        up={chance: f"{chance:.0%}" for chance in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)},
+        ends=ends,
+        dashed=0.8,
+        caption="true difference to the best control, in standard deviations of scores",
     )
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.charts import numbers
-from snellen.charts.strips import _LETTER, NARROWEST, Scale, footer, place, scale_of, strip
+from snellen.charts.scale import Scale, scale_of
+from snellen.charts.strips import _LETTER, NARROWEST, Estimate, place_names, strip, strip_axis
 
 NAMES = ["random", "edge", "fake-cam", "centre", "uniform"]
 
@@ -18,14 +19,14 @@ NAMES = ["random", "edge", "fake-cam", "centre", "uniform"]
 def boxes(labels, width):
     for label in labels:
         x, length = label.x * width / 100, _LETTER * len(label.text)
-        yield (x, x + length, label.lane) if label.anchor == "start" else (x - length, x, label.lane)
+        yield (x, x + length, label.row) if label.anchor == "start" else (x - length, x, label.row)
 
 
 @settings(max_examples=40)
 @given(st.lists(st.floats(3, 97), min_size=0, max_size=5), st.integers(0, 3))
 def test_names_never_overlap_at_any_width_from_the_narrowest_on(places, wider):
     width = NARROWEST + 200 * wider
-    labels = place(dict(zip(NAMES, places, strict=False)))
+    labels = place_names(dict(zip(NAMES, places, strict=False)))
     assert sorted(label.text for label in labels) == sorted(NAMES[: len(places)])
     for one, other in itertools.combinations(boxes(labels, width), 2):
         assert one[2] != other[2] or one[1] <= other[0] or other[1] <= one[0]
@@ -34,7 +35,7 @@ def test_names_never_overlap_at_any_width_from_the_narrowest_on(places, wider):
 @settings(max_examples=40)
 @given(st.lists(st.floats(3, 97), min_size=1, max_size=4))
 def test_names_stay_inside_the_strip(places):
-    for left, right, _ in boxes(place(dict(zip(NAMES, places, strict=False))), NARROWEST):
+    for left, right, _ in boxes(place_names(dict(zip(NAMES, places, strict=False))), NARROWEST):
         assert left >= 0
         assert right <= NARROWEST
 
@@ -42,23 +43,23 @@ def test_names_stay_inside_the_strip(places):
 @settings(max_examples=40)
 @given(st.lists(st.floats(40, 60), min_size=2, max_size=4))
 def test_no_line_runs_through_a_name(places):
-    labels = place(dict(zip(NAMES, places, strict=False)))
-    for (left, right, lane), label in zip(boxes(labels, NARROWEST), labels, strict=True):
+    labels = place_names(dict(zip(NAMES, places, strict=False)))
+    for (left, right, row), label in zip(boxes(labels, NARROWEST), labels, strict=True):
         for other in labels:
             line = other.x * NARROWEST / 100
             # Names stand three pixels beside their own line, so only what is further in can be crossed.
-            assert other is label or other.lane < lane or not left + 2.5 < line < right - 2.5
+            assert other is label or other.row < row or not left + 2.5 < line < right - 2.5
 
 
-def test_many_or_very_long_names_get_a_lane_each():
+def test_many_or_very_long_names_get_a_row_each():
     ticks = {f"random(seed={at}, and=a long label)": 50.0 for at in range(8)}
-    labels = place(ticks)
-    assert sorted(label.lane for label in labels) == list(range(8))
+    labels = place_names(ticks)
+    assert sorted(label.row for label in labels) == list(range(8))
     assert all(len(label.text) <= 26 for label in labels)
 
 
-def test_distant_ticks_share_one_lane():
-    assert {label.lane for label in place({"random": 5.0, "edge": 40.0, "centre": 95.0})} == {0}
+def test_distant_ticks_share_one_row():
+    assert {label.row for label in place_names({"random": 5.0, "edge": 40.0, "centre": 95.0})} == {0}
 
 
 def test_the_scale_holds_every_number():
@@ -72,28 +73,22 @@ def test_the_scale_holds_every_number():
 
 
 def test_a_strip_draws_a_tick_per_control_and_escapes_its_words():
-    svg = strip(
-        Scale(0.0, 1.0),
-        {"random": 0.1, "edge": float("nan")},
-        mean=0.5,
-        low=0.4,
-        high=0.6,
-        colour="#000",
-        words='<b> & "quotes"',
-    )
+    estimate = Estimate(mean=0.5, low=0.4, high=0.6)
+    svg = strip(Scale(0.0, 1.0), estimate, ticks=[0.1, float("nan")], description='<b> & "quotes"').svg()
     assert svg.count('class="tick"') == 1
     assert svg.count("<circle") == 1
-    assert svg.count('class="bar"') == 1
+    assert svg.count('class="bar ink"') == 1
     assert "<b>" not in svg
-    bare = strip(Scale(0.0, 1.0), {}, mean=math.nan, low=math.nan, high=math.nan, colour="#000", words="nothing")
+    bare = strip(Scale(0.0, 1.0), Estimate(mean=math.nan), description="nothing").svg()
     assert "<circle" not in bare
-    assert 'class="bar"' not in bare
+    assert 'class="bar' not in bare
 
 
-def test_the_footer_says_which_way_is_better():
-    assert "better →" in footer(Scale(0.0, 1.0), {}, ("0", "1"), True)
-    assert "← better" in footer(Scale(0.0, 1.0), {}, ("0", "1"), False)
-    assert "&lt;script&gt;" in footer(Scale(0.0, 1.0), {"<script>": 0.5}, ("0", "1"), True)
+def test_the_axis_says_which_way_is_better_and_where_the_scale_ends():
+    assert "better →" in strip_axis(Scale(0.0, 1.0), {}, higher_is_better=True).svg()
+    assert "← better" in strip_axis(Scale(0.0, 1.0), {}, higher_is_better=False).svg()
+    assert "&lt;script&gt;" in strip_axis(Scale(0.0, 1.0), {"<script>": 0.5}, higher_is_better=True).svg()
+    assert strip_axis(Scale(0.0, 0.5), {}, higher_is_better=True).description == "scale from 0 to 0.50, higher is better"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e14, max_value=1e14))

@@ -14,7 +14,8 @@ from tests.report.recorded import METHODS, Recorded, method, metric
 from snellen.errors import SnellenError
 from snellen.plugins.registry import Attribute
 from snellen.report import write_report
-from snellen.report.page import CATEGORIES, _costs, page
+from snellen.report.attributes import CATEGORIES
+from snellen.report.page import _costs, page
 from snellen.verdicts import MINIMUM_IMAGES
 
 NAN = float("nan")

@@ -10,9 +10,11 @@ from snellen.cards.people import STYLE, categories
 from snellen.cards.reasons import because, plain
 from snellen.cards.schema import METHODOLOGY, Card
 from snellen.cards.sheet import Yardstick, shown, title, verdict, yardsticks
-from snellen.charts import numbers, strips
+from snellen.charts import numbers
 from snellen.charts.page_frame import render, write_page
-from snellen.report.page import COLOURS, subject_facts
+from snellen.charts.strips import Estimate, strip, strip_axis
+from snellen.charts.verdict_marks import colour_of
+from snellen.report.page import subject_facts
 from snellen.verdicts import MINIMUM_IMAGES
 
 
@@ -65,7 +67,7 @@ def _attribute(comparison: Comparison, row: Row, sticks: dict[str, Yardstick]) -
 
 
 def _test(cards: tuple[Card, ...], row: TestRow, stick: Yardstick) -> dict[str, Any]:
-    rows = []
+    rows: list[dict[str, Any]] = []
     for card in cards:
         one = row.of(card)
         if one is None:
@@ -74,13 +76,11 @@ def _test(cards: tuple[Card, ...], row: TestRow, stick: Yardstick) -> dict[str, 
         span = numbers.interval(one.low, one.high, one.n) if one.n else ""
         mean = numbers.short(one.mean)
         words = f"{card.method}: {one.verdict}, mean {mean}, {span or 'no interval'}, {one.counted}"
-        drawn = stick.scale and strips.strip(
-            stick.scale, stick.controls, mean=one.mean, low=one.low, high=one.high, colour=COLOURS[one.verdict], words=words
-        )
+        estimate = Estimate(mean=one.mean, low=one.low, high=one.high, colour=colour_of(one.verdict))
+        drawn = stick.scale and strip(stick.scale, estimate, description=words, ticks=list(stick.controls.values()))
         judged = verdict(one.verdict, MINIMUM_IMAGES if one.by_people else one.n)
         rows.append({"method": card.method, **judged, "strip": drawn or "", "value": (mean, span)})
     scale = stick.scale
-    ends = (numbers.short(scale.low), numbers.short(scale.high)) if scale else ("", "")
     return {
         "title": row.title,
         "metric": row.metric,
@@ -89,5 +89,5 @@ def _test(cards: tuple[Card, ...], row: TestRow, stick: Yardstick) -> dict[str, 
         "summary": row.summary,
         "marks": row.marks,
         "rows": rows,
-        "footer": strips.footer(scale, stick.controls, ends, stick.higher_is_better) if scale else "",
+        "footer": strip_axis(scale, stick.controls, higher_is_better=stick.higher_is_better) if scale else "",
     }

@@ -23,7 +23,9 @@ from snellen.cards.sheet import full, sheet, shown, title, verdict, yardsticks
 from snellen.cards.terminal import TELLING
 from snellen.charts import numbers, pictures
 from snellen.charts.page_frame import render, write_page
-from snellen.report.page import CATEGORIES, MARKS, subject_facts
+from snellen.charts.verdict_marks import MARKS
+from snellen.report.attributes import CATEGORIES
+from snellen.report.page import subject_facts
 from snellen.verdicts import MINIMUM_IMAGES, Trust, certainty_of
 from snellen.verdicts.rule import AXIOM, RULE
 from snellen.verdicts.trust import RELIABLE

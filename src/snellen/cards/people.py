@@ -14,7 +14,7 @@ from typing import cast
 
 from snellen.cards.schema import Card, Evidence, Source
 from snellen.charts import numbers
-from snellen.report.page import CATEGORIES
+from snellen.report.attributes import CATEGORIES
 from snellen.report.readable import Readable
 from snellen.runs.people import NO_MAP, Contrast, Outcome, People, Standing, called
 from snellen.suite.questions import SHARPNESS

@@ -16,10 +16,14 @@ from snellen.cards.grades import BORROWED
 from snellen.cards.measured import facts_of, settings_of
 from snellen.cards.people import baselines, categories, lead, studies, told
 from snellen.cards.schema import Card, Evidence, Grade, Priority
-from snellen.charts import numbers, strips
+from snellen.charts import numbers
+from snellen.charts.chart import Chart
+from snellen.charts.scale import Scale, scale_of
+from snellen.charts.strips import Estimate, strip, strip_axis
+from snellen.charts.verdict_marks import MARKS, colour_of
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, METRICS, Test, text_of
-from snellen.report.page import COLOURS, MARKS, bounds_of
+from snellen.report.page import bounds_of
 from snellen.verdicts import MINIMUM_IMAGES, Against
 from snellen.verdicts.trust import RELIABLE
 
@@ -36,7 +40,7 @@ NEEDS = {
 class Yardstick:
     """What a metric's strips have in common on every card: the scale, and where the controls stand."""
 
-    scale: strips.Scale | None
+    scale: Scale | None
     controls: Mapping[str, float]
     higher_is_better: bool
     settings: Mapping[str, Any]
@@ -52,11 +56,11 @@ def yardsticks(deck: Deck) -> dict[str, Yardstick]:
     for metric in spec["metrics"]:
         label = metric["label"]
         ticks = {one: float(means[(label, one)]) for one in controls if (label, one) in means}
-        scale = strips.scale_of([*_values(deck, label), *ticks.values()], bounds_of(metric))
+        scale = scale_of([*_values(deck, label), *ticks.values()], bounds_of(metric))
         found[label] = Yardstick(scale, ticks, bool(metric["higher_is_better"]), metric["params"])
     higher = {one.metric: bool(one.higher_is_better) for card in deck.cards for one in card.evidence if one.by_people}
     for label, ticks in baselines(deck.run).items():
-        scale = strips.scale_of([*_values(deck, label), *ticks.values()])
+        scale = scale_of([*_values(deck, label), *ticks.values()])
         found[label] = Yardstick(scale, ticks, higher.get(label, True), {})
     return found
 
@@ -244,13 +248,12 @@ def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: Yardstic
         words += f"; {'beside' if one.by_people else 'controls'}: " + ", ".join(
             f"{name} {numbers.short(value)}" for name, value in stick.controls.items()
         )
-    scale, footer, drawn = stick.scale, Markup(""), Markup("")
-    if scale is not None:
-        drawn = strips.strip(
-            scale, stick.controls, mean=one.mean, low=one.low, high=one.high, colour=COLOURS[one.verdict], words=words
-        )
-        ends = (numbers.short(scale.low), numbers.short(scale.high))
-        footer = strips.footer(scale, stick.controls, ends, stick.higher_is_better)
+    drawn: Chart | None = None
+    footer: Chart | None = None
+    if stick.scale is not None:
+        estimate = Estimate(mean=one.mean, low=one.low, high=one.high, colour=colour_of(one.verdict))
+        drawn = strip(stick.scale, estimate, description=words, ticks=list(stick.controls.values()))
+        footer = strip_axis(stick.scale, stick.controls, higher_is_better=stick.higher_is_better)
     marks = one.trust.marks if one.trust else ()
     trust = one.trust.weight if one.trust else 0.0 if one.source.kind == "simulated people" else 1.0
     return {

@@ -18,8 +18,7 @@ from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
 from snellen.cards.sheet import NEEDS, basis
 from snellen.cards.terminal import number
 from snellen.charts import numbers
-from snellen.report.page import MARKS
-from snellen.report.terminal import STYLES, legend
+from snellen.charts.verdict_marks import MARKS, STYLES, legend
 
 _WIDEST = 120
 

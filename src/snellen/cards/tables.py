@@ -15,9 +15,9 @@ from snellen.cards.literature import literature
 from snellen.cards.prose import HEADINGS
 from snellen.cards.schema import METHODOLOGY, Card
 from snellen.charts import numbers
+from snellen.charts.verdict_marks import MARKS
 from snellen.files.atomic import write_whole
 from snellen.plugins.registry import METHODS, METRICS, Attribute
-from snellen.report.page import MARKS
 from snellen.runs.plan import ungiven
 from snellen.suite.grid import Cell, Grid, Row
 from snellen.suite.questions import TESTS, answers

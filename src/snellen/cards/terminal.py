@@ -19,8 +19,8 @@ from snellen.cards.reasons import plain
 from snellen.cards.recommend import DRAWS, Difference, Need, Place, Recommendation, State
 from snellen.cards.schema import Card, Evidence, Grade
 from snellen.charts import numbers
-from snellen.report.page import MARKS
-from snellen.report.terminal import STYLES, legend, split_evenly
+from snellen.charts.verdict_marks import MARKS, STYLES, legend
+from snellen.report.terminal import split_evenly
 
 _STATES: dict[State, tuple[str, str]] = {
     "met": ("pass", "meets your needs"),

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from snellen.charts.chart import Bar, Chart, Label
-from snellen.charts.numbers import count, short
+from snellen.charts.numbers import Number, count, short
 from snellen.charts.scale import PlotArea, Scale
 
 
 def histogram(
-    values: Sequence[float], *, name: str, bounds: tuple[float, float] | None = None, bins: int = 10, noun: str = "image"
+    values: Sequence[Number], *, name: str, bounds: tuple[Number, Number] | None = None, bins: int = 10, noun: str = "image"
 ) -> Chart:
     """How many values fall into each of so many intervals of the same width; undefined values are counted apart.
 
@@ -29,10 +29,11 @@ def histogram(
     most = int(counts.max()) if len(finite) else 0
     low, high = float(edges[0]), float(edges[-1])
     area = PlotArea(across=Scale(low, high, 0), up=Scale(0, max(most, 1), 0), top=16, height=100)
+    share = 100 / bins
     bars = [
-        Bar(x=area.x(start) + 0.4, width=area.x(stop) - area.x(start) - 0.8, y=area.y(number), height=area.bottom - area.y(number))
-        for number, start, stop in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]  # fmt: skip
+        Bar(x=place * share + 0.4, width=share - 0.8, y=area.y(number), height=area.bottom - area.y(number))
+        for place, number in enumerate(counts.tolist())
+    ]
     missing = len(numbers) - len(finite)
     peak = int(counts.argmax())
     middle = f", median {short(float(np.median(finite)))}" if len(finite) else ""

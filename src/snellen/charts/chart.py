@@ -7,7 +7,7 @@ top.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,6 +15,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from snellen.charts.colours import chart_css
+from snellen.charts.numbers import Number
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 
@@ -25,7 +26,7 @@ ChartKind = Literal["strip", "axis", "panel", "dots", "swarm", "picture"]
 WIDTH, MARGIN = 480, 8
 """Pixels: how wide a chart is saved that has no width of its own, and the empty border around a saved chart."""
 
-OUTLINES: dict[str, tuple[tuple[float, float], ...]] = {
+OUTLINES: dict[str, tuple[tuple[Number, Number], ...]] = {
     "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
     "box": ((-0.81, -0.81), (0.81, -0.81), (0.81, 0.81), (-0.81, 0.81)),
     "triangle": ((0, -1.19), (1.14, 0.9), (-1.14, 0.9)),
@@ -41,10 +42,10 @@ RING, CROSS, NUMBER = 0.86, 0.86, 1.67
 class Segment:
     """A straight line."""
 
-    x1: float
-    x2: float
-    y1: float
-    y2: float
+    x1: Number
+    x2: Number
+    y1: Number
+    y2: Number
     style: str = "base"
     colour: str = ""
     """A name in `COLOURS`, for styles that leave it to the shape."""
@@ -56,12 +57,12 @@ class Segment:
         return Markup(f"<line {_class(self.style, self.colour)} {ends}{_dash(self.dash)}/>")
 
 
-def upright(x: float, top: float, bottom: float, style: str = "base") -> Segment:
+def upright(x: Number, top: Number, bottom: Number, style: str = "base") -> Segment:
     """A vertical line."""
     return Segment(x1=x, x2=x, y1=top, y2=bottom, style=style)
 
 
-def level(y: float, style: str = "base", *, start: float = 0.0, end: float = 100.0, colour: str = "") -> Segment:
+def level(y: Number, style: str = "base", *, start: Number = 0.0, end: Number = 100.0, colour: str = "") -> Segment:
     """A horizontal line."""
     return Segment(x1=start, x2=end, y1=y, y2=y, style=style, colour=colour)
 
@@ -70,16 +71,18 @@ def level(y: float, style: str = "base", *, start: float = 0.0, end: float = 100
 class Bar:
     """A filled rectangle; `x` and `width` are per cent, `y` and `height` pixels."""
 
-    x: float
-    width: float
-    y: float
-    height: float
+    x: Number
+    width: Number
+    y: Number
+    height: Number
     style: str = "column"
     colour: str = ""
 
     def svg(self) -> Markup:
         """The rectangle as SVG."""
-        place = f'x="{_percent(self.x)}" width="{_percent(self.width)}" y="{_pixels(self.y)}" height="{_pixels(self.height)}"'
+        place = (
+            f'x="{_percent(self.x)}" width="{_percent(self.width)}" y="{_pixels(self.y)}" height="{_pixels(self.height)}"'
+        )
         return Markup(f"<rect {_class(self.style, self.colour)} {place}/>")
 
 
@@ -87,11 +90,11 @@ class Bar:
 class Marker:
     """One value as a small shape, full or open, or as a number in a circle."""
 
-    x: float
-    y: float
+    x: Number
+    y: Number
     shape: MarkerShape = "dot"
     colour: str = "ink"
-    radius: float = 4.2
+    radius: Number = 4.2
     faint: bool = False
     """Lets dots that lie over each other shine through."""
 
@@ -109,10 +112,11 @@ class Marker:
         if self.shape in ("dot", "ring"):
             radius = self.radius * (RING if self.shape == "ring" else 1)
             return Markup(f'<circle {paint} cx="{x}" cy="{y}" r="{radius:.3g}"/>')
-        body = f"<path {paint} d=\"{self._path()}\"/>"
         if self.shape.isdigit():
             digit = f'<text {_class("digit", self.colour)} y="3.6" text-anchor="middle">{self.shape}</text>'
             body = f'<circle {paint} r="{self.radius * NUMBER:.3g}"/>{digit}'
+        else:
+            body = f'<path {paint} d="{self._path()}"/>'
         return Markup(f'<svg x="{x}" y="{y}" overflow="visible">{body}</svg>')
 
     def _path(self) -> str:
@@ -127,7 +131,7 @@ class Marker:
 class Polyline:
     """A line through points (per cent, pixels)."""
 
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[Number, Number]]
     style: str = "curve"
     colour: str = ""
     dash: str = ""
@@ -142,15 +146,15 @@ class Polyline:
 class Label:
     """A line of text; `y` is its baseline."""
 
-    x: float
-    y: float
+    x: Number
+    y: Number
     text: str
     anchor: Anchor = "start"
     style: str = "caption"
     colour: str = ""
-    dx: float = 0.0
+    dx: Number = 0.0
     """Pixels that it is moved to the right."""
-    turn: float = 0.0
+    turn: Number = 0.0
     """Degrees that it is turned, clockwise."""
 
     def svg(self) -> Markup:
@@ -172,9 +176,9 @@ class Inset:
     """A chart inside another. All four numbers are pixels, so the outer chart needs a width in pixels."""
 
     chart: Chart
-    x: float
-    y: float
-    width: float
+    x: Number
+    y: Number
+    width: Number
 
     def svg(self) -> Markup:
         """The inner chart as SVG."""
@@ -193,9 +197,9 @@ class Chart:
     description: str
     """What the chart shows, for people who cannot see it."""
     shapes: tuple[Shape, ...]
-    height: float
+    height: Number
     """Pixels."""
-    width: float | None = None
+    width: Number | None = None
     """Pixels; None for as wide as the page allows."""
     kind: ChartKind = "picture"
     """The CSS class on a page."""
@@ -223,7 +227,7 @@ class Chart:
             parts.append(Markup(frame + "{1}</svg>").format(self.height, drawn) if lines else drawn)
         return Markup("").join(parts)
 
-    def standalone(self, *, width: float = WIDTH) -> str:
+    def standalone(self, *, width: Number = WIDTH) -> str:
         """The chart as an SVG file that needs nothing else.
 
         Args:
@@ -239,7 +243,7 @@ class Chart:
             Inset(chart=self, x=MARGIN, y=MARGIN, width=self.width or width).svg(),
         )  # fmt: skip
 
-    def save(self, path: str | Path, *, width: float = WIDTH) -> Path:
+    def save(self, path: str | Path, *, width: Number = WIDTH) -> Path:
         """Writes the chart as a file; its suffix (.svg, .pdf or .png) says in which format.
 
         PDF and PNG are drawn by matplotlib, which `pip install "snellen[charts]"` brings.
@@ -271,7 +275,6 @@ class Chart:
         return self.standalone()
 
 
-
 def _class(style: str, colour: str) -> Markup:
     return Markup('class="{}"').format(f"{style} {colour}" if colour else style)
 
@@ -280,9 +283,9 @@ def _dash(dash: str) -> str:
     return f' stroke-dasharray="{dash}"' if dash else ""
 
 
-def _percent(value: float) -> str:
+def _percent(value: Number) -> str:
     return f"{round(value, 2):g}%" if value in (0, 100) else f"{value:.2f}%"
 
 
-def _pixels(value: float) -> str:
+def _pixels(value: Number) -> str:
     return f"{round(value, 1):g}"

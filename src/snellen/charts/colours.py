@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-COLOURS = {
+from snellen.charts.numbers import Number
+
+PAGE_COLOURS = {
     "ink": "#1b1f24",
     "soft": "#5d6470",
     "line": "#e4e1d8",
@@ -20,7 +22,10 @@ COLOURS = {
     "fail": "#b3261e",
     "inconclusive": "#8a6400",
     "not-counted": "#6a707b",
-    # Parts of charts.
+}
+"""By name, as hexadecimal RGB. All but paper, panel and line are for words: their contrast is at least 4.5 : 1."""
+
+COLOURS = PAGE_COLOURS | {
     "axis": "#d9d5ca",
     "grey": "#858a93",
     "pale": "#c3c2bd",
@@ -33,7 +38,7 @@ COLOURS = {
     "green": "#137a3c",
     "magenta": "#b0148c",
 }
-"""By name, as hexadecimal RGB. Text colours have a contrast of at least 4.5 : 1 on `paper`."""
+"""The same, and the colours of lines and areas in charts."""
 
 PAPER, INK, SOFT, LINE = (COLOURS[name] for name in ("paper", "ink", "soft", "line"))
 
@@ -49,12 +54,12 @@ class Style:
 
     stroke: str | None = None
     fill: str | None = None
-    width: float = 1.0
+    width: Number = 1.0
     """Of the stroke, in pixels."""
     dash: str = ""
     """Lengths of strokes and gaps in pixels, such as "3 2"."""
-    opacity: float = 1.0
-    size: float = 11.0
+    opacity: Number = 1.0
+    size: Number = 11.0
     """Of text, in pixels."""
     bold: bool = False
 
@@ -99,7 +104,7 @@ _TEXT = ("caption", "text", "better", "title", "digit")
 
 def page_css() -> str:
     """The colours as CSS variables and the styles of charts as rules, for the head of a page."""
-    variables = "".join(f"--{name}:{value};" for name, value in COLOURS.items())
+    variables = "".join(f"--{name}:{value};" for name, value in PAGE_COLOURS.items())
     return f":root{{{variables}}}\n{chart_css()}"
 
 

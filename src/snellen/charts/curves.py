@@ -24,7 +24,7 @@ class CurvePanels:
 
     panels: dict[str, Chart]
     """By method."""
-    keys: dict[str, Markup]
+    legend: dict[str, Markup]
     """By control, a piece of its line for the legend."""
     low: str
     """The lower end of the vertical axis."""
@@ -61,8 +61,8 @@ def curve_panels(curves: Mapping[str, Float[np.ndarray, "images points"]], contr
             panels[name] = _panel(area, [*behind, _line(area, mean, "curve")], description)
     if not panels:
         panels = {"controls": _panel(area, behind, "mean curves of the controls")}
-    keys = {name: line_key("behind", dash=dash) for name, dash in dashes.items()}
-    return CurvePanels(panels=panels, keys=keys, low=short(area.up.low), high=short(area.up.high))
+    legend = {name: line_key("behind", dash=dash) for name, dash in dashes.items()}
+    return CurvePanels(panels=panels, legend=legend, low=short(area.up.low), high=short(area.up.high))
 
 
 def column_means(rows: Float[np.ndarray, "images points"]) -> Float[np.ndarray, " points"]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from snellen.charts.chart import Chart, Inset, Label, Shape
+from snellen.charts.numbers import Number
 
 _LETTER, _GAP = 6.3, 12
 
 
-def stack(rows: Mapping[str, Chart], *, title: str, axis: Chart | None = None, width: float = 360) -> Chart:
+def stack(rows: Mapping[str, Chart], *, title: str, axis: Chart | None = None, width: Number = 360) -> Chart:
     """Charts below each other, each beside its name, over one axis.
 
     Args:
@@ -33,7 +34,7 @@ def stack(rows: Mapping[str, Chart], *, title: str, axis: Chart | None = None, w
     return Chart(description=description, shapes=tuple(shapes), height=y, width=total)
 
 
-def grid(panels: Mapping[str, Chart], *, title: str, columns: int = 3, width: float = 200) -> Chart:
+def grid(panels: Mapping[str, Chart], *, title: str, columns: int = 3, width: Number = 200) -> Chart:
     """Panels of one height in rows, each under its name.
 
     Args:
@@ -48,6 +49,9 @@ def grid(panels: Mapping[str, Chart], *, title: str, columns: int = 3, width: fl
     total, step = columns * (width + 26) - 26, tallest + 34
     for place, (name, chart) in enumerate(panels.items()):
         x, y = place % columns * (width + 26), 28 + place // columns * step
-        shapes += [Label(x=100 * x / total, y=y + 10, text=name, style="text"), Inset(chart=chart, x=x, y=y + 16, width=width)]
+        shapes += [
+            Label(x=100 * x / total, y=y + 10, text=name, style="text"),
+            Inset(chart=chart, x=x, y=y + 16, width=width),
+        ]
     description = "; ".join([title, *(chart.description for chart in panels.values())])
     return Chart(description=description, shapes=tuple(shapes), height=28 + -(-len(panels) // columns) * step, width=total)

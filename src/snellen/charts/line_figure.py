@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from snellen.charts.chart import Chart, Inset, Label, Marker, Polyline, Segment, Shape
+from snellen.charts.numbers import Number
 from snellen.charts.scale import PlotArea, Scale
 
 
@@ -27,15 +28,15 @@ class LinePanel:
     """One field of a figure."""
 
     title: str
-    lines: Mapping[LineStyle, Sequence[tuple[float, float]]]
+    lines: Mapping[LineStyle, Sequence[tuple[Number, Number]]]
     """Points (x, y) from left to right; a y that is not a number interrupts the line."""
-    across: Mapping[float, str]
+    across: Mapping[Number, str]
     """Where the horizontal axis has words, and which."""
-    up: Mapping[float, str]
+    up: Mapping[Number, str]
     """Where the vertical axis has words, and which."""
-    ends: tuple[float, float]
+    ends: tuple[Number, Number]
     """Of the horizontal axis."""
-    dashed: float | None = None
+    dashed: Number | None = None
     """The level of a threshold."""
     caption: str = ""
     """What the horizontal axis shows."""
@@ -45,7 +46,7 @@ _LEFT, _TOP, _BETWEEN = 46, 64, 40
 
 
 def line_figure(
-    rows: Sequence[Sequence[LinePanel]], *, title: str, width: float, height: float, turn: float = 0.0, below: float = 56
+    rows: Sequence[Sequence[LinePanel]], *, title: str, width: Number, height: Number, turn: Number = 0.0, below: Number = 56
 ) -> Chart:
     """Panels of one size in rows.
 
@@ -69,7 +70,7 @@ def line_figure(
     return Chart(description=title, shapes=tuple(shapes), height=_TOP + len(rows) * step, width=total)
 
 
-def _legend(styles: Sequence[LineStyle], total: float) -> list[Shape]:
+def _legend(styles: Sequence[LineStyle], total: Number) -> list[Shape]:
     shapes: list[Shape] = []
     x = float(_LEFT)
     for style in styles:
@@ -80,7 +81,7 @@ def _legend(styles: Sequence[LineStyle], total: float) -> list[Shape]:
     return shapes
 
 
-def _panel(panel: LinePanel, height: float, *, turn: float, labelled: bool) -> Chart:
+def _panel(panel: LinePanel, height: Number, *, turn: Number, labelled: bool) -> Chart:
     area = PlotArea(across=Scale(*panel.ends, 0), up=Scale(min(panel.up), max(panel.up), 0), top=18, height=height)
     levels = {value: text if labelled else "" for value, text in panel.up.items()}
     shapes: list[Shape] = [Label(x=0, y=8, text=panel.title, style="text")]
@@ -90,7 +91,9 @@ def _panel(panel: LinePanel, height: float, *, turn: float, labelled: bool) -> C
     for style, points in panel.lines.items():
         for piece in _pieces(points):
             shapes.append(
-                Polyline(points=[(area.x(x), area.y(y)) for x, y in piece], colour=style.colour, dash=style.dash, style="series")
+                Polyline(
+                    points=[(area.x(x), area.y(y)) for x, y in piece], colour=style.colour, dash=style.dash, style="series"
+                )
             )
         if style.dots:
             shapes += [
@@ -99,9 +102,9 @@ def _panel(panel: LinePanel, height: float, *, turn: float, labelled: bool) -> C
     return Chart(description=panel.title, shapes=tuple(shapes), height=area.bottom)
 
 
-def _pieces(points: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+def _pieces(points: Sequence[tuple[Number, Number]]) -> list[list[tuple[Number, Number]]]:
     """The points between those that are not numbers."""
-    pieces: list[list[tuple[float, float]]] = [[]]
+    pieces: list[list[tuple[Number, Number]]] = [[]]
     for point in points:
         if math.isfinite(point[1]):
             pieces[-1].append(point)

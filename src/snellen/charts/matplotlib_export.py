@@ -21,6 +21,7 @@ from snellen.charts.chart import (
     Shape,
 )
 from snellen.charts.colours import COLOURS, OWN, STYLES, Style
+from snellen.charts.numbers import Number
 from snellen.errors import SnellenError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _POINTS = 72 / _PIXELS_PER_INCH
 _ALIGN = {"start": "left", "middle": "center", "end": "right"}
 
 
-def drawn_file(chart: Chart, *, width: float, suffix: str) -> bytes:
+def drawn_file(chart: Chart, *, width: Number, suffix: str) -> bytes:
     """The content of a file.
 
     Args:
@@ -65,11 +66,11 @@ def drawn_file(chart: Chart, *, width: float, suffix: str) -> bytes:
     return out.getvalue()
 
 
-def _draw(axes: Axes, shapes: tuple[Shape, ...], *, left: float, top: float, width: float) -> None:
+def _draw(axes: Axes, shapes: tuple[Shape, ...], *, left: Number, top: Number, width: Number) -> None:
     """Draws shapes in their order into a frame whose corner and width are in pixels."""
     from matplotlib.patches import Rectangle
 
-    def x(percent: float) -> float:
+    def x(percent: Number) -> Number:
         return left + width * percent / 100
 
     for shape in shapes:
@@ -95,7 +96,7 @@ def _draw(axes: Axes, shapes: tuple[Shape, ...], *, left: float, top: float, wid
                 )  # fmt: skip
 
 
-def _draw_marker(axes: Axes, marker: Marker, x: float, y: float, order: int) -> None:
+def _draw_marker(axes: Axes, marker: Marker, x: Number, y: Number, order: int) -> None:
     from matplotlib.patches import Circle, Polygon
 
     paint, reach = _area(STYLES[marker.style], marker.colour), marker.radius

@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from snellen.charts import numbers
+from snellen.charts.colours import page_css
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 
@@ -25,7 +26,7 @@ def render(template: str, styles: Sequence[str], facts: Mapping[str, Any]) -> st
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(soft=_soft, listed=numbers.listed)
-    return environment.get_template(template).render(style=Markup("".join(map(_read, styles))), **facts)
+    return environment.get_template(template).render(style=Markup(page_css() + "".join(map(_read, styles))), **facts)
 
 
 def _read(name: str) -> str:

@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
+from snellen.charts.colours import INK, LINE, PAPER, SOFT
+
 Limits = tuple[float, float]
 
 PERCENTILE = 99.5
@@ -136,7 +138,6 @@ def png_uri(picture: UInt8[np.ndarray, "height width 3"], *, colours: int = 64) 
 
 # Sheets: pictures with words on paper --------------------------------------------------------------------------------------
 
-PAPER, INK, SOFT, LINE = "#fdfcf9", "#1b1f24", "#5d6470", "#e4e1d8"
 _CELL, _GAP, _MARGIN = 224, 8, 32
 
 

@@ -7,23 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from snellen.charts.chart import Label, Segment, Shape, level, upright
+from snellen.charts.numbers import Number
 
 
 @dataclass(frozen=True)
 class Scale:
     """The values from `low` to `high` along a line."""
 
-    low: float
-    high: float
-    margin: float = 3.0
+    low: Number
+    high: Number
+    margin: Number = 3.0
     """Empty space at both ends, in per cent of the line."""
 
-    def at(self, value: float) -> float:
+    def at(self, value: Number) -> Number:
         """Where a value stands, in per cent of the line."""
         return self.margin + (100 - 2 * self.margin) * (value - self.low) / (self.high - self.low)
 
 
-def scale_of(values: Sequence[float], bounds: tuple[float, float] = (-math.inf, math.inf)) -> Scale | None:
+def scale_of(values: Sequence[Number], bounds: tuple[Number, Number] = (-math.inf, math.inf)) -> Scale | None:
     """The scale that holds all of these numbers; None when no number is finite.
 
     A single number fills no scale: it is shown between the bounds, or between zero and twice itself.
@@ -43,7 +44,7 @@ def scale_of(values: Sequence[float], bounds: tuple[float, float] = (-math.inf, 
     return Scale(min(0.0, 2 * low), max(0.0, 2 * high)) if low else Scale(-1.0, 1.0)
 
 
-def scale_with_zero(values: Sequence[float]) -> Scale | None:
+def scale_with_zero(values: Sequence[Number]) -> Scale | None:
     """The scale that holds zero and all of these numbers; None when that is zero alone."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite or min(finite) == max(finite) == 0:
@@ -51,7 +52,7 @@ def scale_with_zero(values: Sequence[float]) -> Scale | None:
     return Scale(min(0.0, *finite), max(0.0, *finite))
 
 
-def round_scale(values: Sequence[float], bounds: tuple[float, float]) -> tuple[Scale, list[float]]:
+def round_scale(values: Sequence[Number], bounds: tuple[Number, Number]) -> tuple[Scale, list[Number]]:
     """A scale with round ends that holds these values and stays within the bounds, and round numbers along it.
 
     >>> round_scale([12.0, 47.0], (0.0, 100.0))[1]
@@ -77,25 +78,25 @@ class PlotArea:
 
     across: Scale
     up: Scale
-    top: float
+    top: Number
     """Pixels from the top of the chart to the top of the field."""
-    height: float
+    height: Number
     """Pixels."""
 
     @property
-    def bottom(self) -> float:
+    def bottom(self) -> Number:
         """Pixels from the top of the chart to the horizontal axis."""
         return self.top + self.height
 
-    def x(self, value: float) -> float:
+    def x(self, value: Number) -> Number:
         """Where a value stands across, in per cent."""
         return self.across.at(value)
 
-    def y(self, value: float) -> float:
+    def y(self, value: Number) -> Number:
         """Where a value stands upwards, in pixels from the top of the chart."""
         return self.top + self.height * (1 - self.up.at(value) / 100)
 
-    def points(self, across: Sequence[float], up: Sequence[float]) -> list[tuple[float, float]]:
+    def points(self, across: Sequence[Number], up: Sequence[Number]) -> list[tuple[Number, Number]]:
         """Points for a polyline."""
         return [(self.x(x), self.y(y)) for x, y in zip(across, up, strict=True)]
 
@@ -103,7 +104,7 @@ class PlotArea:
         """The lines at the bottom and on the left."""
         return level(self.bottom), upright(0.0, self.top, self.bottom)
 
-    def grid(self, levels: Mapping[float, str], *, dashed: float | None = None) -> list[Shape]:
+    def grid(self, levels: Mapping[Number, str], *, dashed: Number | None = None) -> list[Shape]:
         """Horizontal lines with words to the left of them; `dashed` is the level of a threshold."""
         shapes: list[Shape] = []
         for value, text in levels.items():
@@ -113,7 +114,7 @@ class PlotArea:
                 shapes.append(Label(x=0, y=y + 4, text=text, anchor="end", dx=-8))
         return shapes
 
-    def numbers_below(self, ticks: Mapping[float, str], *, turn: float = 0.0) -> list[Shape]:
+    def numbers_below(self, ticks: Mapping[Number, str], *, turn: Number = 0.0) -> list[Shape]:
         """Words under the horizontal axis, turned by so many degrees."""
         if turn:
             return [

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from snellen.charts import numbers
 from snellen.charts.chart import Anchor, Bar, Chart, Label, Marker, MarkerShape, Shape, level, upright
+from snellen.charts.numbers import Number
 from snellen.charts.scale import Scale
 
 NARROWEST = 340
@@ -23,15 +24,15 @@ _LETTER, _GAP, _ROW, _ASIDE = 6.3, 6.0, 14, 3
 class Estimate:
     """A mean with its interval, on a strip; what is not finite is not drawn."""
 
-    mean: float
-    low: float = math.nan
-    high: float = math.nan
+    mean: Number
+    low: Number = math.nan
+    high: Number = math.nan
     colour: str = "ink"
     """A name in `COLOURS`."""
     shape: MarkerShape = "dot"
-    radius: float = 5.0
+    radius: Number = 5.0
 
-    def shapes(self, scale: Scale, y: float) -> list[Shape]:
+    def shapes(self, scale: Scale, y: Number) -> list[Shape]:
         """A bar for the interval and a marker for the mean, so many pixels from the top."""
         shapes: list[Shape] = []
         if math.isfinite(self.low) and math.isfinite(self.high):
@@ -48,8 +49,8 @@ def strip(
     estimate: Estimate,
     *,
     description: str,
-    ticks: Sequence[float] = (),
-    band: tuple[float, float] | None = None,
+    ticks: Sequence[Number] = (),
+    band: tuple[Number, Number] | None = None,
 ) -> Chart:
     """One method: grey ticks for the controls, a bar for its interval, a dot for its mean.
 
@@ -61,7 +62,7 @@ def strip(
         band: A range to shade behind everything, such as differences that count as equal.
     """
     middle = STRIP_HEIGHT // 2
-    shapes: list[Shape] = [Bar(**_range(scale, band), y=1, height=STRIP_HEIGHT - 2, style="band")] if band else []
+    shapes: list[Shape] = [_range(scale, band, top=1, height=STRIP_HEIGHT - 2, style="band")] if band else []
     shapes.append(level(middle))
     shapes += [upright(scale.at(value), 5, 21, "tick") for value in ticks if math.isfinite(value)]
     shapes += estimate.shapes(scale, middle)
@@ -70,12 +71,12 @@ def strip(
 
 def forest_line(
     scale: Scale,
-    estimates: Sequence[tuple[float, Estimate]],
+    estimates: Sequence[tuple[Number, Estimate]],
     *,
     description: str,
-    height: float,
-    ticks: Sequence[float] = (),
-    shaded: tuple[float, float] | None = None,
+    height: Number,
+    ticks: Sequence[Number] = (),
+    shaded: tuple[Number, Number] | None = None,
 ) -> Chart:
     """One line of a forest plot: several estimates of the same thing below each other.
 
@@ -87,19 +88,19 @@ def forest_line(
         ticks: Values with a line from top to bottom, such as that of guessing.
         shaded: A range to shade behind everything.
     """
-    shapes: list[Shape] = [Bar(**_range(scale, shaded), y=0, height=height, style="shaded")] if shaded else []
+    shapes: list[Shape] = [_range(scale, shaded, top=0, height=height, style="shaded")] if shaded else []
     shapes += [upright(scale.at(value), 0, height, "tick") for value in ticks]
     for y, estimate in estimates:
         shapes += estimate.shapes(scale, y)
     return Chart(description=description, shapes=tuple(shapes), height=height, kind="strip")
 
 
-def _range(scale: Scale, ends: tuple[float, float]) -> dict[str, float]:
+def _range(scale: Scale, ends: tuple[Number, Number], *, top: Number, height: Number, style: str) -> Bar:
     left, right = scale.at(ends[0]), scale.at(ends[1])
-    return {"x": left, "width": right - left}
+    return Bar(x=left, width=right - left, y=top, height=height, style=style)
 
 
-def strip_axis(scale: Scale, controls: Mapping[str, float], *, higher_is_better: bool) -> Chart:
+def strip_axis(scale: Scale, controls: Mapping[str, Number], *, higher_is_better: bool) -> Chart:
     """The axis under the strips of a metric: the controls by name, the ends of the scale, and which way is better."""
     ends = numbers.short(scale.low), numbers.short(scale.high)
     names = place_names({name: scale.at(value) for name, value in controls.items() if math.isfinite(value)})
@@ -120,7 +121,7 @@ def strip_axis(scale: Scale, controls: Mapping[str, float], *, higher_is_better:
     return Chart(description=description, shapes=tuple(shapes), height=base + 14, kind="axis")
 
 
-def number_axis(scale: Scale, ticks: Mapping[float, str], *, description: str, below: Sequence[Label] = ()) -> Chart:
+def number_axis(scale: Scale, ticks: Mapping[Number, str], *, description: str, below: Sequence[Label] = ()) -> Chart:
     """An axis with words at its ticks, and perhaps labels in a second row (at y = 32)."""
     shapes: list[Shape] = [level(0)]
     for value, text in ticks.items():
@@ -137,12 +138,12 @@ class TickName:
     """Where the name of a tick is written: at `x` per cent, to one side of it, in a row below the strip."""
 
     text: str
-    x: float
+    x: Number
     anchor: Anchor
     row: int
 
 
-def place_names(ticks: Mapping[str, float], width: int = NARROWEST) -> list[TickName]:
+def place_names(ticks: Mapping[str, Number], width: int = NARROWEST) -> list[TickName]:
     """Places names of ticks such that none overlaps another, nor the line that leads to another.
 
     Names on the left are written to the right of their line and names on the right to the left of theirs. All ways to split
@@ -183,7 +184,7 @@ _MOST = 5
 _Pairs = list[tuple[int, int]]
 
 
-def _conflicts(lines: Sequence[float], lengths: Sequence[float], split: int, width: int) -> tuple[_Pairs, _Pairs] | None:
+def _conflicts(lines: Sequence[Number], lengths: Sequence[Number], split: int, width: int) -> tuple[_Pairs, _Pairs] | None:
     """Pairs of names that need different rows, and pairs whose first name must be below the second; None if impossible.
 
     The first `split` names are written to the right of their lines, the others to the left of theirs.

@@ -10,37 +10,17 @@ from typing import Any
 
 import pandas as pd
 
-from snellen.charts import curves, numbers, pictures, strips
+from snellen.charts import curves, numbers, pictures
 from snellen.charts.page_frame import render, write_page
+from snellen.charts.scale import Scale, scale_of
+from snellen.charts.strips import Estimate, strip, strip_axis
+from snellen.charts.verdict_marks import MARKS, colour_of
 from snellen.plugins.citations import CITATIONS
+from snellen.report.attributes import CATEGORIES
 from snellen.report.photographs import hero, photographs_of
 from snellen.report.readable import Readable
 from snellen.runs.accuracy import accuracy_of
 from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, certainty_of, fooled, verdicts_of
-
-CATEGORIES: dict[str, dict[str, tuple[str, str]]] = {
-    "methodology": {
-        "determinism": ("Determinism", "same map every time?"),
-        "hyperparameter-dependence": ("Hyperparameters", "what choices move the map?"),
-        "model-agnosticism": ("Model agnosticism", "which models can it explain?"),
-        "computational-efficiency": ("Cost", "what does one map take?"),
-        "semantic-directness": ("Directness", "what does a bright pixel mean?"),
-    },
-    "sensitivity": {
-        "input-sensitivity": ("Input", "does it follow what changes the output?"),
-        "label-sensitivity": ("Label", "does it change with the class?"),
-        "model-sensitivity": ("Model", "does it change when the model does?"),
-    },
-    "perceptibility": {
-        "minimality": ("Minimality", "how little does it show?"),
-        "perceptual-correspondence": ("Correspondence", "does it point where people would?"),
-    },
-}
-"""The ten attributes of the saliency card under its three headings, each with its question in plain words."""
-
-MARKS = {"pass": "●", "fail": "■", "inconclusive": "◆", "not counted": "○"}
-COLOURS = {"pass": "#1d7a3a", "fail": "#b3261e", "inconclusive": "#8a6400", "not counted": "#6a707b"}
-_INK = "#1b1f24"
 
 
 def write_report(run: Readable, path: str | Path) -> Path:
@@ -131,7 +111,7 @@ def _blocks(
         rows = summary[summary["metric"] == label]
         controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
         numbers_shown = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
-        scale = strips.scale_of([float(value) for value in numbers_shown], bounds_of(metric))
+        scale = scale_of([float(value) for value in numbers_shown], bounds_of(metric))
         own = [one for one in judged if one.metric == label]
         axiom = metric.get("tolerance") is not None
         columns = [] if axiom else list(controls)
@@ -154,8 +134,7 @@ def _blocks(
             "judged": enough and (bool(controls) or axiom) and not rows["control"].all(),
         }
         if scale is not None:
-            ends = (numbers.short(scale.low), numbers.short(scale.high))
-            block["footer"] = strips.footer(scale, controls, ends, higher)
+            block["footer"] = strip_axis(scale, controls, higher_is_better=higher)
             for row in rows[~rows["control"]].itertuples():
                 block["rows"].append(_strip_row(row, scale, controls, verdicts if enough else None, block["judged"]))
             if not block["rows"]:
@@ -172,7 +151,7 @@ def bounds_of(metric: Mapping[str, Any]) -> tuple[float, float]:
 
 def _strip_row(
     row: Any,
-    scale: strips.Scale,
+    scale: Scale,
     controls: Mapping[str, float],
     verdicts: Mapping[tuple[str, str], Judgement] | None,
     judged: bool,
@@ -186,10 +165,10 @@ def _strip_row(
     words = f"{row.method}: mean {mean}, {span}, {numbers.count(row.n, 'image')}"
     if controls:
         words += "; controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in controls.items())
-    colour = COLOURS[verdict] if verdict else _INK
+    estimate = Estimate(mean=row.mean, low=row.low, high=row.high, colour=colour_of(verdict) if verdict else "ink")
     return {
         "name": row.method,
-        "svg": strips.strip(scale, controls, mean=row.mean, low=row.low, high=row.high, colour=colour, words=words),
+        "strip": strip(scale, estimate, description=words, ticks=list(controls.values())),
         "mean": mean,
         "interval": span if row.n else "",
         "missing": missing,
@@ -294,7 +273,7 @@ def _cell(row: Any, block: Mapping[str, Any]) -> dict[str, Any]:
 def _charts(run: Readable, spec: Mapping[str, Any], controls: Sequence[str]) -> list[dict[str, Any]]:
     charts = []
     for metric in spec["metrics"]:
-        drawn = None if metric.get("points") else curves.chart(run.curves(metric["label"]), controls)
+        drawn = None if metric.get("points") else curves.curve_panels(run.curves(metric["label"]), controls)
         if drawn is not None:
             better = "higher is better" if metric["higher_is_better"] else "lower is better"
             charts.append(

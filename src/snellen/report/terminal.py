@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.charts import numbers
-from snellen.report.page import MARKS
+from snellen.charts.verdict_marks import MARKS
 from snellen.report.readable import Readable
 from snellen.runs.accuracy import accuracy_of
 from snellen.verdicts import certainty_of, fooled, summary_of

@@ -9,7 +9,9 @@ from typing import Any
 
 from snellen.charts import numbers
 from snellen.charts.page_frame import render, write_page
-from snellen.report.page import CATEGORIES, MARKS, subject_facts
+from snellen.charts.verdict_marks import MARKS
+from snellen.report.attributes import CATEGORIES
+from snellen.report.page import subject_facts
 from snellen.suite.grid import Cell, Grid, Row
 from snellen.verdicts import MARGIN
 

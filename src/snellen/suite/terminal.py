@@ -10,8 +10,9 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 from snellen.charts import numbers
-from snellen.report.page import CATEGORIES, MARKS
-from snellen.report.terminal import STYLES, accuracy_lines, legend, split_evenly
+from snellen.charts.verdict_marks import MARKS, STYLES, legend
+from snellen.report.attributes import CATEGORIES
+from snellen.report.terminal import accuracy_lines, split_evenly
 from snellen.suite.grid import Cell, Grid, Row
 from snellen.verdicts import certainty_of
 from snellen.verdicts.rule import TOO_FEW

@@ -11,11 +11,11 @@ import numpy as np
 
 from snellen.charts import numbers
 from snellen.charts.page_frame import render, write_page
-from snellen.charts.strips import Scale
+from snellen.charts.scale import Scale
+from snellen.charts.verdict_marks import MARKS
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 from snellen.plugins.citations import CITATIONS
-from snellen.report.page import MARKS
 from snellen.study.analysis import pictures, words
 from snellen.study.analysis.calibration import Measure
 from snellen.study.analysis.comparisons import Contrast

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from snellen.charts import numbers
-from snellen.charts.strips import Scale, strip
-from snellen.report.page import COLOURS
+from snellen.charts.chart import Chart
+from snellen.charts.scale import Scale
+from snellen.charts.strips import Estimate, strip
+from snellen.charts.verdict_marks import colour_of
 from snellen.study.analysis.calibration import Bin
 from snellen.study.analysis.comparisons import Contrast
 from snellen.study.analysis.distributions import Distribution
@@ -126,12 +128,13 @@ def contrast_scale(contrasts: Sequence[Contrast]) -> Scale | None:
     return _around([(one.low, one.high) for one in contrasts])
 
 
-def contrast_strip(one: Contrast, scale: Scale, shown: bool) -> Markup:
+def contrast_strip(one: Contrast, scale: Scale, shown: bool) -> Chart:
     """The difference of two arms; the grey tick is no difference."""
     ends = numbers.interval(one.low, one.high, min(one.n), signs=True)
     words = f"{one.first} less {one.second}: {numbers.gain(one.difference)} {ends}"
-    colour = INK if shown else COLOURS["inconclusive"]
-    return strip(scale, {"zero": 0.0}, mean=one.difference, low=one.low, high=one.high, colour=colour, words=words)
+    colour = "ink" if shown else "inconclusive"
+    estimate = Estimate(mean=one.difference, low=one.low, high=one.high, colour=colour)
+    return strip(scale, estimate, description=words, ticks=[0.0])
 
 
 def equality_scale(found: Sequence[Equivalence]) -> Scale | None:
@@ -140,17 +143,11 @@ def equality_scale(found: Sequence[Equivalence]) -> Scale | None:
     return _around([*((one.low, one.high) for one in found), (-1.3 * margin, 1.3 * margin)])
 
 
-def equality_strip(one: Equivalence, scale: Scale, kind: str, words: str) -> Markup:
+def equality_strip(one: Equivalence, scale: Scale, kind: str, words: str) -> Chart:
     """The difference of two arms over the band within which they count as equal."""
-    left, right = scale.at(-one.margin), scale.at(one.margin)
-    band = Markup(
-        '<svg class="band" height="26" aria-hidden="true"><rect x="{:.2f}%" width="{:.2f}%" y="1" height="24"/></svg>'
-    ).format(left, right - left)
-    drawn = strip(
-        scale, {"zero": 0.0}, mean=one.difference, low=one.low, high=one.high, colour=COLOURS[kind],
-        words=f"{one.first} less {one.second}: {numbers.gain(one.difference)}, {words}",
-    )  # fmt: skip
-    return Markup('<span class="over">{}{}</span>').format(band, drawn)
+    estimate = Estimate(mean=one.difference, low=one.low, high=one.high, colour=colour_of(kind))
+    description = f"{one.first} less {one.second}: {numbers.gain(one.difference)}, {words}"
+    return strip(scale, estimate, description=description, ticks=[0.0], band=(-one.margin, one.margin))
 
 
 def _around(ends: Sequence[tuple[float, float]]) -> Scale | None:

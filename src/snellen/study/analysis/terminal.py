@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.charts import numbers
-from snellen.report.page import MARKS
-from snellen.report.terminal import STYLES
+from snellen.charts.verdict_marks import MARKS, STYLES
 from snellen.study.analysis import words
 from snellen.study.analysis.page import SIMULATED
 from snellen.study.analysis.record import Analysis, Reading

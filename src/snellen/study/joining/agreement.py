@@ -26,8 +26,11 @@ from jaxtyping import Float
 from markupsafe import Markup
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from snellen.charts import numbers, strips
-from snellen.report.page import COLOURS, MARKS
+from snellen.charts import numbers
+from snellen.charts.chart import Chart
+from snellen.charts.scale import Scale
+from snellen.charts.strips import Estimate, strip
+from snellen.charts.verdict_marks import MARKS, colour_of
 from snellen.report.readable import Readable
 from snellen.runs.people import Link
 from snellen.study.collected import Collected
@@ -46,7 +49,7 @@ PERMUTATIONS = 4_999
 WORDS = {"predicts": "pass", "opposite": "fail", "no sign": "inconclusive", "too few": "not counted"}
 """What is said of a metric, and which verdict's shape and colour it borrows."""
 
-SCALE = strips.Scale(-1.0, 1.0)
+SCALE = Scale(-1.0, 1.0)
 
 PUBLISHED = (
     "In a published study with 166 people and three methods (Kares and others, 2025), deletion and the energy pointing game "
@@ -91,11 +94,11 @@ class Row:
         return {"mark": MARKS[kind], "word": self.word, "kind": kind.replace(" ", "-")}
 
     @property
-    def drawn(self) -> Markup:
+    def drawn(self) -> Chart:
         """The link as a dot with its interval; the grey tick is no link at all."""
         words = f"{self.metric}: {self.word}, {self.reason}"
-        colour = COLOURS[WORDS[self.word]]
-        return strips.strip(SCALE, {"none": 0.0}, mean=self.link, low=self.low, high=self.high, colour=colour, words=words)
+        estimate = Estimate(mean=self.link, low=self.low, high=self.high, colour=colour_of(WORDS[self.word]))
+        return strip(SCALE, estimate, description=words, ticks=[0.0])
 
     @property
     def shown(self) -> dict[str, str]:

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.charts import numbers
-from snellen.report.page import MARKS
-from snellen.report.terminal import STYLES, legend
+from snellen.charts.verdict_marks import MARKS, STYLES, legend
 from snellen.runs.people import NO_MAP, Arm, Outcome, People, Standing, called
 from snellen.study.joining.agreement import Agreement
 

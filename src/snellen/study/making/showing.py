@@ -15,7 +15,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageColor
 from torch import Tensor
 
-from snellen.charts import pictures
+from snellen.charts import colours, pictures
 
 LEAST, MOST = 320, 640
 """The longer side of a picture, in pixels; two stand side by side."""
@@ -69,7 +69,7 @@ def _enlarged(one: Rgb) -> Shown:
 def _beside(panels: list[Shown]) -> UInt8[np.ndarray, "rows _ 3"]:
     if len(panels) == 1:
         return panels[0]
-    gap = np.full((panels[0].shape[0], GAP, 3), ImageColor.getrgb(pictures.PAPER), dtype=np.uint8)
+    gap = np.full((panels[0].shape[0], GAP, 3), ImageColor.getrgb(colours.PAPER), dtype=np.uint8)
     return np.concatenate([panels[0], gap, panels[1]], axis=1)
 
 

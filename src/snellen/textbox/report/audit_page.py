@@ -12,8 +12,8 @@ from markupsafe import Markup
 import snellen
 from snellen.charts import numbers
 from snellen.charts.page_frame import render, write_page
-from snellen.charts.strips import Scale
-from snellen.report.page import CATEGORIES
+from snellen.charts.scale import Scale
+from snellen.report.attributes import CATEGORIES
 from snellen.textbox.audit.agreement import DIFFERENCE
 from snellen.textbox.audit.audit import GUESSING, Audit
 from snellen.textbox.audit.audit_scores import AuditedMetric

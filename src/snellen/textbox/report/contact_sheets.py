@@ -7,7 +7,8 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from snellen.charts.pictures import INK, LINE, PAPER, SOFT, Font, clipped, eye_chart, wrapped
+from snellen.charts.colours import INK, LINE, PAPER, SOFT
+from snellen.charts.pictures import Font, clipped, eye_chart, wrapped
 from snellen.errors import SnellenError
 from snellen.textbox.report.scene_tables import Bucket, Showing, listed
 from snellen.textbox.scenes.objects import SceneObject

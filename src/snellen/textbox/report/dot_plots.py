@@ -9,7 +9,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from snellen.charts.strips import Scale
+from snellen.charts.scale import Scale
 
 Shape = Literal["dot", "ring", "square", "box", "triangle", "diamond", "cross", "1", "2", "3"]
 

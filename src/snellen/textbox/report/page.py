@@ -9,8 +9,8 @@ import pandas as pd
 
 from snellen.charts import numbers, pictures
 from snellen.charts.page_frame import render, write_page
+from snellen.charts.verdict_marks import MARKS
 from snellen.plugins.citations import CITATIONS
-from snellen.report.page import MARKS
 from snellen.textbox.exam import summaries
 from snellen.textbox.exam.exam_results import ExamResults
 from snellen.textbox.exam.families import FAMILIES, plain_name

@@ -13,7 +13,7 @@ from markupsafe import escape
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
-from snellen.charts import pictures
+from snellen.charts import colours
 from snellen.charts.numbers import count
 from snellen.errors import SnellenError
 from snellen.textbox.exam import summaries
@@ -217,8 +217,8 @@ def figure(studied: VariationResult, score: str = "pafl") -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]} {size[1]}" width="{size[0]}" height="{size[1]}" '
         f'role="img" aria-label="{escape(words)}" font-family="system-ui, sans-serif" font-size="11">'
-        f'<rect width="100%" height="100%" fill="{pictures.PAPER}"/>'
-        f'<text x="{_LEFT}" y="20" fill="{pictures.INK}" font-size="13">{escape(words)}</text>'
+        f'<rect width="100%" height="100%" fill="{colours.PAPER}"/>'
+        f'<text x="{_LEFT}" y="20" fill="{colours.INK}" font-size="13">{escape(words)}</text>'
         f"{_legend(_LEFT, 38)}{''.join(panels)}</svg>\n"
     )
 
@@ -230,7 +230,7 @@ def _legend(x: int, y: int) -> str:
             text = f"{'average' if place == 'average' else 'worst bucket'}, {words}"
             parts.append(
                 f'<line x1="{x}" x2="{x + 24}" y1="{y - 4}" y2="{y - 4}" stroke="{colour}" stroke-width="2" '
-                f'stroke-dasharray="{dash}"/><text x="{x + 30}" y="{y}" fill="{pictures.SOFT}">{text}</text>'
+                f'stroke-dasharray="{dash}"/><text x="{x + 30}" y="{y}" fill="{colours.SOFT}">{text}</text>'
             )
             x += 52 + 6 * len(text)
     return "".join(parts)
@@ -241,17 +241,17 @@ def _panel(
 ) -> str:
     x, y = at
     right, bottom = x + _STEP * (len(names) - 1), y + 18 + _HEIGHT
-    parts = [f'<text x="{x}" y="{y + 8}" fill="{pictures.INK}">{escape(title)}</text>']
+    parts = [f'<text x="{x}" y="{y + 8}" fill="{colours.INK}">{escape(title)}</text>']
     for level in (0.0, BAR, 1.0):
         high = bottom - _HEIGHT * level
         dash = "4 3" if level == BAR else "none"
         parts.append(f'<line x1="{x}" x2="{right}" y1="{high}" y2="{high}" stroke="{_LINE}" stroke-dasharray="{dash}"/>')
         if labelled:
-            parts.append(f'<text x="{x - 8}" y="{high + 4}" text-anchor="end" fill="{pictures.SOFT}">{value(level)}</text>')
+            parts.append(f'<text x="{x - 8}" y="{high + 4}" text-anchor="end" fill="{colours.SOFT}">{value(level)}</text>')
     for where, name in enumerate(names):
         left = x + _STEP * where
         parts.append(
-            f'<text transform="translate({left + 3},{bottom + 12}) rotate(-45)" text-anchor="end" fill="{pictures.SOFT}">'
+            f'<text transform="translate({left + 3},{bottom + 12}) rotate(-45)" text-anchor="end" fill="{colours.SOFT}">'
             f"{name}</text>"
         )
     for place, colour in _COLOURS.items():
