@@ -39,8 +39,8 @@ def row(name: str, module: nn.Module, image: torch.Tensor) -> None:
     trials, passes = [], []
     for _ in range(REPEATS):
         classifier = Classifier(module)
-        trials.append(seconds(lambda known=classifier: known.network.settle(image)))
-        passes += [seconds(lambda known=classifier: known.look(image)) for _ in range(5)]
+        trials.append(seconds(lambda known=classifier: known.network.choose_convention(image)))
+        passes += [seconds(lambda known=classifier: known.uncounted_logits(image)) for _ in range(5)]
     trial, one = sorted(trials)[REPEATS // 2], sorted(passes)[len(passes) // 2]
     layout = "channels last" if classifier.network.convention.channels_last else "plain"
     print(f"| {name} | {layout} | {1000 * trial:.0f} ms | {1000 * one:.1f} ms | {trial / one:.0f} |", flush=True)

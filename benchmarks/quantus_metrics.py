@@ -297,7 +297,7 @@ def asked(metric: Metric, case: Case, rng: Rng) -> list[tuple[Tensor | None, Cla
     found: list[tuple[Tensor | None, Classifier]] = []
 
     def explain(inputs: Tensor, *, targets: Tensor | None = None, classifier: Classifier | None = None, rng: Rng) -> Tensor:
-        used = case.classifier if classifier is None else case.classifier.relative(classifier.module, "kept")
+        used = case.classifier if classifier is None else case.classifier.variant(classifier.module, "kept")
         found.append((targets, used))  # a copy, because some metrics go on to change the network that they gave
         return case.maps
 

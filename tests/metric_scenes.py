@@ -76,11 +76,13 @@ def variants_of(metric: Any, method: Any, of: Planted) -> Mapping[str, Classifie
     """Stand-ins for trained relatives: the planted problem as another network learnt it; and two earlier states of it."""
     found = {}
     if isinstance(metric, NeedsVariants):
-        found |= {one.name: of.classifier.adopt(classifier(net="resnet")) for one in metric.trained_variants(method)}
+        found |= {
+            one.name: of.classifier.count_passes_of(classifier(net="resnet")) for one in metric.trained_variants(method)
+        }
     if "checkpoints" in traits(metric).needs:
         for step, share in enumerate((0.7, 0.9)):
             state = mistaken(younger(of.classifier.module, share))
-            found[f"checkpoint/{step}"] = of.classifier.relative(state, f"step {step}")
+            found[f"checkpoint/{step}"] = of.classifier.variant(state, f"step {step}")
     return found
 
 

@@ -65,7 +65,7 @@ class Tried:
     @cached_property
     def _first(self) -> tuple[Maps, Passes]:
         with self.real.classifier.counting() as ledger:
-            return self.maps(), ledger.passes + ledger.shared
+            return self.maps(), ledger.passes + ledger.cached
 
     @property
     def plain(self) -> Maps:

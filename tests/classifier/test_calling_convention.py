@@ -195,7 +195,7 @@ def test_what_follows_a_layer_takes_features_in_any_layout():
         features.permute(0, 1, 3, 2).permute(0, 1, 3, 2),
     ):
         assert torch.allclose(classifier.resume(images, layer, given, owners), expected, atol=1e-5)
-    assert classifier.tail(images, layer) is not None
+    assert classifier.layer_to_logits(images, layer) is not None
 
 
 def test_variants_are_called_as_the_model_is():

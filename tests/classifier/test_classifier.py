@@ -378,11 +378,11 @@ def test_accounts_nest_and_sharing_is_booked_apart() -> None:
     with case.classifier.counting() as outer:
         case.classifier.logits(case.inputs)
         with case.classifier.counting() as inner:
-            first = case.classifier.gradient(case.inputs, case.targets, shared=True)
-            again = case.classifier.gradient(case.inputs, case.targets, shared=True)
+            first = case.classifier.gradient(case.inputs, case.targets, cached=True)
+            again = case.classifier.gradient(case.inputs, case.targets, cached=True)
         case.classifier.gradient(case.inputs, case.targets)
-    assert (inner.passes, inner.shared) == (Passes(3, 3), Passes(3, 3))
-    assert (outer.passes, outer.shared) == (Passes(9, 6), Passes(3, 3))
+    assert (inner.passes, inner.cached) == (Passes(3, 3), Passes(3, 3))
+    assert (outer.passes, outer.cached) == (Passes(9, 6), Passes(3, 3))
     assert 0 < inner.seconds < outer.seconds
     for own, other in zip(first, again, strict=True):
         assert torch.equal(own, other)
@@ -395,33 +395,33 @@ def test_accounts_nest_and_sharing_is_booked_apart() -> None:
 def test_only_the_very_same_unchanged_tensors_share() -> None:
     case = planted(3)
     ask = case.classifier.gradient
-    first, _ = ask(case.inputs, case.targets, shared=True)
+    first, _ = ask(case.inputs, case.targets, cached=True)
     with case.classifier.counting() as ledger:
-        ask(case.inputs, case.targets, shared=True, of="probability")
-        ask(case.inputs.clone(), case.targets, shared=True)
-        ask(case.inputs, case.targets.clone(), shared=True)
+        ask(case.inputs, case.targets, cached=True, of="probability")
+        ask(case.inputs.clone(), case.targets, cached=True)
+        ask(case.inputs, case.targets.clone(), cached=True)
         case.inputs.mul_(1.5)
         case.inputs[:, :, :12] = 0
-        changed, _ = ask(case.inputs, case.targets, shared=True)
-    assert (ledger.passes, ledger.shared) == (Passes(12, 12), Passes())
+        changed, _ = ask(case.inputs, case.targets, cached=True)
+    assert (ledger.passes, ledger.cached) == (Passes(12, 12), Passes())
     assert not torch.equal(first, changed)
 
 
 def test_shared_answers_go_with_their_tensors() -> None:
     case = planted(3)
     for _ in range(5):
-        case.classifier.gradient(case.inputs.clone(), case.targets, shared=True)
+        case.classifier.gradient(case.inputs.clone(), case.targets, cached=True)
         case.classifier.layer_gradient(case.inputs, case.targets.clone(), "pool")
-    assert not case.classifier._shared
+    assert not case.classifier._cache
 
 
 def test_shared_answers_go_with_a_relative_though_the_tensors_live_on() -> None:
     case = planted(3)
-    relative = case.classifier.relative(copy.deepcopy(case.classifier.module), "twin")
-    relative.known_logits(case.inputs)
-    ((kept, _, _),) = relative._shared._known.values()
-    answer = weakref.ref(kept)
-    del relative, kept
+    variant = case.classifier.variant(copy.deepcopy(case.classifier.module), "twin")
+    variant.cached_logits(case.inputs)
+    (entry,) = variant._cache._cache.entries.values()
+    answer = weakref.ref(entry.value)
+    del variant, entry
     gc.collect()
     assert answer() is None
 
@@ -476,16 +476,16 @@ def test_a_black_box_is_known_by_its_source() -> None:
 def test_a_classifier_survives_pickling() -> None:
     case = planted(3)
     with case.classifier.counting():
-        case.classifier.gradient(case.inputs, case.targets, shared=True)
+        case.classifier.gradient(case.inputs, case.targets, cached=True)
         travelled = pickle.loads(pickle.dumps(case.classifier))
     assert torch.equal(travelled.logits(case.inputs), case.classifier.logits(case.inputs))
     assert travelled.fingerprint == case.classifier.fingerprint
     assert (travelled.classes, travelled.name, travelled.rows) == (("red", "green", "blue"), "planted", case.classifier.rows)
-    assert not travelled._shared
+    assert not travelled._cache
     assert not travelled._ledgers
     with travelled.counting() as ledger:
-        travelled.gradient(case.inputs, case.targets, shared=True)
-    assert (ledger.passes, ledger.shared) == (Passes(3, 3), Passes())
+        travelled.gradient(case.inputs, case.targets, cached=True)
+    assert (ledger.passes, ledger.cached) == (Passes(3, 3), Passes())
 
 
 @pytest.mark.skipif(engines.compiler_missing() is not None, reason=f"{engines.compiler_missing()}")

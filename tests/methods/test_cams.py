@@ -373,7 +373,7 @@ def test_all_variants_share_one_forward_and_backward() -> None:
         for one in (*variants, EigenCam(), AblationCam()):
             one(classifier, inputs, targets, rng=rng)
     assert ledger.passes == Passes(2, 2)
-    assert ledger.shared == Passes(2 * 7, 2 * 5)
+    assert ledger.cached == Passes(2 * 7, 2 * 5)
     with classifier.counting() as ledger:
         GuidedGradCam()(classifier, inputs, targets, rng=rng)
         GuidedBackprop()(classifier, inputs, targets, rng=rng)
@@ -503,7 +503,7 @@ def test_the_rest_of_the_model_gives_the_models_logits(net: Callable[[], nn.Modu
     inputs = rng.normal("images", (3, SIDE, SIDE))
     features = classifier.layer_features(inputs, layer)
     kept = features.clone()
-    assert (classifier.tail(inputs, layer) is None) == whole
+    assert (classifier.layer_to_logits(inputs, layer) is None) == whole
     everyone = torch.arange(5)
     with classifier.counting() as ledger:
         logits = classifier.resume(inputs, layer, features, everyone)
@@ -556,7 +556,7 @@ def test_photograph_ablation_cam_is_known_behind_one_linear_layer(photograph: Pr
 def test_tokens_go_through_the_whole_model() -> None:
     case = planted(2, net="vit")
     layer = case.classifier.feature_layer(case.inputs)
-    assert case.classifier.tail(case.inputs, layer) is None
+    assert case.classifier.layer_to_logits(case.inputs, layer) is None
     features = case.classifier.layer_features(case.inputs, layer)
     logits = case.classifier.resume(case.inputs, layer, features, torch.tensor([0, 1]))
     torch.testing.assert_close(logits, case.classifier.logits(case.inputs), rtol=1e-5, atol=1e-6)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from snellen.classifier import Classifier
-from snellen.classifier.attention import Attentions
+from snellen.classifier.attention import AttentionRecorder
 from snellen.classifier.operations import intercepting
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS
@@ -168,7 +168,7 @@ def test_methods_that_know_nothing_of_layers_run(name: str) -> None:
         assert maps.shape == (3, *inputs.shape[2:])
         assert bool(maps.isfinite().all())
         assert bool((maps.flatten(1).std(dim=1) > 0).any()), text
-        assert ledger.passes + ledger.shared == 3 * method.passes(tuple(inputs.shape[2:]), classifier), text
+        assert ledger.passes + ledger.cached == 3 * method.passes(tuple(inputs.shape[2:]), classifier), text
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_any_layer_with_a_grid_can_be_named(name: str, layer: str, rows: int, co
     # A step along the gradient raises the output by the square of its length: it is the gradient of what was recorded.
     assert float(gradient.abs().amax()) > 0
     step = 1e-2 * gradient / gradient.square().sum(dim=(1, 2, 3), keepdim=True).sqrt()
-    layout = classifier.survey(images(name)).layout(layer)
+    layout = classifier.layer_layouts(images(name)).layout(layer)
 
     def moved(module: nn.Module, args: Any, output: Tensor) -> Tensor:
         return layout.put_back(layout.to_map(output) + step, output)
@@ -398,13 +398,13 @@ SHOWN.fill_diagonal_(True)
 )  # fmt: skip
 def test_fused_attention_step_by_step_is_fused_attention(settings: dict[str, Any]) -> None:
     query, key, value = (RNG.normal(one, (4, 7, 5)) for one in ("query", "key", "value"))
-    module, noted = Scaled(**settings), Attentions()
+    module, noted = Scaled(**settings), AttentionRecorder()
     with intercepting(module, noted):
         found = module(query, key, value)
     torch.testing.assert_close(found, module(query, key, value), rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(noted.weights[0] @ value, found)
     few = Scaled(enable_gqa=True)
-    with intercepting(few, Attentions()):
+    with intercepting(few, AttentionRecorder()):
         grouped = few(query, key[:, :2], value[:, :2])
     torch.testing.assert_close(grouped, few(query, key[:, :2], value[:, :2]), rtol=1e-4, atol=1e-6)
 
@@ -430,7 +430,7 @@ def test_packed_attention_step_by_step_is_packed_attention(settings: dict[str, A
     }[given]
     with torch.no_grad():
         expected, wanted = module(*tokens, **arguments)
-        with intercepting(module, noted := Attentions()):
+        with intercepting(module, noted := AttentionRecorder()):
             found, weights = module(*tokens, **arguments)
         _, every = module(*tokens, **(arguments | {"need_weights": True, "average_attn_weights": False}))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
@@ -461,6 +461,6 @@ def test_what_was_looked_up_stays_behind_when_a_classifier_is_sent_away() -> Non
     method = METHODS.build("transformer-attribution")
     method.prepare(classifier, images("timm-vit"))
     sent = pickle.loads(pickle.dumps(classifier))
-    assert not sent._anatomy._surveys
+    assert not sent._structure._cache
     found = method(sent, images("timm-vit"), TARGETS, rng=RNG)
     assert torch.equal(found, method(classifier, images("timm-vit"), TARGETS, rng=RNG))

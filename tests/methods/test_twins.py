@@ -539,7 +539,7 @@ def test_gradient_and_input_x_gradient_share_one_pass() -> None:
         Gradient()(case.classifier, case.inputs, case.targets, rng=case.rng)
         InputXGradient()(case.classifier, case.inputs, case.targets, rng=case.rng)
     assert (ledger.passes.forward, ledger.passes.backward) == (3, 3)
-    assert (ledger.shared.forward, ledger.shared.backward) == (3, 3)
+    assert (ledger.cached.forward, ledger.cached.backward) == (3, 3)
 
 
 # Controls -----------------------------------------------------------------------------------------------------------

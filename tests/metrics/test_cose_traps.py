@@ -130,14 +130,14 @@ def test_two_metrics_share_maps_and_all_methods_share_predictions():
         Consistency(**ONCE)(first, rng=scene.rng)
     geometric = 3 * 2 + 2
     assert ledger.passes == Passes(3 * 2 * geometric, 3 * geometric)
-    assert ledger.shared == Passes(3 * (2 * rows + 1), 3 * rows)
+    assert ledger.cached == Passes(3 * (2 * rows + 1), 3 * rows)
     with scene.classifier.counting() as ledger:  # the other likeness looks at the same maps
         Consistency(likeness="pearson", **ONCE)(first, rng=scene.rng)
     assert ledger.passes == Passes()
     with scene.classifier.counting() as ledger:  # another method needs its own maps, and no prediction
         Consistency(**ONCE)(case(scene, Knowing()), rng=scene.rng)
     assert ledger.passes == Passes()
-    assert ledger.shared == Passes(forward=3 * (rows + geometric + 1))
+    assert ledger.cached == Passes(forward=3 * (rows + geometric + 1))
 
 
 def test_fewer_magnitudes_are_some_of_more():
@@ -218,8 +218,8 @@ def test_one_dark_pixel_does_not_make_fake_cam_sensitive():
 def test_models_are_the_random_one_and_earlier_ones_but_not_the_final_one():
     scene = planted(2)
     one = case(scene, Slope())
-    states = [scene.classifier.relative(younger(scene.classifier.module, share), "step") for share in (0.1, 0.5)]
-    final = scene.classifier.relative(scene.classifier.module, "final")
+    states = [scene.classifier.variant(younger(scene.classifier.module, share), "step") for share in (0.1, 0.5)]
+    final = scene.classifier.variant(scene.classifier.module, "final")
     given = replace(
         one, variants={"checkpoint/0": states[0], "checkpoint/1": states[1], "checkpoint/2": final, "twin": final}
     )
@@ -236,7 +236,7 @@ def test_models_are_the_random_one_and_earlier_ones_but_not_the_final_one():
 
 def test_of_many_checkpoints_ten_are_compared_from_the_first_to_the_last():
     scene = planted(1)
-    states = {f"checkpoint/epoch-{place}": scene.classifier.relative(younger(scene.classifier.module, place / 40), "step")
+    states = {f"checkpoint/epoch-{place}": scene.classifier.variant(younger(scene.classifier.module, place / 40), "step")
               for place in range(23)}  # fmt: skip
     seen = []
 

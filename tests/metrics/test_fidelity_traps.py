@@ -120,7 +120,7 @@ def cost(scene, one, *metrics) -> list[tuple[Passes, Passes]]:
     for metric in metrics:
         with scene.classifier.counting() as ledger:
             metric(one, rng=scene.rng)
-        found.append((ledger.passes, ledger.shared))
+        found.append((ledger.passes, ledger.cached))
     return found
 
 

@@ -59,7 +59,7 @@ def test_drop_increase_and_gain_pay_for_one_masked_picture():
     for metric in (AverageGain(), AverageDrop(), AverageIncrease()):
         with scene.classifier.counting() as ledger:
             metric(one, rng=scene.rng)
-        costs.append((ledger.passes.forward, ledger.shared.forward))
+        costs.append((ledger.passes.forward, ledger.cached.forward))
     assert costs == [(6, 0), (0, 6), (0, 6)]
 
 

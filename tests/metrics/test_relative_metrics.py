@@ -152,7 +152,7 @@ def test_randomisation_tests_pay_for_each_model_once():
     for metric in (CascadingRandomisation(), IndependentRandomisation(), WeightRandomisation(), EfficientRandomisation()):
         with scene.classifier.counting() as ledger:
             metric(one, rng=scene.rng)
-        costs.append((ledger.passes.forward, ledger.shared.forward))
+        costs.append((ledger.passes.forward, ledger.cached.forward))
     assert costs == [(14, 0), (12, 2), (0, 2), (0, 2)]
 
 
@@ -232,7 +232,7 @@ def test_nothing_stays_in_memory_but_the_maps():
 
     scene, one = asked("input-x-gradient", "resnet")
     made: list[weakref.ref] = []
-    original = variants.Classifier.relative
+    original = variants.Classifier.variant
 
     def noted(self, module, name, **how):
         found = original(self, module, name, **how)
@@ -240,7 +240,7 @@ def test_nothing_stays_in_memory_but_the_maps():
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(variants.Classifier, "relative", noted)
+        patch.setattr(variants.Classifier, "variant", noted)
         for metric in (*AXIOMS, *SANITY, ModelConsistency()):
             metric(one, rng=scene.rng)
     gc.collect()

@@ -184,7 +184,7 @@ def test_two_models_that_disagree_about_a_picture_are_not_compared():
             odd = (inputs - few.inputs[0]).abs().amax(dim=(1, 2, 3)) < 1e-6
             return torch.where(odd[:, None], logits.roll(1, dims=1), logits)
 
-    sibling = few.classifier.relative(Turned(), "turned")
+    sibling = few.classifier.variant(Turned(), "turned")
     for name in ("repeatability", "reproducibility"):
         metric = METRICS.build(name)
         (relative,) = metric.trained_variants(Slope())
@@ -241,8 +241,8 @@ class Tiles(nn.Module):
 
 def contrast(scene: Planted, method, **settings) -> torch.Tensor:
     metric = METRICS.build("model-contrast", settings)
-    objects = scene.classifier.relative(Tiles(6), "objects")
-    scenes = scene.classifier.relative(classifier().module, "scenes")
+    objects = scene.classifier.variant(Tiles(6), "objects")
+    scenes = scene.classifier.variant(classifier().module, "scenes")
     variants = {"model-contrast/objects/6": objects, "model-contrast/scenes/6": scenes}
     return metric(replace(case(scene, method), variants=variants), rng=scene.rng)
 
@@ -285,7 +285,7 @@ def test_fewer_states_than_positions_stand_twice_and_more_are_thinned_out():
         net.head.weight.data = net.head.weight.data.roll(shift, dims=0)
         return net
 
-    states = [few.classifier.relative(state(shift), str(shift)) for shift in (1, 0, 2, 0, 1)]
+    states = [few.classifier.variant(state(shift), str(shift)) for shift in (1, 0, 2, 0, 1)]
     five = replace(base, variants={f"checkpoint/{place}": one for place, one in enumerate(states)})
     curve = metric.curve(five, rng=few.rng)
     one_only = replace(base, variants={"checkpoint/0": states[0]})
@@ -299,7 +299,7 @@ def test_the_class_can_be_held_fixed():
     few = planted(3)
     net = classifier().module
     net.head.weight.data = net.head.weight.data.roll(1, dims=0)
-    variants = {"checkpoint/0": few.classifier.relative(net, "turned")}
+    variants = {"checkpoint/0": few.classifier.variant(net, "turned")}
     one = replace(case(few, Slope()), variants=variants)
     own, same = (METRICS.build("checkpoint-sensitivity", {"target": how})(one, rng=few.rng) for how in ("own", "same"))
     # What the turned network calls the next class is the very patch that the classifier looks at.

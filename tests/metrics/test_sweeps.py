@@ -33,7 +33,7 @@ def costs(scene, one, metrics):
     for metric in metrics:
         with scene.classifier.counting() as ledger:
             metric(one, rng=scene.rng)
-        found.append((ledger.passes.forward, ledger.shared.forward))
+        found.append((ledger.passes.forward, ledger.cached.forward))
     return found
 
 

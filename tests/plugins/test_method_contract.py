@@ -163,7 +163,7 @@ def _learning(built: Any) -> Iterator[NeedsFit]:
 
 
 def assert_planned(ledger: Any, planned: Passes, *, at_most: bool) -> None:
-    counted = ledger.passes + ledger.shared
+    counted = ledger.passes + ledger.cached
     if at_most:
         assert counted.forward <= planned.forward
         assert counted.backward <= planned.backward

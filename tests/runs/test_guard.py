@@ -106,8 +106,8 @@ def test_answers_that_are_shared_may_be_written_to(samples, clean, tmp_path):
     """Whoever gets a shared gradient, or a map that was explained before, gets one of its own."""
 
     def method(classifier, inputs, targets) -> None:
-        classifier.gradient(inputs, targets, shared=True)[0].zero_()
-        classifier.known_logits(inputs).numpy()[:] = 0
+        classifier.gradient(inputs, targets, cached=True)[0].zero_()
+        classifier.cached_logits(inputs).numpy()[:] = 0
 
     def metric(case) -> None:
         rng = snellen.types.Rng(0, ("a",) * len(case))
@@ -128,7 +128,7 @@ def test_weights_that_are_changed_for_a_while_leave_no_shared_answers(samples, c
         weight = head(classifier).weight
         before = weight.clone()
         weight.neg_()
-        classifier.gradient(inputs, targets, shared=True)
+        classifier.gradient(inputs, targets, cached=True)
         weight.copy_(before)
 
     with own_method("borrows", act):

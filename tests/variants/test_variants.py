@@ -261,7 +261,7 @@ def test_a_black_box_can_be_mixed_and_shifted():
 
 def test_a_sum_of_two_networks():
     scene = planted(2)
-    other = scene.classifier.relative(network("resnet"), "another")
+    other = scene.classifier.variant(network("resnet"), "another")
     made = summed(scene.classifier, other, 0.25)
     wanted = 0.25 * scene.classifier.logits(scene.inputs) + 0.75 * other.logits(scene.inputs)
     torch.testing.assert_close(made.logits(scene.inputs), wanted)

@@ -64,7 +64,7 @@ def case(method: Fixed, *, label: int | None = None, checkpoints: tuple = ()) ->
     inputs, targets = torch.full((1, 1, 4, 4), GREY), torch.tensor([0])
     explain = Explainer(method, classifier, targets)
     labels = None if label is None else torch.tensor([label])
-    variants = {f"checkpoint/{place}": classifier.relative(one, f"step {place}") for place, one in enumerate(checkpoints)}
+    variants = {f"checkpoint/{place}": classifier.variant(one, f"step {place}") for place, one in enumerate(checkpoints)}
     return Case(classifier, inputs, targets, RISING.clone(), explain, variants=variants, labels=labels)
 
 

@@ -47,7 +47,7 @@ def compared(name: str, other: torch.Tensor, how: str, constant: float = 0.5) ->
     case: Case = case_of(Weights(), classifier, torch.ones(1, 1, 6, 6), torch.tensor([0]), rng=rng)
     metric = METRICS.build(name, {"likeness": how})
     (relative,) = metric.trained_variants(Weights())
-    sibling = classifier.relative(Sum(other, constant), "retrained")
+    sibling = classifier.variant(Sum(other, constant), "retrained")
     return float(metric(replace(case, variants={relative.name: sibling}), rng=rng))
 
 
@@ -97,9 +97,9 @@ def test_roar__a_model_is_right_until_its_pixel_is_gone():
     )
     whole, quarter, half = (one.name for one in metric.trained_variants(Weights()))
     variants = {
-        whole: classifier.relative(Looks(0, 0), "whole"),
-        quarter: classifier.relative(Looks(0, 1), "a quarter"),
-        half: classifier.relative(Looks(1, 1), "half"),
+        whole: classifier.variant(Looks(0, 0), "whole"),
+        quarter: classifier.variant(Looks(0, 1), "a quarter"),
+        half: classifier.variant(Looks(1, 1), "half"),
     }
     assert metric.curve(replace(case, variants=variants), rng=rng).tolist() == [[1, 1, 1]]
     variants[half] = variants[quarter]  # looks at the second pixel, which is gone now
@@ -108,7 +108,7 @@ def test_roar__a_model_is_right_until_its_pixel_is_gone():
     unknown = replace(case, variants=variants, labels=torch.tensor([-1]))
     assert metric(unknown, rng=rng).isnan().all()
     # Another test of the same run was trained on 70 whole pictures, and its model is always wrong.
-    blind = classifier.relative(Looks(0, 0), "seventy")
+    blind = classifier.variant(Looks(0, 0), "seventy")
     with torch.no_grad():
         blind.module.gain.zero_()
     beside = {f"{whole}0": blind, **variants}
@@ -145,7 +145,7 @@ def test_model_contrast__six_tenths_on_the_object_against_a_twentieth():
     targets = torch.zeros(3, dtype=torch.long)
     inputs = torch.full((3, 1, 16, 16), 0.5)
     case = case_of(Marking(), classifier, inputs, targets, rng=rng, labels=torch.tensor([0, 0, -1]))
-    variants = {one.name: classifier.relative(Constant(0), one.what) for one in metric.trained_variants(Marking())}
+    variants = {one.name: classifier.variant(Constant(0), one.what) for one in metric.trained_variants(Marking())}
     found = metric(replace(case, variants=variants), rng=rng)
     torch.testing.assert_close(found, torch.tensor([0.55, 0.55, torch.nan]), equal_nan=True)
     # 16 of 256 pixels are the object: 0.6/16 is more than 0.4/240 outside, but 0.05/16 is less than 0.95/240. Stretched to
@@ -159,7 +159,7 @@ def test_checkpoint_sensitivity__only_a_state_that_decided_otherwise_counts():
     rng = Rng(0, ("a",))
     case = case_of(Weights(), classifier, torch.ones(1, 1, 6, 6), torch.tensor([0]), rng=rng)
     states = {"checkpoint/a": Sum(-RISING), "checkpoint/b": Sum(RISING, other=1e6), "checkpoint/c": Sum(RISING + 1)}
-    variants = {name: classifier.relative(one, name) for name, one in states.items()}
+    variants = {name: classifier.variant(one, name) for name, one in states.items()}
     metric = METRICS.build("checkpoint-sensitivity", {"likeness": "pearson", "states": 3})
     curve = metric.curve(replace(case, variants=variants), rng=rng)
     torch.testing.assert_close(curve, torch.tensor([[2.0, 0.0, torch.nan]]), equal_nan=True, rtol=0, atol=1e-6)

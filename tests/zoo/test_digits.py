@@ -43,7 +43,7 @@ def test_its_checkpoints_come_before_it_and_are_worse_at_first(classifier: Class
     for file in files:
         network = DigitNet()
         network.load_state_dict(load_file(file))
-        found.append(right(classifier.relative(network, file.stem)))
+        found.append(right(classifier.variant(network, file.stem)))
     assert found[0] < found[-1] - 0.1
     assert found[-1] < right(classifier) + 0.01
     assert sum(file.stat().st_size for file in weight_folder().iterdir()) < 300_000
@@ -121,7 +121,7 @@ def trained(classifier: Classifier) -> DigitNet:
 
 def test_the_recipe_reaches_95_per_cent(classifier: Classifier, trained: DigitNet) -> None:
     assert not trained.training
-    assert right(classifier.relative(trained, "seed 5"), 1800) >= 0.95
+    assert right(classifier.variant(trained, "seed 5"), 1800) >= 0.95
 
 
 def test_the_recipe_is_decided_by_its_seed_and_leaves_the_global_state(classifier: Classifier) -> None:

@@ -53,7 +53,7 @@ def measure_cost(method: Method, bench: Bench, on_pass: Callable[[Passes], None]
         with bench.classifier.counting(on_pass) as paid, torch.no_grad():
             method(bench.classifier, inputs, targets, rng=rng)
             _wait(bench.classifier.device)
-        return time.perf_counter() - started, paid.passes + paid.shared
+        return time.perf_counter() - started, paid.passes + paid.cached
 
     memory = Memory(bench.classifier.device)
     first, passes = explain(0)

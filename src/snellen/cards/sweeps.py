@@ -67,7 +67,7 @@ def trials_of(method: Method, bench: Bench, scoring: float) -> tuple[list[Trial]
             continue
         if values == LAYERS:
             own = find_layer(getattr(method, one.name), bench.classifier, bench.inputs)
-            values = bench.classifier.survey(bench.inputs).earlier_layers(own)
+            values = bench.classifier.layer_layouts(bench.inputs).earlier_layers(own)
         for value in (*values, getattr(type(method)(), one.name)):
             given = spec(value) if hasattr(value, "traits") else value
             try:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from snellen.classifier.operations import Operation
-from snellen.classifier.tokens import Layout, Survey
+from snellen.classifier.tokens import LayerLayouts, Layout
 from snellen.errors import SnellenError
 
 Weights = Float[Tensor, "batch heads tokens tokens"]
@@ -21,7 +21,7 @@ Folding = Callable[[Weights], Float[Tensor, "batch tokens tokens"]]
 Weighing = Callable[[Weights, Weights], Float[Tensor, "batch tokens tokens"]]
 
 
-class Attentions:
+class AttentionRecorder:
     """A handler that computes every attention step by step, and keeps its weights.
 
     With `gradients`, the graph starts at the first attention, and each of the weights is a part of it.
@@ -108,7 +108,7 @@ def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Attending:
+class AttentionLayout:
     """Every attention of a pass between the same tokens, which of these hold the image, and which the head reads."""
 
     layers: int
@@ -121,7 +121,9 @@ class Attending:
         return self.layout.to_map(flow[:, self.readers.to(flow.device)].mean(dim=1).unsqueeze(2))
 
 
-def attending(noted: Attentions, gradient: Tensor | None, images: int, survey: Survey) -> Attending | str:
+def find_attention_layout(
+    noted: AttentionRecorder, gradient: Tensor | None, images: int, layouts: LayerLayouts
+) -> AttentionLayout | str:
     """What a pass of that many images showed, or in words why the attention of this model cannot be followed.
 
     `gradient` is that of the outputs at the last weights: a token that the head does not read has none in its row.
@@ -134,11 +136,11 @@ def attending(noted: Attentions, gradient: Tensor | None, images: int, survey: S
         if shape[2] != shape[3] or shape != noted.shapes[0]:
             return f"attends between other tokens at {layer}"
     _, heads, tokens, _ = noted.shapes[0]
-    grids = [one for _, one in survey.layouts if one is not None and one.order == "tokens"]
+    grids = [one for _, one in layouts.layouts if one is not None and one.order == "tokens"]
     layout = next((one for one in grids if one.prefix + one.rows * one.columns == tokens), None)
     if layout is None:
         return f"attends between {tokens} tokens at {noted.layers[0]}, which form no grid"
     readers = gradient.abs().amax(dim=(0, 1, 3)) > 0
     if not readers.any():  # a head whose weights are all zero reads nothing
         readers = torch.arange(tokens, device=readers.device) < (1 if layout.prefix else tokens)
-    return Attending(len(noted.layers), heads, layout, readers)
+    return AttentionLayout(len(noted.layers), heads, layout, readers)

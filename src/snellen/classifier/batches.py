@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import probes
-from snellen.classifier.attention import Attending
+from snellen.classifier.attention import AttentionLayout
 from snellen.classifier.network import Network
 
 Block = tuple[Float[Tensor, "batch channels height width"], Int[Tensor, " batch"]]
@@ -35,12 +35,12 @@ def rows(network: Network, inputs: Float[Tensor, "batch channels height width"])
     return _power_of_two(FORWARD_BUDGET // max(largest, image)), _power_of_two(GRADIENT_BUDGET // (total + image))
 
 
-def tail_rows(features: int, rows: int, columns: int) -> int:
+def resume_rows(features: int, rows: int, columns: int) -> int:
     """Rows of a layer of this shape that go through what follows it."""
     return _power_of_two(TAIL_BUDGET // (4 * features * rows * columns))
 
 
-def attention_rows(attending: Attending, element_size: int, *, gradients: bool = False) -> int:
+def attention_rows(attending: AttentionLayout, element_size: int, *, gradients: bool = False) -> int:
     """Rows whose attention weights, with what is computed from them, fit into the budget; gradients hold all layers'."""
     budget, kept = (GRADIENT_BUDGET, attending.layers) if gradients else (FORWARD_BUDGET, 1)
     return _power_of_two(budget // (4 * kept * attending.heads * len(attending.readers) ** 2 * element_size))

@@ -16,14 +16,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from snellen.classifier import attention, batches, engines, probes, tokens
-from snellen.classifier.cache import Shared
+from snellen.classifier.cache import TensorCache
 from snellen.classifier.calling_convention import alike
 from snellen.classifier.graphs import as_graph
-from snellen.classifier.layers import Anatomy
+from snellen.classifier.layers import NetworkStructure
 from snellen.classifier.ledger import Ledger, Ledgers
 from snellen.classifier.network import Network
 from snellen.classifier.operations import Handler, Operation, intercepting
-from snellen.classifier.outputs import Answers, target_output
+from snellen.classifier.outputs import TargetOutputs, target_output
 from snellen.classifier.snapshot import fingerprint, frozen, snapshot
 from snellen.errors import SnellenError
 from snellen.images.geometry import AS_IS, Geometry
@@ -60,7 +60,7 @@ class Classifier:
         rows: int | None = None,
         precision: engines.Precision = "float32",
     ) -> None:
-        self.stated = outputs is not None
+        self.outputs_stated = outputs is not None
         outputs = "logits" if outputs is None else outputs
         if outputs not in ("logits", "probabilities"):
             raise SnellenError(f"outputs must be 'logits' or 'probabilities', not {outputs!r}")
@@ -83,14 +83,14 @@ class Classifier:
         self.network = Network(run, name, outputs, device, precision)
         self.fingerprint = fingerprint(model, self.mean, self.std, outputs)
         self.fitted_state: dict[str, dict[str, Tensor]] = {}
-        self.cut: str | None = None
+        self.no_gradient_reason: str | None = None
         """Why no gradient comes from the outputs back to the inputs, where `check` met that."""
         self._reset()
 
     def _reset(self) -> None:
         self._ledgers = Ledgers()
-        self._shared = Shared()
-        self._anatomy = Anatomy(self.network)
+        self._cache = TensorCache()
+        self._structure = NetworkStructure(self.network)
         self._compiled: engines.Compiled | None = None
         self._not_compiled: str | None = None
         self.use_compiled = False
@@ -125,7 +125,7 @@ class Classifier:
     @property
     def offers(self) -> frozenset[Need]:
         """Which needs of methods this classifier can meet at all."""
-        return self.network.offers - ({"gradients"} if self.cut else frozenset())
+        return self.network.offers - ({"gradients"} if self.no_gradient_reason else frozenset())
 
     def to_inputs(self, pixels: Images) -> Images:
         """What the network sees of these pixels."""
@@ -139,7 +139,7 @@ class Classifier:
 
     def logits(self, inputs: Images, *, through: Handler | None = None) -> Float[Tensor, "batch classes"]:
         """Pre-softmax outputs; `through` sees every operation of all rows at once, and may replace it."""
-        self._settle(inputs)
+        self._choose_convention(inputs)
         rows = len(inputs) if through else self.rows_for(inputs)
         parts = [self._forward(part, through) for part in inputs.split(rows)]
         return torch.cat(parts)
@@ -152,15 +152,15 @@ class Classifier:
         """The target's logit or probability for each row of many blocks, regrouped so that every pass is full."""
         return self._regrouped(blocks, lambda logits, targets: target_output(logits, targets, of))
 
-    def answers(self, blocks: Iterable[tuple[Images, Targets]]) -> Answers:
+    def target_outputs(self, blocks: Iterable[tuple[Images, Targets]]) -> TargetOutputs:
         """The target's logit and probability and the class on top, for each row of many blocks in full passes."""
 
         def read(logits: Tensor, targets: Tensor) -> Tensor:
-            found = Answers.read(logits, targets)
-            return torch.stack([found.logit, found.probability, found.predicted.to(found.logit)], dim=1)
+            outputs = TargetOutputs.read(logits, targets)
+            return torch.stack([outputs.logit, outputs.probability, outputs.predicted.to(outputs.logit)], dim=1)
 
         logit, probability, predicted = self._regrouped(blocks, read).view(-1, 3).unbind(1)
-        return Answers(logit, probability, predicted.long())
+        return TargetOutputs(logit, probability, predicted.long())
 
     def predictions(self, inputs: Images) -> Int[Tensor, " batch"]:
         """The class on top for each row."""
@@ -175,22 +175,19 @@ class Classifier:
 
     def output(self, inputs: Images, targets: Targets, of: Output) -> Float[Tensor, " batch"]:
         """The target's logit or probability of each row, kept for the next caller with the very same tensors."""
-        return self.answered(inputs, targets).of(of)
+        return self.cached_outputs(inputs, targets).of(of)
 
-    def answered(self, inputs: Images, targets: Targets) -> Answers:
+    def cached_outputs(self, inputs: Images, targets: Targets) -> TargetOutputs:
         """All answers about these rows, from one pass that any caller with the very same inputs shares."""
-        return Answers.read(self.known_logits(inputs), targets)
+        return TargetOutputs.read(self.cached_logits(inputs), targets)
 
-    def known_logits(self, inputs: Images) -> Float[Tensor, "batch classes"]:
+    def cached_logits(self, inputs: Images) -> Float[Tensor, "batch classes"]:
         """The logits of these rows, kept for the next caller with the very same tensor."""
-        return self._share(("logits",), inputs, inputs, lambda: self.logits(inputs), Passes(forward=len(inputs)))
+        return self._cached(("logits",), inputs, inputs, lambda: self.logits(inputs))
 
-    def kept(self, what: Hashable, inputs: Images, targets: Targets, compute: Callable[[], T], cost: Passes) -> T:
-        """What somebody asked of these very tensors before, else what `compute` finds at this cost.
-
-        For answers that do not hang on any map, so that all methods on the same images share them.
-        """
-        return self._share(("kept", what), inputs, targets, compute, cost)
+    def cached(self, key: Hashable, inputs: Images, targets: Targets, compute: Callable[[], T]) -> T:
+        """The result of `compute`, cached per tensor. It must not depend on maps: all methods on the images get it."""
+        return self._cached(("kept", key), inputs, targets, compute)
 
     def gradient(
         self,
@@ -200,12 +197,12 @@ class Classifier:
         of: Output = "logit",
         through: Handler | None = None,
         group: int = 1,
-        shared: bool = False,
+        cached: bool = False,
     ) -> tuple[Images, Float[Tensor, " batch"]]:
         """The gradient of each row's target output at that row, and the output itself.
 
         `through` may replace every operation of the forward pass by one with another backward rule. Each `group` of
-        neighbouring rows goes through the model in one pass. `shared=True` keeps the answer for the next caller with the
+        neighbouring rows goes through the model in one pass. `cached=True` keeps the answer for the next caller with the
         very same tensors, for as long as those live.
         """
 
@@ -218,9 +215,9 @@ class Classifier:
                 outputs.append(output)
             return torch.cat(gradients), torch.cat(outputs)
 
-        if not shared:
+        if not cached:
             return compute()
-        return self._share(("gradient", of, through), inputs, targets, compute, Passes(len(inputs), len(inputs)))
+        return self._cached(("gradient", of, through), inputs, targets, compute)
 
     def layer_gradient(
         self, inputs: Images, targets: Targets, layer: str, *, of: Output = "logit"
@@ -236,49 +233,49 @@ class Classifier:
             rows = self.rows_for(inputs, gradients=True)
             for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
                 with self.recording(layer, part, leaf=True) as seen, torch.enable_grad():
-                    with self._paying(Passes(forward=len(part))):
+                    with self._booking(Passes(forward=len(part))):
                         output = target_output(self.network(part), wanted, of)
                     (activation,) = seen
-                    with self._paying(Passes(backward=len(part))):
+                    with self._booking(Passes(backward=len(part))):
                         (gradient,) = torch.autograd.grad(output.sum(), activation)
                 kept.append(activation.detach().to(inputs.device))
                 gradients.append(gradient.to(inputs.device))
             return torch.cat(kept), torch.cat(gradients)
 
-        return self._share(("layer", layer, of), inputs, targets, compute, Passes(len(inputs), len(inputs)))
+        return self._cached(("layer", layer, of), inputs, targets, compute)
 
     def layer_features(self, inputs: Images, layer: str) -> Float[Tensor, "batch features rows columns"]:
         """The activations of a layer alone; taken from `layer_gradient` where that was asked for on the same tensor."""
-        known = self._shared.whatever_targets(("layer", layer), inputs)
+        known = self._cache.find(("layer", layer), inputs)
         if known is not None:
             (features, _), seconds = known
-            self.book_shared(Passes(forward=len(inputs)), seconds)
+            self.book_cached(Passes(forward=len(inputs)), seconds)
             return cast(Tensor, features)
 
         def compute() -> Tensor:
             kept = []
             for part in inputs.split(self.rows_for(inputs)):
-                with self.recording(layer, part) as seen, torch.no_grad(), self._paying(Passes(forward=len(part))):
+                with self.recording(layer, part) as seen, torch.no_grad(), self._booking(Passes(forward=len(part))):
                     self.network(part)
                 kept.append(seen[0].to(inputs.device))
             return torch.cat(kept)
 
-        return self._share(("features", layer), inputs, inputs, compute, Passes(forward=len(inputs)))
+        return self._cached(("features", layer), inputs, inputs, compute)
 
-    def tail(
+    def layer_to_logits(
         self, inputs: Images, layer: str
     ) -> Callable[[Float[Tensor, "rows features down across"]], Float[Tensor, "rows classes"]] | None:
         """The rest of the model behind a layer, from its feature maps to the logits, for images of this size.
 
         None where something behind the layer also reads what came before it; `resume` works there too.
         """
-        tail = self._looking(inputs).tail(inputs, layer)
-        if tail is None:
+        rest = self._look_inside(inputs).layer_to_logits(inputs, layer)
+        if rest is None:
             return None
 
         def run(activations: Tensor) -> Tensor:
-            with self._paying(Passes()):
-                return tail(activations)
+            with self._booking(Passes()):
+                return rest(activations)
 
         return run
 
@@ -294,26 +291,26 @@ class Classifier:
         Only what follows the layer runs, where that is possible; else the whole model does, and its passes are booked.
         Gradients flow back to activations that ask for one.
         """
-        tail = self.tail(inputs, layer)
+        rest = self.layer_to_logits(inputs, layer)
         with torch.enable_grad() if activations.requires_grad else torch.inference_mode():
-            if tail is not None:
-                return tail(activations)
-            with self._paying(Passes(forward=len(owners))):
-                return self._looking(inputs).replaced(inputs[owners], layer, activations).to(inputs.device)
+            if rest is not None:
+                return rest(activations)
+            with self._booking(Passes(forward=len(owners))):
+                return self._look_inside(inputs).logits_with_layer(inputs[owners], layer, activations).to(inputs.device)
 
     def resume_rows(self, inputs: Images, layer: str) -> int:
         """How many rows `resume` should be given at once."""
-        if self.tail(inputs, layer) is None:
+        if self.layer_to_logits(inputs, layer) is None:
             return self.rows_for(inputs)
-        return batches.tail_rows(*self.layer_shape(inputs, layer))
+        return batches.resume_rows(*self.layer_shape(inputs, layer))
 
     def attentions(self, inputs: Images, fold: attention.Folding) -> Float[Tensor, "batch layers tokens tokens"]:
         """The weights of every attention of a pass, in order, with the heads folded into one."""
-        rows = min(self.rows_for(inputs), batches.attention_rows(self.attending(inputs), inputs.element_size()))
+        rows = min(self.rows_for(inputs), batches.attention_rows(self.attention_layout(inputs), inputs.element_size()))
         found = []
         for part in inputs.split(rows):
-            noted = attention.Attentions(fold=fold)
-            with torch.no_grad(), self._paying(Passes(forward=len(part))), intercepting(self.module, noted):
+            noted = attention.AttentionRecorder(fold=fold)
+            with torch.no_grad(), self._booking(Passes(forward=len(part))), intercepting(self.module, noted):
                 self.network(part)
             found.append(torch.stack(noted.weights, dim=1).to(inputs.device))
         return torch.cat(found)
@@ -325,15 +322,15 @@ class Classifier:
 
         The graph starts at the first attention, and the backward pass ends there.
         """
-        fit = batches.attention_rows(self.attending(inputs), inputs.element_size(), gradients=True)
+        fit = batches.attention_rows(self.attention_layout(inputs), inputs.element_size(), gradients=True)
         rows = min(self.rows_for(inputs, gradients=True), fit)
         found = []
         for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
-            noted = attention.Attentions(gradients=True)
+            noted = attention.AttentionRecorder(gradients=True)
             with torch.enable_grad():
-                with self._paying(Passes(forward=len(part))), intercepting(self.module, noted):
+                with self._booking(Passes(forward=len(part))), intercepting(self.module, noted):
                     output = target_output(self.network(part), wanted, of)
-                with self._paying(Passes(backward=len(part))):
+                with self._booking(Passes(backward=len(part))):
                     gradients = torch.autograd.grad(output.sum(), noted.weights)
             weighed = [weigh(one.detach(), two) for one, two in zip(noted.weights, gradients, strict=True)]
             found.append(torch.stack(weighed, dim=1).to(inputs.device))
@@ -341,9 +338,9 @@ class Classifier:
 
     # What is inside, from looks that are no part of any account -------------------------------------------------------
 
-    def look(self, inputs: Images) -> Float[Tensor, "batch classes"]:
+    def uncounted_logits(self, inputs: Images) -> Float[Tensor, "batch classes"]:
         """The logits, as a look at the model itself: no part of any account."""
-        self._settle(inputs)
+        self._choose_convention(inputs)
         with torch.inference_mode():
             return self.network(inputs).to(inputs.device)
 
@@ -352,32 +349,32 @@ class Classifier:
 
         `after` names a layer and leaves out what comes before its end.
         """
-        return self._looking(inputs).operations(inputs, after)
+        return self._look_inside(inputs).operations(inputs, after)
 
-    def survey(self, inputs: Images) -> tokens.Survey:
+    def layer_layouts(self, inputs: Images) -> tokens.LayerLayouts:
         """Which layers put out a grid of features, and in which order of axes; looked up once per size of image."""
-        return self._looking(inputs).survey(inputs)
+        return self._look_inside(inputs).layer_layouts(inputs)
 
     def feature_layer(self, inputs: Images) -> str:
         """Where class-activation methods look: the last layer that still has places, or what enters the last attention."""
-        return self._looking(inputs).feature_layer(inputs)
+        return self._look_inside(inputs).feature_layer(inputs)
 
     def layer_shape(self, inputs: Images, layer: str) -> tuple[int, int, int]:
         """Features, rows and columns of a layer for images of this size; a look at the model, so no part of any account."""
-        return self._looking(inputs).shape(inputs, layer)
+        return self._look_inside(inputs).layer_shape(inputs, layer)
 
-    def attending(self, inputs: Images, *, who: str = "a map of attention") -> attention.Attending:
+    def attention_layout(self, inputs: Images, *, who: str = "a map of attention") -> attention.AttentionLayout:
         """Between which tokens the model attends, and which of them its head reads; looked up once per size of image.
 
         A model whose attention does not lead from token to token is refused in the name of `who` asks.
         """
-        return self._looking(inputs).attending(inputs, who)
+        return self._look_inside(inputs).attention_layout(inputs, who)
 
     def recording(
         self, layer: str, inputs: Images, *, leaf: bool = False
     ) -> contextlib.AbstractContextManager[list[Tensor]]:
         """Collects the feature map that the named layer puts out while the body runs; `leaf` starts the graph there."""
-        return self._looking(inputs).recording(layer, inputs, leaf=leaf)
+        return self._look_inside(inputs).recording(layer, inputs, leaf=leaf)
 
     # Account, checks, preparation -----------------------------------------------------------------------------------
 
@@ -385,20 +382,20 @@ class Classifier:
         """Books every pass that the body causes; accounts may nest."""
         return self._ledgers.counting(on_pass)
 
-    def book_shared(self, passes: Passes, seconds: float) -> None:
+    def book_cached(self, passes: Passes, seconds: float) -> None:
         """Books passes that were needed, but whose result was already there."""
-        self._ledgers.share(passes, seconds)
+        self._ledgers.book_cached(passes, seconds)
 
-    def forget_answers(self) -> None:
+    def clear_cache(self) -> None:
         """Forgets every answer that was kept for others."""
-        self._shared = Shared()
+        self._cache = TensorCache()
 
-    def adopt(self, sibling: Classifier) -> Classifier:
-        """The sibling, whose passes are booked in this classifier's accounts from now on."""
-        sibling._ledgers = self._ledgers
-        return sibling
+    def count_passes_of(self, variant: Classifier) -> Classifier:
+        """The variant, whose passes this classifier's ledgers count from now on."""
+        variant._ledgers = self._ledgers
+        return variant
 
-    def relative(self, module: nn.Module | Callable[[Tensor], Any], name: str, *, copied: bool = False) -> Classifier:
+    def variant(self, module: nn.Module | Callable[[Tensor], Any], name: str, *, copied: bool = False) -> Classifier:
         """Another model that takes the same inputs, read in the same way; its passes are booked in this one's accounts.
 
         `copied` says that the module was copied from this classifier's own and nobody else holds it: no copy is made again.
@@ -410,24 +407,24 @@ class Classifier:
             twin.fitted_state, twin.rows, twin.gradient_rows = {}, None, None
             twin.fingerprint = fingerprint(module, self.mean, self.std, self.outputs)
             twin._reset()
-            return self.adopt(twin)
+            return self.count_passes_of(twin)
         other = Classifier(
             module,
             mean=self.mean.flatten().tolist(),
             std=self.std.flatten().tolist(),
             name=f"{self.name}, {name}",
-            outputs=self.outputs if self.stated else None,
+            outputs=self.outputs if self.outputs_stated else None,
             geometry=self.geometry,
             channels=self.channels,
             device=self.device,
             precision=self.precision,
         )
-        return self.adopt(other)
+        return self.count_passes_of(other)
 
     def check(self, inputs: Images, labels: Sequence[int | None] = ()) -> int:
         """Tries one pass and returns the number of classes, or says in a sentence what is wrong with the model."""
-        self._settle(inputs)
-        with torch.inference_mode(), self._paying(Passes(forward=len(inputs))):
+        self._choose_convention(inputs)
+        with torch.inference_mode(), self._booking(Passes(forward=len(inputs))):
             try:
                 raw = self.network.raw(inputs)
             except SnellenError:
@@ -439,24 +436,26 @@ class Classifier:
                     f"'{self.name}' cannot take inputs of shape {shape}: {reason[0] if reason else type(problem).__name__}"
                 ) from problem
         count = probes.check_outputs(raw, len(inputs), self.name)
-        self.doubt(probes.Range.of(raw), inputs)
+        self.check_output_range(probes.Range.of(raw), inputs)
         if self.classes is not None and len(self.classes) != count:
             raise SnellenError(f"'{self.name}' has {count} outputs, but {len(self.classes)} class names were given")
         for label in labels:
             if label is not None and not 0 <= label < count:
                 raise SnellenError(f"label {label} is out of range: '{self.name}' has classes 0 to {count - 1}")
         if "gradients" in self.network.offers:
-            self.cut = probes.cut(lambda leaf: self.network(leaf).sum(), self.network.place(inputs[:1]))
+            self.no_gradient_reason = probes.no_gradient_reason(
+                lambda leaf: self.network(leaf).sum(), self.network.place(inputs[:1])
+            )
         return count
 
-    def doubt(self, seen: probes.Range, inputs: Images) -> str | None:
+    def check_output_range(self, seen: probes.Range, inputs: Images) -> str | None:
         """A sentence when outputs in this range hardly are what they are taken for; raised where they cannot be."""
-        sigmoid = seen.within_one and "layer" in self.offers and self._looking(inputs).ends_in_sigmoid(inputs)
-        return probes.doubt(seen, self.name, self.outputs, stated=self.stated, sigmoid=sigmoid)
+        sigmoid = seen.within_one and "layer" in self.offers and self._look_inside(inputs).ends_in_sigmoid(inputs)
+        return probes.check_output_range(seen, self.name, self.outputs, stated=self.outputs_stated, sigmoid=sigmoid)
 
     def rows_for(self, inputs: Images, *, gradients: bool = False) -> int:
         """How many rows of this shape go through the model at once, from the memory budgets; found once, then kept."""
-        self._settle(inputs)
+        self._choose_convention(inputs)
         if self.rows is None or self.gradient_rows is None:
             self.rows, self.gradient_rows = batches.rows(self.network, inputs)
         return self.gradient_rows if gradients else self.rows
@@ -489,21 +488,21 @@ class Classifier:
             return self._not_compiled
         return None
 
-    def _settle(self, inputs: Images) -> None:
+    def _choose_convention(self, inputs: Images) -> None:
         """Decides how the model is called with images of this shape, before any hook is set."""
-        self.network.settle(inputs, self.rows)
+        self.network.choose_convention(inputs, self.rows)
 
-    def _looking(self, inputs: Images) -> Anatomy:
-        self._settle(inputs)
-        return self._anatomy
+    def _look_inside(self, inputs: Images) -> NetworkStructure:
+        self._choose_convention(inputs)
+        return self._structure
 
     # Below this line the model is called ------------------------------------------------------------------------------
 
     def _forward(self, inputs: Tensor, through: Handler | None = None) -> Tensor:
         if through is not None:  # which may keep what it sees for a pass with gradients
-            with torch.no_grad(), self._paying(Passes(forward=len(inputs))), intercepting(self.module, through):
+            with torch.no_grad(), self._booking(Passes(forward=len(inputs))), intercepting(self.module, through):
                 return self.network(inputs).to(inputs.device)
-        with torch.inference_mode(), self._paying(Passes(forward=len(inputs))):
+        with torch.inference_mode(), self._booking(Passes(forward=len(inputs))):
             graph = self._compiled if self.use_compiled else None
             if graph is None or not graph.fits(inputs):
                 return self.network(inputs).to(inputs.device)
@@ -514,25 +513,29 @@ class Classifier:
 
     def _backward(self, inputs: Tensor, targets: Tensor, of: Output, through: Handler | None) -> tuple[Tensor, Tensor]:
         if "gradients" not in self.offers:
-            why = f"gives no gradients ({self.cut})" if self.cut else "is a black-box function: it has no gradients"
+            why = (
+                f"gives no gradients ({self.no_gradient_reason})"
+                if self.no_gradient_reason
+                else "is a black-box function: it has no gradients"
+            )
             raise SnellenError(f"'{self.name}' {why}")
         leaf = self.network.place(inputs.detach()).requires_grad_()
         if leaf is inputs:
             leaf = inputs.clone().requires_grad_()
         with torch.enable_grad():
-            with self._paying(Passes(forward=len(inputs))), intercepting(self.module, through) if through else _NOTHING:
+            with self._booking(Passes(forward=len(inputs))), intercepting(self.module, through) if through else _NOTHING:
                 output = target_output(self.network(leaf), targets, of)
             if not output.requires_grad:
                 raise SnellenError(f"'{self.name}' gives no gradients ({probes.DETACHED})")
-            with self._paying(Passes(backward=len(inputs))):
+            with self._booking(Passes(backward=len(inputs))):
                 (gradient,) = torch.autograd.grad(output.sum(), leaf)
         return gradient.contiguous().to(inputs.device), output.detach().to(inputs.device)
 
-    def _paying(self, passes: Passes) -> contextlib.AbstractContextManager[None]:
-        return self._ledgers.paying(passes, self.device)
+    def _booking(self, passes: Passes) -> contextlib.AbstractContextManager[None]:
+        return self._ledgers.booking(passes, self.device)
 
-    def _share(self, what: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], T], cost: Passes) -> T:
-        return self._shared(what, inputs, targets, compute, cost, self._ledgers)
+    def _cached(self, key: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], T]) -> T:
+        return self._cache.get_or_compute(key, inputs, targets, compute, self._ledgers)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in _TRANSIENT}
@@ -542,7 +545,7 @@ class Classifier:
         self._reset()
 
 
-_TRANSIENT = {"_ledgers", "_shared", "_anatomy", "_compiled", "_not_compiled", "use_compiled"}
+_TRANSIENT = {"_ledgers", "_cache", "_structure", "_compiled", "_not_compiled", "use_compiled"}
 _NOTHING = contextlib.nullcontext()
 
 

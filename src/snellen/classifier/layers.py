@@ -1,4 +1,4 @@
-"""Anatomy: what is inside a network, found by looking at one pass of it."""
+"""NetworkStructure: the operations, layers and attention of a network, found in uncounted passes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.classifier import attention, engines, resume, tokens
+from snellen.classifier.cache import Cache
 from snellen.classifier.network import Network
 from snellen.classifier.operations import Operation, intercepting
 from snellen.errors import SnellenError, nearest
@@ -18,131 +19,141 @@ from snellen.errors import SnellenError, nearest
 Images = Float[Tensor, "batch channels height width"]
 
 
-class Anatomy:
-    """What looks at a network have shown, each made once per size of image; no look is part of any account."""
+class NetworkStructure:
+    """Structure of a network, found once per image size; no pass made here is counted in a ledger.
+
+    Every method takes `inputs` for their size; at most the first image goes through the network.
+    """
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self._operations: dict[tuple[Any, ...], tuple[Operation, ...]] = {}
-        self._surveys: dict[tuple[int, ...], tokens.Survey] = {}
-        self._attending: dict[tuple[int, ...], attention.Attending | str] = {}
-        self._shapes: dict[tuple[Any, ...], tuple[int, int, int]] = {}
-        self._tails: dict[tuple[Any, ...], resume.Tail | None] = {}
+        self._cache = Cache()
 
     def operations(self, inputs: Images, after: str | None) -> tuple[Operation, ...]:
-        """Every tensor operation of one pass, in order; `after` names a layer and leaves out what comes before its end."""
-        key = (after, *inputs.shape[1:])
-        if key not in self._operations:
-            seen: list[Operation] = []
+        """All tensor operations of a pass in order, or only those after the layer named `after`."""
+
+        def record() -> tuple[Operation, ...]:
+            operations: list[Operation] = []
 
             def note(operation: Operation) -> Any:
-                seen.append(operation.noted())
+                operations.append(operation.noted())
                 return operation.run()
 
             module = self.network.module
             layer = module if after is None else module.get_submodule(after)
-            handle = layer.register_forward_hook(lambda *_: seen.clear() if after is not None else None)
+            handle = layer.register_forward_hook(lambda *_: operations.clear() if after is not None else None)
             try:
                 with torch.inference_mode(), intercepting(module, note):
                     self.network(inputs[:1])
             finally:
                 handle.remove()
-            self._operations[key] = tuple(seen)
-        return self._operations[key]
+            return tuple(operations)
+
+        return self._cache.get_or_compute(("operations", after, *inputs.shape[1:]), record)
 
     def ends_in_sigmoid(self, inputs: Images) -> bool:
         """Whether the last operation that computes something is a sigmoid."""
-        computing = [one for one in self.operations(inputs, None) if one.kind not in ("shape", "identity")]
+        computing = [step for step in self.operations(inputs, None) if step.kind not in ("shape", "identity")]
         return bool(computing) and computing[-1].name in ("sigmoid", "special_expit")
 
-    def survey(self, inputs: Images) -> tokens.Survey:
+    def layer_layouts(self, inputs: Images) -> tokens.LayerLayouts:
         """Which layers put out a grid of features, and in which order of axes."""
         size = tuple(inputs.shape[1:])
-        if size not in self._surveys:
+
+        def find() -> tokens.LayerLayouts:
             pair = inputs[:1].expand(2, *size)
             with torch.inference_mode():
-                self._surveys[size] = tokens.survey(self.network.module, lambda: self.network(pair), 2, (size[1], size[2]))
-        return self._surveys[size]
+                return tokens.find_layer_layouts(self.network.module, lambda: self.network(pair), 2, (size[1], size[2]))
+
+        return self._cache.get_or_compute(("layouts", *size), find)
 
     def feature_layer(self, inputs: Images) -> str:
-        """The last layer that still has places, or what enters the last attention."""
-        layer = self.survey(inputs).feature_layer()
+        """The last layer that puts out a grid, or else the one before the last attention."""
+        layer = self.layer_layouts(inputs).feature_layer()
         if layer is None:
             raise SnellenError(f"no layer of '{self.network.name}' puts out a grid of features; name one with layer=")
         return layer
 
-    def attending(self, inputs: Images, who: str) -> attention.Attending:
-        """Between which tokens the network attends, and which of them its head reads; refused in the name of `who` asks."""
+    def attention_layout(self, inputs: Images, method: str) -> attention.AttentionLayout:
+        """Which tokens the attention connects and the head reads; other kinds of attention are refused for `method`."""
         size = tuple(inputs.shape[1:])
-        if size not in self._attending:
-            noted = attention.Attentions(gradients=True)
-            with torch.enable_grad(), intercepting(self.network.module, noted):
+
+        def find() -> attention.AttentionLayout | str:
+            recorder = attention.AttentionRecorder(gradients=True)
+            with torch.enable_grad(), intercepting(self.network.module, recorder):
                 logits = self.network(inputs[:1].expand(2, *size))
             gradient = None
             if logits.requires_grad:
                 uneven = torch.linspace(1, 2, logits.shape[1]).to(logits)  # a plain sum may cancel
-                (gradient,) = torch.autograd.grad((logits * uneven).sum(), noted.weights[-1])
-            self._attending[size] = attention.attending(noted, gradient, 2, self.survey(inputs))
-        found = self._attending[size]
-        if isinstance(found, str):
-            raise SnellenError(
-                f"{who} follows attention between all tokens, but '{self.network.name}' {found}; use grad-cam"
-            )
-        return found
+                (gradient,) = torch.autograd.grad((logits * uneven).sum(), recorder.weights[-1])
+            return attention.find_attention_layout(recorder, gradient, 2, self.layer_layouts(inputs))
 
-    def shape(self, inputs: Images, layer: str) -> tuple[int, int, int]:
+        layout = self._cache.get_or_compute(("attention", *size), find)
+        if isinstance(layout, str):
+            raise SnellenError(
+                f"{method} follows attention between all tokens, but '{self.network.name}' {layout}; use grad-cam"
+            )
+        return layout
+
+    def layer_shape(self, inputs: Images, layer: str) -> tuple[int, int, int]:
         """Features, rows and columns of a layer."""
-        key = (layer, *inputs.shape[1:])
-        if key not in self._shapes:
-            with torch.inference_mode(), self.recording(layer, inputs) as seen:
+
+        def find() -> tuple[int, int, int]:
+            with torch.inference_mode(), self.recording(layer, inputs) as maps:
                 self.network(inputs[:1])
-            features, rows, columns = seen[0].shape[1:]
-            self._shapes[key] = (features, rows, columns)
-        return self._shapes[key]
+            features, rows, columns = maps[0].shape[1:]
+            return features, rows, columns
+
+        return self._cache.get_or_compute(("shape", layer, *inputs.shape[1:]), find)
 
     @contextlib.contextmanager
     def recording(self, layer: str, inputs: Images, *, leaf: bool = False) -> Iterator[list[Tensor]]:
-        """Collects what the named layer puts out while the body runs; `leaf` makes that the start of the graph.
+        """Collects the feature map that the named layer puts out while the body runs.
 
-        What is collected is a feature map (batch, features, rows, columns), also where the layer puts out tokens or has its
-        channels last; `inputs` are images of the size that will go through.
+        It has the shape (batch, features, rows, columns), also where the layer puts out tokens or has its channels last.
+
+        Args:
+            layer: name of the layer.
+            inputs: images of the size that goes through the network in the body.
+            leaf: make the feature map a leaf of the autograd graph, so that a backward pass ends there.
         """
         name, modules = self.network.name, dict(self.network.module.named_modules())
         if layer not in modules:
             raise SnellenError(f"'{name}' has no layer '{layer}'{nearest(layer, modules)}")
-        layout = self.survey(inputs).layout(layer)
+        layout = self.layer_layouts(inputs).layout(layer)
         if layout is None:
             raise SnellenError(f"layer '{layer}' of '{name}' does not put out a feature map; name another layer")
-        seen: list[Tensor] = []
+        maps: list[Tensor] = []
 
-        def keep(module: nn.Module, args: Any, output: Tensor) -> Tensor | None:
-            if seen:
+        def collect(module: nn.Module, args: Any, output: Tensor) -> Tensor | None:
+            if maps:
                 raise SnellenError(f"layer '{layer}' of '{name}' runs more than once in a pass; name another layer")
-            # An in-place operation may follow, so the model goes on from a copy, or the copy is kept.
+            # An in-place operation may follow, so the model goes on from a copy, or a copy is collected.
             features = layout.to_map(output)
-            seen.append(features.detach().requires_grad_() if leaf else features.clone())
-            return layout.put_back(seen[0], output) if leaf else None
+            maps.append(features.detach().requires_grad_() if leaf else features.clone())
+            return layout.put_back(maps[0], output) if leaf else None
 
-        handle = modules[layer].register_forward_hook(keep)
+        handle = modules[layer].register_forward_hook(collect)
         try:
-            yield seen
+            yield maps
         finally:
             handle.remove()
 
-    def tail(
+    def layer_to_logits(
         self, inputs: Images, layer: str
     ) -> Callable[[Float[Tensor, "rows features down across"]], Float[Tensor, "rows classes"]] | None:
-        """The rest of the network behind a layer; None where something there also reads what came before the layer."""
-        self.shape(inputs, layer)
-        layout = self.survey(inputs).layout(layer)
-        key = (layer, *inputs.shape[1:])
-        if key not in self._tails:
-            # A token without a place is not part of a feature map, so it would have to come from before.
+        """The part of the network after a layer; None if an operation there also reads values from before the layer."""
+        self.layer_shape(inputs, layer)
+        layout = self.layer_layouts(inputs).layout(layer)
+
+        def trace() -> resume.LayerToLogits | None:
+            # A class token is not part of the feature map, so its value would have to come from before the layer.
             alone = layout is not None and not (layout.order == "tokens" and layout.prefix)
             module = self.network.module.get_submodule(layer)
-            self._tails[key] = resume.tail_of(module, self.network, inputs[:1]) if alone else None
-        tail = self._tails[key]
-        if tail is None or layout is None:
+            return resume.trace_layer_to_logits(module, self.network, inputs[:1]) if alone else None
+
+        rest = self._cache.get_or_compute(("rest", layer, *inputs.shape[1:]), trace)
+        if rest is None or layout is None:
             return None
 
         def run(activations: Tensor) -> Tensor:
@@ -150,16 +161,16 @@ class Anatomy:
             if layout.order != "channels-first":
                 placed = layout.put_back(placed, placed.new_empty(len(placed), 0, placed.shape[1]))
             with engines.arithmetic(self.network.precision, self.network.device):
-                return tail(placed).to(activations.device)
+                return rest(placed).to(activations.device)
 
         return run
 
-    def replaced(
+    def logits_with_layer(
         self, inputs: Images, layer: str, activations: Float[Tensor, "batch features down across"]
     ) -> Float[Tensor, "batch classes"]:
-        """The logits of the whole network, had the layer put out these activations; works behind any layer with places."""
-        layout = self.survey(inputs).layout(layer)
-        assert layout is not None, "a layer without places was refused before"
+        """Logits of the whole network, with the output of a layer replaced by these activations."""
+        layout = self.layer_layouts(inputs).layout(layer)
+        assert layout is not None, "layers without a grid were refused before"
         placed = self.network.convention.lay_out(activations.to(self.network.device))
         return resume.run_replaced(
             self.network.module.get_submodule(layer),

@@ -1,4 +1,4 @@
-"""What the model was asked for: passes, seconds inside the model, and passes that were saved by sharing."""
+"""Ledger: the passes that a model made, the seconds they took, and the passes that a cache saved."""
 
 from __future__ import annotations
 
@@ -15,72 +15,76 @@ from snellen.types import Passes
 
 @dataclass
 class Ledger:
-    """A running account. `shared` passes were paid for by somebody else on the same images; their seconds are kept apart."""
+    """Passes and seconds, counted while a `counting()` block runs."""
 
     passes: Passes = field(default_factory=Passes)
+    """Passes that the model made."""
     seconds: float = 0.0
-    shared: Passes = field(default_factory=Passes)
-    shared_seconds: float = 0.0
+    """Seconds inside the model."""
+    cached: Passes = field(default_factory=Passes)
+    """Passes that were needed, but whose result was cached."""
+    cached_seconds: float = 0.0
+    """Seconds that the cached passes took when they were made."""
     on_pass: Callable[[Passes], None] | None = None
+    """Called with the passes of each booking, cached ones too."""
 
-    def pay(self, passes: Passes, seconds: float) -> None:
-        """Books passes that the model really made."""
+    def book(self, passes: Passes, seconds: float) -> None:
+        """Adds passes that the model made."""
         self.passes += passes
         self.seconds += seconds
         if self.on_pass:
             self.on_pass(passes)
 
-    def share(self, passes: Passes, seconds: float) -> None:
-        """Books passes that were needed but already there."""
-        self.shared += passes
-        self.shared_seconds += seconds
+    def book_cached(self, passes: Passes, seconds: float) -> None:
+        """Adds passes whose result was cached."""
+        self.cached += passes
+        self.cached_seconds += seconds
         if self.on_pass:
             self.on_pass(passes)
 
     def record(self) -> dict[str, float | int]:
-        """The account as JSON."""
+        """The ledger as JSON, as stored in a run."""
         return {
             **dataclasses.asdict(self.passes),
             "model_seconds": self.seconds,
-            "shared_forward": self.shared.forward,
-            "shared_backward": self.shared.backward,
-            "shared_seconds": self.shared_seconds,
+            "shared_forward": self.cached.forward,
+            "shared_backward": self.cached.backward,
+            "shared_seconds": self.cached_seconds,
         }
 
 
 class Ledgers:
-    """The accounts that are open; each of them books whatever happens."""
+    """The open ledgers of a classifier; each of them books every pass."""
 
     def __init__(self) -> None:
         self._open: list[Ledger] = []
 
     def __len__(self) -> int:
-        """How many accounts are open."""
         return len(self._open)
 
     @contextlib.contextmanager
     def counting(self, on_pass: Callable[[Passes], None] | None = None) -> Iterator[Ledger]:
-        """Opens one more account while the body runs."""
+        """Opens a ledger while the body runs."""
         ledger = Ledger(on_pass=on_pass)
         self._open.append(ledger)
         try:
             yield ledger
         finally:
-            # Two open accounts may hold equal numbers, so the right one is found by identity.
-            self._open[:] = [one for one in self._open if one is not ledger]
+            # By identity, because two open ledgers may hold equal numbers.
+            self._open[:] = [other for other in self._open if other is not ledger]
 
     @contextlib.contextmanager
-    def paying(self, passes: Passes, device: torch.device) -> Iterator[None]:
-        """Books the passes that the body makes on the device, with the seconds that it takes."""
+    def booking(self, passes: Passes, device: torch.device) -> Iterator[None]:
+        """Books these passes, with the seconds that the body takes on the device."""
         started = time.perf_counter()
         yield
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         seconds = time.perf_counter() - started
         for ledger in self._open:
-            ledger.pay(passes, seconds)
+            ledger.book(passes, seconds)
 
-    def share(self, passes: Passes, seconds: float) -> None:
-        """Books passes that were needed, but whose result was already there."""
+    def book_cached(self, passes: Passes, seconds: float) -> None:
+        """Books passes whose result was cached."""
         for ledger in self._open:
-            ledger.share(passes, seconds)
+            ledger.book_cached(passes, seconds)

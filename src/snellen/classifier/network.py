@@ -87,7 +87,7 @@ class Network:
         """The inputs where the module is, in the layout that it is called in; a function gets them where they are."""
         return self.convention.lay_out(inputs.to(self.device) if isinstance(self.run, nn.Module) else inputs)
 
-    def settle(self, inputs: Tensor, rows: int | None = None) -> None:
+    def choose_convention(self, inputs: Tensor, rows: int | None = None) -> None:
         """Finds out how the model is best called with images of this shape; tried once per shape, in no account.
 
         Called before hooks are set. `rows` is a batch size that a user stated.

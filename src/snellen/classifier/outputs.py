@@ -1,4 +1,4 @@
-"""Answers: what a classifier says of each row's target."""
+"""TargetOutputs: what a classifier says of each row's target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snellen.types import Output
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class TargetOutputs:
     """What the classifier says of each row: the target's logit and probability, and the class that it finds most likely."""
 
     logit: Float[Tensor, "*rows"]
@@ -19,10 +19,10 @@ class Answers:
     predicted: Int[Tensor, "*rows"]
 
     @staticmethod
-    def read(logits: Float[Tensor, "rows classes"], targets: Int[Tensor, " rows"]) -> Answers:
+    def read(logits: Float[Tensor, "rows classes"], targets: Int[Tensor, " rows"]) -> TargetOutputs:
         """What the logits say of each row's target."""
         best = logits.argmax(dim=1).to(targets.device)
-        return Answers(target_output(logits, targets, "logit"), target_output(logits, targets, "probability"), best)
+        return TargetOutputs(target_output(logits, targets, "logit"), target_output(logits, targets, "probability"), best)
 
     def of(self, output: Output) -> Float[Tensor, "*rows"]:
         """The number that is meant."""

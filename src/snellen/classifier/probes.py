@@ -107,7 +107,7 @@ def check_outputs(raw: Tensor, images: int, name: str) -> int:
     return int(raw.shape[1])
 
 
-def doubt(seen: Range, name: str, outputs: str, *, stated: bool, sigmoid: bool = False) -> str | None:
+def check_output_range(seen: Range, name: str, outputs: str, *, stated: bool, sigmoid: bool = False) -> str | None:
     """A sentence when these outputs hardly are what they are taken for; it is raised where they cannot be.
 
     `stated` says that a user said what the outputs are: logits may lie anywhere, so that is believed, and noted.
@@ -155,7 +155,7 @@ def _decided(seen: Range) -> bool:
 DETACHED = "its forward pass detaches its outputs from its inputs"
 
 
-def cut(output: Callable[[Tensor], Tensor], inputs: Tensor) -> str | None:
+def no_gradient_reason(output: Callable[[Tensor], Tensor], inputs: Tensor) -> str | None:
     """Why no gradient comes from an output back to these inputs, in a few words; None where one comes."""
     try:
         with torch.inference_mode(False), torch.enable_grad():

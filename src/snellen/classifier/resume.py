@@ -49,7 +49,7 @@ class _Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Tail:
+class LayerToLogits:
     """The calls from a layer's output to the logits; gradients flow through it as through the model."""
 
     calls: tuple[_Call, ...]
@@ -73,9 +73,9 @@ class Tail:
         return held[self.end]
 
 
-def tail_of(
+def trace_layer_to_logits(
     layer: nn.Module, run: Callable[[Tensor], Tensor], image: Float[Tensor, "1 channels height width"]
-) -> Tail | None:
+) -> LayerToLogits | None:
     """The tail behind a layer of the model that `run` calls, or None where the whole model must run.
 
     Two recordings with two and three rows tell which numbers mean the batch. The tail must then give the model's own
@@ -89,7 +89,7 @@ def tail_of(
             calls = [_common(one, other) for one, other in zip(two.calls, three.calls, strict=True)]
         except _DifferError:
             return None
-        tail = Tail(_freeing(calls, two.end), two.end)
+        tail = LayerToLogits(_freeing(calls, two.end), two.end)
         own = two.start[:1]
         others = torch.cat([own, 0.5 * own, own.flip(1), torch.zeros_like(own)])
         expected = run_replaced(layer, lambda _: others.clone(), lambda: run(image.repeat(4, 1, 1, 1)))

@@ -50,7 +50,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Survey:
+class LayerLayouts:
     """What one pass showed: which layers hold a grid and how, in the order in which they finished."""
 
     layouts: tuple[tuple[str, Layout | None], ...]
@@ -112,7 +112,7 @@ def _outermost(names: list[str], finished: list[str]) -> list[str]:
     return [one for one in outer if any(other.startswith(f"{one}.") for other in finished)] or outer
 
 
-def survey(module: nn.Module, run: Callable[[], Any], batch: int, size: tuple[int, int]) -> Survey:
+def find_layer_layouts(module: nn.Module, run: Callable[[], Any], batch: int, size: tuple[int, int]) -> LayerLayouts:
     """Watches one pass of `batch` images (at least two, so that windows are not taken for images) of this height and width.
 
     No layer is known by its name or class. Convolutions show which shapes have channels first, linear maps and layer
@@ -165,7 +165,7 @@ def survey(module: nn.Module, run: Callable[[], Any], batch: int, size: tuple[in
             handle.remove()
     grids = {shape[1:] for shape in first} | {shape[:2] for shape in last}
     layer, before = found[-1] if found else (None, 0)
-    return Survey(tuple((name, _read(shape, first, last, grids, size)) for name, shape in finished), layer, before)
+    return LayerLayouts(tuple((name, _read(shape, first, last, grids, size)) for name, shape in finished), layer, before)
 
 
 def _read(shape: Shape, first: set[Shape], last: set[Shape], grids: set[Shape], size: tuple[int, int]) -> Layout | None:

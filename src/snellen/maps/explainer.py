@@ -11,8 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
+from snellen.classifier.cache import Cache
 from snellen.plugins.registry import label
-from snellen.types import Case, Method, Passes, Rng
+from snellen.types import Case, Method, Rng
 
 
 class Explainer:
@@ -22,7 +23,7 @@ class Explainer:
         self.method = method
         self.classifier = classifier
         self.targets = targets
-        self._maps: dict[bytes, tuple[Tensor, Passes, float]] = {}
+        self._maps = Cache(copies=True)
 
     def __call__(
         self,
@@ -40,15 +41,7 @@ class Explainer:
         digest.update(targets.contiguous().numpy().data)
         digest.update(f"{used.fingerprint}{rng!r}".encode())
         key = digest.digest()
-        if key in self._maps:
-            maps, passes, seconds = self._maps[key]
-            used.book_shared(passes, seconds)
-            return maps.clone()
-        with used.counting() as ledger:
-            maps = self.method(used, inputs, targets, rng=rng)
-        # A copy, because whoever asked may write into what was returned.
-        self._maps[key] = (maps.clone(), ledger.passes + ledger.shared, ledger.seconds)
-        return maps
+        return self._maps.get_or_compute(key, lambda: self.method(used, inputs, targets, rng=rng), used)
 
 
 def case_of(

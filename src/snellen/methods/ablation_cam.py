@@ -44,12 +44,12 @@ class AblationCam:
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Finds the layer, and whether the rest of the model can run alone."""
         prepare_layer(self.layer, classifier, inputs)
-        classifier.tail(inputs, find_layer(self.layer, classifier, inputs))
+        classifier.layer_to_logits(inputs, find_layer(self.layer, classifier, inputs))
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward, and one more for each active feature where the rest of the model cannot run alone."""
         image = blank_image(classifier, size)
-        if classifier.tail(image, find_layer(self.layer, classifier, image)) is not None:
+        if classifier.layer_to_logits(image, find_layer(self.layer, classifier, image)) is not None:
             return Passes(1)
         return Passes(2 + count_features(self.layer, classifier, size))
 

@@ -59,7 +59,7 @@ class Deconvnet:
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
         self.prepare(classifier, inputs)
-        gradient, _ = classifier.gradient(inputs, targets, of=self.of, through=deconvolved, shared=True)
+        gradient, _ = classifier.gradient(inputs, targets, of=self.of, through=deconvolved, cached=True)
         return fold(gradient, self.fold)
 
 

@@ -50,7 +50,7 @@ class Gradient:
         *,
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
-        gradient, _ = classifier.gradient(inputs, targets, of=self.of, shared=True)
+        gradient, _ = classifier.gradient(inputs, targets, of=self.of, cached=True)
         return fold(gradient, self.fold)
 
 
@@ -87,5 +87,5 @@ class InputXGradient:
         *,
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
-        gradient, _ = classifier.gradient(inputs, targets, of=self.of, shared=True)
+        gradient, _ = classifier.gradient(inputs, targets, of=self.of, cached=True)
         return fold(inputs * gradient, self.fold)

@@ -56,7 +56,7 @@ class GuidedBackprop:
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
         self.prepare(classifier, inputs)
-        gradient, _ = classifier.gradient(inputs, targets, of=self.of, through=guided, shared=True)
+        gradient, _ = classifier.gradient(inputs, targets, of=self.of, through=guided, cached=True)
         return fold(gradient, self.fold)
 
 

@@ -78,7 +78,7 @@ class Iba:
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward; where the rest of the model cannot run alone, one more forward and backward per sample and step."""
         inputs = torch.zeros(1, classifier.channels, *size)
-        alone = classifier.tail(inputs, self.layer_in(classifier, inputs)) is not None
+        alone = classifier.layer_to_logits(inputs, self.layer_in(classifier, inputs)) is not None
         return Passes(forward=1 if alone else 1 + self.steps * self.samples)
 
     def fit_key(self) -> str:

@@ -17,7 +17,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.maps.folding import unit_mask
 from snellen.maps.similarity import pearson
-from snellen.metrics.case_cache import Kept
+from snellen.metrics.case_cache import cached_per_case
 from snellen.metrics.confidence import AverageDrop, confidence_parts, masked
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Passes, Rng, SharedPasses
@@ -106,13 +106,10 @@ class Adcc(CurveMetric, SharedPasses):
         return {("masked map", self.fill): explain, **confidence_parts(self.fill)}
 
 
-_KEPT: Kept[Tensor] = Kept()
-
-
 def _coherency(case: Case, fill: Fill, rng: Rng) -> Float[Tensor, " batch"]:
     def compute() -> Tensor:
         again = case.explain(masked(case, fill, rng=rng), rng=rng.child("coherency/explain"))
         missing = unit_mask(case.maps).isnan().flatten(1).any(dim=1)
         return ((pearson(case.maps, again) + 1) / 2).masked_fill(missing, torch.nan)
 
-    return _KEPT(case, (fill, rng), compute)
+    return cached_per_case(case, ("coherency", fill, rng), compute)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
 from snellen.variants.rewrites import rewritten, ways
@@ -56,7 +56,7 @@ class ImplementationInvariance(CurveMetric):
         known = ways(case.classifier, size)
         if not known:
             return case.maps.new_empty(len(case), 0)
-        own = case.classifier.answered(case.inputs, case.targets).logit
+        own = case.classifier.cached_outputs(case.inputs, case.targets).logit
         columns = []
         for way in known:
             relative = rewritten(case.classifier, way, size)
@@ -83,7 +83,7 @@ class ImplementationInvariance(CurveMetric):
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The picture itself."""
-        return answered_parts() if ways(classifier, size) else {}
+        return output_parts() if ways(classifier, size) else {}
 
 
 @metric(

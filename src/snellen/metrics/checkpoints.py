@@ -13,7 +13,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.maps.similarity import Likeness, likeness
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.plugins.registry import metric
 from snellen.types import CHECKPOINT, Case, CurveMetric, Passes, Rng
 
@@ -54,11 +54,11 @@ class CheckpointSensitivity(CurveMetric):
         saved = [sibling for name, sibling in case.variants.items() if name.startswith(CHECKPOINT)]
         if not saved:
             raise SnellenError("checkpoint-sensitivity needs saved states of the classifier: give --checkpoints")
-        decided = case.classifier.answered(case.inputs, case.targets).predicted
+        decided = case.classifier.cached_outputs(case.inputs, case.targets).predicted
         columns = []
         for step in range(self.states):
             state = saved[round(step * (len(saved) - 1) / max(1, self.states - 1))]
-            own = state.answered(case.inputs, case.targets).predicted
+            own = state.cached_outputs(case.inputs, case.targets).predicted
             maps = case.explain(
                 case.inputs, targets=own if self.target == "own" else case.targets, classifier=state, rng=rng
             )
@@ -79,7 +79,7 @@ class CheckpointSensitivity(CurveMetric):
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What is said of the untouched pictures."""
-        said = answered_parts()
+        said = output_parts()
         for step in range(self.states):
-            said |= answered_parts(CHECKPOINT, self.states, step)
+            said |= output_parts(CHECKPOINT, self.states, step)
         return said

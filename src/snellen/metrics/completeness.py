@@ -11,7 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.metrics.rounding import unmoved
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng
@@ -73,4 +73,4 @@ class Completeness(CurveMetric):
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The untouched picture."""
-        return answered_parts()
+        return output_parts()

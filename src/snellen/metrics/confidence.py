@@ -16,7 +16,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.fills import BLACK
 from snellen.maps.folding import unit_mask
-from snellen.metrics.case_cache import Kept, answered_parts
+from snellen.metrics.case_cache import cached_per_case, output_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Passes, Rng, SharedPasses
 
@@ -154,7 +154,7 @@ class LocalAccuracy(SharedPasses):
 
 def confidence_parts(fill: Fill) -> dict[Hashable, Passes]:
     """What `confidences` costs, in the parts that others may have paid."""
-    return answered_parts() | {("confidence", fill): Passes(forward=1)}
+    return output_parts() | {("confidence", fill): Passes(forward=1)}
 
 
 def masked(case: Case, fill: Fill, *, rng: Rng) -> Float[Tensor, "batch channels height width"]:
@@ -162,9 +162,6 @@ def masked(case: Case, fill: Fill, *, rng: Rng) -> Float[Tensor, "batch channels
     mask = unit_mask(case.maps).unsqueeze(1)
     # Normalisation is affine, so mixing inputs with the fill's inputs is the same as mixing pixels.
     return torch.lerp(fill(case.classifier, case.inputs, rng=rng), case.inputs, mask.nan_to_num(0.0).to(case.inputs))
-
-
-_KEPT: Kept[tuple[Tensor, Tensor]] = Kept()
 
 
 def confidences(case: Case, fill: Fill, rng: Rng) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
@@ -176,4 +173,4 @@ def confidences(case: Case, fill: Fill, rng: Rng) -> tuple[Float[Tensor, " batch
         after = case.classifier.scores([(seen, case.targets)], "probability").masked_fill(missing, torch.nan)
         return case.classifier.output(case.inputs, case.targets, "probability"), after
 
-    return _KEPT(case, (fill, rng), compute)
+    return cached_per_case(case, ("confidences", fill, rng), compute)

@@ -14,10 +14,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.classifier.outputs import Answers
+from snellen.classifier.outputs import TargetOutputs
 from snellen.maps.fills import MEAN
 from snellen.maps.similarity import correlation
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.metrics.rounding import unmoved
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
@@ -202,8 +202,8 @@ def _masks(case: Case, groups: Cells | Subsets, rng: Rng) -> Iterable[Bool[Tenso
     """The masks of all groups; random ones are drawn once for all methods on the same pictures, a byte per pixel."""
     if isinstance(groups, Cells):
         return groups.masks(case.size, rng)
-    return case.classifier.kept(
-        ("subsets", groups, rng), case.inputs, case.targets, lambda: list(groups.masks(case.size, rng)), Passes()
+    return case.classifier.cached(
+        ("subsets", groups, rng), case.inputs, case.targets, lambda: list(groups.masks(case.size, rng))
     )
 
 
@@ -211,14 +211,15 @@ def _drops(case: Case, groups: Cells | Subsets, fill: Fill, of: Output, rng: Rng
     """How far the output falls without each group; NaN where it never moves by more than rounding."""
     classifier, inputs, targets = case.classifier, case.inputs, case.targets
 
-    def compute() -> Answers:
+    def compute() -> TargetOutputs:
         whole, bare = (
             one.contiguous(memory_format=torch.channels_last) for one in (inputs, fill(classifier, inputs, rng=rng))
         )
-        return classifier.answers((torch.where(mask[:, None], bare, whole), targets) for mask in _masks(case, groups, rng))
+        return classifier.target_outputs(
+            (torch.where(mask[:, None], bare, whole), targets) for mask in _masks(case, groups, rng)
+        )
 
-    passes = Passes(forward=len(groups.names(case.size)) * len(inputs))
-    after = classifier.kept(("removals", groups, fill, rng), inputs, targets, compute, passes)
+    after = classifier.cached(("removals", groups, fill, rng), inputs, targets, compute)
     full = classifier.output(inputs, targets, of).double().unsqueeze(1)
     left = after.of(of).double().view(-1, len(inputs)).T
     drop = full - left
@@ -227,7 +228,7 @@ def _drops(case: Case, groups: Cells | Subsets, fill: Fill, of: Output, rng: Rng
 
 
 def _parts(groups: Cells | Subsets, fill: Fill, size: tuple[int, int]) -> dict[Hashable, Passes]:
-    return answered_parts() | {("images", "removals", groups, fill): Passes(forward=len(groups.names(size)))}
+    return output_parts() | {("images", "removals", groups, fill): Passes(forward=len(groups.names(size)))}
 
 
 def _shares(values: Float[Tensor, "batch groups"]) -> Float[Tensor, "batch groups"]:

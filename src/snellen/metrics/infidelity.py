@@ -12,7 +12,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Passes, Rng, SharedPasses
 
@@ -66,9 +66,8 @@ class Infidelity(CurveMetric, SharedPasses):
                 step = drawn.unsqueeze(1)
                 yield (torch.where(step > 0, bare, inputs) if self.perturb == "square" else inputs - step), targets
 
-        passes = Passes(forward=self.samples * len(inputs))
-        question = ("infidelity", self.perturb, self.samples, self.size, self.fill, rng)
-        after = classifier.kept(question, inputs, targets, lambda: classifier.scores(moved(), "logit"), passes)
+        key = ("infidelity", self.perturb, self.samples, self.size, self.fill, rng)
+        after = classifier.cached(key, inputs, targets, lambda: classifier.scores(moved(), "logit"))
         lost = classifier.output(inputs, targets, "logit").double()[:, None] - after.double().view(self.samples, -1).T
         maps = case.maps.double()
         told = torch.stack([(maps * drawn).sum(dim=(1, 2)) for drawn in self.perturbations(inputs, rng=draws)], dim=1)
@@ -89,7 +88,7 @@ class Infidelity(CurveMetric, SharedPasses):
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """All of them, for every method on the same pictures."""
         question = ("images", "infidelity", self.perturb, self.samples, self.size, self.fill)
-        return answered_parts() | {question: Passes(forward=self.samples)}
+        return output_parts() | {question: Passes(forward=self.samples)}
 
     def perturbations(
         self, inputs: Float[Tensor, "batch channels height width"], *, rng: Rng

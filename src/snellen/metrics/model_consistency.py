@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.maps.similarity import Likeness, constant, likeness
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.metrics.requirements import variant_of
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Method, Passes, Recipe, Rng, TrainedVariant
@@ -80,11 +80,11 @@ class ModelConsistency(CurveMetric):
             variants[Distilled().name] = lambda: variant_of(case, self, Distilled().name)
         if not variants:
             return case.maps.new_empty(len(case), 0)
-        own = case.classifier.answered(case.inputs, case.targets).predicted
+        own = case.classifier.cached_outputs(case.inputs, case.targets).predicted
         columns = []
         for compress in variants.values():
             sibling = compress()
-            said = sibling.answers([(case.inputs, case.targets)]).predicted
+            said = sibling.target_outputs([(case.inputs, case.targets)]).predicted
             again = case.explain(case.inputs, classifier=sibling, rng=rng)
             unknown = (said != own) | constant(case.maps) | constant(again)
             columns.append(likeness(case.maps, again, self.likeness).masked_fill(unknown, torch.nan))
@@ -113,4 +113,4 @@ class ModelConsistency(CurveMetric):
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The picture itself."""
-        return answered_parts() if self.points(size, classifier) else {}
+        return output_parts() if self.points(size, classifier) else {}

@@ -13,7 +13,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN, NOISE
 from snellen.maps.similarity import correlation, rank_correlation
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.metrics.rounding import unmoved
 from snellen.metrics.sweep import check_steps, ranks, stops, sweep, sweep_parts, unordered
 from snellen.plugins.registry import metric
@@ -129,7 +129,7 @@ class MonotonicityCorrelation:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The untouched picture."""
-        return answered_parts()
+        return output_parts()
 
 
 def _chunk_means(ordered: Float[Tensor, "batch pixels"], points: list[int]) -> Float[Tensor, "batch chunks"]:

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from snellen.classifier import Classifier
-from snellen.classifier.outputs import Answers
+from snellen.classifier.outputs import TargetOutputs
 from snellen.maps.fills import NOISE
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.metrics.sweep import check_steps, evenly, exchanged, ranks, sweep, sweep_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng
@@ -74,13 +74,13 @@ class RegionPerturbation(CurveMetric):
         """The untouched picture; single pixels are the deletion sweep."""
         if self._pixelwise:
             return sweep_parts(self.fill, keeping=False, steps=self.steps, size=size)
-        return answered_parts()
+        return output_parts()
 
     @property
     def _pixelwise(self) -> bool:
         return self.region == 1 and self.share == 1
 
-    def _answers(self, case: Case, rng: Rng) -> Answers:
+    def _answers(self, case: Case, rng: Rng) -> TargetOutputs:
         if self._pixelwise:
             return sweep(case, self.fill, keeping=False, steps=self.steps, rng=rng)
         return exchanged(case, self._order(case.maps, rng), self._points(case.size), self.fill, keeping=False, rng=rng)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.maps.similarity import Likeness, likeness
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.metrics.requirements import variant_of
 from snellen.plugins.registry import metric
 from snellen.types import Case, Method, Metric, Passes, Recipe, Rng, SharedPasses, TrainedVariant
@@ -96,15 +96,15 @@ class DataRandomisation:
 def agreement(case: Case, metric: Metric, name: str, how: Likeness, *, rng: Rng) -> Float[Tensor, " batch"]:
     """How alike the maps of the two models are where both find the same class most likely, else NaN."""
     other = variant_of(case, metric, name)
-    same = case.classifier.answered(case.inputs, case.targets).predicted
-    agreed = other.answered(case.inputs, case.targets).predicted == same
+    same = case.classifier.cached_outputs(case.inputs, case.targets).predicted
+    agreed = other.cached_outputs(case.inputs, case.targets).predicted == same
     found = likeness(case.maps, case.explain(case.inputs, classifier=other, rng=rng), how)
     return found.masked_fill(~agreed, torch.nan)
 
 
 def agreement_parts(name: str, explain: Passes) -> Mapping[Hashable, Passes]:
     """What `agreement` costs, in parts that others may have paid."""
-    return answered_parts() | answered_parts(name) | ({("explained", name): explain} if explain != Passes() else {})
+    return output_parts() | output_parts(name) | ({("explained", name): explain} if explain != Passes() else {})
 
 
 @metric(

@@ -70,7 +70,7 @@ class Road(CurveMetric):
                 noise = rng.child("road").normal(f"{fraction:g}", tuple(inputs.shape[1:])).to(inputs)
                 yield torch.where(removed.unsqueeze(1), filled_in(inputs, removed) + self.noise * noise, inputs), targets
 
-        answers = case.classifier.answers(blocks())
+        answers = case.classifier.target_outputs(blocks())
         found = (
             answers.probability if self.of == "probability" else (answers.predicted == targets.repeat(len(self.fractions)))
         )

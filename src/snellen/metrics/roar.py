@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.maps.fills import MEAN
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.metrics.requirements import labels_of
 from snellen.metrics.sweep import ranks, unordered
 from snellen.plugins.registry import label, metric, text_of
@@ -149,7 +149,7 @@ class Roar(CurveMetric):
         rank = ranks(case.maps, rng=rng).unsqueeze(1)
         bare = self.fill(case.classifier, case.inputs, rng=rng)
         whole = _named(case, Whole(self.pictures).name, exactly=True)
-        found = [whole.answered(case.inputs, case.targets).predicted]
+        found = [whole.cached_outputs(case.inputs, case.targets).predicted]
         for fraction in self.fractions:
             other = _named(case, prefix_of(fraction, self.pictures, self.fill))
             found.append(other.predictions(torch.where(removed(rank, fraction), bare, case.inputs)))
@@ -171,7 +171,7 @@ class Roar(CurveMetric):
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What the model of whole pictures says is the same for every method."""
-        return answered_parts(Whole(self.pictures).name)
+        return output_parts(Whole(self.pictures).name)
 
 
 def _named(case: Case, beginning: str, *, exactly: bool = False) -> Classifier:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.case_cache import Kept
+from snellen.metrics.case_cache import cached_per_case
 from snellen.plugins.registry import metric
 from snellen.types import Case, Passes, Rng, SharedPasses
 
@@ -180,9 +180,6 @@ class _Changes:
         return changes.to(maps.dtype)
 
 
-_KEPT: Kept[_Changes] = Kept()
-
-
 def _changes(case: Case, samples: int, radius: float, rng: Rng) -> _Changes:
     def compute() -> _Changes:
         moved = perturbed(case.inputs, samples, radius, rng=rng.child("sensitivity"))
@@ -190,7 +187,7 @@ def _changes(case: Case, samples: int, radius: float, rng: Rng) -> _Changes:
         again = case.explain(moved, rng=rng.child("sensitivity/explain").repeat(range(samples)))
         return _Changes(_apart(again, case.maps), _apart(moved, case.inputs))
 
-    return _KEPT(case, (samples, radius, rng), compute)
+    return cached_per_case(case, ("changes", samples, radius, rng), compute)
 
 
 def _apart(many: Float[Tensor, "rows ..."], one: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch samples"]:

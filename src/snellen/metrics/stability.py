@@ -11,7 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.similarity import correlation, ranked
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.metrics.sweep import unordered
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
@@ -60,7 +60,7 @@ class Stability(CurveMetric):
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The lowest likeness found up to each round."""
         own = ranked(case.maps.double().flatten(1))
-        predicted = case.classifier.answered(case.inputs, case.targets).predicted
+        predicted = case.classifier.cached_outputs(case.inputs, case.targets).predicted
         worst = torch.full((len(case),), torch.inf, dtype=torch.float64)
         best = torch.zeros_like(case.inputs)
         step = torch.full((len(case), 1, 1, 1, 1), self.radius).to(case.inputs)
@@ -87,7 +87,7 @@ class Stability(CurveMetric):
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The untouched picture."""
-        return answered_parts()
+        return output_parts()
 
     def _signs(
         self, best: Float[Tensor, "batch channels height width"], share: float, rng: Rng
@@ -110,7 +110,7 @@ class Stability(CurveMetric):
         moved = (case.inputs.unsqueeze(1) + moves).flatten(0, 1)
         draws = rng.child(f"stability/{turn}/explain").repeat(range(self.candidates))
         maps = case.explain(moved, rng=draws)
-        said = case.classifier.answers([(moved, case.targets.repeat_interleave(self.candidates))]).predicted
+        said = case.classifier.target_outputs([(moved, case.targets.repeat_interleave(self.candidates))]).predicted
         alike = correlation(own.repeat_interleave(self.candidates, dim=0), ranked(maps.double().flatten(1)))
         kept = (said == predicted.repeat_interleave(self.candidates)) & ~unordered(maps)
         return alike.masked_fill(~kept, torch.nan).view(len(case), self.candidates)

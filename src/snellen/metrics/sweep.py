@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from snellen.classifier.outputs import Answers
-from snellen.metrics.case_cache import Kept, answered_parts
+from snellen.classifier.outputs import TargetOutputs
+from snellen.metrics.case_cache import cached_per_case, output_parts
 from snellen.types import Case, Fill, Passes, Rng
 
 
@@ -45,7 +45,7 @@ def evenly(steps: int, things: int) -> list[int]:
     return [things * step // steps for step in range(steps + 1)]
 
 
-def sweep(case: Case, fill: Fill, *, keeping: bool, steps: int, rng: Rng) -> Answers:
+def sweep(case: Case, fill: Fill, *, keeping: bool, steps: int, rng: Rng) -> TargetOutputs:
     """What the classifier says while pixels give way to the fill; (batch, points) for each of its answers.
 
     At point k the `stops(...)[k]` most salient pixels are exchanged for the fill, or (`keeping`) are all that is left of the
@@ -53,15 +53,15 @@ def sweep(case: Case, fill: Fill, *, keeping: bool, steps: int, rng: Rng) -> Ans
     ranking and fill shares the rest. A map with NaN has no order and no curve.
     """
 
-    def compute() -> Answers:
+    def compute() -> TargetOutputs:
         return exchanged(case, ranks(case.maps, rng=rng), stops(steps, case.size), fill, keeping=keeping, rng=rng)
 
-    return _KEPT(case, (fill, keeping, steps, rng), compute)
+    return cached_per_case(case, ("sweep", fill, keeping, steps, rng), compute)
 
 
 def exchanged(
     case: Case, order: Int[Tensor, "batch height width"], points: list[int], fill: Fill, *, keeping: bool, rng: Rng
-) -> Answers:
+) -> TargetOutputs:
     """What the classifier says while pixels give way to the fill, those of place 0 first; (batch, points) for each answer.
 
     At point k all pixels whose place is below `points[k]` are exchanged, or (`keeping`) are all that is left. Where the
@@ -80,15 +80,15 @@ def exchanged(
         for count in changed:
             yield torch.where(rank < count, after, before), targets
 
-    swept = classifier.answers(blocks())
-    untouched = classifier.answered(inputs, targets)
+    swept = classifier.target_outputs(blocks())
+    untouched = classifier.cached_outputs(inputs, targets)
     broken = unordered(case.maps).unsqueeze(1)
 
     def joined(found: Tensor, end: Tensor) -> Tensor:
         rows = found.view(len(changed), len(inputs)).T
         return torch.cat([rows, end[:, None]] if keeping else [end[:, None], rows], dim=1)
 
-    return Answers(
+    return TargetOutputs(
         joined(swept.logit, untouched.logit).masked_fill(broken, torch.nan),
         joined(swept.probability, untouched.probability).masked_fill(broken, torch.nan),
         joined(swept.predicted, untouched.predicted).masked_fill(broken, -1),
@@ -98,10 +98,7 @@ def exchanged(
 def sweep_parts(fill: Fill, *, keeping: bool, steps: int, size: tuple[int, int]) -> dict[Hashable, Passes]:
     """What a sweep costs, in the parts that others may have paid."""
     changed = len(stops(steps, size)) - 1
-    return answered_parts() | {("sweep", fill, keeping, steps): Passes(forward=changed)}
-
-
-_KEPT: Kept[Answers] = Kept()
+    return output_parts() | {("sweep", fill, keeping, steps): Passes(forward=changed)}
 
 
 def check_steps(steps: int) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.similarity import Likeness, likeness
-from snellen.metrics.case_cache import answered_parts
+from snellen.metrics.case_cache import output_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
 
@@ -47,7 +47,7 @@ class TargetSensitivity(CurveMetric):
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """How unlike the map for the least likely class is, and that for the right class where it is known and another."""
-        least = case.classifier.known_logits(case.inputs).argmin(dim=1)
+        least = case.classifier.cached_logits(case.inputs).argmin(dim=1)
         maps = case.explain(case.inputs, targets=least, rng=rng)
         away = (1 - likeness(case.maps, maps, self.likeness)).masked_fill(least == case.targets, torch.nan)
         right = torch.full_like(away, torch.nan)
@@ -74,7 +74,7 @@ class TargetSensitivity(CurveMetric):
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What the classifier says of all classes."""
-        return answered_parts()
+        return output_parts()
 
 
 @metric(
@@ -103,7 +103,7 @@ class RandomLogit:
     likeness: Likeness = "ssim"
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        others = case.classifier.known_logits(case.inputs).shape[1] - 1
+        others = case.classifier.cached_logits(case.inputs).shape[1] - 1
         drawn = (rng.child("random-logit").uniform("class", (1,)).flatten() * others).long().clamp_max(max(0, others - 1))
         drawn = (drawn + (drawn >= case.targets)).clamp_max(others)
         maps = case.explain(case.inputs, targets=drawn, rng=rng)
@@ -115,4 +115,4 @@ class RandomLogit:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """What the classifier says of all classes."""
-        return answered_parts()
+        return output_parts()

@@ -18,7 +18,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.images.transforms import STEPS, Kind, variants
 from snellen.maps.similarity import constant, likeness
-from snellen.metrics.case_cache import Kept, answered_parts
+from snellen.metrics.case_cache import cached_per_case, output_parts
 from snellen.types import CHECKPOINT, Case, Passes, Rng, by_number
 from snellen.variants.variants import randomised, weight_layers
 
@@ -90,7 +90,7 @@ class Comparison:
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> dict[Hashable, Passes]:
         """What the rows cost: a prediction per change, the same for all methods, and a map; a model means random weights."""
-        found = answered_parts()
+        found = output_parts()
         for kind in self.kinds:
             count = len(variants(kind, self.magnitudes))
             found["images", "transformed", kind, self.magnitudes] = Passes(forward=count)
@@ -104,25 +104,22 @@ class Comparison:
 
     def rows(self, case: Case, *, rng: Rng) -> Rows:
         """Every row, computed once per case."""
-        predicted = case.classifier.answered(case.inputs, case.targets).predicted
+        predicted = case.classifier.cached_outputs(case.inputs, case.targets).predicted
         found = [
-            _KEPT(
+            cached_per_case(
                 case,
-                (kind, self.magnitudes, self.alike, self.fixed_class, rng),
+                ("transformed", kind, self.magnitudes, self.alike, self.fixed_class, rng),
                 lambda kind=kind: _transformed(case, kind, self, predicted, rng),  # type: ignore[misc]
             )
             for kind in self.kinds
         ]
         if self.models:
-            question = ("models", self.alike, self.fixed_class, rng)
-            found.append(_KEPT(case, question, lambda: _modelled(case, self, predicted, rng)))
+            key = ("models", self.alike, self.fixed_class, rng)
+            found.append(cached_per_case(case, key, lambda: _modelled(case, self, predicted, rng)))
         likeness, same = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
         given = len(_models(case)) if self.models else 0
         right = torch.zeros(len(case), dtype=torch.bool) if case.labels is None else case.labels == predicted
         return Rows(likeness, same, right, torch.full((len(case), 1), float(given)))
-
-
-_KEPT: Kept[tuple[Tensor, Tensor]] = Kept()
 
 
 def _transformed(
@@ -133,10 +130,9 @@ def _transformed(
 
     def predict() -> Int[Tensor, "batch rows"]:
         blocks = ((change.transform(classifier, inputs, steps), case.targets) for change, steps in changes)
-        return classifier.answers(blocks).predicted.view(len(changes), len(case)).T
+        return classifier.target_outputs(blocks).predicted.view(len(changes), len(case)).T
 
-    cost = Passes(forward=len(changes) * len(case))
-    after = classifier.kept(("transformed", kind, magnitudes, rng), inputs, case.targets, predict, cost)
+    after = classifier.cached(("transformed", kind, magnitudes, rng), inputs, case.targets, predict)
     found = []
     for place, (change, steps) in enumerate(changes):
         maps = case.explain(
@@ -158,12 +154,11 @@ def _modelled(case: Case, how: Comparison, predicted: Int[Tensor, " batch"], rng
     same = torch.zeros(len(case), len(MODELS), dtype=torch.bool)
     for name, build in _models(case).items():
         model, column = build(rng), MODELS.index(name)
-        after = case.classifier.kept(
+        after = case.classifier.cached(
             ("predicted", model.fingerprint),
             case.inputs,
             case.targets,
             lambda model=model: model.predictions(case.inputs),  # type: ignore[misc]
-            Passes(forward=len(case)),
         )
         targets = _explained(case.targets, predicted, after, how)
         maps = case.explain(case.inputs, targets=targets, classifier=model, rng=rng)

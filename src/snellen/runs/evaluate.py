@@ -179,7 +179,9 @@ class _Job:
         labels = () if self.training is None else kin.labels_of(self.training, self.classifier, classes)
         shipped = Shipped(self.classifier)
         seen = self._look(shipped, shards)
-        if doubt := self.classifier.doubt(functools.reduce(operator.or_, (look.outputs for look in seen)), inputs):
+        if doubt := self.classifier.check_output_range(
+            functools.reduce(operator.or_, (look.outputs for look in seen)), inputs
+        ):
             record["notes"].append(doubt)
             self.observer.note(doubt)
         self._check_met(labels=any(one is not None for look in seen for one in look.labels))

@@ -63,7 +63,7 @@ class Guard:
             changed += [f"{what} of {name}" for what in found]
         if suspect or changed:  # answers that were cached meanwhile may be about something else
             for classifier, _ in self._classifiers.values():
-                classifier.forget_answers()
+                classifier.clear_cache()
         return changed
 
 

@@ -88,7 +88,7 @@ def check_needs(
 
 def _works_inside(method: Method, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> bool:
     """Whether a model whose gradients are cut before its layers still serves this method, which starts at a layer."""
-    if not classifier.cut or "layer" not in traits(method).needs:
+    if not classifier.no_gradient_reason or "layer" not in traits(method).needs:
         return False
     try:
         with torch.no_grad():
@@ -145,8 +145,8 @@ def _missing(plugin: Method | Metric, classifier: Classifier) -> str:
 
 
 def _without(classifier: Classifier) -> str:
-    if classifier.cut and "gradients" not in classifier.offers:
-        return f"'{classifier.name}' gives no gradients ({classifier.cut})"
+    if classifier.no_gradient_reason and "gradients" not in classifier.offers:
+        return f"'{classifier.name}' gives no gradients ({classifier.no_gradient_reason})"
     return f"'{classifier.name}' {'has' if classifier.offers else 'is a black-box function and has'} no such thing"
 
 

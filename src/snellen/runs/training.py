@@ -87,7 +87,7 @@ def find_checkpoints(checkpoints: Any, classifier: Classifier) -> dict[str, nn.M
     for name, (where, given) in states.items():
         module = copy.deepcopy(classifier.module)
         fill_weights(module, read_weights(where, classifier.name) if given is None else given, classifier.name, where)
-        if classifier.relative(module, name).fingerprint != classifier.fingerprint:
+        if classifier.variant(module, name).fingerprint != classifier.fingerprint:
             found[CHECKPOINT + name] = module.eval()
     if not found:
         raise SnellenError("all checkpoints are the classifier itself; give states that were saved earlier in training")
@@ -167,7 +167,7 @@ class Train:
         if not isinstance(module, nn.Module):
             kind = type(module).__name__
             raise SnellenError(f"the recipe returned a {kind} for '{name}'; it must return an nn.Module")
-        classes = training.classifier.relative(module, name).check(training[0][0][None])
+        classes = training.classifier.variant(module, name).check(training[0][0][None])
         if classes != options["classes"]:
             raise SnellenError(
                 f"the recipe returned a module with {classes} outputs for '{name}', where {options['classes']} were asked "
@@ -260,7 +260,7 @@ class Siblings:
     def add_trained(self, relative: TrainedVariant, key: str, trained: Trained) -> None:
         """Keeps a relative in the run folder."""
         module = unpack(trained.module, trained.ending, self.classifier)
-        accuracy = self._accuracy(self.classifier.relative(module, relative.name)) if _stands_in(relative) else None
+        accuracy = self._accuracy(self.classifier.variant(module, relative.name)) if _stands_in(relative) else None
         record = {"name": relative.name, "accuracy": accuracy, "cost": trained.cost}
         self._know(relative.name, {**record, "file": self.store.put_relative(key, record, trained.module, trained.ending)})
 
@@ -313,7 +313,7 @@ class Siblings:
                 module = unpack(self.store.relative_module(file), Path(file).suffix, self.classifier)
             while len(self._open) >= OPEN:
                 del self._open[next(iter(self._open))]
-            self._open[name] = self.classifier.relative(module, name.removeprefix(CHECKPOINT))
+            self._open[name] = self.classifier.variant(module, name.removeprefix(CHECKPOINT))
         return self._open[name]
 
     def _accuracy(self, sibling: Classifier) -> float | None:

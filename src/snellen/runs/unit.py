@@ -153,7 +153,7 @@ class Unit:
             classifier.compile_for(shard.inputs)
         targets = _targets(self.targets)
         rng = Rng(self.seed, tuple(self.samples.ids))
-        variants = {name: classifier.adopt(one.open()) for name, one in self.variants.items()}
+        variants = {name: classifier.count_passes_of(one.open()) for name, one in self.variants.items()}
         guard = Guard(
             {"the model": classifier, **{f"its variant '{name}'": one for name, one in variants.items()}},
             {"the inputs": shard.inputs, "the targets": targets, "the labels": shard.labels, "the truth": shard.truth},

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -19,6 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from snellen.classifier import Classifier, probes
+from snellen.classifier.cache import CachePerObject
 from snellen.classifier.operations import Kind, Operation
 from snellen.variants.variants import agree, made_of, probe, put
 
@@ -43,8 +43,7 @@ class Joint:
     skipped: int = 0
 
 
-_FOUND: weakref.WeakKeyDictionary[Classifier, dict[tuple[int, int], dict[Way, tuple[Joint, ...]]]]
-_FOUND = weakref.WeakKeyDictionary()
+_CACHE = CachePerObject()
 
 
 def ways(classifier: Classifier, size: tuple[int, int]) -> tuple[Way, ...]:
@@ -56,35 +55,36 @@ def ways(classifier: Classifier, size: tuple[int, int]) -> tuple[Way, ...]:
     """
     if "layer" not in classifier.offers:
         return ()
-    known = _FOUND.setdefault(classifier, {})
-    if size not in known:
-        known[size] = _search(classifier, size)
-    return tuple(way for way in WAYS if known[size][way])
+    joints = _cached_joints(classifier, size)
+    return tuple(way for way in WAYS if joints[way])
 
 
 def rewritten(classifier: Classifier, way: Way, size: tuple[int, int]) -> Classifier:
     """The same function as another network."""
-    ways(classifier, size)
     module = copy.deepcopy(classifier.module)
     with torch.no_grad():
-        for joint in _FOUND[classifier][size][way]:
+        for joint in _cached_joints(classifier, size)[way]:
             _DO[way](module, joint)
     return made_of(classifier, module, way, larger=way == "widened")
 
 
+def _cached_joints(classifier: Classifier, size: tuple[int, int]) -> dict[Way, tuple[Joint, ...]]:
+    return _CACHE.get_or_compute(classifier, size, lambda: _search(classifier, size))
+
+
 def _search(classifier: Classifier, size: tuple[int, int]) -> dict[Way, tuple[Joint, ...]]:
     pictures = probe(classifier, size)[1:]  # the loud one, which no ceiling and no bend lets through
-    wanted = classifier.look(pictures)
-    order = probes.called(classifier.module, lambda: classifier.look(pictures))
+    wanted = classifier.uncounted_logits(pictures)
+    order = probes.called(classifier.module, lambda: classifier.uncounted_logits(pictures))
     layers = [(name, classifier.module.get_submodule(name)) for name in order]
     passed = _passed(classifier.operations(pictures))
     joints = [one for one in _joints(layers) if not _MEETING & {kind for kind, _ in passed(one)}]
-    trial = classifier.relative(classifier.module, "on trial")
+    trial = classifier.variant(classifier.module, "on trial")
 
     def tried(way: Way, guessed: list[Joint]) -> tuple[Joint, ...]:
         undo: list[Undo] = []
         with torch.no_grad():
-            found = _kept(trial, way, guessed, lambda: agree(trial.look(pictures), wanted), undo)
+            found = _kept(trial, way, guessed, lambda: agree(trial.uncounted_logits(pictures), wanted), undo)
             _go_back(undo)
         return found
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier, probes
+from snellen.classifier.cache import CachePerObject
 from snellen.errors import SnellenError
 from snellen.types import Rng
 
@@ -46,28 +46,28 @@ def agree(found: Float[Tensor, "rows classes"], wanted: Float[Tensor, "rows clas
     return bool(((found - wanted).abs() <= room).all())
 
 
-_LAYERS: weakref.WeakKeyDictionary[Classifier, dict[tuple[int, int], tuple[WeightLayer, ...]]] = weakref.WeakKeyDictionary()
+_CACHE = CachePerObject()
 
 
 def weight_layers(classifier: Classifier, size: tuple[int, int]) -> tuple[WeightLayer, ...]:
     """All layers with weights in the order of a pass, so the top one is last; a black box has none."""
     if "layer" not in classifier.offers:
         return ()
-    known = _LAYERS.setdefault(classifier, {})
-    if size not in known:
-        picture = probe(classifier, size)[:1]
-        found: list[list[str]] = []
-        first: list[str] = []
-        for name in probes.called(classifier.module, lambda: classifier.look(picture)):
-            layer = classifier.module.get_submodule(name)
-            own = list(layer.parameters(recurse=False))
-            if not _scales(layer):
-                found.append([name, *first])
-                first = []
-            elif own or getattr(layer, "running_mean", None) is not None:
-                (found[-1] if found else first).append(name)
-        known[size] = tuple(WeightLayer(group[0] or "the model's own", tuple(group)) for group in found)
-    return known[size]
+    return _CACHE.get_or_compute(classifier, ("layers", size), lambda: _find_weight_layers(classifier, size))
+
+
+def _find_weight_layers(classifier: Classifier, size: tuple[int, int]) -> tuple[WeightLayer, ...]:
+    picture = probe(classifier, size)[:1]
+    groups: list[list[str]] = []
+    first: list[str] = []
+    for name in probes.called(classifier.module, lambda: classifier.uncounted_logits(picture)):
+        layer = classifier.module.get_submodule(name)
+        if not _scales(layer):
+            groups.append([name, *first])
+            first = []
+        elif list(layer.parameters(recurse=False)) or getattr(layer, "running_mean", None) is not None:
+            (groups[-1] if groups else first).append(name)
+    return tuple(WeightLayer(group[0] or "the model's own", tuple(group)) for group in groups)
 
 
 def _scales(layer: nn.Module) -> bool:
@@ -208,7 +208,7 @@ def mixed(classifier: Classifier, weight: float, size: tuple[int, int]) -> Class
 
     def same(made: Classifier) -> bool:
         picture = probe(classifier, size)
-        return agree(made.look(picture), mix(classifier.look(picture)))
+        return agree(made.uncounted_logits(picture), mix(classifier.uncounted_logits(picture)))
 
     made = _if_same(classifier, ("mixed", weight, size), in_the_head, same)
     return made or _around(classifier, name, after=lambda outputs: _outputs(classifier, mix(_logits(classifier, outputs))))
@@ -271,7 +271,7 @@ def shifted(classifier: Classifier, shift: float, size: tuple[int, int]) -> Clas
 
     def same(made: Classifier) -> bool:
         picture = probe(classifier, size)
-        return agree(made.look(picture + shift), classifier.look(picture))
+        return agree(made.uncounted_logits(picture + shift), classifier.uncounted_logits(picture))
 
     made = _if_same(classifier, ("shifted", shift, size), in_the_bias, same)
     made = made or _around(classifier, name, before=lambda inputs: inputs - shift)
@@ -311,14 +311,11 @@ def made_of(
     classifier: Classifier, module: nn.Module, name: str, *, copied: bool = True, larger: bool = False
 ) -> Classifier:
     """A relative of this module that knows what the classifier learnt; a `larger` one holds more in a pass."""
-    made = classifier.relative(module, name, copied=copied)
+    made = classifier.variant(module, name, copied=copied)
     made.fitted_state = classifier.fitted_state
     if not larger:
         made.rows, made.gradient_rows = classifier.rows, classifier.gradient_rows
     return made
-
-
-_SAME: weakref.WeakKeyDictionary[Classifier, dict[tuple[Any, ...], bool]] = weakref.WeakKeyDictionary()
 
 
 def _if_same(
@@ -327,14 +324,15 @@ def _if_same(
     build: Callable[[], Classifier | None],
     same: Callable[[Classifier], bool],
 ) -> Classifier | None:
-    """What `build` makes, if it computes what it should; that is tried once, and only the answer is kept."""
-    known = _SAME.setdefault(classifier, {})
-    if not known.get(key, True) or "layer" not in classifier.offers:
+    """What `build` makes, if it computes what it should; that is tried once, and only the result of the trial is cached."""
+
+    def build_is_same() -> bool:
+        made = build()
+        return made is not None and same(made)
+
+    if "layer" not in classifier.offers or not _CACHE.get_or_compute(classifier, key, build_is_same):
         return None
-    made = build()
-    if key not in known:
-        known[key] = made is not None and same(made)
-    return made if known[key] else None
+    return build()
 
 
 def _around(
@@ -353,7 +351,7 @@ def _around(
     elif "gradients" in classifier.offers:
         made = made_of(classifier, _Between(copy.deepcopy(classifier.module), before, after), name)
     else:
-        made = classifier.relative(lambda inputs: after(classifier.network.run(before(inputs))), name)
+        made = classifier.variant(lambda inputs: after(classifier.network.run(before(inputs))), name)
     made.fingerprint = hashlib.sha256(f"{classifier.fingerprint} {name}".encode()).hexdigest()[:16]
     return made
 
