@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo test test-browser test-slow system check docs format conformance bench bench-methods bench-metrics bench-commands bench-textbox planted-weights digits-weights textbox-models constraints clean
+.PHONY: demo study-demo test coverage test-oldest test-browser test-slow system check docs format conformance bench bench-methods bench-metrics bench-commands bench-textbox planted-weights digits-weights textbox-models constraints release clean
 
 demo: $(VENV)/demo.stamp          ## seven photographs: a report and cards; 64 scenes: verdicts, cards and a choice of method
 	$(BIN)/snellen run demo.yaml
@@ -25,6 +25,16 @@ study-demo: $(VENV)/demo.stamp $(VENV)/study.stamp  ## two studies with people: 
 
 test: $(VENV)/test.stamp          ## the fast tests
 	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal
+
+coverage: $(VENV)/test.stamp      ## the fast tests, and which lines of src they never reach: build/coverage/index.html
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
+
+test-oldest:                      ## what users meet first, with the oldest versions that pyproject.toml allows
+	rm -rf build/oldest && $(PYTHON) -m venv build/oldest
+	build/oldest/bin/python tests/oldest_versions.py > build/oldest/oldest.txt
+	build/oldest/bin/python -m pip install --disable-pip-version-check --quiet 'torch==2.13.0' -c build/oldest/oldest.txt
+	build/oldest/bin/python -m pip install --disable-pip-version-check --quiet -e '.[demo]' pytest pytest-timeout beartype hypothesis psutil -c build/oldest/oldest.txt
+	build/oldest/bin/python -m pytest -q --override-ini=filterwarnings= tests/cli/test_main.py tests/files tests/images tests/report tests/runs/test_evaluate.py tests/runs/test_executors.py -k 'not dask'
 
 test-browser: $(VENV)/test.stamp  ## studies in a real Chromium
 	$(BIN)/python -m pytest -m browser tests/study
@@ -101,6 +111,18 @@ $(VENV)/%.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch
 	$(PIP) -e '.[$*]'
 	touch $@
+
+release: $(VENV)/test.stamp        ## sdist and wheel in dist/, tried in a fresh environment; CONTRIBUTING.md says what comes before and after
+	test -z "$$(git status --porcelain)" || { echo "commit everything first"; exit 1; }
+	version=$$($(BIN)/python -c 'import snellen; print(snellen.__version__)'); \
+	  grep -qF "## [$$version]" CHANGELOG.md || { echo "CHANGELOG.md has no section $$version"; exit 1; }
+	rm -rf dist build && $(BIN)/python -m build --quiet
+	tar tzf dist/*.tar.gz | grep -q '/tests/test_readme.py$$' && tar tzf dist/*.tar.gz | grep -q '/docs/cards.md$$'
+	$(PYTHON) -m venv build/release && build/release/bin/python -m pip install --quiet -c constraints.txt torch
+	build/release/bin/python -m pip install --quiet -c constraints.txt "$$(ls $$PWD/dist/*.whl)[demo]"
+	cd build && release/bin/snellen --version && release/bin/snellen run --model digits --images zoo:digits \
+	  --methods grad-cam,random --metrics deletion,sparseness --out release/run
+	ls -l dist
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
