@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import trapezoid
 from tests.planted import Net, planted
 
 import snellen
@@ -158,7 +159,7 @@ def test_methods_and_metrics_share_passes(finished):
 def test_curves_belong_to_their_scores(finished):
     curves = finished.curves("deletion(steps=6)")
     assert {name: curve.shape for name, curve in curves.items()} == dict.fromkeys(METHOD_NAMES, (5, 7))
-    areas = np.trapezoid(curves["gradient"], axis=1) / 6
+    areas = trapezoid(curves["gradient"], axis=1) / 6
     scores = finished.scores().query("method == 'gradient' and metric == 'deletion(steps=6)'")["value"]
     np.testing.assert_allclose(areas, scores, rtol=1e-5)
     assert finished.curves("complexity") == {}
