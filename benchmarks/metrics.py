@@ -32,6 +32,7 @@ from snellen.metrics.sweep import ranks
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs.machine import machine, revision
 from snellen.runs.progress import Silent
+from snellen.runs.record import RunRecord
 from snellen.types import Case, Method, Metric, Rng, Sample
 from their_metrics import contests
 from theirs import Judge, Work, rivals
@@ -49,7 +50,7 @@ class Battery:
 
     wall: float
     compiling: float
-    record: dict[str, Any]
+    record: RunRecord
     table: Any
 
 
@@ -180,7 +181,7 @@ class Bench:
                 classifier, self.samples, methods=self.methods, metrics=self.metrics, seed=SEED, observer=Silent()
             )
         )
-        compiling = run.record["planned"]["compile_seconds"]
+        compiling = run.record.planned.compile_seconds
         return Battery(seconds - compiling, compiling, run.record, run.scores())
 
     def needed(self) -> set[int]:
@@ -262,9 +263,9 @@ def totals(bench: Bench, batteries: list[Battery]) -> list[list[str]]:
     rows = [row("direct calls", ours, model, "", "")]
     if batteries:
         wall, compiling = (statistics.median(getattr(one, name) for one in batteries) for name in ("wall", "compiling"))
-        inside = statistics.median(one.record["totals"]["model_seconds"] for one in batteries)
+        inside = statistics.median(one.record.totals.model_seconds for one in batteries)
         gap, place = bench.gap(batteries[0])
-        compiled = batteries[0].record["spec"]["compiled"]
+        compiled = batteries[0].record.spec.compiled
         state = "compiled forward pass" if compiled else "not compiled"
         rows.append(row("evaluate()", wall, inside, f"{gap:.1e} ({place})", state))
         if compiled:
@@ -284,10 +285,10 @@ def passes(bench: Bench, batteries: list[Battery]) -> list[str]:
     ]
     if batteries:
         record = batteries[0].record
-        planned, done = record["planned"], record["totals"]
+        planned, done = record.planned, record.totals
         lines += [
-            f"Planned: {planned['forward']:,} forward and {planned['backward']:,} backward passes, of which sharing saved "
-            f"{done['shared_forward']:,} and {done['shared_backward']:,}.",
+            f"Planned: {planned.forward:,} forward and {planned.backward:,} backward passes, of which sharing saved "
+            f"{done.shared_forward:,} and {done.shared_backward:,}.",
             "",
         ]
     return lines

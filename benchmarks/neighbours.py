@@ -293,13 +293,13 @@ class Bench:
                 classifier, self.samples, methods=methods, metrics=metrics, seed=SEED, observer=Silent()
             )
         )
-        compiling = run.record["planned"]["compile_seconds"]
+        compiling = run.record.planned.compile_seconds
         return Whole(
             seconds - compiling,
             compiling,
-            run.record["totals"]["model_seconds"],
+            run.record.totals.model_seconds,
             run.scores(),
-            bool(run.record["spec"]["compiled"]),
+            run.record.spec.compiled,
         )
 
     def gap(self, whole: Whole) -> tuple[float, str]:

@@ -45,15 +45,15 @@ def measured(label: str) -> dict[str, Finding]:
 def run_of(images: int = 48, **changes: Any) -> Recorded:
     """Two tests per attribute; methods are far above the controls or far below them."""
     ids = [f"{at:03d}.png" for at in range(images)]
-    metrics = [metric(f"{name}-{at}", name) | {"test": f"Test {at} of {name}"} for name in TESTED for at in (1, 2)]
+    metrics = [metric(f"{name}-{at}", name, test=f"Test {at} of {name}") for name in TESTED for at in (1, 2)]
     methods = [method(one) for one in TESTS] + [method(one, control=True) for one in CONTROLS]
     values = {}
     for place, label in enumerate([*TESTS, *CONTROLS]):
         signs = TESTS.get(label, "00000")
         for one in metrics:
-            middle = {"+": 0.8 + 0.03 * place, "-": 0.1 + 0.02 * place, "0": 0.4}[signs[TESTED.index(one["attribute"])]]
-            noise = np.random.default_rng([place, *one["label"].encode()]).normal(0, 0.03, images)
-            values[(label, one["label"])] = middle + noise
+            middle = {"+": 0.8 + 0.03 * place, "-": 0.1 + 0.02 * place, "0": 0.4}[signs[TESTED.index(one.attribute)]]
+            noise = np.random.default_rng([place, *one.label.encode()]).normal(0, 0.03, images)
+            values[(label, one.label)] = middle + noise
     return Recorded(methods=methods, metrics=metrics, ids=ids, values=values, **changes)
 
 

@@ -25,8 +25,8 @@ def deck() -> Deck:
     run = Recorded(
         methods=[method("grad-cam"), method("rise(masks=50)"), method("random", control=True)],
         metrics=[
-            metric("deletion", higher=False) | {"test": "Deletion"},
-            metric("completeness", higher=False) | {"test": "Completeness", "tolerance": 0.01},
+            metric("deletion", higher=False, test="Deletion"),
+            metric("completeness", higher=False, test="Completeness", tolerance=0.01),
             metric("average-gain"),
         ],
         ids=[f"{at}.png" for at in range(IMAGES)],
@@ -82,7 +82,8 @@ def test_a2_has_all_33_tests_and_a_reason_for_every_cell_without_a_verdict(deck)
 
 def test_a_run_that_has_the_truth_asks_for_none(deck):
     record = deck.run.record
-    record["samples"]["rows"] = [{"truth": "some", "label": 3}] * IMAGES
+    rows = tuple(row.changed(truth="some") for row in record.samples.rows)
+    record = record.changed(samples=record.samples.changed(rows=rows))
     run = Recorded(methods=deck.run.methods, metrics=deck.run.metrics, ids=deck.run.ids, values=deck.run.values)
     type(run).record, kept = property(lambda _: record), type(run).record
     try:

@@ -177,7 +177,7 @@ def test_a_card_without_a_run_says_that_nothing_was_measured():
 
 def test_a_method_that_disagrees_with_a_paper_says_so():
     run = Recorded(
-        ids=ENOUGH, metrics=[{**Recorded().metrics[9], "label": "localisation-utility", "test": "Localization Utility"}]
+        ids=ENOUGH, metrics=[Recorded().metrics[9].changed(label="localisation-utility", test="Localization Utility")]
     )
     rng = np.random.default_rng(0)
     for name, (_, control) in METHODS.items():

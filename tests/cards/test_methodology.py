@@ -58,7 +58,7 @@ def correlation(one: np.ndarray | torch.Tensor, other: np.ndarray | torch.Tensor
 
 
 def ids(run: Run, count: int) -> list[str]:
-    return [row["sample"] for row in run.record["samples"]["rows"][:count]]
+    return [row.sample for row in run.record.samples.rows[:count]]
 
 
 # Determinism ---------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_places_among_the_methods_are_those_of_a_naive_twin(run: Run) -> None:
     )
     scores = run.scores()
     scores = scores[scores["sample"].isin(names)]
-    directions = {one["label"]: one["higher_is_better"] for one in run.record["spec"]["metrics"]}
+    directions = {one.label: one.higher_is_better for one in run.record.spec.metrics}
     for metric in metrics:
         table = scores[scores["metric"] == metric].groupby("method")["value"].mean().drop("centre").to_dict()
         places = []
@@ -348,6 +348,7 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
 
 def test_maps_of_an_older_version_are_refused(tmp_path: Path) -> None:
     made = planted_run(tmp_path, ["centre"], None)
-    made.record["spec"]["methods"][0]["version"] = 0
+    spec = made.record.spec
+    made.record = made.record.changed(spec=spec.changed(methods=(spec.methods[0].changed(version=0),)))
     with pytest.raises(SnellenError, match="holds maps of version 0 of centre, but version 1 is installed"):
         measured(made)

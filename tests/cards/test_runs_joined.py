@@ -66,8 +66,8 @@ def test_a_later_run_adds_methods_and_metrics(runs):
     whole, more = Run(runs / "whole"), Run(runs / "more")
     both = Joined([whole, more])
     assert isinstance(both, Readable)
-    assert [one["label"] for one in both.record["spec"]["methods"]] == ["gradient", "grad-cam", "random", "input-x-gradient"]
-    assert [one["label"] for one in both.record["spec"]["metrics"]] == ["complexity", "sparsity", "average-drop"]
+    assert [one.label for one in both.record.spec.methods] == ["gradient", "grad-cam", "random", "input-x-gradient"]
+    assert [one.label for one in both.record.spec.metrics] == ["complexity", "sparsity", "average-drop"]
     scores = both.scores()
     pairs = set(zip(scores["method"], scores["metric"], strict=True))
     assert ("grad-cam", "sparsity") in pairs

@@ -81,20 +81,20 @@ def test_values_alone_show_sigmoids_on_enough_images(form):
         model = (lambda x: net(x)) if form == "function" else torch.jit.trace(net, images(2))
     with pytest.raises(SnellenError, match=r"over 12 images.*say outputs='logits'"):
         run(model)
-    assert run(model, count=3).record["notes"] == []  # three images show too little
+    assert run(model, count=3).record.notes == ()  # three images show too little
 
 
 def test_what_is_stated_is_believed_and_noted():
-    (note,) = run(nn.Sequential(sharp(), nn.Sigmoid()), outputs="logits").record["notes"]
+    (note,) = run(nn.Sequential(sharp(), nn.Sigmoid()), outputs="logits").record.notes
     assert "they are taken as logits, as was stated" in note
-    (note,) = run(nn.Sequential(sharp(), nn.Softmax(dim=1)), outputs="logits").record["notes"]
+    (note,) = run(nn.Sequential(sharp(), nn.Softmax(dim=1)), outputs="logits").record.notes
     assert note == "'net' returns probabilities; they are taken as logits, as was stated"
 
 
 def test_probabilities_taken_for_logits_are_refused_with_the_remedy():
     with pytest.raises(SnellenError, match=r"returns probabilities .* say outputs='probabilities'"):
         run(nn.Sequential(tutorial("lenet"), nn.Softmax(dim=1)))
-    assert run(nn.Sequential(tutorial("lenet"), nn.Softmax(dim=1)), outputs="probabilities").record["notes"] == []
+    assert run(nn.Sequential(tutorial("lenet"), nn.Softmax(dim=1)), outputs="probabilities").record.notes == ()
 
 
 def test_sigmoids_are_no_probabilities_either():
@@ -108,10 +108,10 @@ def test_logits_that_happen_to_lie_between_0_and_1_are_taken_with_a_note():
     def untrained(x: Tensor) -> Tensor:
         return torch.tensor([0.2, 0.4, 0.3]) + 0.1 * x.mean(dim=(2, 3))
 
-    (note,) = run(untrained).record["notes"]
+    (note,) = run(untrained).record.notes
     assert "they are taken as logits" in note
-    assert run(untrained, count=4).record["notes"] == []
-    assert run(sharp()).record["notes"] == []
+    assert run(untrained, count=4).record.notes == ()
+    assert run(sharp()).record.notes == ()
 
 
 # Several labels ----------------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def samples(tmp_path_factory):
 )
 def test_an_unsteady_model_runs_and_its_record_and_report_say_so(samples, tmp_path, model, words):
     run = evaluate(model(), samples, methods=["gradient", "random"], metrics=["complexity"], out=tmp_path)
-    (note,) = run.record["notes"]
+    (note,) = run.record.notes
     assert note.startswith(f"'{model.__name__}' {words}")
     assert words.partition("(")[0] in run.report().read_text()
 

@@ -208,10 +208,10 @@ def test_a_run_under_a_condition_sees_changed_pictures_and_remembers_it(tmp_path
     given = from_arrays(images, labels=[0, 1, 2, 0])
     plain = evaluate(brightest, given, **facts, out=tmp_path / "plain")
     turned = evaluate(brightest, given, **facts, condition="rotation(degrees=45)", out=tmp_path / "turned")
-    assert plain.record["spec"]["condition"] is None
-    assert turned.record["spec"]["condition"] == "rotation"
-    assert "under rotation" in turned.record["samples"]["source"]
-    chances = [[row["probability"] for row in run.record["samples"]["rows"]] for run in (plain, turned)]
+    assert plain.record.spec.condition is None
+    assert turned.record.spec.condition == "rotation"
+    assert "under rotation" in turned.record.samples.source
+    chances = [[row.probability for row in run.record.samples.rows] for run in (plain, turned)]
     assert all(not math.isclose(one, other) for one, other in zip(*chances, strict=True))
     evaluate(brightest, given, **facts, condition=Rotation(45.0), out=tmp_path / "turned")  # the same again
     for other in (None, "rotation(degrees=135)"):

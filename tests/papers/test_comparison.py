@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
+from tests.report import recorded
 from tests.runs.subject import write_images
 
 from snellen.errors import SnellenError
@@ -161,7 +162,8 @@ class Unfinished(Run):
     """A run in which the second of three images was not scored."""
 
     def __init__(self) -> None:  # no folder
-        self.record = {"spec": {"metrics": [{"label": COSE, "points": ["consistency/geometric/flip-lr"]}]}}
+        metrics = (recorded.metric(COSE, points=("consistency/geometric/flip-lr",)),)
+        self.record = recorded.Recorded(metrics=metrics).record
 
     def samples(self) -> pd.DataFrame:
         return pd.DataFrame({"sample": ["a", "b", "c"]})

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 
 from snellen.errors import SnellenError
+from snellen.plugins.traits import Attribute
 from snellen.runs.people import People
+from snellen.runs.record import MethodSpec, MetricSpec, RunRecord
 
 METHODS = {
     "gradient": (True, False), "input-x-gradient": (True, False), "integrated-gradients": (True, False),
@@ -28,23 +30,27 @@ METRICS = {
 }  # fmt: skip
 
 
-def method(label: str, signed: bool = False, control: bool = False) -> dict[str, Any]:
-    return {"label": label, "name": label.split("(", maxsplit=1)[0], "params": {"steps": 8},
-            "control": control, "cite": "selvaraju2017", "summary": f"What {label} shows.", "signed": signed}  # fmt: skip
+def method(label: str, signed: bool = False, control: bool = False) -> MethodSpec:
+    return MethodSpec(
+        label=label, name=label.split("(", maxsplit=1)[0], params={"steps": 8}, control=control, signed=signed,
+        cite="selvaraju2017", summary=f"What {label} shows.", version=1,
+    )  # fmt: skip
 
 
-def metric(label: str, attribute: str = "input-sensitivity", higher: bool = True) -> dict[str, Any]:
-    return {"label": label, "name": label, "params": {"steps": 28}, "attribute": attribute, "higher_is_better": higher,
-            "bounds": [0, 1], "undefined": "the truth mask is empty", "summary": f"What {label} means, in one sentence.",
-            "cite": "petsiuk2018", "version": 1}  # fmt: skip
+def metric(label: str, attribute: Attribute = "input-sensitivity", higher: bool = True, **facts: Any) -> MetricSpec:
+    spec = MetricSpec(
+        label=label, name=label, params={"steps": 28}, attribute=attribute, higher_is_better=higher, bounds=(0, 1),
+        undefined="the truth mask is empty", summary=f"What {label} means, in one sentence.", cite="petsiuk2018", version=1,
+    )  # fmt: skip
+    return spec.changed(**facts)
 
 
 @dataclass
 class Recorded:
     """The interface of a run over invented scores."""
 
-    methods: list[dict[str, Any]] = field(default_factory=lambda: [method(name, *two) for name, two in METHODS.items()])
-    metrics: list[dict[str, Any]] = field(default_factory=lambda: [metric(name, *two) for name, two in METRICS.items()])
+    methods: list[MethodSpec] = field(default_factory=lambda: [method(name, *two) for name, two in METHODS.items()])
+    metrics: list[MetricSpec] = field(default_factory=lambda: [metric(name, *two) for name, two in METRICS.items()])
     ids: list[str] = field(default_factory=lambda: [f"photo-{at}.jpg" for at in range(7)])
     photos: dict[str, np.ndarray] = field(default_factory=dict)
     values: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
@@ -59,39 +65,45 @@ class Recorded:
     studies: tuple[People, ...] = ()
 
     @property
-    def record(self) -> dict[str, Any]:
-        record = {
+    def record(self) -> RunRecord:
+        record: dict[str, Any] = {
             "schema": 1, "snellen": "0.1.0", "created": "2026-11-16T01:58:00+00:00", "finished": self.finished,
             "spec": {"methods": self.methods, "metrics": self.metrics, "target": "predicted", "seed": 0, "shard": 4,
                      "precision": "float32", "compiled": True},
             "classifier": {"name": "EfficientNet-Lite0", "fingerprint": "7f3a9c0011223344", "classes": 1000, "rows": 16,
-                           "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
-            "samples": {"count": len(self.ids), "digest": "ab12cd34", "source": "demo photographs"},
+                           "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "outputs": "logits", "device": "cpu"},
+            "samples": {"count": len(self.ids), "digest": "ab12cd34", "source": "demo photographs",
+                        "rows": self.rows(), "pictures": {}},
             "machine": {"processor": "a processor", "cores": 2, "threads": 2, "memory_gib": 7.8, "python": "3.11",
                         "torch": "2.4", "system": "Linux"},
             "versions": {"numpy": "1.26", "torch": "2.4"}, "git": None,
-            "planned": {"forward": 1, "backward": 1, "seconds": 1.0},
+            "planned": {"forward": 1, "backward": 1, "seconds": 1.0}, "request": None, "units": [],
             "totals": {"forward": 48213, "backward": 512, "shared_forward": 70, "shared_backward": 7, "model_seconds": 171.0,
-                       "wall_seconds": 188.2},
+                       "seconds": 180.0, "wall_seconds": 188.2},
             "notes": self.notes,
         }  # fmt: skip
         if not self.finished:
             del record["totals"]  # written when a run ends
-        return record
+        return RunRecord.model_validate(record)
+
+    def rows(self) -> list[dict[str, Any]]:
+        label = 282 if self.labels else None
+        facts = {"label": label, "prediction": 281, "probability": 0.8125, "target": 281}
+        return [{"sample": sample, **facts} for sample in self.ids]
 
     def _rng(self, *names: str) -> np.random.Generator:
         return np.random.default_rng([self.seed, *"/".join(names).encode()])
 
     def scores(self) -> pd.DataFrame:
         rows = []
-        for one in [one for one in self.methods if one["label"] not in self.unrun]:
+        for one in [one for one in self.methods if one.label not in self.unrun]:
             for by in self.metrics:
-                key = (one["label"], by["label"])
+                key = (one.label, by.label)
                 if key in self.refused:
                     continue
                 values = self.values.get(key)
                 if values is None:
-                    middle = self._rng(*key).uniform(0.2, 0.8) - (0.15 if one["control"] else 0)
+                    middle = self._rng(*key).uniform(0.2, 0.8) - (0.15 if one.control else 0)
                     values = np.clip(middle + self._rng(*key, "noise").normal(0, 0.1, len(self.ids)), 0, 1)
                 rows += [(each, *key, float(value)) for each, value in zip(self.ids, values, strict=True)]
         return pd.DataFrame(rows, columns=["sample", "method", "metric", "value"])
@@ -107,13 +119,13 @@ class Recorded:
         })  # fmt: skip
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
-        if metric not in ("deletion", "insertion") or metric not in [one["label"] for one in self.metrics]:
+        if metric not in ("deletion", "insertion") or metric not in [one.label for one in self.metrics]:
             return {}
         x = np.linspace(0, 1, 29)
         falling = {}
-        for one in [one for one in self.methods if one["label"] not in self.unrun]:
-            speed = self._rng(one["label"], "speed").uniform(2, 9, len(self.ids))[:, None] - (1.5 if one["control"] else 0)
-            falling[one["label"]] = 0.8 * np.exp(-speed * x) if metric == "deletion" else 0.8 * (1 - np.exp(-speed * x))
+        for one in [one for one in self.methods if one.label not in self.unrun]:
+            speed = self._rng(one.label, "speed").uniform(2, 9, len(self.ids))[:, None] - (1.5 if one.control else 0)
+            falling[one.label] = 0.8 * np.exp(-speed * x) if metric == "deletion" else 0.8 * (1 - np.exp(-speed * x))
         return falling
 
     def problems(self) -> dict[tuple[str, str], str]:
@@ -129,10 +141,10 @@ class Recorded:
         rng = self._rng(label, sample)
         centre = rng.uniform(0.3, 0.7, 2)
         blob = np.exp(-((x - centre[0]) ** 2 + (y - centre[1]) ** 2) / 0.03)
-        spec = next(one for one in self.methods if one["label"] == label)
+        spec = next(one for one in self.methods if one.label == label)
         if label == "random":
             blob = rng.random((64, 64))
-        if spec["signed"]:
+        if spec.signed:
             blob = blob * rng.normal(0, 1, (64, 64))
         if label == "rise":
             blob = 0.3 + 0.05 * blob
@@ -149,8 +161,8 @@ class Recorded:
     def costs(self) -> pd.DataFrame:
         rows = []
         for at, one in enumerate(self.methods):
-            forward, backward = (0, 0) if one["control"] else (7 * (1 + 40 * at), 7 * (at < 5))
-            rows.append((one["label"], 7, forward, backward, 0.013 * forward + 0.01, 0.012 * forward, 5000, 0, 31.0))
+            forward, backward = (0, 0) if one.control else (7 * (1 + 40 * at), 7 * (at < 5))
+            rows.append((one.label, 7, forward, backward, 0.013 * forward + 0.01, 0.012 * forward, 5000, 0, 31.0))
         names = ["method", "images", "forward", "backward", "seconds", "model_seconds", "metric_forward", "metric_backward",
                  "metric_seconds"]  # fmt: skip
         return pd.DataFrame(rows, columns=names)

@@ -60,7 +60,7 @@ def test_every_method_metric_and_control_is_named(demo):
     seen = words(demo)
     run = Recorded()
     for one in [*run.methods, *run.metrics]:
-        assert one["label"] in seen
+        assert one.label in seen
     assert "8 saliency methods and 4 controls" in seen
     assert "Selvaraju" in seen
 
@@ -158,8 +158,8 @@ def test_odd_runs_still_make_a_whole_page(run):
     assert outline.open == []
     seen = words(text)
     for one in [*run.methods, *run.metrics]:
-        assert one["label"] in seen
-    if not any(one["control"] for one in run.methods) and run.metrics:
+        assert one.label in seen
+    if not any(one.control for one in run.methods) and run.metrics:
         assert "No controls were run" in seen
     if not run.labels:
         assert "none given" in seen
@@ -178,7 +178,7 @@ def test_a_method_without_finished_maps_has_no_price():
     run = Recorded()
     costs = run.costs().assign(images=0, seconds=0.0)
     run.costs = lambda: costs
-    assert {(row["forward"], row["each"]) for row in _costs(run, run.record["spec"])} == {("–", "not measured")}
+    assert {(row["forward"], row["each"]) for row in _costs(run, run.record.spec)} == {("–", "not measured")}
 
 
 def test_the_page_of_seven_photographs_stays_small(demo):
@@ -229,7 +229,7 @@ def test_text_colours_have_enough_contrast():
 
 
 def test_a_trace_with_names_is_a_table_and_not_a_curve():
-    run = Recorded(metrics=[metric("deletion") | {"points": ["blur", "rotation (90°)"]}], methods=[method("grad-cam")])
+    run = Recorded(metrics=[metric("deletion", points=("blur", "rotation (90°)"))], methods=[method("grad-cam")])
     run.curves = lambda label: {"grad-cam": np.array([[0.25, 0.5], [0.75, NAN]])}
     text = words(page(run))
     assert "part grad-cam blur 0.50 rotation (90°) 0.50" in text
@@ -244,7 +244,7 @@ def test_a_refused_score_says_why_in_its_place():
 
 
 def test_an_axiom_is_judged_without_controls():
-    run = Recorded(methods=[method("grad-cam")], metrics=[metric("completeness", higher=False) | {"tolerance": 0.01}])
+    run = Recorded(methods=[method("grad-cam")], metrics=[metric("completeness", higher=False, tolerance=0.01)])
     run.ids = [f"{at}.png" for at in range(MINIMUM_IMAGES)]
     run.values = {("grad-cam", "completeness"): np.full(MINIMUM_IMAGES, 0.005)}
     text = words(page(run))
@@ -254,7 +254,7 @@ def test_an_axiom_is_judged_without_controls():
 
 def test_margin_rule_and_advice_stand_with_the_verdict_and_an_axiom_has_no_empty_columns():
     n = MINIMUM_IMAGES + 10
-    keeps = metric("completeness", higher=False) | {"tolerance": 0.05}
+    keeps = metric("completeness", higher=False, tolerance=0.05)
     run = Recorded(ids=[f"{at}.jpg" for at in range(n)], metrics=[metric("insertion"), keeps])
     rng = np.random.default_rng(0)
     for name, (_, control) in METHODS.items():

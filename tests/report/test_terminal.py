@@ -93,9 +93,8 @@ def test_a_long_label_is_folded_where_its_settings_begin():
 )
 def test_two_settings_of_one_metric_never_have_the_same_heading(labels):
     """The columns of headings, read top down, differ."""
-    run = Recorded(methods=[method("grad-cam"), method("random", control=True)], metrics=[metric(one) for one in labels])
-    for one in run.metrics:
-        one["name"] = "deletion"
+    run = Recorded(methods=[method("grad-cam"), method("random", control=True)], metrics=[])
+    run.metrics = [metric(one, name="deletion") for one in labels]
     rows = printed(run, 100).splitlines()
     heading = rows[: next(at for at, line in enumerate(rows) if line.startswith("grad-cam"))]
     told = " ".join("".join(heading).replace("=", "= ").split())

@@ -121,7 +121,7 @@ def runs():
 def test_it_is_said_before_computing_recorded_and_printed_first(runs):
     run, notes = runs["right"]
     assert notes[0] == "accuracy 1.00 [0.89, 1.00], 30 of 30 labelled images."
-    assert run.record["samples"]["accuracy"]["correct"] == 30
+    assert run.record.samples.accuracy.correct == 30
     assert run.accuracy().share == 1
     assert terminal(run).startswith("Accuracy 1.00 [0.89, 1.00], 30 of 30 labelled images\n")
     assert "<b>Accuracy</b> 1.00 [0.89, 1.00], 30 of 30 labelled images" in page(run)

@@ -103,7 +103,7 @@ def test_every_cell_is_there_in_the_order_asked_for(finished):
     assert len(scores) == len(METHOD_NAMES) * len(METRIC_NAMES) * 5
     assert list(dict.fromkeys(scores["method"])) == METHOD_NAMES
     assert list(dict.fromkeys(scores["metric"])) == METRIC_NAMES
-    assert finished.record["finished"] is not None
+    assert finished.record.finished is not None
 
 
 def test_scores_are_those_of_the_plain_calls(subject, finished):
@@ -123,9 +123,9 @@ def test_scores_are_those_of_the_plain_calls(subject, finished):
 
 
 def test_planned_passes_are_what_was_counted(finished):
-    totals, planned = finished.record["totals"], finished.record["planned"]
-    assert totals["forward"] + totals["shared_forward"] == planned["forward"]
-    assert totals["backward"] + totals["shared_backward"] == planned["backward"]
+    totals, planned = finished.record.totals, finished.record.planned
+    assert totals.forward + totals.shared_forward == planned.forward
+    assert totals.backward + totals.shared_backward == planned.backward
 
 
 def test_the_estimate_knows_what_sharing_spares(subject, tmp_path):
@@ -145,8 +145,8 @@ def test_the_estimate_knows_what_sharing_spares(subject, tmp_path):
     # Per image: two maps of one pass and 2 × 2 × 3 perturbed maps; the second map and half of the others come for free.
     assert "70 forward and 70 backward passes" in said[-1]
     assert "sharing saves 35 and 35" in said[-1]
-    totals = Run(tmp_path).record["totals"]
-    assert (totals["shared_forward"], totals["shared_backward"]) == (35, 35)
+    totals = Run(tmp_path).record.totals
+    assert (totals.shared_forward, totals.shared_backward) == (35, 35)
 
 
 def test_methods_and_metrics_share_passes(finished):

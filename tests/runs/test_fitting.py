@@ -20,6 +20,7 @@ from snellen.maps import fitted_state
 from snellen.plugins.registry import METHODS
 from snellen.runs import Options, evaluate, fitting
 from snellen.runs.progress import Silent
+from snellen.runs.record import FittedRecord
 from snellen.runs.unit import Shipped
 
 IBA = "iba(steps=2, samples=2)"
@@ -69,10 +70,10 @@ def test_a_run_learns_first_and_shows_it(classifier, pictures, tmp_path):
     run = evaluate(classifier, pictures, **REQUEST, out=tmp_path, observer=seen)
     assert [stage for stage, _ in seen.stages] == ["looking at the images", "learning from 7 images", "explaining"]
     assert any("learning from 7 images only, so the statistics are poor" in note for note in seen.notes)
-    (facts,) = run.record["lessons"].values()
-    assert (facts["images"], facts["cost"]["forward"], facts["cost"]["backward"]) == (7, 7, 0)
-    totals, planned = run.record["totals"], run.record["planned"]
-    assert totals["forward"] + totals["shared_forward"] == planned["forward"], "learning has an account of its own"
+    (facts,) = run.record.fitted.values()
+    assert (facts.images, facts.cost.forward, facts.cost.backward) == (7, 7, 0)
+    totals, planned = run.record.totals, run.record.planned
+    assert totals.forward + totals.shared_forward == planned.forward, "learning has an account of its own"
 
 
 def test_maps_are_those_of_learning_by_hand(classifier, pictures, alone):
@@ -105,7 +106,7 @@ def test_what_the_user_taught_is_used_and_gives_other_maps(classifier, pictures,
     taught = classifier.fitted_state[LESSON]
     out = alone.folder.parent / "taught"
     run = evaluate(classifier, pictures, **REQUEST, out=out, options=Options(shard=3, threads=1))
-    assert run.record["lessons"][LESSON] == {"images": None, "digest": fitted_state.digest(taught)}
+    assert run.record.fitted[LESSON] == FittedRecord(images=None, digest=fitted_state.digest(taught))
     assert classifier.fitted_state[LESSON] is taught
     ids = list(pictures.ids)
     assert not np.allclose(run.maps(IBA, ids), alone.maps(IBA, ids), rtol=1e-3)

@@ -9,6 +9,7 @@ from tests.runs.subject import Small, write_images
 from snellen import Classifier, Geometry
 from snellen.images import from_arrays, from_folder
 from snellen.runs import Run, evaluate
+from snellen.runs.record import RunRecord
 from snellen.runs.store import Store
 from snellen.verdicts import certainty_of, drawn_in, verdicts_of
 
@@ -32,10 +33,10 @@ def test_groups_of_a_table_decide_what_is_drawn(tmp_path):
     assert judged.against[0].clusters == 12
     assert "Images come in 12 groups" in judged.rule
     # A run of an earlier version knows labels only; its images show every class of the model.
-    record = run.record
+    record = run.record.as_json()
     for row in record["samples"]["rows"]:
         del row["group"]
-    Store(tmp_path / "run").put_record(record)
+    Store(tmp_path / "run").put_record(RunRecord.model_validate(record))
     older = Run(tmp_path / "run")
     assert drawn_in(older).words == ""
     assert verdicts_of(older).judged[0].against[0].clusters is None

@@ -80,17 +80,17 @@ def test_relatives_are_trained_first_and_their_facts_are_recorded(given, tmp_pat
     found = run(given, tmp_path, observer=seen)
     assert [stage for stage, _ in seen.stages] == ["looking at the images", "training relatives", "explaining"]
     assert dict(seen.stages)["training relatives"] == 3
-    facts = found.record["relatives"]
+    facts = found.record.variants
     assert set(facts) == {"other-seed", "other-architecture", "permuted-labels"}
     for one in facts.values():
-        assert 0 <= one["accuracy"] <= 1
-        assert one["cost"]["seconds"] > 0
+        assert 0 <= one.accuracy <= 1
+        assert one.cost.seconds > 0
     table = found.table()
     assert table.loc["random", "data-randomisation"] == pytest.approx(1.0), "a map that ignores the model is unmoved"
     assert -1 <= table.loc["gradient", "data-randomisation"] < 0.999
-    totals, planned = found.record["totals"], found.record["planned"]
-    assert totals["forward"] + totals["shared_forward"] == planned["forward"]
-    assert totals["backward"] + totals["shared_backward"] == planned["backward"]
+    totals, planned = found.record.totals, found.record.planned
+    assert totals.forward + totals.shared_forward == planned.forward
+    assert totals.backward + totals.shared_backward == planned.backward
 
 
 def test_nothing_is_trained_twice_and_scores_stay(given, alone, monkeypatch):
@@ -112,9 +112,9 @@ def test_another_recipe_trains_others_and_the_scores_follow(given, alone, tmp_pa
     for how in (functools.partial(slower, steps=1), functools.partial(slower, steps=3)):
         found = run(given, tmp_path, methods=["gradient"], metrics=["repeatability", "complexity"], how=how)
     assert len(list(tmp_path.glob("relatives/*.json"))) == 2
-    wanted = [one["unit"] for one in found.record["units"]]
+    wanted = [one.unit for one in found.record.units]
     units = list(snellen.runs.store.Store(tmp_path).units(wanted).values())
-    assert sum("complexity" in one["metrics"] for one in units) == 2, "a metric without relatives is not computed again"
+    assert sum("complexity" in one.metrics for one in units) == 2, "a metric without relatives is not computed again"
     assert len(list(tmp_path.glob("units/*.json"))) == 4
     assert kin.identity_of(recipe) != kin.identity_of(slower)
 
@@ -173,18 +173,18 @@ def test_every_test_that_needs_relatives_runs_on_the_digits(tmp_path):
     asked = {"methods": ["grad-cam", "edge"], "metrics": ALL, "how": "zoo:digits", "checkpoints": "zoo:digits"}
     found = run(given, tmp_path, classifier=classifier, **asked)
     table = found.table()
-    assert set(found.record["relatives"]) >= {
+    assert set(found.record.variants) >= {
         "checkpoint/epoch-1",
         "roar/0.5/1000/mean/grad-cam",
         "model-contrast/objects/6",
     }
-    assert found.record["relatives"]["model-contrast/objects/6"]["accuracy"] is None
-    assert found.record["relatives"]["checkpoint/epoch-6"]["accuracy"] > 0.8
+    assert found.record.variants["model-contrast/objects/6"].accuracy is None
+    assert found.record.variants["checkpoint/epoch-6"].accuracy > 0.8
     assert table.loc["edge", "model-contrast(correct_only=false)"] == pytest.approx(0, abs=1e-6)
     assert table.loc["edge", "checkpoint-sensitivity(states=2)"] == pytest.approx(0, abs=1e-6)
     assert table.loc["grad-cam", "checkpoint-sensitivity(states=2)"] > 0.05
-    totals, planned = found.record["totals"], found.record["planned"]
-    assert totals["forward"] + totals["shared_forward"] == planned["forward"]
+    totals, planned = found.record.totals, found.record.planned
+    assert totals.forward + totals.shared_forward == planned.forward
 
 
 def test_a_method_that_learns_also_learns_on_the_relatives(given, tmp_path):

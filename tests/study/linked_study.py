@@ -37,7 +37,7 @@ def linked(folder: Path, **changes: Any) -> tuple[Study, Recorded]:
 
 def knowledge(study: Study, run: Recorded, name: str, size: float) -> dict[tuple[str, str], float]:
     """Items are easier with a map where the metric is better: so many deviations of skill per deviation of the metric."""
-    sign = next(1 if one["higher_is_better"] else -1 for one in run.metrics if one["label"] == name)
+    sign = next(1 if one.higher_is_better else -1 for one in run.metrics if one.label == name)
     found = {}
     for arm in ARMS:
         own = dict(zip(run.ids, run.values[(arm, name)] - run.values[(arm, name)].mean(), strict=True))

@@ -88,8 +88,8 @@ def test_what_the_study_says_is_marked_by_who_answered(study_and_run, collected)
 def test_only_a_run_of_the_same_model_and_images_fits(study_and_run):
     study, run = study_and_run
     subject = study.subject | {
-        "fingerprint": run.record["classifier"]["fingerprint"],
-        "digest": run.record["samples"]["digest"],
+        "fingerprint": run.record.classifier.fingerprint,
+        "digest": run.record.samples.digest,
     }
 
     def of(**changes: str) -> Study:
@@ -100,7 +100,7 @@ def test_only_a_run_of_the_same_model_and_images_fits(study_and_run):
         refuse_another(of(fingerprint="0" * 32), run)
     with pytest.raises(SnellenError, match="a run of other images"):
         refuse_another(of(digest="0" * 32), run)
-    strange = replace(run, methods=[one for one in run.methods if one["control"]])
+    strange = replace(run, methods=[one for one in run.methods if one.control])
     with pytest.raises(SnellenError, match="none of the methods"):
         refuse_another(of(), strange)
 
@@ -142,8 +142,8 @@ def real_study(folder: Path) -> tuple[Run, Study]:
     for item, name in zip(made["items"], run.samples()["sample"], strict=True):
         item["samples"] = [name]
     made["subject"] |= {
-        "fingerprint": run.record["classifier"]["fingerprint"],
-        "digest": run.record["samples"]["digest"],
+        "fingerprint": run.record.classifier.fingerprint,
+        "digest": run.record.samples.digest,
     }
     (study.folder / "stimuli.json").write_text(json.dumps(made))
     return run, Study.read(study.folder)

@@ -66,7 +66,7 @@ def photos(run: Run) -> dict[str, np.ndarray]:
     """The images as the model saw them; a run keeps those of its first dozen, which are compared here."""
     _, samples = reopen(run, None, None, Silent(), given="")
     found = {one.id: (255 * one.image).round().byte().permute(1, 2, 0).numpy() for one in samples}
-    kept = run.record["samples"]["pictures"]
+    kept = run.record.samples.pictures
     assert len(kept) == 12
     assert all((run.picture(one) == found[one]).all() for one in kept)
     return found

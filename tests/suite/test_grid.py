@@ -31,8 +31,8 @@ def recorded() -> Recorded:
     run = Recorded(
         methods=[method("grad-cam"), method("rise(masks=50)"), method("occlusion"), method("random", control=True)],
         metrics=[
-            metric("deletion", higher=False) | {"test": "Deletion"},
-            metric("completeness", higher=False) | {"test": "Completeness", "tolerance": 0.01},
+            metric("deletion", higher=False, test="Deletion"),
+            metric("completeness", higher=False, test="Completeness", tolerance=0.01),
             metric("average-gain"),
         ],
         ids=[f"{at}.png" for at in range(IMAGES)],
@@ -211,7 +211,7 @@ def test_a_row_says_with_which_settings_its_test_was_run() -> None:
     """Infidelity is scaled in every suite, for maps of different units; whoever reads the row must see that it is."""
     run = Recorded(
         methods=[method("grad-cam"), method("random", control=True)],
-        metrics=[metric("infidelity(scaled=true)", higher=False) | {"test": "Infidelity"}],
+        metrics=[metric("infidelity(scaled=true)", higher=False, test="Infidelity")],
         ids=[f"{at}.png" for at in range(IMAGES)],
     )
     run.values = {(name, "infidelity(scaled=true)"): np.ones(IMAGES) for name in ("grad-cam", "random")}

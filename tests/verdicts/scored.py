@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import pandas as pd
 
+from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.verdicts import summarise
 
 
 def method(label, control=False):
-    return {"label": label, "control": control}
+    return MethodSpec(label=label, name=label, params={}, control=control, summary="", cite="", version=1)
 
 
-def metric(label="m", higher=True, undefined="never"):
-    return {"label": label, "higher_is_better": higher, "undefined": undefined}
+def metric(label="m", higher=True, undefined="never", **facts):
+    spec = MetricSpec(
+        label=label, name=label, params={}, attribute="minimality", higher_is_better=higher, bounds=(None, None),
+        undefined=undefined, summary="", cite="", version=1,
+    )  # fmt: skip
+    return spec.changed(**facts)
 
 
 def axiom(tolerance=0.01):
-    return metric("gap", higher=False) | {"tolerance": tolerance, "bounds": [0, None]}
+    return metric("gap", higher=False, tolerance=tolerance, bounds=(0.0, None))
 
 
 def long(values) -> pd.DataFrame:

@@ -11,6 +11,8 @@ import pytest
 import scipy.stats
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from tests.verdicts.scored import axiom
+
 from populations import POPULATIONS, scores
 from snellen.verdicts.intervals import simultaneous
 from snellen.verdicts.rule import _axiom, against_controls, verdict_of
@@ -81,7 +83,7 @@ def test_a_clear_effect_passes():
 def test_an_axiom_that_is_broken_just_so_seldom_counts_as_kept():
     """Distances with a long tail upwards, whose mean is the tolerance itself: few images look better than they are."""
     rng = np.random.default_rng(5)
-    by = {"label": "gap", "higher_is_better": False, "tolerance": 0.05, "bounds": [0, None]}
+    by = axiom(0.05)
 
     class Row:
         method, metric, n, undefined, mean, low, high = "a", "gap", 30, 0, 0.0, 0.0, 0.0

@@ -21,12 +21,12 @@ from snellen.verdicts.statistics import student
 def judged(columns, controls=("random",), by=None):
     by = by or metric()
     methods = [method(name, name in controls) for name in columns]
-    scores = long({(name, by["label"]): list(values) for name, values in columns.items()})
+    scores = long({(name, by.label): list(values) for name, values in columns.items()})
     return {one.method: one for one in judge(scores, methods, [by])}
 
 
 def bounded(low=0.0, high=1.0, higher=True):
-    return metric(higher=higher) | {"bounds": [low, high]}
+    return metric(higher=higher, bounds=(low, high))
 
 
 def test_false_passes_by_rare_failures_carry_the_note():

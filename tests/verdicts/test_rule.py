@@ -25,7 +25,7 @@ SLOW = np.repeat([-1.0, 1.0], IMAGES // 2)
 def judged(columns, controls=("random", "edge"), by=None, spoil=None):
     by = by or metric()
     methods = [method(name, name in controls) for name in columns]
-    scores = long({(name, by["label"]): list(values) for name, values in columns.items()})
+    scores = long({(name, by.label): list(values) for name, values in columns.items()})
     return {one.method: one for one in judge(scores if spoil is None else spoil(scores), methods, [by])}
 
 
@@ -172,7 +172,7 @@ def test_an_axiom_is_kept_within_its_tolerance_whatever_controls_do(gaps, wanted
 
 
 def test_an_axiom_whose_best_value_is_the_largest():
-    by = metric("same") | {"tolerance": 0.1, "bounds": [0, 1]}
+    by = metric("same", tolerance=0.1, bounds=(0.0, 1.0))
     found = judged({"a": [0.95, 1.0] * 30, "b": [0.5, 0.6] * 30}, by=by)
     assert found["a"].verdict == "pass"
     assert found["b"].verdict == "fail"

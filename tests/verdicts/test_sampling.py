@@ -144,7 +144,7 @@ def judged(labels, groups=None, classes=1000, effect=3.0, by=None):
     rng = np.random.default_rng(3)
     by = by or metric()
     columns = {"a": effect + rng.normal(size=len(labels)), "random": rng.normal(size=len(labels))}
-    scores = long({(name, by["label"]): list(values) for name, values in columns.items()})
+    scores = long({(name, by.label): list(values) for name, values in columns.items()})
     drawn = sampling_of(samples(labels, groups), classes)
     return judge(scores, [method("a"), method("random", True)], [by], sampling=drawn)[0]
 

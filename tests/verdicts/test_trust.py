@@ -163,7 +163,7 @@ def test_trust_of_a_run():
         ("a", "gap"): np.zeros(40), ("b", "gap"): np.zeros(40), ("c", "gap"): np.zeros(40), ("edge", "gap"): np.zeros(40),
     }  # fmt: skip
     methods = [method("a"), method("b"), method("c"), method("edge", True)]
-    found = trust(long(scores), methods, [metric("good") | {"name": "complexity"}, metric("deaf"), axiom()])
+    found = trust(long(scores), methods, [metric("good", name="complexity"), metric("deaf"), axiom()])
     assert list(found) == ["good", "deaf", "gap"]
     good, deaf, gap = found.values()
     assert (good.fooled_by, good.beaten, good.split_half, good.alpha) == ((), 0.0, pytest.approx(1), pytest.approx(1))

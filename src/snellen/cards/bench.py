@@ -32,7 +32,7 @@ _PYTHON = "snellen.cards.methodology.measure(run, classifier=..., samples=...)"
 
 def failures(run: Run) -> dict[str, str]:
     """By label, why a method could not explain all images."""
-    return {one["method"]: one["problem"] for one in run.record.get("errors") or [] if "metric" not in one}
+    return run.record.method_failures
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +52,12 @@ class Bench:
         instead = "or leave the methodology out with --no-measure"
         known, loaded = reopen(run, classifier, samples, observer, given=_PYTHON, instead=instead, trust=trust)
         methods = {}
-        for one in run.record["spec"]["methods"]:
-            if one["label"] in run.explained:
-                methods[one["label"]] = method = METHODS.build(one["name"], one["params"])
-                if traits(method).version != one["version"]:
+        for one in run.record.spec.methods:
+            if one.label in run.explained:
+                methods[one.label] = method = METHODS.build(one.name, one.params)
+                if traits(method).version != one.version:
                     raise SnellenError(
-                        f"'{run.folder}' holds maps of version {one['version']} of {one['name']}, but version "
+                        f"'{run.folder}' holds maps of version {one.version} of {one.name}, but version "
                         f"{traits(method).version} is installed; make the run again"
                     )
         return Bench(run, known, loaded, methods, observer)
@@ -79,7 +79,7 @@ class Bench:
 
     def image(self, place: int) -> tuple[Float[Tensor, "1 channels height width"], Int[Tensor, " 1"], str]:
         """One image, the class that the run explained, and the image's name; new tensors each time, so nothing is shared."""
-        target = self.run.record["samples"]["rows"][place]["target"]
+        target = self.run.record.samples.rows[place].target
         return self.classifier.to_inputs(self.samples[place].image[None]), torch.tensor([target]), self.samples.ids[place]
 
     def ids(self, images: int) -> list[str]:
@@ -112,7 +112,7 @@ class Bench:
                     self.samples[:images],
                     methods=methods,
                     metrics=metrics or None,
-                    target=self.run.record["spec"]["target"],
+                    target=self.run.record.spec.target,
                     seed=seed,
                     out=folder,
                     options=Options(shard=images, compile=False, pace=self.pace),

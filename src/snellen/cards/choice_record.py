@@ -16,9 +16,9 @@ def as_json(found: Recommendation) -> dict[str, Any]:
     asked = found.priorities
     values = {
         "sentence": found.sentence,
-        "model": found.deck.run.record["classifier"]["name"],
-        "fingerprint": found.deck.run.record["classifier"]["fingerprint"],
-        "images": found.deck.run.record["samples"]["count"],
+        "model": found.deck.run.record.classifier.name,
+        "fingerprint": found.deck.run.record.classifier.fingerprint,
+        "images": found.deck.run.record.samples.count,
         "priorities": {
             "profile": asked.profile.name if asked.profile else None,
             "levels": {one: asked.level(one) for one in found.deck.priorities},

@@ -48,7 +48,7 @@ def measure_cost(method: Method, bench: Bench, on_pass: Callable[[Passes], None]
 
     def explain(place: int) -> tuple[float, Passes]:
         inputs, targets, name = bench.image(place % len(bench.samples))
-        rng = Rng(bench.run.record["spec"]["seed"], (name,))
+        rng = Rng(bench.run.record.spec.seed, (name,))
         started = time.perf_counter()
         with bench.classifier.counting(on_pass) as paid, torch.no_grad():
             method(bench.classifier, inputs, targets, rng=rng)

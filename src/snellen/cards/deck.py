@@ -39,21 +39,21 @@ class Deck:
     def of(run: Readable, findings: Findings | None = None) -> Deck:
         """The cards of a run; `findings` is what `methodology` measured, if it did."""
         refuse_unfit(run)
-        spec = run.record["spec"]
+        spec = run.record.spec
         found = verdicts_of(run)
-        believed = trust(found.scores, spec["methods"], spec["metrics"], seed=spec["seed"])
+        believed = trust(found.scores, spec.methods, spec.metrics, seed=spec.seed)
         believed |= {
             name: replace(believed[name], people=words) for name, words in people.opposed(run).items() if name in believed
         }
-        metrics = {one["label"]: one for one in spec["metrics"]}
+        metrics = {one.label: one for one in spec.metrics}
         source = source_of(run)
         measured: dict[str, list[Evidence]] = {}
         for one in found.judged:
             metric = metrics[one.metric]
             measured.setdefault(one.method, []).append(
                 Evidence(
-                    metric["attribute"],
-                    metric.get("test") or one.metric,
+                    metric.attribute,
+                    metric.test or one.metric,
                     one.metric,
                     one.verdict,
                     one.reason,
@@ -64,21 +64,21 @@ class Deck:
                     one.high,
                     one.n,
                     one.undefined,
-                    bool(metric["higher_is_better"]),
+                    metric.higher_is_better,
                     one.against,
                     one.advice,
                     believed[one.metric],
-                    metric["summary"],
+                    metric.summary,
                     one.note,
                 )
             )
         answered = people.evidence_of(run, source)
         asked = any(one.attribute == "people" for some in answered.values() for one in some)
         cards = []
-        for one in spec["methods"]:
-            label = one["label"]
+        for method in spec.methods:
+            label = method.label
             evidence = [*measured.get(label, ()), *answered.get(label, ())]
-            cards.append(card(one["name"], label, evidence, (findings or {}).get(label, {}), source, people=asked))
+            cards.append(card(method.name, label, evidence, (findings or {}).get(label, {}), source, people=asked))
         return Deck(run, tuple(cards), believed, people.notes(run))
 
     @property
@@ -153,25 +153,25 @@ def _directness(prose: Prose) -> dict[Attribute, Finding]:
 
 def source_of(run: Readable) -> Source:
     """A run as a source of evidence."""
-    record, spec = run.record, run.record["spec"]
-    classifier, samples = record["classifier"], record["samples"]
-    identity = f"{run.folder.name} {str(classifier['fingerprint'])[:8]}/{str(samples['digest'])[:8]}"
-    count, images = str(samples["count"]), str(samples["source"])
+    record, spec = run.record, run.record.spec
+    classifier, samples = record.classifier, record.samples
+    identity = f"{run.folder.name} {classifier.fingerprint[:8]}/{samples.digest[:8]}"
+    count, images = str(samples.count), samples.source
     images = images if count in images.split() else f"{count} images: {images}"
-    return Source("run", identity, str(classifier["name"]), images, f"target {spec['target']}, seed {spec['seed']}")
+    return Source("run", identity, classifier.name, images, f"target {spec.target}, seed {spec.seed}")
 
 
 def refuse_unfit(run: Readable) -> None:
     """Says so, before anything is measured, when a run has no controls to judge by or a method that is unknown here."""
-    methods = run.record["spec"]["methods"]
-    if not any(one["control"] for one in methods):
+    methods = run.record.spec.methods
+    if not any(one.control for one in methods):
         raise SnellenError(
             f"'{run.folder}' has no controls, so nothing can be judged; add {','.join(CONTROLS)} to its --methods"
         )
     for one in methods:
-        if one["name"] not in METHODS:
+        if one.name not in METHODS:
             raise SnellenError(
-                f"'{run.folder}' has the method '{one['name']}', which no installed package registers; install the one that "
+                f"'{run.folder}' has the method '{one.name}', which no installed package registers; install the one that "
                 "does (entry point snellen.plugins), or import it in Python and make the cards there (see docs/cards.md)"
             )
 
@@ -191,7 +191,7 @@ def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | 
     runs = [Run(one) for one in several.values()]
     notes = tuple(
         f"'{one.folder.name}' is unfinished, so some scores are missing; "
-        + (f"`snellen resume {one.folder}` finishes it" if one.record["request"] else "the same evaluate() finishes it")
+        + (f"`snellen resume {one.folder}` finishes it" if one.record.request else "the same evaluate() finishes it")
         for one in runs
         if not one.complete
     )

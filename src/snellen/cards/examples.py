@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from snellen.report.photographs import photographs_of
 from snellen.report.readable import Readable
+from snellen.runs.record import MethodSpec
 
 SHOWN = 3
 """Photographs on a card: one beside its title, the others at its end."""
@@ -37,9 +37,9 @@ class Example:
         return last if last is not None and not last.name.startswith("photo") else None
 
 
-def examples_of(run: Readable, methods: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Example, ...]]:
+def examples_of(run: Readable, methods: Sequence[MethodSpec]) -> dict[str, tuple[Example, ...]]:
     """By label of a method, its maps of the run's first photographs."""
-    found: dict[str, list[Example]] = {one["label"]: [] for one in methods}
+    found: dict[str, list[Example]] = {one.label: [] for one in methods}
     for place, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
         said = f"the model says {photo['prediction']}" if photo["prediction"] else str(photo["id"])
         sure = f" (probability {photo['probability']})" if photo["prediction"] and photo["probability"] else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ import pandas as pd
 from snellen.errors import SnellenError
 from snellen.report.readable import Readable
 from snellen.runs.people import People, union
+from snellen.runs.record import MethodSpec, MetricSpec, RunRecord
 
 
 class Joined:
@@ -29,19 +29,21 @@ class Joined:
         return self._runs[0].folder
 
     @cached_property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> RunRecord:
         """The record of the first run, with the methods and metrics of all."""
         records = [one.record for one in self._runs]
         first = records[0]
-        spec = dict(first["spec"])
-        for kind in ("methods", "metrics"):
-            found: dict[str, Any] = {}
-            for one in (one for record in records for one in record["spec"][kind]):
-                found.setdefault(one["label"], one)
-            spec[kind] = list(found.values())
-        finished = [one["finished"] for one in records]
-        notes = list(dict.fromkeys(note for one in records for note in one.get("notes") or []))
-        return first | {"spec": spec, "finished": finished[-1] if all(finished) else None, "notes": notes}
+        methods: dict[str, MethodSpec] = {}
+        metrics: dict[str, MetricSpec] = {}
+        for record in records:
+            for method in record.spec.methods:
+                methods.setdefault(method.label, method)
+            for metric in record.spec.metrics:
+                metrics.setdefault(metric.label, metric)
+        spec = first.spec.changed(methods=tuple(methods.values()), metrics=tuple(metrics.values()))
+        finished = records[-1].finished if all(record.finished for record in records) else None
+        notes = tuple(dict.fromkeys(note for record in records for note in record.notes))
+        return first.changed(spec=spec, finished=finished, notes=notes)
 
     def scores(self) -> pd.DataFrame:
         """The scores of all runs."""
@@ -70,7 +72,7 @@ class Joined:
 
     def maps(self, method: str, samples: list[str], /) -> np.ndarray:
         """One map per sample, from the first run that has them."""
-        holders = [one for one in self._runs if method in [each["label"] for each in one.record["spec"]["methods"]]]
+        holders = [one for one in self._runs if method in [each.label for each in one.record.spec.methods]]
         for one in holders[:-1]:
             try:
                 return one.maps(method, samples)
@@ -96,14 +98,14 @@ def _belong(first: Readable, other: Readable) -> None:
     """Refuses runs that cannot be read as one."""
     mine, yours = first.record, other.record
     both = f"'{first.folder}' and '{other.folder}'"
-    models = [(one["classifier"]["name"], one["classifier"]["fingerprint"]) for one in (mine, yours)]
+    models = [(one.classifier.name, one.classifier.fingerprint) for one in (mine, yours)]
     if models[0][1] != models[1][1]:
         names = " and ".join(f"{name} ({str(mark)[:8]})" for name, mark in models)
         raise SnellenError(
             f"{both} are runs of different models, {names}, whose cards cannot be mixed; give runs of one model"
         )
-    if mine["samples"]["digest"] != yours["samples"]["digest"]:
-        counts = " and ".join(f"{one['samples']['count']} of {one['samples']['source']}" for one in (mine, yours))
+    if mine.samples.digest != yours.samples.digest:
+        counts = " and ".join(f"{one.samples.count} of {one.samples.source}" for one in (mine, yours))
         raise SnellenError(
             f"{both} have different images, {counts}, and cannot be compared image by image; give runs of the same images"
         )
@@ -113,16 +115,16 @@ def _belong(first: Readable, other: Readable) -> None:
         ("condition", "--condition"),
         ("precision", "--precision"),
     ):
-        values = [one["spec"].get(key) for one in (mine, yours)]
+        values = [getattr(one.spec, key) for one in (mine, yours)]
         if values[0] != values[1]:
             raise SnellenError(
                 f"{both} differ in {remedy}, {values[0]} and {values[1]}; run one of them again with the other's"
             )
-    for kind in ("methods", "metrics"):
-        versions = {one["label"]: one.get("version") for one in mine["spec"][kind]}
-        for one in yours["spec"][kind]:
-            if one["label"] in versions and versions[one["label"]] != one.get("version"):
+    for own, others in ((mine.spec.methods, yours.spec.methods), (mine.spec.metrics, yours.spec.metrics)):
+        versions = {plugin.label: plugin.version for plugin in own}
+        for plugin in others:
+            if versions.get(plugin.label, plugin.version) != plugin.version:
                 raise SnellenError(
-                    f"{both} have {one['label']} in versions {versions[one['label']]} and {one.get('version')}; "
+                    f"{both} have {plugin.label} in versions {versions[plugin.label]} and {plugin.version}; "
                     "run the older one again"
                 )

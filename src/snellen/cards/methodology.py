@@ -58,7 +58,7 @@ def read(run: Readable) -> Findings:
                 for attribute, one in findings.items()
             }
             for name, findings in state["findings"].items()
-            if name in {one["label"] for one in run.record["spec"]["methods"]}
+            if name in {one.label for one in run.record.spec.methods}
         }
     except (KeyError, TypeError, AttributeError):
         raise _broken(run) from None
@@ -136,7 +136,7 @@ class _Measurement:
         bench.observer.note(
             f"timing {len(names)} methods on one image at a time, about {duration(bench.pace.seconds(passes))} in the model"
         )
-        with bench.taught(every, seed=bench.run.record["spec"]["seed"]):
+        with bench.taught(every, seed=bench.run.record.spec.seed):
             bench.observer.begin("timing", passes, len(names))
             try:
                 for name, method in zip(names, every, strict=True):
@@ -188,7 +188,7 @@ class _Measurement:
     def _repeat(self, names: Sequence[str]) -> dict[str, list[Finding]]:
         """Determinism, from maps with other seeds."""
         bench, found = self.bench, dict[str, list[Finding]]()
-        first = bench.run.record["spec"]["seed"]
+        first = bench.run.record.spec.seed
         for images, seeds in sorted({tuple(self.state["plan"][one]["repeated"]) for one in names}):
             group = [one for one in names if tuple(self.state["plan"][one]["repeated"]) == (images, seeds)]
             methods = [bench.methods[one] for one in group]
@@ -197,7 +197,7 @@ class _Measurement:
                 for seed in range(first + 1, first + 1 + seeds)
             ]
             for one in group:
-                broken = [fault["problem"] for side in sides for fault in side.record["errors"] if fault["method"] == one]
+                broken = [fault.problem for side in sides for fault in side.record.errors if fault.method == one]
                 if broken:
                     found[one] = [_unknown("determinism", f"it failed with another seed ({broken[0]})")]
                     continue
@@ -211,7 +211,7 @@ class _Measurement:
         They get another seed than the run's maps: under the same one, luck that two settings share would look like likeness.
         """
         bench, found = self.bench, dict[str, list[Finding]]()
-        seed = bench.run.record["spec"]["seed"] + 1
+        seed = bench.run.record.spec.seed + 1
         metrics = [METRICS.parse(one) for one in self.state["metrics"]]
         for images in sorted({self.state["plan"][one]["swept"] for one in names}):
             group = {
@@ -234,10 +234,10 @@ class _Measurement:
 
     def _facts(self, name: str) -> list[Finding]:
         """Needs and costs; of a method that failed in the run only what the run says of it."""
-        bench, rows = self.bench, self.bench.run.record["samples"]["count"]
+        bench, rows = self.bench, self.bench.run.record.samples.count
         if name not in bench.methods:
-            spec = next(one for one in bench.run.record["spec"]["methods"] if one["label"] == name)
-            method = METHODS.build(spec["name"], spec["params"])
+            spec = next(one for one in bench.run.record.spec.methods if one.label == name)
+            method = METHODS.build(spec.name, spec.params)
             return [agnosticism(traits(method).needs, rows, failures(bench.run)[name])]
         method = bench.methods[name]
         return [
@@ -277,13 +277,13 @@ def _file(run: Readable) -> Path:
 
 def _about(run: Readable) -> dict[str, Any]:
     """What the run's maps hang on, beside the methods."""
-    record, spec = run.record, run.record["spec"]
+    record, spec = run.record, run.record.spec
     return {
-        "classifier": record["classifier"]["fingerprint"],
-        "samples": record["samples"]["digest"],
-        "target": spec["target"],
-        "seed": spec["seed"],
-        "versions": {one["label"]: one["version"] for one in spec["methods"]},
+        "classifier": record.classifier.fingerprint,
+        "samples": record.samples.digest,
+        "target": spec.target,
+        "seed": spec.seed,
+        "versions": {one.label: one.version for one in spec.methods},
     }
 
 

@@ -90,7 +90,7 @@ def card_page(card: Card, deck: Deck | None = None) -> str:
     facts: dict[str, Any] = {"record": {"snellen": __version__}, "sure": None, "pictures": "", **_common()}
     if deck is None:
         return render("cards/single.html", STYLES, {**facts, "card": sheet(card, "card", {})})
-    spec = next(one for one in deck.run.record["spec"]["methods"] if one["label"] == card.method)
+    spec = next(one for one in deck.run.record.spec.methods if one.label == card.method)
     examples = examples_of(deck.run, [spec])
     one = sheet(card, "card", yardsticks(deck), examples[card.method], _costs(deck).get(card.method))
     facts |= subject_facts(deck.run) | {"pictures": Markup(style(examples))}
@@ -111,9 +111,9 @@ def _common() -> dict[str, Any]:
 
 
 def _facts(deck: Deck) -> dict[str, Any]:
-    spec = deck.run.record["spec"]
+    spec = deck.run.record.spec
     sticks, costs = yardsticks(deck), _costs(deck)
-    examples = examples_of(deck.run, spec["methods"])
+    examples = examples_of(deck.run, spec.methods)
     places = dict(zip((one.method for one in deck.cards), _places(deck.cards), strict=True))
     sheets = [sheet(one, places[one.method], sticks, examples[one.method], costs.get(one.method)) for one in deck.cards]
     return {
@@ -203,15 +203,15 @@ def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
 
 def _trial(deck: Deck) -> list[dict[str, Any]]:
     """The metrics, with what speaks against each and what its verdicts weigh."""
-    spec = {one["label"]: one for one in deck.run.record["spec"]["metrics"]}
+    spec = {one.label: one for one in deck.run.record.spec.metrics}
     asked = {
         key: (name, full(name, named)) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
     }
     rows = []
     for label, one in deck.trust.items():
-        category, attribute = asked[spec[label]["attribute"]]
+        category, attribute = asked[spec[label].attribute]
         rows.append(
-            {"label": label, "test": spec[label].get("test") or "", "summary": spec[label].get("summary") or "",
+            {"label": label, "test": spec[label].test or "", "summary": spec[label].summary,
              "category": category, "attribute": attribute, "number": f"{one.weight:.2f}",
              "share": f"{100 * one.weight:.0f}", "marks": one.marks, "kind": _standing(one)}
         )  # fmt: skip

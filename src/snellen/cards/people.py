@@ -49,7 +49,7 @@ def evidence_of(run: Readable, source: Source) -> dict[str, list[Evidence]]:
 def baselines(run: Readable) -> dict[str, dict[str, float]]:
     """By label of the evidence, the means that a method's people are held against: no map, or controls."""
     studies = run.people()
-    controls = {one["label"] for one in run.record["spec"]["methods"] if one["control"]}
+    controls = {one.label for one in run.record.spec.methods if one.control}
     found: dict[str, dict[str, float]] = {}
     for people in studies:
         for outcome in people.outcomes:

@@ -48,16 +48,16 @@ class Yardstick:
 
 def yardsticks(deck: Deck) -> dict[str, Yardstick]:
     """By metric; one scale for all methods, so that cards can be laid side by side."""
-    spec = deck.run.record["spec"]
+    spec = deck.run.record.spec
     scores = deck.run.scores()
-    controls = [one["label"] for one in spec["methods"] if one["control"]]
+    controls = [one.label for one in spec.methods if one.control]
     means = scores[scores["method"].isin(controls)].groupby(["metric", "method"])["value"].mean().to_dict()
     found = {}
-    for metric in spec["metrics"]:
-        label = metric["label"]
+    for metric in spec.metrics:
+        label = metric.label
         ticks = {one: float(means[(label, one)]) for one in controls if (label, one) in means}
         scale = scale_of([*_values(deck, label), *ticks.values()], bounds_of(metric))
-        found[label] = Yardstick(scale, ticks, bool(metric["higher_is_better"]), metric["params"])
+        found[label] = Yardstick(scale, ticks, metric.higher_is_better, metric.params)
     higher = {one.metric: bool(one.higher_is_better) for card in deck.cards for one in card.evidence if one.by_people}
     for label, ticks in baselines(deck.run).items():
         scale = scale_of([*_values(deck, label), *ticks.values()])

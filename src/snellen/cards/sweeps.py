@@ -121,14 +121,14 @@ def cheap_metrics(bench: Bench, ids: Sequence[str]) -> list[Metric]:
     scores = bench.run.scores()
     scores = scores[scores["sample"].isin(ids)]
     found = []
-    for one in bench.run.record["spec"]["metrics"]:
-        metric = METRICS.build(one["name"], one["params"])
-        if traits(metric).version != one["version"] or isinstance(metric, NeedsVariants):
+    for one in bench.run.record.spec.metrics:
+        metric = METRICS.build(one.name, one.params)
+        if traits(metric).version != one.version or isinstance(metric, NeedsVariants):
             continue
         if traits(metric).needs <= {"truth", "labels"}:
-            values = scores[scores["metric"] == one["label"]]["value"]
+            values = scores[scores["metric"] == one.label]["value"]
             cost = weight_of(metric.passes(bench.size, Passes(), bench.classifier))
-            found.append((cost, -values.nunique(), one["attribute"], metric))
+            found.append((cost, -values.nunique(), one.attribute, metric))
     found.sort(key=lambda one: one[:2])
     first = found[:1]
     other = [one for one in found[1:] if one[2] != first[0][2]] or found[1:]
@@ -216,15 +216,15 @@ def _try_all(
         likeness = compare(torch.from_numpy(side.maps(name, ids)))
         known = likeness[~likeness.isnan()]
         places = {}
-        for metric in side.record["spec"]["metrics"]:
-            table = before.get(metric["label"], {})
+        for metric in side.record.spec.metrics:
+            table = before.get(metric.label, {})
             others = [table[rival] for rival in rivals if rival in table]
             stands = [
-                place(means.get(who, math.nan), others, higher=bool(metric["higher_is_better"]))
-                for who, means in ((own, table), (name, after.get(metric["label"], {})))
+                place(means.get(who, math.nan), others, higher=metric.higher_is_better)
+                for who, means in ((own, table), (name, after.get(metric.label, {})))
             ]
             if rivals and None not in stands:
-                places[metric["label"]] = stands
+                places[metric.label] = stands
         facts["values"][one.value] = {
             "correlation": float(known.mean()) if len(known) else math.nan,
             "undefined": len(likeness) - len(known),
@@ -286,7 +286,7 @@ def place(value: float, others: Sequence[float], *, higher: bool) -> int | None:
 
 
 def _methods(run: Run) -> list[str]:
-    return [one["label"] for one in run.record["spec"]["methods"] if not one["control"]]
+    return [one.label for one in run.record.spec.methods if not one.control]
 
 
 def _means(run: Run, ids: Sequence[str], metrics: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -94,12 +94,12 @@ def _first_sentence(text: str) -> str:
 def grid_of(deck: Deck) -> Grid:
     """All 33 tests of a run, with a reason for every one that was not run."""
     record = deck.run.record
-    request: Mapping[str, Any] = record.get("request") or {}
-    rows = record["samples"].get("rows") or []
+    request: Mapping[str, Any] = record.request or {}
+    rows = record.samples.rows
     given = {
-        "truths": bool(rows) and all(one.get("truth", "none") != "none" for one in rows),
-        "labels": bool(rows) and all(one.get("label") is not None for one in rows),
-        "recipe": bool(record.get("relatives")) or bool(request.get("recipe") and request.get("training")),
+        "truths": bool(rows) and all(one.truth not in (None, "none") for one in rows),
+        "labels": bool(rows) and all(one.label is not None for one in rows),
+        "recipe": bool(record.variants) or bool(request.get("recipe") and request.get("training")),
         "checkpoints": request.get("checkpoints") is not None,
     }
     unmet = {
@@ -129,13 +129,13 @@ def results_markdown(grid: Grid) -> str:
     record = grid.run.record
     absent = sorted(
         {name for name in METHODS if not METHODS[name].traits.control}  # type: ignore[attr-defined]
-        - {one["name"] for one in record["spec"]["methods"]}
+        - {one.name for one in record.spec.methods}
     )
     lines = [
         "# Table A2: how each method did in every test",
         "",
-        f"{_escaped(str(record['classifier']['name']))}, {numbers.count(len(grid.run.samples()), 'image')}: "
-        f"{_escaped(str(record['samples']['source']))}. Means over images; ↑ higher is better, ↓ lower is better. "
+        f"{_escaped(record.classifier.name)}, {numbers.count(len(grid.run.samples()), 'image')}: "
+        f"{_escaped(record.samples.source)}. Means over images; ↑ higher is better, ↓ lower is better. "
         f"{', '.join(f'{mark} {name}' for name, mark in MARKS.items())}; controls get no verdict. "
         "Settings behind a test are those of its metric that are not the defaults; `scaled=true` scores a map times its "
         "best factor, so that its unit does not matter. A number in brackets leads to the reason below.",

@@ -66,7 +66,7 @@ def resume(folder: RunFolder, trust: options.Trust = False) -> None:
     record = Store(folder).record()
     if record is None:
         raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
-    request = record["request"]
+    request = record.request
     if request is None:
         raise SnellenError(f"'{folder}' was made from Python objects; call snellen.evaluate(..., out='{folder}') again")
     settings = Settings.of(request | {"out": str(folder)})

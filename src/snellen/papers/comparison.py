@@ -156,8 +156,8 @@ def reproduce(
         measures |= _measures(protocol, arm, chosen, found)
         runs += found
     return Comparison(
-        protocol, protocol.published(), measures, len(runs[0].samples()), runs[0].record["classifier"]["name"],
-        str(runs[0].record["samples"]["source"]), tuple(chosen), {**skipped, **refused},
+        protocol, protocol.published(), measures, len(runs[0].samples()), runs[0].record.classifier.name,
+        runs[0].record.samples.source, tuple(chosen), {**skipped, **refused},
     )  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def _measures(protocol: Protocol, arm: Arm, chosen: Sequence[str], runs: Sequenc
             at = arm.published, paper, name
             if column.pooled is not None:
                 traces = runs[0].curves(metric)
-                points = next(one["points"] for one in runs[0].record["spec"]["metrics"] if one["label"] == metric)
+                points = next(one.points for one in runs[0].record.spec.metrics if one.label == metric) or ()
                 if method in traces:
                     rows = runs[0].scores()
                     written = rows.loc[(rows["method"] == method) & (rows["metric"] == metric), "sample"]

@@ -19,7 +19,7 @@ from snellen.plugins.citations import CITATIONS
 from snellen.report.attributes import CATEGORIES
 from snellen.report.photographs import hero, photographs_of
 from snellen.report.readable import Readable
-from snellen.runs.accuracy import accuracy_of
+from snellen.runs.record import MetricSpec, Spec
 from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, certainty_of, fooled, verdicts_of
 
 
@@ -34,10 +34,10 @@ def page(run: Readable) -> str:
 
 
 def _facts(run: Readable) -> dict[str, Any]:
-    record, spec = run.record, run.record["spec"]
+    record, spec = run.record, run.record.spec
     found, samples = verdicts_of(run), run.samples()
     summary = found.summary
-    controls = [one["label"] for one in spec["methods"] if one["control"]]
+    controls = [one.label for one in spec.methods if one.control]
     sure = certainty_of(run)
     blocks = _blocks(spec, summary, found.judged, sure.enough, run.problems())
     categories = [
@@ -47,21 +47,21 @@ def _facts(run: Readable) -> dict[str, Any]:
         ]}
         for name, attributes in CATEGORIES.items()
     ]  # fmt: skip
-    photographs = photographs_of(run, samples, spec["methods"])
+    photographs = photographs_of(run, samples, spec.methods)
     return {
         **subject_facts(run),
-        "totals": record.get("totals"),
+        "totals": record.totals,
         "spec": spec,
         "n": len(samples),
         "margin": MARGIN,
-        "methods": [one for one in spec["methods"] if not one["control"]],
+        "methods": [one for one in spec.methods if not one.control],
         "controls": controls,
         "hero": hero(photographs),
         "categories": [one for one in categories if one["attributes"]],
         "table": _table(spec, summary, categories),
         "photographs": photographs,
         "hidden": len(samples) - len(photographs),
-        "signed": sorted({bool(one.get("signed")) for one in spec["methods"]}),
+        "signed": sorted({bool(one.signed) for one in spec.methods}),
         "bars": {side: pictures.data_uri(pictures.scale_bar(side), longest=256, quality=92) for side in (False, True)},
         "legend": pictures.LEGEND,
         "charts": _charts(run, spec, controls),
@@ -77,7 +77,7 @@ def _facts(run: Readable) -> dict[str, Any]:
 
 def subject_facts(run: Readable) -> dict[str, Any]:
     """What every page of a run says of it: record, the class that maps explain, how many images, what so many can show."""
-    images, target = len(run.samples()), str(run.record["spec"]["target"])
+    images, target = len(run.samples()), str(run.record.spec.target)
     known = {
         "predicted": "the class that the model finds most likely",
         "label": "the class that the label names",
@@ -85,7 +85,7 @@ def subject_facts(run: Readable) -> dict[str, Any]:
     }
     return {
         "record": run.record,
-        "accuracy": accuracy_of(run.samples(), run.record),
+        "accuracy": run.record.accuracy(),
         "target": known.get(target, f"class {target}"),
         "images": numbers.count(images, "image"),
         "sure": certainty_of(run),
@@ -97,7 +97,7 @@ def subject_facts(run: Readable) -> dict[str, Any]:
 
 
 def _blocks(
-    spec: Mapping[str, Any],
+    spec: Spec,
     summary: pd.DataFrame,
     judged: Sequence[Judgement],
     enough: bool,
@@ -106,19 +106,21 @@ def _blocks(
     deceived = fooled(summary)
     verdicts = {(one.method, one.metric): one for one in judged}
     blocks: list[dict[str, Any]] = []
-    for metric in spec["metrics"]:
-        label, higher = metric["label"], bool(metric["higher_is_better"])
-        rows = summary[summary["metric"] == label]
+    for metric in spec.metrics:
+        label, higher = metric.label, metric.higher_is_better
+        rows: Any = summary[summary["metric"] == label]
         controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
         numbers_shown = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
         scale = scale_of([float(value) for value in numbers_shown], bounds_of(metric))
         own = [one for one in judged if one.metric == label]
-        axiom = metric.get("tolerance") is not None
+        axiom = metric.tolerance is not None
         columns = [] if axiom else list(controls)
         block: dict[str, Any] = {
-            **metric,
+            "label": label,
+            "summary": metric.summary,
+            "tolerance": metric.tolerance,
             "id": f"metric-{len(blocks)}",
-            "attribute": metric["attribute"],
+            "attribute": metric.attribute,
             "arrow": "↑" if higher else "↓",
             "direction": "higher is better" if higher else "lower is better",
             "fooled": deceived.get(label, []),
@@ -143,10 +145,10 @@ def _blocks(
     return blocks
 
 
-def bounds_of(metric: Mapping[str, Any]) -> tuple[float, float]:
-    """The metric's bounds; JSON writes an open end as null or as a word."""
-    low, high = metric.get("bounds") or (None, None)
-    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+def bounds_of(metric: MetricSpec) -> tuple[float, float]:
+    """The metric's bounds; an open end is infinite."""
+    low, high = metric.bounds
+    return (-math.inf if low is None else low, math.inf if high is None else high)
 
 
 def _strip_row(
@@ -228,7 +230,7 @@ def _pair(pair: Against | None) -> dict[str, Any]:
 # The table ---------------------------------------------------------------------------------------------------------------
 
 
-def _table(spec: Mapping[str, Any], summary: pd.DataFrame, categories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _table(spec: Spec, summary: pd.DataFrame, categories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     blocks = [
         (category["name"], block)
         for category in categories
@@ -245,11 +247,11 @@ def _table(spec: Mapping[str, Any], summary: pd.DataFrame, categories: Sequence[
     for title, wanted in (("Methods", False), ("Controls, which know nothing about the model", True)):
         rows = [
             {
-                "name": method["label"],
-                "cells": [_cell(cells.loc[(method["label"], block["label"])], block) for _, block in blocks],
+                "name": method.label,
+                "cells": [_cell(cells.loc[(method.label, block["label"])], block) for _, block in blocks],
             }
-            for method in spec["methods"]
-            if bool(method["control"]) is wanted
+            for method in spec.methods
+            if method.control is wanted
         ]
         if rows:
             bodies.append({"title": title, "rows": rows, "control": wanted})
@@ -270,29 +272,27 @@ def _cell(row: Any, block: Mapping[str, Any]) -> dict[str, Any]:
 # Curves ------------------------------------------------------------------------------------------------------------------
 
 
-def _charts(run: Readable, spec: Mapping[str, Any], controls: Sequence[str]) -> list[dict[str, Any]]:
+def _charts(run: Readable, spec: Spec, controls: Sequence[str]) -> list[dict[str, Any]]:
     charts = []
-    for metric in spec["metrics"]:
-        drawn = None if metric.get("points") else curves.curve_panels(run.curves(metric["label"]), controls)
+    for metric in spec.metrics:
+        drawn = None if metric.points else curves.curve_panels(run.curves(metric.label), controls)
         if drawn is not None:
-            better = "higher is better" if metric["higher_is_better"] else "lower is better"
-            charts.append(
-                {"label": metric["label"], "better": better, "summary": metric.get("summary") or "", "chart": drawn}
-            )
+            better = "higher is better" if metric.higher_is_better else "lower is better"
+            charts.append({"label": metric.label, "better": better, "summary": metric.summary, "chart": drawn})
     return charts
 
 
-def _traces(run: Readable, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
     """For metrics whose trace has a column per named thing: the mean of each column for each method."""
     found = []
-    for metric in spec["metrics"]:
-        names = metric.get("points")
-        traced = run.curves(metric["label"]) if names else {}
+    for metric in spec.metrics:
+        names = metric.points
+        traced = run.curves(metric.label) if names else {}
         means = {method: curves.column_means(rows) for method, rows in traced.items()}
         if not names or not means:
             continue
-        methods = [
-            {"name": one["label"], "control": bool(one["control"])} for one in spec["methods"] if one["label"] in means
+        methods: list[dict[str, Any]] = [
+            {"name": one.label, "control": one.control} for one in spec.methods if one.label in means
         ]
         rows = []
         for place, name in enumerate(names):
@@ -304,18 +304,18 @@ def _traces(run: Readable, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
                 for value, share, one in zip(values, shares, methods, strict=True)
             ]
             rows.append({"name": name, "cells": cells})
-        better = "higher is better" if metric["higher_is_better"] else "lower is better"
-        summary = metric.get("summary") or ""
-        found.append({"label": metric["label"], "better": better, "summary": summary, "methods": methods, "rows": rows})
+        better = "higher is better" if metric.higher_is_better else "lower is better"
+        summary = metric.summary
+        found.append({"label": metric.label, "better": better, "summary": summary, "methods": methods, "rows": rows})
     return found
 
 
 # Cost and provenance -----------------------------------------------------------------------------------------------------
 
 
-def _costs(run: Readable, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
     rows = []
-    control = {one["label"]: bool(one["control"]) for one in spec["methods"]}
+    control = {one.label: one.control for one in spec.methods}
     costs = run.costs()
     most = float((costs["seconds"] / costs["images"].where(costs["images"] > 0)).max()) if len(costs) else math.nan
     for row in costs.to_dict("records"):
@@ -335,14 +335,14 @@ def _costs(run: Readable, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _citations(spec: Mapping[str, Any]) -> list[str]:
-    keys = {one.get("cite") for one in [*spec["methods"], *spec["metrics"]]} - {None, ""}
-    return sorted(CITATIONS.get(str(key), str(key)) for key in keys)
+def _citations(spec: Spec) -> list[str]:
+    keys = {one.cite for one in spec.methods} | {one.cite for one in spec.metrics}
+    return sorted(CITATIONS.get(key, key) for key in keys if key)
 
 
 def _text(value: Any) -> str:
     """A setting as it would be written in a file; the mean and deviation of a channel without the noise of float32."""
-    if isinstance(value, list) and all(isinstance(one, float) for one in value):
+    if isinstance(value, list | tuple) and all(isinstance(one, float) for one in value):
         value = [float(f"{one:.6g}") for one in value]
     if value is None:
         return "none"

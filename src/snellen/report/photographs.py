@@ -12,23 +12,24 @@ from jaxtyping import Float, UInt8
 from snellen.charts import numbers, pictures
 from snellen.errors import SnellenError
 from snellen.report.readable import Readable
+from snellen.runs.record import MethodSpec
 
 SHOWN = 12
 """Photographs on the page; a run keeps the pictures of its first dozen samples."""
 
 
-def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[MethodSpec]) -> list[dict[str, Any]]:
     """The first photographs, each with what the classifier said of it and the maps of every method."""
     shown = samples.head(SHOWN)
     ids = [str(one) for one in shown["sample"]]
     photos = {one: run.picture(one) for one in ids}
     tiles: dict[str, list[dict[str, Any]]] = {one: [] for one in ids}
     for method in methods:
-        found = _maps(run, method["label"], ids)
+        found = _maps(run, method.label, ids)
         # A setting may make a map signed that is not so by default, such as gradient(fold=sum).
-        two_sided = bool(method.get("signed")) or any(bool((one < 0).any()) for one in found.values())
+        two_sided = bool(method.signed) or any(bool((one < 0).any()) for one in found.values())
         for one in ids:
-            named = {"name": method["label"], "control": bool(method["control"]), "signed": two_sided}
+            named = {"name": method.label, "control": method.control, "signed": two_sided}
             drawn = _pair_of_tiles(found[one], photos[one], two_sided) if one in found else {"map": None, "over": None}
             tiles[one].append({**named, **drawn})
     return [

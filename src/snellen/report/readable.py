@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
 from snellen.runs.people import People
+from snellen.runs.record import RunRecord
 
 
 @runtime_checkable
@@ -21,7 +22,7 @@ class Readable(Protocol):
         ...
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> RunRecord:
         """The run's own record."""
         ...
 

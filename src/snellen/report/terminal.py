@@ -15,7 +15,7 @@ from rich.text import Text
 from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS
 from snellen.report.readable import Readable
-from snellen.runs.accuracy import accuracy_of
+from snellen.runs.record import MetricSpec
 from snellen.verdicts import certainty_of, fooled, summary_of
 
 T = TypeVar("T")
@@ -38,9 +38,9 @@ class Summary:
     """Methods down, metrics across; as many tables below each other as the width of the terminal asks for."""
 
     def __init__(self, run: Readable) -> None:
-        spec = run.record["spec"]
-        self._methods: Sequence[Mapping[str, Any]] = spec["methods"]
-        self._metrics: Sequence[Mapping[str, Any]] = spec["metrics"]
+        spec = run.record.spec
+        self._methods = spec.methods
+        self._metrics = spec.metrics
         self._summary = summary_of(run)
         self._sure = certainty_of(run)
         self._problems = run.problems()
@@ -51,7 +51,7 @@ class Summary:
         cells = self._summary.set_index(["method", "metric"])
         deceived = fooled(self._summary)
         columns = [self._column(metric, cells, deceived) for metric in self._metrics]
-        longest = max((len(one["label"]) for one in self._methods), default=0)
+        longest = max((len(one.label) for one in self._methods), default=0)
         # A long label is folded; it is folded tighter when that saves a table.
         layouts = [
             (name, split_evenly(columns, _width, options.max_width - name)) for name in (min(longest, 24), min(longest, 20))
@@ -62,13 +62,13 @@ class Summary:
             parts += [Text(""), self._table(name, chosen)]
         yield Group(*parts, Text(""), *self._words(deceived))
 
-    def _column(self, metric: Mapping[str, Any], cells: pd.DataFrame, deceived: Mapping[str, list[str]]) -> list[Text]:
+    def _column(self, metric: MetricSpec, cells: pd.DataFrame, deceived: Mapping[str, list[str]]) -> list[Text]:
         """The heading, then one cell per method, in the order of the run."""
-        wrong = deceived.get(metric["label"], [])
-        values = [_value(cells.loc[(one["label"], metric["label"])], one["label"] in wrong) for one in self._methods]
+        wrong = deceived.get(metric.label, [])
+        values = [_value(cells.loc[(one.label, metric.label)], one.label in wrong) for one in self._methods]
         if any(wrong):
             values = [one if one.plain.endswith("◆") else one + Text(" ") for one in values]
-        twins = sum(one["name"] == metric["name"] for one in self._metrics) > 1
+        twins = sum(one.name == metric.name for one in self._metrics) > 1
         return [_heading(metric, twins), *values]
 
     def _table(self, name: int, columns: Sequence[Sequence[Text]]) -> Table:
@@ -77,13 +77,13 @@ class Summary:
         for column in columns:
             table.add_column(column[0], justify="right", min_width=_width(column), no_wrap=True, vertical="bottom")
         for wanted in (False, True):
-            rows = [at for at, one in enumerate(self._methods) if bool(one["control"]) is wanted]
+            rows = [at for at, one in enumerate(self._methods) if one.control is wanted]
             if wanted and rows:
                 table.add_row(Text("controls", style="dim italic"))
             for at in rows:
                 style = "dim" if wanted else ""
                 table.add_row(
-                    Text(_folded(self._methods[at]["label"], name), style=style),
+                    Text(_folded(self._methods[at].label, name), style=style),
                     *(column[at + 1] for column in columns),
                     style=style,
                 )
@@ -114,7 +114,7 @@ class Summary:
 
 def accuracy_lines(run: Readable) -> list[Text]:
     """How often the classifier is right, and what to make of it; nothing where no label is known."""
-    right = accuracy_of(run.samples(), run.record)
+    right = run.record.accuracy()
     if right is None:
         return []
     lines = [Text.assemble(("Accuracy ", "bold"), right.words)]
@@ -151,14 +151,14 @@ def legend() -> Text:
     return Text.assemble(*((f"{mark} {name}  ", STYLES[name]) for name, mark in MARKS.items()))
 
 
-def _heading(metric: Mapping[str, Any], twins: bool) -> Text:
+def _heading(metric: MetricSpec, twins: bool) -> Text:
     """The metric's name on a few short lines, and its arrow; its settings only where another column has the same name."""
-    base, mark, settings = re.match(r"([^(@]*)([(@]?)(.*)", str(metric["label"]), re.DOTALL).groups()  # type: ignore[union-attr]
+    base, mark, settings = re.match(r"([^(@]*)([(@]?)(.*)", metric.label, re.DOTALL).groups()  # type: ignore[union-attr]
     words = "\n".join(_SHORT.get(word, word) for word in base.split("-")).split("\n")
     words = [word if len(word) <= 8 else word[:7] + "…" for word in words]
     if mark and twins:  # never cut short: the settings are what tells the columns apart
         words += (mark + settings).replace(", ", ",\n").replace("=", "=\n" if len(settings) > 14 else "=").split("\n")
-    return Text("\n".join([*words, "↑" if metric["higher_is_better"] else "↓"]), justify="right")
+    return Text("\n".join([*words, "↑" if metric.higher_is_better else "↓"]), justify="right")
 
 
 def _value(row: Any, marked: bool) -> Text:

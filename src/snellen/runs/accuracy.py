@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import pandas as pd
 from scipy.stats import binomtest
 
 USUAL_REASONS = "a mean, std or size other than in training, or classes in another order"
@@ -38,10 +36,6 @@ class Accuracy:
         """The number with its interval and n."""
         images = f"{self.n} labelled image{'' if self.n == 1 else 's'}"
         return f"{self.share:.2f} [{self.low:.2f}, {self.high:.2f}], {self.correct} of {images}"
-
-    def record(self) -> dict[str, Any]:
-        """As run.json holds it."""
-        return asdict(self)
 
 
 def accuracy(
@@ -83,10 +77,3 @@ def accuracy(
     elif share < 0.5:
         remark = f"If this model is known to do better, the usual reasons are {reasons}."
     return Accuracy(correct, n, low, high, chance, remark, doubtful)
-
-
-def accuracy_of(samples: pd.DataFrame, record: Mapping[str, Any]) -> Accuracy | None:
-    """The accuracy of a run, from its table of samples, so that runs which did not record it have it too."""
-    labels = [None if pd.isna(one) else int(one) for one in samples["label"]]
-    classifier, condition = record["classifier"], record["spec"].get("condition")
-    return accuracy(labels, samples["prediction"].tolist(), classifier["classes"], classifier.get("names"), condition)

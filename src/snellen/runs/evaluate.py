@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -30,6 +30,7 @@ from snellen.runs import training as kin
 from snellen.runs.accuracy import accuracy
 from snellen.runs.executors import Call, run_all
 from snellen.runs.progress import Observer, default_observer, duration
+from snellen.runs.record import Failure, FittedRecord, Planned, SamplesRecord, Spec
 from snellen.runs.run import Run
 from snellen.runs.store import Store
 from snellen.runs.tasks import Shard, Task, cut, identity, missing, saved
@@ -159,21 +160,21 @@ class _Job:
         started = time.perf_counter()
         old = self.store.sound_record()
         shards = cut(self.samples, self.options.shard)
-        record = records.opened(self.classifier, self.samples, shards, self._spec(), self.options.request)
-        for note in record["notes"]:
+        spec = self._spec()
+        notes = [*self.samples.notes, *(f"skipped '{name}': {reason}" for name, reason in self.samples.skipped)]
+        for note in notes:
             self.observer.note(note)
         if old is not None:
-            records.refuse_another(old, record, self.store.folder)
-            record["created"] = old["created"]
+            digest = records.samples_digest(shards)
+            records.refuse_another(old, spec, self.classifier.fingerprint, digest, self.store.folder)
 
         self.classifier.use_compiled = False
         inputs = self.classifier.to_inputs(self.samples[0].image[None])
         classes = self.classifier.check(inputs)
         rows = self.classifier.rows_for(inputs)
         for note in unsteady(self.classifier, self.samples[0].image):
-            record["notes"].append(note)
+            notes.append(note)
             self.observer.note(note)
-        record["classifier"] |= {"classes": classes, "rows": rows}
         planning.check_needs(self.classifier, self.methods, inputs)
         self._check_met(labels=True)
         labels = () if self.training is None else kin.labels_of(self.training, self.classifier, classes)
@@ -182,27 +183,24 @@ class _Job:
         if doubt := self.classifier.check_output_range(
             functools.reduce(operator.or_, (look.outputs for look in seen)), inputs
         ):
-            record["notes"].append(doubt)
+            notes.append(doubt)
             self.observer.note(doubt)
         self._check_met(labels=any(one is not None for look in seen for one in look.labels))
         shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
-        record["samples"] |= records.sample_facts(self.store, shards, seen)
-        self._tell_accuracy(record, classes)
-        record["spec"]["metrics"] = [planning.describe_metric(one, seen[0].size, self.classifier) for one in self.metrics]
-        record["lessons"] = self._learn()
-        if record["lessons"]:
+        samples = records.describe_samples(self.store, self.samples, shards, seen)
+        self._tell_accuracy(samples, classes)
+        fitted = self._learn()
+        if fitted:
             shipped = Shipped(self.classifier)
         plan = planning.planned(self.classifier, self.methods, self.metrics, seen[0].size)
         total = sum(plan.passes.values(), Passes()) * len(self.samples)
         measured = self.options.pace
         pace = measured or planning.measure_pace(self.classifier, inputs, gradients=total.backward > 0)
-        lessons = {name: one["digest"] for name, one in record["lessons"].items()}
+        lessons = {name: state.digest for name, state in fitted.items()}
         variants = self._relatives(shipped, labels, lessons, self._expected(pace, total))
-        record["relatives"] = variants.facts
 
-        compiled = bool(old["spec"]["compiled"]) if old is not None else self._worth_compiling(pace, total)
-        record["spec"]["compiled"] = compiled
-        tasks, record["units"] = missing(
+        compiled = old.spec.compiled if old is not None else self._worth_compiling(pace, total)
+        tasks, units = missing(
             self.store,
             shards,
             self.methods,
@@ -211,31 +209,45 @@ class _Job:
             lessons,
             variants.digests,
         )
-        record["planned"] = self._announce(tasks, plan, inputs, compiled, pace, len(record["units"])) | asdict(total)
+        seconds, compile_seconds = self._announce(tasks, plan, inputs, compiled, pace, len(units))
+        metrics = tuple(planning.describe_metric(metric, seen[0].size, self.classifier) for metric in self.metrics)
+        record = records.open_record(
+            old,
+            request=self.options.request,
+            spec=spec.changed(metrics=metrics, compiled=compiled),
+            classifier=records.describe_classifier(self.classifier, classes=classes, rows=rows),
+            samples=samples,
+            notes=notes,
+            fitted=fitted,
+            variants=variants.facts,
+            units=units,
+            planned=Planned(
+                seconds=seconds, compile_seconds=compile_seconds, forward=total.forward, backward=total.backward
+            ),
+        )
         self.store.put_record(record)
 
-        record["errors"] = self._compute(shipped, variants, tasks, plan, compiled)
-        seconds = time.perf_counter() - started
-        units = self.store.sound_units()
-        records.close(self.store, record, old, units, seconds)
-        for note in records.refusals(record, units):
+        errors = self._compute(shipped, variants, tasks, plan, compiled)
+        finished = self.store.sound_units()
+        record = records.close(self.store, record, old, finished, time.perf_counter() - started, errors)
+        for note in records.refusals(record, finished):
             self.observer.note(note)
-        if record["errors"]:
+        if errors:
             raise UnfinishedError(records.failure(record, self.store.folder))
 
     # Before computing ------------------------------------------------------------------------------------------------
 
-    def _spec(self) -> dict[str, Any]:
-        """What was asked for; how the metrics are described depends on the size of the images, which is not known yet."""
-        return {
-            "methods": [planning.describe_method(one) for one in self.methods],
-            "metrics": [],
-            "target": self.target,
-            "condition": None if self.condition is None else label(self.condition),
-            "seed": self.seed,
-            "shard": self.options.shard,
-            "precision": self.classifier.precision,
-        }
+    def _spec(self) -> Spec:
+        """What is to be computed; the metrics are described later, when the size of the images is known."""
+        return Spec(
+            methods=tuple(planning.describe_method(method) for method in self.methods),
+            metrics=(),
+            target=self.target,
+            condition=None if self.condition is None else label(self.condition),
+            seed=self.seed,
+            shard=self.options.shard,
+            precision=self.classifier.precision,
+        )
 
     def _look(self, shipped: Shipped, shards: list[Shard]) -> list[Seen]:
         """Loads everything once, so that a broken image or a wrong label is met before any method runs."""
@@ -270,21 +282,19 @@ class _Job:
         planning.check_truth(self.metrics, shard.ids, look.truths)
         return replace(shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, look))
 
-    def _tell_accuracy(self, record: dict[str, Any], classes: int) -> None:
-        """Says and records how often the classifier is right, before hours are spent on one that was set up wrongly."""
-        rows = record["samples"]["rows"]
+    def _tell_accuracy(self, samples: SamplesRecord, classes: int) -> None:
+        """Says how often the classifier is right, before hours are spent on one that was set up wrongly."""
         right = accuracy(
-            [one["label"] for one in rows],
-            [one["prediction"] for one in rows],
+            [row.label for row in samples.rows],
+            [row.prediction for row in samples.rows],
             classes,
             self.classifier.classes,
-            record["spec"]["condition"],
+            None if self.condition is None else label(self.condition),
         )
-        record["samples"]["accuracy"] = None if right is None else right.record()
         if right is not None:
             self.observer.note(f"accuracy {right.words}. {right.remark}".strip())
 
-    def _learn(self) -> dict[str, dict[str, Any]]:
+    def _learn(self) -> dict[str, FittedRecord]:
         """Gives the classifier every lesson that the methods need, and says of each what its content is."""
         return fitting.install(
             fitting.needed(self.methods),
@@ -348,12 +358,15 @@ class _Job:
         compiled: bool,
         pace: planning.Pace,
         units: int,
-    ) -> dict[str, Any]:
-        """Says what is planned and how long it should take; compiles first when that was decided, to be timed too."""
+    ) -> tuple[float, float]:
+        """Says what is planned and how long it should take; compiles first when that was decided, to be timed too.
+
+        Returns the expected seconds in the model, and those that compiling took.
+        """
         if len(tasks) < units:
             self.observer.note(f"{units - len(tasks)} of {units} units are already finished and will not be repeated")
         if not tasks:
-            return {"seconds": 0.0, "compile_seconds": 0.0}
+            return 0.0, 0.0
         started = time.perf_counter()
         todo = sum((task.passes(plan) for task in tasks), Passes())
         if compiled and not self._elsewhere():
@@ -372,13 +385,13 @@ class _Job:
             f"'{self.classifier.name}', of which sharing saves {spared.forward:,} and {spared.backward:,}; "
             f"{most or 'about '}{duration(seconds)} in the model"
         )
-        return {"seconds": seconds, "compile_seconds": compile_seconds}
+        return seconds, compile_seconds
 
     # Computing -------------------------------------------------------------------------------------------------------
 
     def _compute(
         self, shipped: Shipped, variants: Siblings, tasks: list[Task], plan: planning.Plan, compiled: bool
-    ) -> list[dict[str, str]]:
+    ) -> list[Failure]:
         by_key = {task.key: task for task in tasks}
         errors = []
         self.observer.begin("explaining", sum((task.passes(plan) for task in tasks), Passes()), len(tasks))
@@ -389,11 +402,11 @@ class _Job:
                 raise answer
             if isinstance(answer, Exception):
                 problem = f"{type(answer).__name__}: {answer}".strip()
-                errors.append({"method": label(task.method), "sample": task.shard.ids[0], "problem": problem})
+                errors.append(Failure(method=label(task.method), sample=task.shard.ids[0], problem=problem))
             else:
                 records.keep(self.store, task, answer, variants.digests)
                 errors += [
-                    {"method": label(task.method), "metric": metric, "sample": task.shard.ids[0], "problem": problem}
+                    Failure(method=label(task.method), metric=metric, sample=task.shard.ids[0], problem=problem)
                     for metric, problem in answer.failed.items()
                 ]
             self.observer.finished(task.passes(plan) if self._elsewhere() else Passes())

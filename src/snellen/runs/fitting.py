@@ -19,8 +19,10 @@ from snellen.plugins.registry import label, traits
 from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer, default_observer
+from snellen.runs.record import FittedRecord
 from snellen.runs.store import Store, key_of
 from snellen.runs.tasks import identity
+from snellen.runs.unit import cost_since
 from snellen.types import Method, NeedsFit, Passes, Rng
 
 LIMIT = 500
@@ -66,9 +68,9 @@ def install(
     batch: int,
     threads: int | None,
     observer: Observer,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, FittedRecord]:
     """Gives the classifier each lesson: the one it has, else the store's, else a new one, which the store then keeps."""
-    known: dict[str, dict[str, Any]] = {}
+    known: dict[str, FittedRecord] = {}
     missing: dict[str, tuple[str, NeedsFit]] = {}
     pictures = drawn(samples, seed) if wanted else samples
     seen = [list(pair) for pair in zip(pictures.ids, pictures.digests, strict=True)]
@@ -76,7 +78,7 @@ def install(
         facts = {**identity(classifier, seed, compiled=False), "samples": seen, "version": traits(method).version}
         key = key_of({**facts, "lesson": lesson})
         if lesson in classifier.fitted_state:
-            known[lesson] = {"images": None, "digest": digest(classifier.fitted_state[lesson])}
+            known[lesson] = FittedRecord(images=None, digest=digest(classifier.fitted_state[lesson]))
         elif (found := store.sound_lesson(key)) is not None:
             known[lesson], classifier.fitted_state[lesson] = found
         else:
@@ -91,11 +93,9 @@ def install(
             started = time.perf_counter()
             with classifier.counting(observer.passed) as paid:
                 classifier.fitted_state[lesson] = teach(method, classifier, pictures, seed=seed, batch=batch)
-            known[lesson] = {
-                "images": len(pictures),
-                "digest": digest(classifier.fitted_state[lesson]),
-                "cost": {"seconds": time.perf_counter() - started, **paid.record()},
-            }
+            known[lesson] = FittedRecord(
+                images=len(pictures), digest=digest(classifier.fitted_state[lesson]), cost=cost_since(started, paid)
+            )
             store.put_lesson(key, known[lesson], classifier.fitted_state[lesson])
             observer.finished(Passes())
     return known

@@ -19,12 +19,10 @@ import pandas as pd
 import torch
 
 from snellen.errors import SnellenError
-from snellen.files.documents import Number, checked, typed
-from snellen.runs.record import PeopleRecord
+from snellen.files.documents import Number, typed
+from snellen.runs.record import SCHEMA, StudyRecord
 from snellen.runs.store import Store
 from snellen.types import Scores
-
-SCHEMA = 1
 
 NO_MAP = "none"
 """How a study names the arm that sees no explanation."""
@@ -180,31 +178,26 @@ def write_people(folder: Path, people: People) -> None:
     people.images.loc[:, list(COLUMNS)].to_parquet(table, index=False)
     with store.writing():
         before = store.people().get(people.digest)
-        if before is not None and before["source"] == "human" and people.source == "simulated":
+        if before is not None and before.source == "human" and people.source == "simulated":
             raise SnellenError(
                 f"'{folder}' has what people answered in '{people.title}', and simulated people never take their place; "
                 "join the rehearsal to a copy of the run"
             )
-        store.put_people(people.digest, {"schema": SCHEMA, **_plain(people)}, table.getvalue())
+        facts = {"schema": SCHEMA, **_plain(people), "file": store.put_people_table(table.getvalue())}
+        store.put_people(StudyRecord.model_validate(facts))
 
 
 def read_people(folder: Path) -> tuple[People, ...]:
     """What studies say of the run in this folder, in the order in which they ended."""
     store, found = Store(folder), []
-    for key, values in store.people().items():
-        schema = values.get("schema")
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise SnellenError(
-                f"'{folder}/people/{key}.json' was written by a newer Snellen (schema {schema}, not {SCHEMA}); upgrade"
-            )
+    for key, record in store.people().items():
         owner = f"'{folder}/people/{key}.json'"
-        checked(PeopleRecord, values, owner)
         found.append(
             People(
-                **{one.name: values[one.name] for one in dataclasses.fields(People) if one.name not in _APART},
-                outcomes=tuple(typed(Outcome, one, f"{owner}, outcomes") for one in values["outcomes"]),
-                links=tuple(typed(Link, one, f"{owner}, links") for one in values["links"]),
-                images=store.people_table(values["file"]).to_pandas(),
+                **{one.name: getattr(record, one.name) for one in dataclasses.fields(People) if one.name not in _APART},
+                outcomes=tuple(typed(Outcome, one, f"{owner}, outcomes") for one in record.outcomes),
+                links=tuple(typed(Link, one, f"{owner}, links") for one in record.links),
+                images=store.people_table(record.file).to_pandas(),
             )
         )
     return union([tuple(found)])

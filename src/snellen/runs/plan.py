@@ -17,6 +17,7 @@ from snellen.errors import SnellenError
 from snellen.plugins.notation import split_names
 from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
+from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.runs.unit import Seen
 from snellen.types import HasPoints, Method, Metric, NeedsVariants, Passes, Rng, SharedPasses
 
@@ -238,35 +239,36 @@ def measure_pace(classifier: Classifier, inputs: Float[Tensor, "batch channels h
     return Pace(forward, max(0.0, seconds_per_row(rows, lambda batch: classifier.gradient(batch, targets)) - forward))
 
 
-def describe_method(method: Method) -> dict[str, Any]:
-    """A method as run.json and the report know it."""
+def describe_method(method: Method) -> MethodSpec:
+    """A method as run.json holds it."""
     facts = traits(method)
-    return {
-        "label": label(method),
+    return MethodSpec(
+        label=label(method),
         **spec(method),
-        "control": facts.control,
-        "signed": facts.signed,
-        "summary": facts.summary,
-        "cite": facts.cite,
-        "version": facts.version,
-    }
+        control=facts.control,
+        signed=facts.signed,
+        summary=facts.summary,
+        cite=facts.cite,
+        version=facts.version,
+    )
 
 
-def describe_metric(metric: Metric, size: tuple[int, int], classifier: Classifier) -> dict[str, Any]:
-    """A metric as run.json and the report know it; `points` names the columns of a trace that is not one even axis."""
+def describe_metric(metric: Metric, size: tuple[int, int], classifier: Classifier) -> MetricSpec:
+    """A metric as run.json holds it."""
     facts = traits(metric)
-    return {
-        "label": label(metric),
+    low, high = (None if abs(end) == float("inf") else end for end in facts.bounds)
+    return MetricSpec(
+        label=label(metric),
         **spec(metric),
-        "attribute": facts.attribute,
-        "higher_is_better": facts.higher_is_better,
-        "bounds": [None if abs(one) == float("inf") else one for one in facts.bounds],
-        "undefined": facts.undefined,
-        "test": facts.test,
-        "formula": facts.formula,
-        "tolerance": facts.tolerance,
-        "points": list(metric.points(size, classifier)) if isinstance(metric, HasPoints) else None,
-        "summary": facts.summary,
-        "cite": facts.cite,
-        "version": facts.version,
-    }
+        attribute=facts.attribute,
+        higher_is_better=facts.higher_is_better,
+        bounds=(low, high),
+        undefined=facts.undefined,
+        test=facts.test,
+        formula=facts.formula,
+        tolerance=facts.tolerance,
+        points=tuple(metric.points(size, classifier)) if isinstance(metric, HasPoints) else None,
+        summary=facts.summary,
+        cite=facts.cite,
+        version=facts.version,
+    )

@@ -1,201 +1,258 @@
-"""What the records in a run folder look like. What an older version did not write is not required."""
+"""The typed records of a run folder: what `run.json`, its units and the other JSON files hold.
+
+This is the only module that knows the keys on disk. A field whose stored key is an older word is listed in `STORED_KEYS`.
+Fields that an older version did not write have a default here; keys that a newer version added are kept and written back.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
-from typing_extensions import TypedDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from snellen.errors import SnellenError
-from snellen.files.documents import OPEN, PlainName
+from snellen.files.documents import PlainName, typed
+from snellen.files.integrity import DamagedError, dump_record, read_record
 from snellen.plugins.traits import Attribute
+from snellen.runs.accuracy import Accuracy, accuracy
+
+SCHEMA = 1
+"""The version of the records that this code writes, and the newest that it reads."""
+
+STORED_KEYS = {"schema_version": "schema", "fitted": "lessons", "variants": "relatives", "class_names": "names"}
+"""The key on disk of each field that has another name in code."""
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
 Key = Annotated[str, Field(pattern="^[0-9a-f]{20}$")]
 
 
-class Named(TypedDict):
-    """A record that names a file beside it."""
+R = TypeVar("R", bound="Record")
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+
+class Record(BaseModel):
+    """A JSON object of the run folder, read strictly; keys of other versions are kept."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        allow_inf_nan=False,
+        frozen=True,
+        populate_by_name=True,
+        protected_namespaces=(),
+        alias_generator=lambda field: STORED_KEYS.get(field, field),
+    )
+
+    def changed(self: R, **values: Any) -> R:
+        """A copy with other values of these fields."""
+        return self.model_copy(update=values)
+
+    def as_json(self) -> dict[str, Any]:
+        """The plain values that are stored: what was read or set, without defaults."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class FileRecord(Record):
+    """A record that names a file in its own folder."""
 
     file: PlainName
 
 
-class PeopleRecord(TypedDict):
-    """What a study says of the methods of a run; `people.Outcome` and `people.Link` say what its lists hold."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
-
-    schema: int
-    file: PlainName
-    title: str
-    digest: str
-    source: Literal["human", "simulated"]
-    begun: str
-    ended: str
-    design: str
-    people: Count
-    left_out: Count
-    outcomes: list[dict[str, Any]]
-    links: list[dict[str, Any]]
-
-
-class Cost(TypedDict):
-    """What was paid for the maps of a unit, or for one metric on them."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+class Cost(Record):
+    """What was spent on the maps of a unit, on one metric of them, or on fitting or training."""
 
     seconds: Seconds
     forward: Count
     backward: Count
     model_seconds: Seconds
+    """Seconds inside the model."""
     shared_forward: Count
     shared_backward: Count
     shared_seconds: Seconds
+    """Passes, and their seconds, that the cache spared."""
 
 
-class Refusal(TypedDict):
+class Refusal(Record):
     """Why a metric cannot be scored on the maps of a method."""
 
     key: str
     problem: str
 
 
-class UnitRecord(TypedDict):
-    """A finished unit: one method on one shard."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+class UnitRecord(Record):
+    """A finished unit: one method on one shard of the samples."""
 
     map_key: str
     method: str
-    samples: list[str]
+    samples: tuple[str, ...]
     maps: PlainName
     scores: PlainName
     metrics: dict[str, str]
+    """The key of each metric that was computed, by label."""
+    refused: dict[str, Refusal] = {}
     metric_costs: dict[str, Cost]
-    refused: NotRequired[dict[str, Refusal]]
-    cost: NotRequired[Cost]
+    cost: Cost | None = None
+    """Of the maps; None where an earlier unit computed them."""
 
 
-class MethodRecord(TypedDict):
-    """A method that was asked for."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+class MethodSpec(Record):
+    """A method of the run with its settings and the traits that pages need."""
 
     label: str
     name: str
     params: dict[str, Any]
     control: bool
-    signed: NotRequired[bool]
+    signed: bool | None = None
     summary: str
     cite: str
     version: int
 
 
-class MetricRecord(TypedDict):
-    """A metric that was asked for."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+class MetricSpec(Record):
+    """A metric of the run with its settings and the traits that verdicts and pages need."""
 
     label: str
     name: str
     params: dict[str, Any]
     attribute: Attribute
     higher_is_better: bool
-    bounds: Annotated[list[float | None], Field(min_length=2, max_length=2)]
+    bounds: tuple[float | None, float | None]
+    """The lowest and the highest possible score; None where there is no such end."""
     undefined: str
-    test: NotRequired[str | None]
-    formula: NotRequired[str]
-    tolerance: NotRequired[float | None]
-    points: NotRequired[list[str] | None]
+    """When the score is NaN, in words."""
+    test: str | None = None
+    formula: str = ""
+    tolerance: float | None = None
+    """For an axiom: how far from the best value still passes."""
+    points: tuple[str, ...] | None = None
+    """The names of the columns of its curve, where these are not one even axis."""
     summary: str
     cite: str
     version: int
 
 
-class Spec(TypedDict):
-    """What was asked for."""
+class Spec(Record):
+    """What a run computes."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
-
-    methods: list[MethodRecord]
-    metrics: list[MetricRecord]
+    methods: tuple[MethodSpec, ...]
+    metrics: tuple[MetricSpec, ...]
     target: str | int
-    condition: NotRequired[str | None]
+    condition: str | None = None
     seed: Count
     shard: Annotated[int, Field(ge=1)]
+    """Images per unit."""
     precision: str
-    compiled: NotRequired[bool]
+    compiled: bool = False
 
 
-class ClassifierRecord(TypedDict):
-    """What was explained."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+class ClassifierRecord(Record):
+    """The classifier that was explained."""
 
     name: str
     fingerprint: str
-    mean: list[float]
-    std: list[float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     outputs: str
     device: str
-    names: NotRequired[list[str] | None]
+    class_names: tuple[str, ...] | None = None
     classes: Count
+    """How many classes it has."""
     rows: Count
+    """Images per pass."""
 
 
-class SampleRow(TypedDict):
-    """One sample, and what the classifier makes of it."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+class SampleRow(Record):
+    """One sample, and what the classifier predicts for it."""
 
     sample: str
     label: Count | None
     prediction: Count
     probability: float
+    """Of the predicted class."""
     target: Count
-    truth: NotRequired[str | None]
+    """The class that its maps explain."""
+    truth: str | None = None
+    """Whether a mask says where the evidence is: some, empty or none."""
+    group: str | None = None
 
 
-class SamplesRecord(TypedDict):
+class SamplesRecord(Record):
     """The samples of a run."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
 
     count: Count
     digest: str
     source: str
-    rows: list[SampleRow]
+    rows: tuple[SampleRow, ...]
     pictures: dict[str, PlainName]
+    """Files of the first samples as the classifier sees them, by sample."""
+    accuracy: Accuracy | None = None
 
 
-class UnitOfPlan(TypedDict):
-    """A unit that the run consists of, and the metrics that count in it."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+class PlannedUnit(Record):
+    """A unit that the run consists of, and the metrics that are read from it."""
 
     unit: Key
-    metrics: list[str]
+    metrics: tuple[str, ...]
 
 
-class Failure(TypedDict):
-    """A unit, or a metric on it, that failed."""
+class FittedRecord(Record):
+    """The fitted state of a method."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+    images: Count | None
+    """How many images it was fitted on; None where the classifier brought it along."""
+    digest: str
+    cost: Cost | None = None
+
+
+class FittedFile(FittedRecord):
+    """The same beside the file that holds it."""
+
+    file: PlainName
+
+
+class VariantRecord(Record):
+    """A trained variant of the classifier, or a saved state of it."""
+
+    digest: str
+    accuracy: float | None
+    """On the labelled samples of the run; None where it has other classes, or no sample has a label."""
+    cost: Cost | None = None
+    file: PlainName | None = None
+    """None for a saved state, which the run folder does not hold."""
+
+
+class VariantFile(Record):
+    """A trained variant beside the file that holds it."""
+
+    name: str
+    accuracy: float | None
+    cost: Cost
+    file: PlainName
+    seal: str | None = None
+    """Shows that the file was made here, where opening it could execute code."""
+
+
+class Planned(Record):
+    """What the run was expected to cost before anything was saved by the cache."""
+
+    seconds: Seconds = 0.0
+    compile_seconds: Seconds = 0.0
+    forward: Count = 0
+    backward: Count = 0
+
+
+class Failure(Record):
+    """A unit that failed or, with `metric`, a metric that failed on it."""
 
     method: str
-    metric: NotRequired[str]
+    metric: str | None = None
     sample: str
+    """The first sample of the unit."""
     problem: str
 
 
-class Totals(TypedDict):
+class Totals(Record):
     """What a run cost in all."""
-
-    __pydantic_config__ = OPEN  # type: ignore[misc]
 
     forward: Count
     backward: Count
@@ -206,40 +263,121 @@ class Totals(TypedDict):
     wall_seconds: Seconds
 
 
-class RunRecord(TypedDict):
+class RunRecord(Record):
     """What `run.json` holds."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
-
-    schema: int
+    schema_version: int
     snellen: str | None
+    """The version of Snellen that wrote it."""
     created: str
     finished: str | None
+    """None while some unit is missing."""
     request: dict[str, Any] | None
+    """The settings of `snellen run`; None for a run made from Python objects."""
+    seal: str | None = None
     spec: Spec
     classifier: ClassifierRecord
     samples: SamplesRecord
-    units: list[UnitOfPlan]
     machine: dict[str, str | int | float | None]
     versions: dict[str, str | None]
     git: str | None
-    notes: list[str]
-    lessons: NotRequired[dict[str, Any]]
-    relatives: NotRequired[dict[str, Any]]
-    planned: NotRequired[dict[str, float]]
-    errors: NotRequired[list[Failure]]
-    totals: NotRequired[Totals]
+    notes: tuple[str, ...]
+    fitted: dict[str, FittedRecord] = {}
+    variants: dict[str, VariantRecord] = {}
+    units: tuple[PlannedUnit, ...]
+    planned: Planned = Planned()
+    errors: tuple[Failure, ...] = ()
+    totals: Totals | None = None
+    merged: str | None = None
+    """The digest of scores.parquet."""
+
+    @property
+    def method_failures(self) -> dict[str, str]:
+        """By method, why its maps could not be computed."""
+        return {failure.method: failure.problem for failure in self.errors if failure.metric is None}
+
+    def accuracy(self) -> Accuracy | None:
+        """How often the classifier is right about the labelled samples, also where an older version did not record it."""
+        rows = self.samples.rows
+        return accuracy(
+            [row.label for row in rows],
+            [row.prediction for row in rows],
+            self.classifier.classes,
+            self.classifier.class_names,
+            self.spec.condition,
+        )
 
 
-def check_agrees(record: dict[str, Any]) -> None:
+class StudyRecord(Record):
+    """What a study says of the methods of a run; `people.Outcome` and `people.Link` say what its lists hold."""
+
+    schema_version: int
+    title: str
+    digest: str
+    source: Literal["human", "simulated"]
+    begun: str
+    ended: str
+    design: str
+    people: Count
+    left_out: Count
+    outcomes: tuple[dict[str, Any], ...]
+    links: tuple[dict[str, Any], ...]
+    file: PlainName
+    """The table of scores per image."""
+
+
+def read(path: Path, kind: type[R], remedy: str) -> R:
+    """The record in a file; one that was changed, or is not of this kind, is refused with the remedy."""
+    return _typed(path, read_record(path, remedy), kind, remedy)
+
+
+def read_run(path: Path, remedy: str) -> RunRecord:
+    """The record in `run.json`; one of a newer schema, or whose parts contradict each other, is refused."""
+    values = read_record(path, remedy)
+    _check_schema(values, str(path.parent))
+    record = _typed(path, values, RunRecord, remedy)
+    try:
+        _check_agrees(record)
+    except SnellenError as problem:
+        raise DamagedError(path, str(problem), remedy) from None
+    return record
+
+
+def read_study(path: Path, remedy: str) -> StudyRecord:
+    """What a study says; a record of a newer schema is refused."""
+    values = read_record(path, remedy)
+    _check_schema(values, str(path))
+    return _typed(path, values, StudyRecord, remedy)
+
+
+def dump(record: Record) -> bytes:
+    """The record as it is written, with its checksum."""
+    return dump_record(record.as_json())
+
+
+def _typed(path: Path, values: dict[str, Any], kind: type[R], remedy: str) -> R:
+    try:
+        return typed(kind, values, "it")
+    except SnellenError as problem:
+        raise DamagedError(path, str(problem), remedy) from None
+
+
+def _check_schema(values: dict[str, Any], owner: str) -> None:
+    schema = values.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise SnellenError(f"'{owner}' was written by a newer Snellen (schema {schema}, not {SCHEMA}); upgrade")
+
+
+def _check_agrees(record: RunRecord) -> None:
     """Refuses a record whose parts contradict each other, in words that follow 'it'."""
-    rows, names = record["samples"]["rows"], record["classifier"].get("names")
-    if len({row["sample"] for row in rows}) < len(rows) or len(rows) != record["samples"]["count"]:
+    rows, names = record.samples.rows, record.classifier.class_names
+    if len({row.sample for row in rows}) < len(rows) or len(rows) != record.samples.count:
         raise SnellenError("it does not have one row per sample")
-    for kind in ("methods", "metrics"):
-        labels = [one["label"] for one in record["spec"][kind]]
+    methods = [method.label for method in record.spec.methods]
+    metrics = [metric.label for metric in record.spec.metrics]
+    for kind, labels in {"methods": methods, "metrics": metrics}.items():
         if len(set(labels)) < len(labels):
             raise SnellenError(f"it names one of its {kind} twice")
-    highest = max((row[key] or 0 for row in rows for key in ("label", "prediction", "target")), default=0)
+    highest = max((number or 0 for row in rows for number in (row.label, row.prediction, row.target)), default=0)
     if names is not None and highest >= len(names):
         raise SnellenError(f"it speaks of class {highest} and names {len(names)}")

@@ -12,75 +12,123 @@ from snellen.errors import SnellenError
 from snellen.images import Samples
 from snellen.plugins.registry import label
 from snellen.runs.machine import machine, revision, versions
-from snellen.runs.store import SCHEMA, Store, key_of
+from snellen.runs.record import (
+    SCHEMA,
+    ClassifierRecord,
+    Failure,
+    FittedRecord,
+    Planned,
+    PlannedUnit,
+    Refusal,
+    RunRecord,
+    SampleRow,
+    SamplesRecord,
+    Spec,
+    Totals,
+    UnitRecord,
+    VariantRecord,
+)
+from snellen.runs.store import Store, key_of
 from snellen.runs.tasks import Shard, Task, metric_key
 from snellen.runs.trusting import seal_of
 from snellen.runs.unit import Result, Seen
 from snellen.types import Method, Metric
 
-Record = dict[str, Any]
+
+def describe_classifier(classifier: Classifier, *, classes: int, rows: int) -> ClassifierRecord:
+    """The classifier as run.json holds it."""
+    return ClassifierRecord(
+        name=classifier.name,
+        fingerprint=classifier.fingerprint,
+        mean=tuple(classifier.mean.flatten().tolist()),
+        std=tuple(classifier.std.flatten().tolist()),
+        outputs=classifier.outputs,
+        device=str(classifier.device),
+        class_names=tuple(classifier.classes) if classifier.classes else None,
+        classes=classes,
+        rows=rows,
+    )
 
 
-def opened(
-    classifier: Classifier, samples: Samples, shards: Sequence[Shard], spec: Record, request: Record | None
-) -> Record:
-    """The record of a run of which only the request is known."""
-    known = versions()
-    return {
-        "schema": SCHEMA,
-        "snellen": known.get("snellen"),
-        "created": _now(),
-        "finished": None,
-        "request": request,
-        "seal": seal_of(request),
-        "spec": spec,
-        "classifier": {
-            "name": classifier.name,
-            "fingerprint": classifier.fingerprint,
-            "mean": classifier.mean.flatten().tolist(),
-            "std": classifier.std.flatten().tolist(),
-            "outputs": classifier.outputs,
-            "device": str(classifier.device),
-            "names": list(classifier.classes) if classifier.classes else None,
-        },
-        "samples": {
-            "count": len(samples),
-            "digest": key_of([shard.digests for shard in shards]),
-            "source": samples.describe(),
-        },
-        "machine": machine(),
-        "versions": known,
-        "git": revision(),
-        "notes": [*samples.notes, *(f"skipped '{name}': {reason}" for name, reason in samples.skipped)],
-    }
+def samples_digest(shards: Sequence[Shard]) -> str:
+    """Stands for the content of all samples."""
+    return key_of([shard.digests for shard in shards])
 
 
-def refuse_another(old: Record, new: Record, folder: Path) -> None:
+def refuse_another(old: RunRecord, spec: Spec, fingerprint: str, digest: str, folder: Path) -> None:
     """A folder belongs to one classifier, one set of samples and one way to compute; methods and metrics may grow."""
     pairs = {
-        "another classifier": (old["classifier"]["fingerprint"], new["classifier"]["fingerprint"]),
-        "another condition": (old["spec"].get("condition"), new["spec"]["condition"]),
-        "other samples": (old["samples"]["digest"], new["samples"]["digest"]),
-        "another target": (old["spec"]["target"], new["spec"]["target"]),
-        "another seed": (old["spec"]["seed"], new["spec"]["seed"]),
-        "another shard size": (old["spec"]["shard"], new["spec"]["shard"]),
-        "another precision": (old["spec"]["precision"], new["spec"]["precision"]),
+        "another classifier": (old.classifier.fingerprint, fingerprint),
+        "another condition": (old.spec.condition, spec.condition),
+        "other samples": (old.samples.digest, digest),
+        "another target": (old.spec.target, spec.target),
+        "another seed": (old.spec.seed, spec.seed),
+        "another shard size": (old.spec.shard, spec.shard),
+        "another precision": (old.spec.precision, spec.precision),
     }
     for what, (before, now) in pairs.items():
         if before != now:
             raise SnellenError(f"'{folder}' was made with {what} ({before}, now {now}); choose another --out")
 
 
-def sample_facts(store: Store, shards: Sequence[Shard], seen: Sequence[Seen]) -> Record:
+def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], seen: Sequence[Seen]) -> SamplesRecord:
     """One row per sample, and the names of the pictures that the store keeps of the first ones."""
-    rows: list[Record] = []
+    rows: list[SampleRow] = []
     pictures: dict[str, str] = {}
-    names = ("sample", "label", "prediction", "probability", "target", "truth", "group")
     for shard, look in zip(shards, seen, strict=True):
-        columns = look.labels, look.predictions, look.probabilities, shard.targets, look.truths, look.groups
-        rows += [dict(zip(names, one, strict=True)) for one in zip(shard.ids, *columns, strict=True)]
-        pictures |= {one: store.put_picture(png) for one, png in zip(shard.ids, look.pictures, strict=False)}
-    return {"rows": rows, "pictures": pictures}
+        rows += [
+            SampleRow(
+                sample=sample,
+                label=look.labels[place],
+                prediction=look.predictions[place],
+                probability=look.probabilities[place],
+                target=shard.targets[place],
+                truth=look.truths[place],
+                group=look.groups[place],
+            )
+            for place, sample in enumerate(shard.ids)
+        ]
+        pictures |= {sample: store.put_picture(png) for sample, png in zip(shard.ids, look.pictures, strict=False)}
+    return SamplesRecord(
+        count=len(samples), digest=samples_digest(shards), source=samples.describe(), rows=tuple(rows), pictures=pictures
+    )
+
+
+def open_record(
+    old: RunRecord | None,
+    *,
+    request: dict[str, Any] | None,
+    spec: Spec,
+    classifier: ClassifierRecord,
+    samples: SamplesRecord,
+    notes: Sequence[str],
+    fitted: dict[str, FittedRecord],
+    variants: dict[str, VariantRecord],
+    units: Sequence[PlannedUnit],
+    planned: Planned,
+) -> RunRecord:
+    """The record of a run that is planned and not yet computed; `old` is that of the same folder, where there is one."""
+    packages = versions()
+    record = RunRecord(
+        schema_version=SCHEMA,
+        snellen=packages.get("snellen"),
+        created=_now() if old is None else old.created,
+        finished=None,
+        request=request,
+        seal=seal_of(request),
+        spec=spec,
+        classifier=classifier,
+        samples=samples,
+        machine=machine(),
+        versions=dict(packages),
+        git=revision(),
+        notes=tuple(notes),
+        fitted=fitted,
+        variants=variants,
+        units=tuple(units),
+        planned=planned,
+    )
+    return record.changed(samples=samples.changed(accuracy=record.accuracy()))
 
 
 def keep(store: Store, task: Task, result: Result, variants: Callable[[Method, Metric], Mapping[str, str]]) -> None:
@@ -91,67 +139,78 @@ def keep(store: Store, task: Task, result: Result, variants: Callable[[Method, M
         for one, value, curve in zip(scores.ids, scores.values.tolist(), curves, strict=True):
             rows.append({"sample": one, "method": scores.method, "metric": scores.metric, "value": value, "curve": curve})
     keys = {label(one): metric_key(one, variants(task.method, one)) for one in task.metrics}
-    record = {
-        "map_key": task.map_key,
-        "method": label(task.method),
-        "samples": list(task.shard.ids),
-        "maps": task.maps or store.put_maps(result.maps),
-        "scores": store.put_scores(rows),
-        "metrics": {name: key for name, key in keys.items() if name in result.metric_costs},
-        "refused": {name: {"key": keys[name], "problem": problem} for name, problem in result.refused.items()},
-        "metric_costs": result.metric_costs,
-    }
-    if task.maps is None:
-        record["cost"] = result.cost
-    store.finish(task.key, record)
+    unit = UnitRecord(
+        map_key=task.map_key,
+        method=label(task.method),
+        samples=task.shard.ids,
+        maps=task.maps or store.put_maps(result.maps),
+        scores=store.put_scores(rows),
+        metrics={name: key for name, key in keys.items() if name in result.metric_costs},
+        refused={name: Refusal(key=keys[name], problem=problem) for name, problem in result.refused.items()},
+        metric_costs=result.metric_costs,
+    )
+    store.finish(task.key, unit if task.maps else unit.changed(cost=result.cost))
 
 
-def close(store: Store, record: Record, old: Record | None, units: Mapping[str, Record], seconds: float) -> None:
+def close(
+    store: Store,
+    record: RunRecord,
+    old: RunRecord | None,
+    units: Mapping[str, UnitRecord],
+    seconds: float,
+    errors: Sequence[Failure],
+) -> RunRecord:
     """Adds up, writes the merged table when all is there, and writes the record for the last time."""
-    costs = [
-        cost for unit in wanted_units(record, units) for cost in [unit.get("cost"), *unit["metric_costs"].values()] if cost
-    ]
-    names = ("forward", "backward", "shared_forward", "shared_backward", "model_seconds", "seconds")
-    record["totals"] = {name: sum(cost[name] for cost in costs) for name in names}
-    before = (old or {}).get("totals", {}).get("wall_seconds", 0.0)
-    record["totals"]["wall_seconds"] = before + seconds
-    if not record["errors"]:
-        record["merged"] = store.merge(score_files(record, units))
-        record["finished"] = _now()
-    store.put_record(record)
+    used = wanted_units(record, units)
+    costs = [cost for unit in used for cost in [unit.cost, *unit.metric_costs.values()] if cost]
+    before = 0.0 if old is None or old.totals is None else old.totals.wall_seconds
+    totals = Totals(
+        forward=sum(cost.forward for cost in costs),
+        backward=sum(cost.backward for cost in costs),
+        shared_forward=sum(cost.shared_forward for cost in costs),
+        shared_backward=sum(cost.shared_backward for cost in costs),
+        model_seconds=sum(cost.model_seconds for cost in costs),
+        seconds=sum(cost.seconds for cost in costs),
+        wall_seconds=before + seconds,
+    )
+    closed = record.changed(errors=tuple(errors), totals=totals)
+    if not errors:
+        closed = closed.changed(merged=store.merge(score_files(record, units)), finished=_now())
+    store.put_record(closed)
+    return closed
 
 
-def wanted_units(record: Record, units: Mapping[str, Record]) -> list[Record]:
+def wanted_units(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[UnitRecord]:
     """The records of the units that the current spec asks for, in its order; older work in the folder is left out."""
-    return [units[one["unit"]] for one in record["units"] if one["unit"] in units]
+    return [units[planned.unit] for planned in record.units if planned.unit in units]
 
 
-def score_files(record: Record, units: Mapping[str, Record]) -> list[tuple[str, list[str]]]:
+def score_files(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[tuple[str, tuple[str, ...]]]:
     """Score files with the metrics that count in each."""
-    return [(units[one["unit"]]["scores"], one["metrics"]) for one in record["units"] if one["unit"] in units]
+    return [(units[planned.unit].scores, planned.metrics) for planned in record.units if planned.unit in units]
 
 
-def refusals(record: Record, units: Mapping[str, Record]) -> list[str]:
+def refusals(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[str]:
     """A sentence for every metric that cannot score a method's maps."""
-    wanted = {one["label"] for one in record["spec"]["metrics"]}
+    metrics = {metric.label for metric in record.spec.metrics}
     sentences = (
-        f"{name} cannot be scored on {unit['method']}: {one['problem']}"
+        f"{name} cannot be scored on {unit.method}: {refusal.problem}"
         for unit in wanted_units(record, units)
-        for name, one in unit.get("refused", {}).items()
-        if name in wanted
+        for name, refusal in unit.refused.items()
+        if name in metrics
     )
     return list(dict.fromkeys(sentences))
 
 
-def failure(record: Record, folder: Path) -> str:
+def failure(record: RunRecord, folder: Path) -> str:
     """How much failed, by the example of the first error."""
-    errors = record["errors"]
+    errors = record.errors
     first = errors[0]
-    whole = [one for one in errors if "metric" not in one]
-    what = f"{len(whole)} of {len(record['units'])} units failed" if whole else f"{len(errors)} scores of shards failed"
-    which = first["method"] + (f", scored by {first['metric']}," if "metric" in first else "")
+    whole = [error for error in errors if error.metric is None]
+    what = f"{len(whole)} of {len(record.units)} units failed" if whole else f"{len(errors)} scores of shards failed"
+    which = first.method + ("" if first.metric is None else f", scored by {first.metric},")
     return (
-        f"{what}, the first being {which} from '{first['sample']}' on ({first['problem']}); everything else is kept in "
+        f"{what}, the first being {which} from '{first.sample}' on ({first.problem}); everything else is kept in "
         f"'{folder}', and running the same command tries the failed ones again"
     )
 

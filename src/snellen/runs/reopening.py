@@ -8,9 +8,10 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.images import as_samples, under
 from snellen.runs.progress import Observer
+from snellen.runs.records import samples_digest
 from snellen.runs.run import Run
 from snellen.runs.settings import Loaded, Settings
-from snellen.runs.store import Store, key_of
+from snellen.runs.store import Store
 from snellen.runs.tasks import cut
 from snellen.runs.trusting import MODEL, require
 
@@ -25,20 +26,20 @@ def reopen(
     """
     if (classifier is None) != (samples is None):
         raise SnellenError(f"classifier and samples belong together: {given}")
-    record, spec = run.record, run.record["spec"]
+    record, spec = run.record, run.record.spec
     if classifier is None:
-        if record["request"] is None:
+        if record.request is None:
             other = f"; {instead}" if instead else ""
             raise SnellenError(f"'{run.folder}' was made from Python objects, which have to be given there: {given}{other}")
         require(Store(run.folder), record, MODEL, trust=trust)
-        classifier, samples = Settings.of(record["request"]).load(observer)
+        classifier, samples = Settings.of(record.request).load(observer)
     known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
     loaded = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
-    if spec.get("condition") is not None:
-        loaded = under(loaded, spec["condition"], seed=spec["seed"])
+    if spec.condition is not None:
+        loaded = under(loaded, spec.condition, seed=spec.seed)
     pairs = {
-        "another classifier": (record["classifier"]["fingerprint"], known.fingerprint),
-        "other images": (record["samples"]["digest"], key_of([one.digests for one in cut(loaded, spec["shard"])])),
+        "another classifier": (record.classifier.fingerprint, known.fingerprint),
+        "other images": (record.samples.digest, samples_digest(cut(loaded, spec.shard))),
     }
     for what, (before, now) in pairs.items():
         if before != now:

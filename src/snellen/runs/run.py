@@ -16,8 +16,9 @@ from PIL import Image
 from snellen.errors import SnellenError
 from snellen.files.integrity import DamagedError
 from snellen.runs import records
-from snellen.runs.accuracy import Accuracy, accuracy_of
+from snellen.runs.accuracy import Accuracy
 from snellen.runs.people import People, read_people
+from snellen.runs.record import Cost, RunRecord, SampleRow, UnitRecord
 from snellen.runs.store import Store
 
 
@@ -32,27 +33,27 @@ class Run:
         record = self._store.record()
         if record is None:
             raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
-        self.record: dict[str, Any] = record
-        self._units = self._store.units(one["unit"] for one in record.get("units", ()))
-        absent = [one["unit"] for one in record.get("units", ()) if one["unit"] not in self._units]
-        if record.get("finished") is not None and absent:
+        self.record: RunRecord = record
+        self._units = self._store.units(planned.unit for planned in record.units)
+        absent = [planned.unit for planned in record.units if planned.unit not in self._units]
+        if record.finished is not None and absent:
             path = self.folder / "units" / f"{absent[0]}.json"
             raise DamagedError(path, "it is missing", self._store.again)
 
     @property
     def methods(self) -> list[str]:
         """Labels of the methods, in the order they were asked for."""
-        return [one["label"] for one in self.record["spec"]["methods"]]
+        return [method.label for method in self.record.spec.methods]
 
     @property
     def metrics(self) -> list[str]:
         """Labels of the metrics, in the order they were asked for."""
-        return [one["label"] for one in self.record["spec"]["metrics"]]
+        return [metric.label for metric in self.record.spec.metrics]
 
     @property
     def complete(self) -> bool:
         """Whether every unit of the record's plan has finished."""
-        return self.record["finished"] is not None
+        return self.record.finished is not None
 
     def scores(self) -> pd.DataFrame:
         """One row per sample, method and metric; NaN where the metric is undefined."""
@@ -72,20 +73,21 @@ class Run:
 
     def samples(self) -> pd.DataFrame:
         """One row per sample: its label, what the classifier said, and the class that was explained."""
-        frame = pd.DataFrame(self.record["samples"]["rows"])
-        names = self.record["classifier"].get("names")
+        rows = self.record.samples.rows
+        frame = pd.DataFrame({name: [getattr(row, name) for row in rows] for name in SampleRow.model_fields})
+        names = self.record.classifier.class_names
         for column in ("label", "prediction", "target"):
             frame[column] = frame[column].astype("Int64")
-            frame[f"{column}_name"] = [names[one] if names and not pd.isna(one) else None for one in frame[column]]
+            frame[f"{column}_name"] = [names[number] if names and not pd.isna(number) else None for number in frame[column]]
         return frame
 
     def accuracy(self) -> Accuracy | None:
         """How often the classifier is right about the labelled samples; None where no label is known."""
-        return accuracy_of(self.samples(), self.record)
+        return self.record.accuracy()
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
         """For a metric that summarises a curve: method to (samples, points), in sample order."""
-        files = [(name, [metric]) for name, metrics in self._score_files() if metric in metrics]
+        files = [(name, (metric,)) for name, metrics in self._score_files() if metric in metrics]
         frame = self._store.scores(files, ["sample", "method", "metric", "curve"]).to_pandas()
         frame = frame[frame["curve"].notna()]
         place = {one: index for index, one in enumerate(self._ids())}
@@ -100,21 +102,21 @@ class Run:
     def problems(self) -> dict[tuple[str, str], str]:
         """By method and metric, in one sentence, why scores are missing: the metric refused the method, or broke."""
         found: dict[tuple[str, str], str] = {}
-        for one in self.record.get("errors") or []:
-            for metric in [one["metric"]] if "metric" in one else self.metrics:
-                found.setdefault((one["method"], metric), one["problem"])
+        for failure in self.record.errors:
+            for metric in self.metrics if failure.metric is None else [failure.metric]:
+                found.setdefault((failure.method, metric), failure.problem)
         for unit in self._wanted():
-            for metric, refused in unit.get("refused", {}).items():
-                found.setdefault((unit["method"], metric), refused["problem"])
+            for metric, refusal in unit.refused.items():
+                found.setdefault((unit.method, metric), refusal.problem)
         return found
 
     def maps(self, method: str, samples: Sequence[str]) -> np.ndarray:
         """The maps of one method for these samples, as (samples, height, width)."""
         found: dict[str, np.ndarray] = {}
         for unit in self._wanted():
-            if unit["method"] == method and set(unit["samples"]) & set(samples):
-                maps = self._store.maps(unit["maps"])
-                found |= {one: maps[place] for place, one in enumerate(unit["samples"]) if one in samples}
+            if unit.method == method and set(unit.samples) & set(samples):
+                maps = self._store.maps(unit.maps)
+                found |= {sample: maps[place] for place, sample in enumerate(unit.samples) if sample in samples}
         missing = [one for one in samples if one not in found]
         if missing:
             raise SnellenError(f"'{self.folder}' has no map of '{method}' for '{missing[0]}'")
@@ -125,16 +127,16 @@ class Run:
         """Labels of the methods with a map of every sample."""
         held: dict[str, set[str]] = {}
         for unit in self._wanted():
-            held.setdefault(unit["method"], set()).update(unit["samples"])
+            held.setdefault(unit.method, set()).update(unit.samples)
         return [one for one in self.methods if len(held.get(one, ())) == len(self._ids())]
 
     def map_files(self, method: str) -> tuple[str, ...]:
         """The files that hold the maps of a method, each named by its content: other maps have other names."""
-        return tuple(sorted({unit["maps"] for unit in self._wanted() if unit["method"] == method}))
+        return tuple(sorted({unit.maps for unit in self._wanted() if unit.method == method}))
 
     def picture(self, sample: str) -> np.ndarray | None:
         """The photograph as the classifier saw it, for the first dozen samples."""
-        name = self.record["samples"]["pictures"].get(sample)
+        name = self.record.samples.pictures.get(sample)
         if name is None:
             return None
         with Image.open(io.BytesIO(self._store.picture(name)), formats=("PNG",)) as picture:
@@ -144,11 +146,11 @@ class Run:
         """Per method: images, passes (shared ones included), seconds of its maps, and the same for its metrics."""
         rows: dict[str, dict[str, Any]] = {}
         for unit in self._wanted():
-            row = rows.setdefault(unit["method"], dict.fromkeys(_COST_COLUMNS, 0))
-            if "cost" in unit:
-                row["images"] += len(unit["samples"])
-                _add(row, "", unit["cost"])
-            for cost in unit["metric_costs"].values():
+            row = rows.setdefault(unit.method, dict.fromkeys(_COST_COLUMNS, 0))
+            if unit.cost is not None:
+                row["images"] += len(unit.samples)
+                _add(row, "", unit.cost)
+            for cost in unit.metric_costs.values():
                 _add(row, "metric_", cost)
         frame = pd.DataFrame.from_dict(rows, orient="index", columns=_COST_COLUMNS)
         return frame.reindex([one for one in self.methods if one in rows]).rename_axis("method").reset_index()
@@ -164,12 +166,12 @@ class Run:
         return write_report(self, Path(path) if path else self.folder / "report.html")
 
     def _ids(self) -> list[str]:
-        return [one["sample"] for one in self.record["samples"]["rows"]]
+        return [row.sample for row in self.record.samples.rows]
 
-    def _wanted(self) -> list[dict[str, Any]]:
+    def _wanted(self) -> list[UnitRecord]:
         return records.wanted_units(self.record, self._units)
 
-    def _score_files(self) -> list[tuple[str, list[str]]]:
+    def _score_files(self) -> list[tuple[str, tuple[str, ...]]]:
         return records.score_files(self.record, self._units)
 
 
@@ -180,10 +182,10 @@ _COST_COLUMNS = [
 ]  # fmt: skip
 
 
-def _add(row: dict[str, Any], prefix: str, cost: dict[str, Any]) -> None:
-    row[f"{prefix}forward"] += cost["forward"] + cost["shared_forward"]
-    row[f"{prefix}backward"] += cost["backward"] + cost["shared_backward"]
-    row[f"{prefix}shared_forward"] += cost["shared_forward"]
-    row[f"{prefix}shared_backward"] += cost["shared_backward"]
-    row[f"{prefix}seconds"] += cost["seconds"] + cost["shared_seconds"]
-    row[f"{prefix}model_seconds"] += cost["model_seconds"] + cost["shared_seconds"]
+def _add(row: dict[str, Any], prefix: str, cost: Cost) -> None:
+    row[f"{prefix}forward"] += cost.forward + cost.shared_forward
+    row[f"{prefix}backward"] += cost.backward + cost.shared_backward
+    row[f"{prefix}shared_forward"] += cost.shared_forward
+    row[f"{prefix}shared_backward"] += cost.shared_backward
+    row[f"{prefix}seconds"] += cost.seconds + cost.shared_seconds
+    row[f"{prefix}model_seconds"] += cost.model_seconds + cost.shared_seconds

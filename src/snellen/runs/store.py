@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import filelock
 import numpy as np
@@ -20,12 +20,22 @@ from torch import Tensor
 
 from snellen.errors import SnellenError
 from snellen.files.atomic import PREFIX, replacing, write_whole
-from snellen.files.documents import checked
-from snellen.files.integrity import DamagedError, digest, dump_record, read_named, read_record
+from snellen.files.integrity import DamagedError, digest, read_named
 from snellen.files.seals import is_sealed, seal
-from snellen.runs.record import Named, RunRecord, UnitRecord, check_agrees
-
-SCHEMA = 1
+from snellen.runs.record import (
+    Cost,
+    FittedFile,
+    FittedRecord,
+    Record,
+    RunRecord,
+    StudyRecord,
+    UnitRecord,
+    VariantFile,
+    dump,
+    read,
+    read_run,
+    read_study,
+)
 
 SCORE_COLUMNS = pa.schema(
     [
@@ -46,6 +56,8 @@ PICKLE = ".pickle"
 DAMAGED = "damaged"
 """The folder inside the run's that damaged files are moved to when they are computed again."""
 
+F = TypeVar("F", FittedFile, VariantFile)
+
 _KEY = re.compile(r"[0-9a-f]{20}")
 
 
@@ -55,15 +67,14 @@ def key_of(facts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def files_of(unit: dict[str, Any]) -> list[tuple[str, str]]:
+def files_of(unit: UnitRecord) -> list[tuple[str, str]]:
     """The files that a finished unit needs, by room and name: one without metrics needs no scores."""
-    return [("maps", unit["maps"]), *([("scores", unit["scores"])] if unit["metrics"] else [])]
+    return [("maps", unit.maps), *([("scores", unit.scores)] if unit.metrics else [])]
 
 
-def needs_trust(record: dict[str, Any]) -> bool:
+def needs_trust(variant: VariantFile) -> bool:
     """Whether a trained variant would be unpickled that was not made here."""
-    file = str(record["file"])
-    return file.endswith(PICKLE) and not is_sealed(["variant", file], record.get("seal"))
+    return variant.file.endswith(PICKLE) and not is_sealed(["variant", variant.file], variant.seal)
 
 
 def _seal(file: str) -> str | None:
@@ -121,39 +132,45 @@ class Store:
         """Keeps a photograph as the classifier saw it; returns the file's name."""
         return self._put("pictures", png, ".png")
 
-    def put_lesson(self, key: str, record: dict[str, Any], lesson: dict[str, Tensor]) -> None:
+    def put_lesson(self, key: str, record: FittedRecord, lesson: dict[str, Tensor]) -> None:
         """Keeps what a method learnt; the record that names it comes last."""
         (self.folder / "lessons").mkdir(exist_ok=True)
         name = self._put("lessons", save({one: values.numpy() for one, values in lesson.items()}), ".safetensors")
-        self._write(self.folder / "lessons" / f"{key}.json", dump_record({**record, "file": name}))
+        self._write(self.folder / "lessons" / f"{key}.json", FittedFile(**record.as_json(), file=name))
 
-    def put_relative(self, key: str, record: dict[str, Any], module: bytes, ending: str) -> str:
+    def put_relative(
+        self, key: str, module: bytes, ending: str, *, name: str, accuracy: float | None, cost: Cost
+    ) -> VariantFile:
         """Keeps a trained relative of the classifier, as weights or pickled; the record that names it comes last."""
         (self.folder / "relatives").mkdir(exist_ok=True)
-        name = self._put("relatives", module, ending)
-        self._write(self.folder / "relatives" / f"{key}.json", dump_record({**record, "file": name, "seal": _seal(name)}))
-        return name
+        file = self._put("relatives", module, ending)
+        variant = VariantFile(name=name, accuracy=accuracy, cost=cost, file=file, seal=_seal(file))
+        self._write(self.folder / "relatives" / f"{key}.json", variant)
+        return variant
 
-    def put_people(self, key: str, record: dict[str, Any], table: bytes) -> None:
-        """Keeps what a study says in the place of what it said before; the record that names the table comes last."""
-        room = self.folder / "people"
+    def put_people_table(self, table: bytes) -> str:
+        """Keeps the table of people's scores per image; returns the file's name."""
         with self._excused():
-            room.mkdir(exist_ok=True)
-        before = self.people().get(key)
-        name = self._put("people", table, ".parquet")
-        self._write(room / f"{key}.json", dump_record({**record, "file": name}))
-        if before is not None and before["file"] != name:
-            (room / before["file"]).unlink(missing_ok=True)
+            (self.folder / "people").mkdir(exist_ok=True)
+        return self._put("people", table, ".parquet")
 
-    def finish(self, key: str, record: dict[str, Any]) -> None:
+    def put_people(self, record: StudyRecord) -> None:
+        """Keeps what a study says in the place of what it said before."""
+        room = self.folder / "people"
+        before = self.people().get(record.digest)
+        self._write(room / f"{record.digest}.json", record)
+        if before is not None and before.file != record.file:
+            (room / before.file).unlink(missing_ok=True)
+
+    def finish(self, key: str, unit: UnitRecord) -> None:
         """Declares a unit finished."""
-        self._write(self.folder / "units" / f"{key}.json", dump_record(record))
+        self._write(self.folder / "units" / f"{key}.json", unit)
 
-    def put_record(self, record: dict[str, Any]) -> None:
+    def put_record(self, record: RunRecord) -> None:
         """Writes run.json."""
-        self._write(self.folder / "run.json", dump_record(record))
+        self._write(self.folder / "run.json", record)
 
-    def merge(self, files: list[tuple[str, list[str]]]) -> str:
+    def merge(self, files: Sequence[tuple[str, Sequence[str]]]) -> str:
         """Writes all scores as one table, in this order, one unit in memory at a time; returns the table's digest."""
         with (
             self._excused(),
@@ -166,30 +183,20 @@ class Store:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
-    def record(self) -> dict[str, Any] | None:
+    def record(self) -> RunRecord | None:
         """run.json, or None where there is none yet."""
         path = self.folder / "run.json"
         if not path.exists():
             return None
-        remedy = f"give the command that made '{self.folder}' again: what is intact is kept"
-        record = read_record(path, remedy)
-        schema = record.get("schema")
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise SnellenError(f"'{self.folder}' was written by a newer Snellen (schema {schema}, not {SCHEMA}); upgrade")
-        try:
-            checked(RunRecord, record, "it")
-            check_agrees(record)
-        except SnellenError as problem:
-            raise DamagedError(path, str(problem), remedy) from None
-        return record
+        return read_run(path, f"give the command that made '{self.folder}' again: what is intact is kept")
 
-    def sound_record(self) -> dict[str, Any] | None:
+    def sound_record(self) -> RunRecord | None:
         """run.json, or None where there is none or it is damaged."""
         with self._sound("run.json"):
             return self.record()
         return None
 
-    def units(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def units(self, keys: Iterable[str]) -> dict[str, UnitRecord]:
         """The records of these units by key, without those that are not finished."""
         found = {}
         for key in keys:
@@ -200,7 +207,7 @@ class Store:
                 found[key] = self._unit(path)
         return found
 
-    def sound_units(self) -> dict[str, dict[str, Any]]:
+    def sound_units(self) -> dict[str, UnitRecord]:
         """The records of all finished units by key."""
         found = {}
         for path in sorted((self.folder / "units").glob("*.json")):
@@ -208,7 +215,7 @@ class Store:
                 found[path.stem] = self._unit(path)
         return found
 
-    def is_sound(self, key: str, unit: dict[str, Any]) -> bool:
+    def is_sound(self, key: str, unit: UnitRecord) -> bool:
         """Whether the files of a finished unit are intact; where they are not, the unit counts as never computed."""
         for room, name in files_of(unit):
             with self._sound(f"units/{key}.json", f"{room}/{name}"):
@@ -226,18 +233,18 @@ class Store:
         """A photograph as the classifier saw it."""
         return self._content("pictures", name)
 
-    def sound_lesson(self, key: str) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    def sound_lesson(self, key: str) -> tuple[FittedRecord, dict[str, Tensor]] | None:
         """The record of a lesson and what was learnt, or None where nothing was learnt under this key yet."""
-        found = self._sound_named("lessons", key)
+        found = self._sound_named("lessons", key, FittedFile)
         if found is None:
             return None
         record, content = found
-        del record["file"]
-        return record, {name: torch.from_numpy(array) for name, array in load(content).items()}
+        facts = {name: value for name, value in record.as_json().items() if name != "file"}
+        return FittedRecord(**facts), {name: torch.from_numpy(array) for name, array in load(content).items()}
 
-    def sound_relative(self, key: str) -> dict[str, Any] | None:
+    def sound_relative(self, key: str) -> VariantFile | None:
         """The record of a trained relative, whose `file` holds it, or None where none was trained under this key yet."""
-        found = self._sound_named("relatives", key)
+        found = self._sound_named("relatives", key, VariantFile)
         return None if found is None else found[0]
 
     def relative_module(self, file: str) -> bytes:
@@ -248,28 +255,28 @@ class Store:
         """Declares that all pickled variants can be trusted."""
         for key in self.unsealed_variants():
             path = self.folder / "relatives" / f"{key}.json"
-            record = read_record(path, self.again, Named)
-            self._write(path, dump_record({**record, "seal": _seal(record["file"])}))
+            variant = read(path, VariantFile, self.again)
+            self._write(path, variant.changed(seal=_seal(variant.file)))
 
     def unsealed_variants(self) -> list[str]:
         """The keys of pickled variants that were not made here."""
         found = []
         for path in sorted((self.folder / "relatives").glob("*.json")):
             with suppress(DamagedError):  # what is damaged is never unpickled
-                if needs_trust(read_record(path, self.again, Named)):
+                if needs_trust(read(path, VariantFile, self.again)):
                     found.append(path.stem)
         return found
 
-    def people(self) -> dict[str, dict[str, Any]]:
+    def people(self) -> dict[str, StudyRecord]:
         """The record of every study that was joined, by key."""
         paths = sorted((self.folder / "people").glob("*.json"))
-        return {path.stem: read_record(path, REJOIN, Named) for path in paths}
+        return {path.stem: read_study(path, REJOIN) for path in paths}
 
     def people_table(self, file: str) -> pa.Table:
         """People's scores per image."""
         return pq.read_table(pa.BufferReader(read_named(self.folder / "people", file, REJOIN)))
 
-    def scores(self, files: list[tuple[str, list[str]]], columns: list[str]) -> pa.Table:
+    def scores(self, files: Sequence[tuple[str, Sequence[str]]], columns: list[str]) -> pa.Table:
         """The scores in these files, in this order, each for the metrics named with it."""
         parts = [
             pq.read_table(
@@ -285,20 +292,20 @@ class Store:
         """What to do about a damaged file."""
         return f"`snellen resume {self.folder}`, or the command that made it, computes what is damaged again"
 
-    def _unit(self, path: Path) -> dict[str, Any]:
-        return read_record(path, self.again, UnitRecord)
+    def _unit(self, path: Path) -> UnitRecord:
+        return read(path, UnitRecord, self.again)
 
     def _content(self, room: str, name: str) -> bytes:
         return read_named(self.folder / room, name, self.again)
 
-    def _sound_named(self, room: str, key: str) -> tuple[dict[str, Any], bytes] | None:
+    def _sound_named(self, room: str, key: str, kind: type[F]) -> tuple[F, bytes] | None:
         """A record and the content of the file that it names; None where there is none, or one of both is damaged."""
         path = self.folder / room / f"{key}.json"
         if path.exists():
             with self._sound(f"{room}/{path.name}"):
-                record = read_record(path, self.again, Named)
-                with self._sound(f"{room}/{path.name}", f"{room}/{record['file']}"):
-                    return record, self._content(room, record["file"])
+                record = read(path, kind, self.again)
+                with self._sound(f"{room}/{path.name}", f"{room}/{record.file}"):
+                    return record, self._content(room, record.file)
         return None
 
     @contextmanager
@@ -329,9 +336,9 @@ class Store:
         self._write(path, content)
         return name
 
-    def _write(self, path: Path, content: bytes) -> None:
+    def _write(self, path: Path, content: bytes | Record) -> None:
         with self._excused():
-            write_whole(path, content)
+            write_whole(path, dump(content) if isinstance(content, Record) else content)
 
     @contextmanager
     def _excused(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from snellen.images import Samples
 from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.registry import label, spec, traits
 from snellen.runs import plan as planning
+from snellen.runs.record import PlannedUnit, UnitRecord
 from snellen.runs.store import Store, key_of
 from snellen.types import HasCacheKey, Method, Metric, Passes
 
@@ -92,18 +93,18 @@ def missing(
     facts: dict[str, Any],
     lessons: Mapping[str, str] | None = None,
     variants: Callable[[Method, Metric], Mapping[str, str]] = lambda method, metric: {},
-) -> tuple[list[Task], list[dict[str, Any]]]:
+) -> tuple[list[Task], list[PlannedUnit]]:
     """The tasks still to run, shard by shard so that methods share passes; and all units of the spec, method by method.
 
     A unit in the store counts for the metrics that it computed or refused under the same definition; the rest becomes a
     task. The maps of a method that learnt something count only with the very same `lessons`, and the scores of a metric that
     compares with relatives only with the very same `variants`; both are given by name as digests of their content.
     """
-    have: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    have: dict[str, list[tuple[str, UnitRecord]]] = {}
     for key, unit in store.sound_units().items():
-        have.setdefault(unit["map_key"], []).append((key, unit))
+        have.setdefault(unit.map_key, []).append((key, unit))
     tasks: list[Task] = []
-    units: list[tuple[int, int, dict[str, Any]]] = []
+    units: list[tuple[int, int, PlannedUnit]] = []
     for shard in shards:
         for order, method in enumerate(methods):
             wanted = {label(one): metric_key(one, variants(method, one)) for one in metrics}
@@ -121,16 +122,16 @@ def missing(
             for key, unit in have.get(map_key, []):
                 if not store.is_sound(key, unit):
                     continue
-                maps = unit["maps"]
-                known = unit["metrics"] | {name: one["key"] for name, one in unit.get("refused", {}).items()}
+                maps = unit.maps
+                known = unit.metrics | {name: refusal.key for name, refusal in unit.refused.items()}
                 covered = [name for name, one in left.items() if known.get(name) == one]
                 left = {name: one for name, one in left.items() if name not in covered}
                 if covered or not wanted:
-                    units.append((order, shard.places.start, {"unit": key, "metrics": covered}))
+                    units.append((order, shard.places.start, PlannedUnit(unit=key, metrics=tuple(covered))))
             if left or maps is None:
                 key = key_of([map_key, sorted(left.values())])
                 tasks.append(Task(key, map_key, method, tuple(one for one in metrics if label(one) in left), shard, maps))
-                units.append((order, shard.places.start, {"unit": key, "metrics": list(left)}))
+                units.append((order, shard.places.start, PlannedUnit(unit=key, metrics=tuple(left))))
     units.sort(key=lambda one: one[:2])
     return tasks, [one for _, _, one in units]
 

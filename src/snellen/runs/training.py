@@ -29,8 +29,9 @@ from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.registry import label, traits
 from snellen.runs.fitting import drawn, teach, using_threads
 from snellen.runs.guard import Guard
+from snellen.runs.record import Cost, VariantFile, VariantRecord
 from snellen.runs.store import PICKLE, Store, key_of, needs_trust
-from snellen.runs.unit import Shipped
+from snellen.runs.unit import Shipped, cost_since
 from snellen.types import CHECKPOINT, Method, Metric, NeedsVariants, Passes, Recipe, TrainedVariant, by_number
 from snellen.variants.recipes import Training
 from snellen.zoo import digits_recipe, training_digits
@@ -156,7 +157,7 @@ class Train:
                     f"the recipe failed while training '{relative.name}' ({type(problem).__name__}: {lines[0]})"
                 ) from problem
         content, ending = pack(module.cpu().eval(), relative.name, classifier, training[0][0][None])
-        return Trained(content, ending, {"seconds": time.perf_counter() - started, **paid.record()})
+        return Trained(content, ending, cost_since(started, paid))
 
     def _ask(
         self, name: str, training: Training, dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapping[str, Any]
@@ -182,7 +183,7 @@ class Trained:
 
     module: bytes
     ending: str
-    cost: dict[str, Any]
+    cost: Cost
 
 
 def pack(module: nn.Module, name: str, classifier: Classifier, inputs: Tensor) -> tuple[bytes, str]:
@@ -246,7 +247,7 @@ class Siblings:
     batch: int
     trust: bool = False
     """Whether to unpickle relatives that were not made here."""
-    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    facts: dict[str, VariantRecord] = field(default_factory=dict)
     _modules: dict[str, nn.Module] = field(default_factory=dict)
     _open: dict[str, Classifier] = field(default_factory=dict)
 
@@ -255,14 +256,16 @@ class Siblings:
         for name, module in modules.items():
             self._modules[name] = module
             sibling = self._classifier(name)
-            self.facts[name] = {"digest": sibling.fingerprint, "accuracy": self._accuracy(sibling)}
+            self.facts[name] = VariantRecord(digest=sibling.fingerprint, accuracy=self._accuracy(sibling))
 
     def add_trained(self, relative: TrainedVariant, key: str, trained: Trained) -> None:
         """Keeps a relative in the run folder."""
         module = unpack(trained.module, trained.ending, self.classifier)
         accuracy = self._accuracy(self.classifier.variant(module, relative.name)) if _stands_in(relative) else None
-        record = {"name": relative.name, "accuracy": accuracy, "cost": trained.cost}
-        self._know(relative.name, {**record, "file": self.store.put_relative(key, record, trained.module, trained.ending)})
+        variant = self.store.put_relative(
+            key, trained.module, trained.ending, name=relative.name, accuracy=accuracy, cost=trained.cost
+        )
+        self._know(relative.name, variant)
 
     def add_known(self, name: str, key: str) -> bool:
         """Takes a relative from the run folder, if it is there."""
@@ -275,17 +278,14 @@ class Siblings:
             self._know(name, record)
         return record is not None
 
-    def _know(self, name: str, record: Mapping[str, Any]) -> None:
-        self.facts[name] = {
-            "digest": record["file"].partition(".")[0],
-            "accuracy": record["accuracy"],
-            "cost": record["cost"],
-            "file": record["file"],
-        }
+    def _know(self, name: str, variant: VariantFile) -> None:
+        self.facts[name] = VariantRecord(
+            digest=variant.file.partition(".")[0], accuracy=variant.accuracy, cost=variant.cost, file=variant.file
+        )
 
     def digests(self, method: Method, metric: Metric) -> dict[str, str]:
         """Which relatives this metric compares this method's maps with, by digest."""
-        return {name: self.facts[name]["digest"] for name in self._names(method, metric)}
+        return {name: self.facts[name].digest for name in self._names(method, metric)}
 
     def shipped(self, method: Method, metrics: Sequence[Metric]) -> dict[str, Shipped]:
         """What a unit needs of them; the method has learnt on each what it must have learnt before it can explain."""
@@ -309,7 +309,7 @@ class Siblings:
         if name not in self._open:
             module = self._modules.get(name)
             if module is None:
-                file = self.facts[name]["file"]
+                file = self.facts[name].file or ""
                 module = unpack(self.store.relative_module(file), Path(file).suffix, self.classifier)
             while len(self._open) >= OPEN:
                 del self._open[next(iter(self._open))]

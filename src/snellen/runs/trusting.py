@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from snellen.errors import SnellenError
 from snellen.files.seals import is_sealed, seal, stranger
+from snellen.runs.record import RunRecord
 from snellen.runs.store import Store
 from snellen.runs.training import DIGITS
 from snellen.zoo.models import is_code, origin_of
@@ -44,19 +45,19 @@ def seal_of(request: Mapping[str, Any] | None) -> str | None:
     return seal(_facts(code)) if code else None
 
 
-def require(store: Store, record: Mapping[str, Any], needed: Collection[Code], *, trust: bool) -> None:
+def require(store: Store, record: RunRecord, needed: Collection[Code], *, trust: bool) -> None:
     """Refuses to execute what a stranger's run folder names; a folder that is trusted is sealed, and from then on ours."""
-    code = code_in(record["request"])
+    code = code_in(record.request)
     would = [words.format(code[name]) for name, words in _WOULD.items() if name in code and name in needed]
     unpickled = len(store.unsealed_variants()) if "recipe" in needed else 0
     if unpickled:
         would.append(f"unpickle {unpickled} trained variant{'' if unpickled == 1 else 's'}")
-    if not would or (not unpickled and is_sealed(_facts(code), record.get("seal"))):
+    if not would or (not unpickled and is_sealed(_facts(code), record.seal)):
         return
     if not trust:
         raise stranger(store.folder, would)
     with suppress(SnellenError), store.writing():  # a folder that cannot be written is trusted this time only
-        store.put_record({**record, "seal": seal_of(record["request"])})
+        store.put_record(record.changed(seal=seal_of(record.request)))
         if unpickled:
             store.seal_variants()
 

@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from snellen.classifier import Classifier, engines
+from snellen.classifier.ledger import Ledger
 from snellen.classifier.probes import Range
 from snellen.errors import SnellenError, no_exit
 from snellen.images import Samples
@@ -23,6 +24,7 @@ from snellen.maps.explainer import case_of
 from snellen.maps.fitted_state import digest
 from snellen.plugins.registry import label
 from snellen.runs.guard import Guard
+from snellen.runs.record import Cost
 from snellen.types import Case, CurveMetric, Method, Metric, Passes, Rng, Sample, Scores
 
 OnPass = Callable[[Passes], None]
@@ -177,7 +179,7 @@ class Unit:
                 maps=maps,
                 variants=variants,
             )
-        cost: dict[str, Any] = {"seconds": time.perf_counter() - started, **paid.record()}
+        cost = cost_since(started, paid)
         if not bool(case.maps.isfinite().all()):
             raise ArithmeticError(f"{label(self.method)} gave a map with NaN or infinite values")
         result = Result(case.maps.numpy(), cost)
@@ -199,7 +201,7 @@ class Unit:
                 result.failed[label(metric)] = f"{type(problem).__name__}: {problem}".strip()
                 continue
             result.scores.append(Scores(label(self.method), label(metric), tuple(self.samples.ids), values, curve))
-            result.metric_costs[label(metric)] = {"seconds": time.perf_counter() - started, **paid.record()}
+            result.metric_costs[label(metric)] = cost_since(started, paid)
         return result
 
 
@@ -212,11 +214,24 @@ class Result:
     """
 
     maps: np.ndarray
-    cost: dict[str, Any]
+    cost: Cost
     scores: list[Scores] = field(default_factory=list)
-    metric_costs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    metric_costs: dict[str, Cost] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+
+
+def cost_since(started: float, paid: Ledger) -> Cost:
+    """What was spent since a reading of `time.perf_counter`; the passes are those that were counted."""
+    return Cost(
+        seconds=time.perf_counter() - started,
+        forward=paid.passes.forward,
+        backward=paid.passes.backward,
+        model_seconds=paid.seconds,
+        shared_forward=paid.cached.forward,
+        shared_backward=paid.cached.backward,
+        shared_seconds=paid.cached_seconds,
+    )
 
 
 def _scored(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch points"] | None, Float[Tensor, " batch"]]:

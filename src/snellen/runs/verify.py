@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from snellen.errors import SnellenError
-from snellen.files.integrity import DamagedError, digest, has_checksum, read_named, read_record
-from snellen.runs.record import Named, RunRecord, UnitRecord
+from snellen.files.integrity import DamagedError, digest, has_checksum, read_named
+from snellen.runs.record import FileRecord, R, Record, RunRecord, UnitRecord, read
 from snellen.runs.store import DAMAGED, REJOIN, Store, files_of
 
 _ROOMS = ("maps", "scores", "pictures", "lessons", "relatives", "people")
 """The folders with files that are named by their content."""
 
-_SHAPES: dict[str, Any] = {"units": UnitRecord, "lessons": Named, "relatives": Named, "people": Named}
-"""The folders with records, and what each of their records looks like."""
+_NAMING = ("lessons", "relatives", "people")
+"""The folders whose records name files beside them."""
 
 
 @dataclass
@@ -58,23 +57,24 @@ class _Check:
 
     def everything(self) -> None:
         folder = self.store.folder
-        record = self._record(folder / "run.json", f"give the command that made '{folder}' again", RunRecord) or {}
-        units = {path.stem: self._record(path, self.store.again, _SHAPES["units"]) for path in self._paths("units")}
+        record = self._record(folder / "run.json", f"give the command that made '{folder}' again", RunRecord)
+        units = {path.stem: self._record(path, self.store.again, UnitRecord) for path in self._paths("units")}
         for room in _ROOMS:
             remedy = REJOIN if room == "people" else self.store.again
             needed = set[str]()
-            for path in self._paths(room) if room in _SHAPES else ():
-                needed |= {one["file"] for one in [self._record(path, remedy, _SHAPES[room])] if one}
+            for path in self._paths(room) if room in _NAMING else ():
+                named = self._record(path, remedy, FileRecord)
+                needed |= {named.file} if named else set()
             needed |= {name for one in units.values() if one for where, name in files_of(one) if where == room}
             if room == "pictures":
-                needed |= set(record.get("samples", {}).get("pictures", {}).values())
+                needed |= set(record.samples.pictures.values()) if record else set()
             self._contents(room, needed, remedy)
-        if record.get("finished") is not None:
+        if record is not None and record.finished is not None:
             self._finished(record, units)
         for path in sorted(folder.glob("truth/*/")):
             self._contents(f"truth/{path.name}", (), "delete it: it is computed from the maps when it is needed")
         for path in sorted(folder.glob("methodology/*.json")):
-            self._record(path, "delete it, and `snellen cards` measures again")
+            self._record(path, "delete it, and `snellen cards` measures again", Record)
 
     def _paths(self, room: str) -> Iterator[Path]:
         return iter(sorted((self.store.folder / room).glob("*.json")))
@@ -88,25 +88,25 @@ class _Check:
             with self._counted(folder / name):
                 read_named(folder, name, remedy)
 
-    def _record(self, path: Path, remedy: str, shape: Any = dict) -> dict[str, Any] | None:
+    def _record(self, path: Path, remedy: str, kind: type[R]) -> R | None:
         with self._counted(path):
-            record = read_record(path, remedy, shape)
+            record = read(path, kind, remedy)
             self.found.unprotected += not has_checksum(path)
             return record
         return None
 
-    def _finished(self, record: dict[str, Any], units: dict[str, Any]) -> None:
+    def _finished(self, record: RunRecord, units: Mapping[str, UnitRecord | None]) -> None:
         """All units that a finished run is made of, and the table of all scores."""
-        for one in record["units"]:
-            if one["unit"] not in units:
-                path = self.store.folder / "units" / f"{one['unit']}.json"
+        for planned in record.units:
+            if planned.unit not in units:
+                path = self.store.folder / "units" / f"{planned.unit}.json"
                 with self._counted(path):
                     raise DamagedError(path, "it is missing", self.store.again)
         table = self.store.folder / "scores.parquet"
         with self._counted(table):
             if not table.is_file():
                 raise DamagedError(table, "it is missing", self.store.again)
-            if record.get("merged") not in (None, digest(table.read_bytes())):
+            if record.merged not in (None, digest(table.read_bytes())):
                 raise DamagedError(table, "its content does not match run.json", self.store.again)
 
     def _counted(self, path: Path) -> _Counted:

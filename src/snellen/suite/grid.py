@@ -12,6 +12,7 @@ import pandas as pd
 
 from snellen.report.readable import Readable
 from snellen.runs.people import Outcome
+from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.suite.questions import PEOPLE, SHARPNESS, TESTS, answers
 from snellen.verdicts import Judgement, verdicts_of
 
@@ -72,10 +73,10 @@ class Grid:
     @staticmethod
     def of(run: Readable, *, unmet: Mapping[str, str], left_out: Mapping[str, str]) -> Grid:
         """`unmet` says by metric name why it was not run, `left_out` by method label why it could not explain the model."""
-        spec = run.record["spec"]
+        spec = run.record.spec
         found = verdicts_of(run)
         cells = _cells(run, found.summary, found.judged, left_out)
-        by_test = {one["test"]: one for one in reversed(spec["metrics"]) if one.get("test")}
+        by_test = {one.test: one for one in reversed(spec.metrics) if one.test}
         known = answers()
         rows = []
         for attribute, tests in TESTS.items():
@@ -83,17 +84,17 @@ class Grid:
                 metric = by_test.get(test)
                 rated = _rated(run) if test == SHARPNESS else None
                 if metric is not None:
-                    rows.append(_row(metric, test, cells[metric["label"]]))
+                    rows.append(_row(metric, test, cells[metric.label]))
                 elif rated is not None:
-                    rows.append(_by_people(rated, attribute, test, spec["methods"], left_out))
+                    rows.append(_by_people(rated, attribute, test, spec.methods, left_out))
                 else:
                     name = known.get(test)
                     reason = PEOPLE.get(test) or unmet.get(name or "", "not asked for" if name else "no metric answers it")
                     rows.append(Row(attribute, test, name, None, "", f"not run: {reason}", ()))
-        answering = {one["label"] for one in by_test.values()}
-        rows += [_row(one, None, cells[one["label"]]) for one in spec["metrics"] if one["label"] not in answering]
-        methods = [one["label"] for one in spec["methods"] if not one["control"]]
-        controls = tuple(one["label"] for one in spec["methods"] if one["control"])
+        answering = {one.label for one in by_test.values()}
+        rows += [_row(one, None, cells[one.label]) for one in spec.metrics if one.label not in answering]
+        methods = [one.label for one in spec.methods if not one.control]
+        controls = tuple(one.label for one in spec.methods if one.control)
         return Grid(run, tuple(rows), (*methods, *left_out), controls, dict(left_out))
 
     @property
@@ -140,13 +141,13 @@ def _rated(run: Readable) -> Outcome | None:
 
 
 def _by_people(
-    outcome: Outcome, attribute: str, test: str, methods: Sequence[Mapping[str, Any]], left_out: Mapping[str, str]
+    outcome: Outcome, attribute: str, test: str, methods: Sequence[MethodSpec], left_out: Mapping[str, str]
 ) -> Row:
     """A test that people answered. A method in several presentations has the cell of the first."""
     arms = {one.method: one for one in reversed(outcome.arms)}
     said = {one.method: one for one in reversed(outcome.standings)}
     cells = []
-    for label, control in ((one["label"], bool(one["control"])) for one in methods):
+    for label, control in ((one.label, one.control) for one in methods):
         if label not in arms:
             cells.append(Cell(label, control, "", "not run: people did not see its maps"))
             continue
@@ -161,10 +162,8 @@ def _by_people(
     return Row(attribute, test, f"people:{outcome.name}", outcome.higher_is_better, summary, "", ordered)
 
 
-def _row(metric: Mapping[str, Any], test: str | None, cells: Sequence[Cell]) -> Row:
-    return Row(
-        metric["attribute"], test, metric["label"], bool(metric["higher_is_better"]), metric["summary"], "", tuple(cells)
-    )
+def _row(metric: MetricSpec, test: str | None, cells: Sequence[Cell]) -> Row:
+    return Row(metric.attribute, test, metric.label, metric.higher_is_better, metric.summary, "", tuple(cells))
 
 
 def _cells(

@@ -40,7 +40,7 @@ def _facts(grid: Grid) -> dict[str, Any]:
         "tests": len(grid.tests),
         "others": len(grid.others),
         "tally": [(MARKS[name], name, sum(one.verdict == name for one in own)) for name in MARKS],
-        "totals": record.get("totals"),
+        "totals": record.totals,
         "span": numbers.span,
         "number": numbers.tally,
         "tables": [

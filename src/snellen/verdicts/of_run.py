@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import pandas as pd
 
+from snellen.runs.record import RunRecord
 from snellen.verdicts.rule import Judgement, judge
 from snellen.verdicts.sampling import Sampling, sampling_of
 from snellen.verdicts.statistics import Certainty, certainty, summarise
@@ -17,7 +18,7 @@ class Scored(Protocol):
     """What is asked of a run."""
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> RunRecord:
         """The run's own record."""
         ...
 
@@ -41,16 +42,16 @@ class Verdicts:
 
 def verdicts_of(run: Scored) -> Verdicts:
     """What the scores of a run say."""
-    spec, scores, drawn = run.record["spec"], run.scores(), drawn_in(run)
-    summary = summarise(scores, spec["methods"], spec["metrics"], seed=spec["seed"], sampling=drawn)
-    judged = judge(scores, spec["methods"], spec["metrics"], seed=spec["seed"], summary=summary, sampling=drawn)
+    spec, scores, drawn = run.record.spec, run.scores(), drawn_in(run)
+    summary = summarise(scores, spec.methods, spec.metrics, seed=spec.seed, sampling=drawn)
+    judged = judge(scores, spec.methods, spec.metrics, seed=spec.seed, summary=summary, sampling=drawn)
     return Verdicts(scores, summary, tuple(judged))
 
 
 def summary_of(run: Scored) -> pd.DataFrame:
     """The mean and interval of each method and metric of a run."""
-    spec = run.record["spec"]
-    return summarise(run.scores(), spec["methods"], spec["metrics"], seed=spec["seed"], sampling=drawn_in(run))
+    spec = run.record.spec
+    return summarise(run.scores(), spec.methods, spec.metrics, seed=spec.seed, sampling=drawn_in(run))
 
 
 def certainty_of(run: Scored) -> Certainty:
@@ -60,4 +61,4 @@ def certainty_of(run: Scored) -> Certainty:
 
 def drawn_in(run: Scored) -> Sampling:
     """What the verdicts of a run take as drawn at random."""
-    return sampling_of(run.samples(), run.record["classifier"].get("classes"))
+    return sampling_of(run.samples(), run.record.classifier.classes)

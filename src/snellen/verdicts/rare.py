@@ -7,12 +7,12 @@ No interval knows of what none of the images shows. How much it could matter is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
+from snellen.runs.record import MetricSpec
 from snellen.verdicts.against import Against
 from snellen.verdicts.sampling import PLURAL, Unit
 
@@ -23,11 +23,11 @@ DISTINCT = 3
 """Differences that take no more values than this say nothing of how bad another may be."""
 
 
-def worst_value(metric: Mapping[str, Any]) -> float:
+def worst_value(metric: MetricSpec) -> float:
     """The worst score that a metric can give, turned so that larger is better; -inf where it has no such end."""
-    low, high = metric.get("bounds") or (None, None)
-    end = low if metric["higher_is_better"] else high
-    return -math.inf if end is None else float(end) if metric["higher_is_better"] else -float(end)
+    low, high = metric.bounds
+    end = low if metric.higher_is_better else high
+    return -math.inf if end is None else float(end) if metric.higher_is_better else -float(end)
 
 
 def pass_note(

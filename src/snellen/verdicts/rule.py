@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.verdicts.against import Against, further_images, images_for_axiom
 from snellen.verdicts.intervals import simultaneous, standard_error
 from snellen.verdicts.rare import HIDDEN, pass_note, worst_value
@@ -89,8 +90,8 @@ class Judgement:
 
 def judge(
     scores: pd.DataFrame,
-    spec_methods: Sequence[Mapping[str, Any]],
-    spec_metrics: Sequence[Mapping[str, Any]],
+    spec_methods: Sequence[MethodSpec],
+    spec_metrics: Sequence[MetricSpec],
     *,
     seed: int = 0,
     summary: pd.DataFrame | None = None,
@@ -109,9 +110,9 @@ def judge(
     deceived = fooled(summary)
     found = []
     for metric, own, rivals, (methods, controls) in tables(scores, spec_methods, spec_metrics):
-        label = metric["label"]
+        label = metric.label
         mine = [rows[(one, label)] for one in methods]
-        if metric.get("tolerance") is not None:
+        if metric.tolerance is not None:
             found += _axiom(own, metric, mine, seed, AXIOM + added, sampling.unit, clusters)
             continue
         pairs = against_controls(own, rivals, controls, seed=seed, clusters=clusters)
@@ -135,8 +136,8 @@ def judge(
 
 def compare(
     scores: pd.DataFrame,
-    spec_methods: Sequence[Mapping[str, Any]],
-    spec_metrics: Sequence[Mapping[str, Any]],
+    spec_methods: Sequence[MethodSpec],
+    spec_metrics: Sequence[MetricSpec],
     *,
     seed: int = 0,
     sampling: Sampling = IMAGES,
@@ -147,7 +148,7 @@ def compare(
     """
     clusters = sampling.clusters(samples_of(scores))
     return {
-        (method, metric["label"]): against
+        (method, metric.label): against
         for metric, own, rivals, (methods, controls) in tables(scores, spec_methods, spec_metrics)
         if controls
         for method, against in zip(
@@ -157,7 +158,7 @@ def compare(
 
 
 Table = tuple[
-    Mapping[str, Any],
+    MetricSpec,
     Float[np.ndarray, "images methods"],
     Float[np.ndarray, "images controls"],
     tuple[Sequence[str], Sequence[str]],
@@ -165,15 +166,13 @@ Table = tuple[
 """A metric, the scores of methods and of controls by it (larger is better, whichever way it points), and their labels."""
 
 
-def tables(
-    scores: pd.DataFrame, spec_methods: Sequence[Mapping[str, Any]], spec_metrics: Sequence[Mapping[str, Any]]
-) -> Iterator[Table]:
+def tables(scores: pd.DataFrame, spec_methods: Sequence[MethodSpec], spec_metrics: Sequence[MetricSpec]) -> Iterator[Table]:
     """The scores of each metric in turn; rows are the samples in the order of `samples_of`."""
-    methods = [one["label"] for one in spec_methods if not one["control"]]
-    controls = [one["label"] for one in spec_methods if one["control"]]
-    values, _ = cube(scores, [*methods, *controls], [one["label"] for one in spec_metrics])
+    methods = [one.label for one in spec_methods if not one.control]
+    controls = [one.label for one in spec_methods if one.control]
+    values, _ = cube(scores, [*methods, *controls], [one.label for one in spec_metrics])
     for place, metric in enumerate(spec_metrics):
-        table = values[:, :, place] * (1.0 if metric["higher_is_better"] else -1.0)
+        table = values[:, :, place] * (1.0 if metric.higher_is_better else -1.0)
         yield metric, table[:, : len(methods)], table[:, len(methods) :], (methods, controls)
 
 
@@ -248,16 +247,16 @@ def _few(n: int, units: int, unit: Unit) -> str:
 
 def _axiom(
     own: Float[np.ndarray, "images methods"],
-    metric: Mapping[str, Any],
+    metric: MetricSpec,
     rows: Sequence[Any],
     seed: int,
     rule: str = AXIOM,
     unit: Unit = "image",
     clusters: Clusters | None = None,
 ) -> list[Judgement]:
-    tolerance, best = float(metric["tolerance"]), best_value(metric)
+    tolerance, best = metric.tolerance or 0.0, best_value(metric)
     # How far a score is from the best value; scores come larger is better.
-    gaps = (best if metric["higher_is_better"] else -best) - own
+    gaps = (best if metric.higher_is_better else -best) - own
     mean, low, high, n, error, drawn = simultaneous(gaps, seed=seed, clusters=clusters)
     found = []
     for at, row in enumerate(rows):

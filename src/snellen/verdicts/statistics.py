@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
+from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.verdicts.sampling import IMAGES, PLURAL, Clusters, Sampling
 
 RESAMPLES = 10_000
@@ -61,8 +61,8 @@ def certainty(n: int, sampling: Sampling = IMAGES) -> Certainty:
 
 def summarise(
     scores: pd.DataFrame,
-    spec_methods: Sequence[Mapping[str, Any]],
-    spec_metrics: Sequence[Mapping[str, Any]],
+    spec_methods: Sequence[MethodSpec],
+    spec_metrics: Sequence[MetricSpec],
     *,
     seed: int = 0,
     resamples: int = RESAMPLES,
@@ -82,7 +82,7 @@ def summarise(
     sorted by name first, so neither order nor company of a score moves its interval. Equal scores give an interval without
     width; fewer than two defined scores give none (NaN).
     """
-    methods, metrics = [one["label"] for one in spec_methods], [one["label"] for one in spec_metrics]
+    methods, metrics = [one.label for one in spec_methods], [one.label for one in spec_metrics]
     values, written = cube(scores, methods, metrics)
     images = len(values)
     mean, low, high, n = interval_of_mean(
@@ -94,7 +94,7 @@ def summarise(
     computed = written.sum(axis=0).ravel()
     rows = []
     for column, (of, by) in enumerate(itertools.product(spec_methods, spec_metrics)):
-        method, metric = of["label"], by["label"]
+        method, metric = of.label, by.label
         present = int(computed[column])
         undefined = present - int(n[column])
         rows.append(
@@ -107,10 +107,10 @@ def summarise(
                 "n": int(n[column]),
                 "undefined": undefined,
                 "missing": images - present,
-                "reason": str(by.get("undefined") or "") if undefined else "",
-                "control": bool(of["control"]),
-                "higher_is_better": bool(by["higher_is_better"]),
-                "tolerance": math.nan if by.get("tolerance") is None else float(by["tolerance"]),
+                "reason": by.undefined if undefined else "",
+                "control": of.control,
+                "higher_is_better": by.higher_is_better,
+                "tolerance": math.nan if by.tolerance is None else by.tolerance,
                 "best": best_value(by),
             }
         )
@@ -123,10 +123,10 @@ _SUMMARY = (
 )  # fmt: skip
 
 
-def best_value(metric: Mapping[str, Any]) -> float:
-    """The best value that a metric can take; an open end is written as null."""
-    low, high = metric.get("bounds") or (None, None)
-    end = high if metric["higher_is_better"] else low
+def best_value(metric: MetricSpec) -> float:
+    """The best value that a metric can take; NaN where its end is open."""
+    low, high = metric.bounds
+    end = high if metric.higher_is_better else low
     return math.nan if end is None else float(end)
 
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,7 @@ import scipy.stats
 from jaxtyping import Float
 
 from snellen.files.documents import Number
+from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.verdicts.rule import beaten, tables
 from snellen.verdicts.statistics import fooled, summarise
 
@@ -111,8 +111,8 @@ class Trust:
 
 def trust(
     scores: pd.DataFrame,
-    spec_methods: Sequence[Mapping[str, Any]],
-    spec_metrics: Sequence[Mapping[str, Any]],
+    spec_methods: Sequence[MethodSpec],
+    spec_metrics: Sequence[MetricSpec],
     *,
     seed: int = 0,
 ) -> dict[str, Trust]:
@@ -120,15 +120,15 @@ def trust(
     deceived = fooled(summarise(scores, spec_methods, spec_metrics, resamples=0))
     found = {}
     for metric, own, rivals, _ in tables(scores, spec_methods, spec_metrics):
-        label = metric["label"]
+        label = metric.label
         found[label] = Trust(
             label,
             tuple(deceived.get(label, ())),
             beaten(own, rivals),
             split_half(own, seed=seed),
             krippendorff(_ranks(own)),
-            known_truth().get(str(metric.get("name", label))),
-            axiom=metric.get("tolerance") is not None,
+            known_truth().get(metric.name),
+            axiom=metric.tolerance is not None,
         )
     return found
 

@@ -298,5 +298,6 @@ def test_the_lede_counts_maps_of_methods_and_shared_work_once(
     scenes = sum(map(len, field.exams.values()))
     assert f"{len(METHODS)} methods drew {len(METHODS) * scenes} maps" in " ".join(text.split())
     for run in field.runs.values():
-        monkeypatch.setitem(run.record["totals"], "seconds", 3600.0)
+        assert run.record.totals is not None
+        monkeypatch.setattr(run, "record", run.record.changed(totals=run.record.totals.changed(seconds=3600.0)))
     assert pages._counts(field, field.frame())["seconds"] == numbers.span(2 * 3600.0)

@@ -239,8 +239,8 @@ class Agreement:
 
 def agree(run: Readable, collected: Collected, study: Study) -> Agreement:
     """Every metric of a run against every task of a study; the arm without maps has no metric scores and is left out."""
-    spec = run.record["spec"]
-    known = {one["label"] for one in spec["methods"]}
+    spec = run.record.spec
+    known = {one.label for one in spec.methods}
     methods = [one for one in study.protocol.arms if one in known]
     scores = run.scores()
     samples = {one.id: one.samples for one in study.items}
@@ -249,12 +249,12 @@ def agree(run: Readable, collected: Collected, study: Study) -> Agreement:
         answered = Answered.of(collected, study, plan.task, methods)
         people = answered.means()
         rows = []
-        for metric in spec["metrics"]:
+        for metric in spec.metrics:
             table = profiles.metric_profiles(
-                scores[scores["metric"] == metric["label"]], samples, answered.items, answered.methods,
-                higher=bool(metric["higher_is_better"]),
+                scores[scores["metric"] == metric.label], samples, answered.items, answered.methods,
+                higher=metric.higher_is_better,
             )  # fmt: skip
-            rows.append(measure(metric["label"], people, table, seed=study.protocol.seed))
+            rows.append(measure(metric.label, people, table, seed=study.protocol.seed))
         corrected = holm(np.array([one.chance for one in rows], dtype=np.float64))
         rows = [_told(one, float(p), study.protocol.alpha) for one, p in zip(rows, corrected, strict=True)]
         enough = len(answered.items) >= MINIMUM_ITEMS and len(answered.methods) >= MINIMUM_METHODS

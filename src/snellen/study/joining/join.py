@@ -36,15 +36,15 @@ def refuse_another(study: Study, run: Readable) -> None:
     """Refuses a run whose maps cannot be those that people saw."""
     subject, record = study.subject, run.record
     for what, mine, theirs in (
-        ("another model", subject["fingerprint"], record["classifier"]["fingerprint"]),
-        ("other images", subject["digest"], record["samples"]["digest"]),
+        ("another model", subject["fingerprint"], record.classifier.fingerprint),
+        ("other images", subject["digest"], record.samples.digest),
     ):
         if mine != theirs:
             raise SnellenError(
                 f"'{run.folder}' is a run of {what} than '{study.folder}' was made from ({str(theirs)[:8]}, not "
                 f"{str(mine)[:8]}); give {study.protocol.run or subject['run']} or a run of the same model and images"
             )
-    methods = [one["label"] for one in record["spec"]["methods"]]
+    methods = [one.label for one in record.spec.methods]
     if not set(study.protocol.arms) & set(methods):
         raise SnellenError(
             f"'{run.folder}' has none of the methods that '{study.folder}' showed ({', '.join(_shown(study))}); "
@@ -54,7 +54,7 @@ def refuse_another(study: Study, run: Readable) -> None:
 
 def people_of(study: Study, collected: Collected, run: Readable, agreement: Agreement | None = None) -> People:
     """What the study says of the run's methods."""
-    controls = [one["label"] for one in run.record["spec"]["methods"] if one["control"]]
+    controls = [one.label for one in run.record.spec.methods if one.control]
     counted = collected.counted
     if counted.answers.empty:
         raise SnellenError(f"nobody has answered '{study.folder}' yet who counts; join it when somebody has")

@@ -112,12 +112,12 @@ def _refuse_taken(place: Path) -> None:
 
 def _protocol(run: Run, values: Mapping[str, Any]) -> Protocol:
     """The protocol, with arms by the labels of the run, each with a map of every image."""
-    known = {one["label"]: one["name"] for one in run.record["spec"]["methods"]}
+    known = {one.label: one.name for one in run.record.spec.methods}
     arms = []
     for one in values.get("arms") or ():
         label = NONE if one == NONE else find_label(str(one), known, f"'{run.folder}'")
         if label != NONE and label not in run.explained:
-            broken = {error["method"]: error["problem"] for error in run.record.get("errors") or () if "metric" not in error}
+            broken = run.record.method_failures
             reason = f" ({broken[label]})" if label in broken else ""
             raise SnellenError(
                 f"'{run.folder}' has no map of '{label}' for some images{reason}; finish the run, or leave it out"
@@ -153,10 +153,10 @@ def _subject(run: Run, pool: Sequence[Candidate], choice: Choice) -> dict[str, A
     asked = sorted({label for label in labels if label is not None})
     return {
         "run": run.folder.resolve().name,
-        "model": record["classifier"]["name"],
-        "fingerprint": record["classifier"]["fingerprint"],
-        "digest": record["samples"]["digest"],
-        "images": record["samples"]["count"],
+        "model": record.classifier.name,
+        "fingerprint": record.classifier.fingerprint,
+        "digest": record.samples.digest,
+        "images": record.samples.count,
         "chosen": choice.table(),
         "notes": list(choice.notes),
         "classes": {
@@ -256,5 +256,5 @@ class _Easel:
 
 def _class(run: Run, index: int) -> str:
     """The name of a class, as participants read it."""
-    names = run.record["classifier"].get("names")
+    names = run.record.classifier.class_names
     return str(names[index]) if names else f"class {index}"

@@ -171,7 +171,7 @@ def audit(
     trial, runs = hold(
         wanted, Path(out), methods=methods, metrics=chosen, images=images, observer=observer or default_observer()
     )
-    seconds = sum(float(run.record["totals"]["wall_seconds"]) for run in runs)
+    seconds = sum(run.record.totals.wall_seconds for run in runs if run.record.totals)
     return Audit(trial, judged(trial), left_out, seconds)
 
 

@@ -218,13 +218,12 @@ def _gathered(network: TrainedNetwork, sat: ExamScenes, places: Sequence[int], r
     """Truth and scores from the folder of one setting, with the truth itself and a coin as further metrics."""
     ids = tuple(sat.ids[place] for place in places)
     labels = run.methods
-    names = tuple(one["name"] if one["name"] in (ORACLE, DECOY) else one["label"] for one in run.record["spec"]["methods"])
+    names = tuple(one.name if one.name in (ORACLE, DECOY) else one.label for one in run.record.spec.methods)
     kinds: tuple[Kind, ...] = tuple(
-        "oracle" if one["name"] == ORACLE else "control" if one["control"] else "method"
-        for one in run.record["spec"]["methods"]
+        "oracle" if one.name == ORACLE else "control" if one.control else "method" for one in run.record.spec.methods
     )
     truth = np.full((len(ids), len(labels)), np.nan)
-    broken = {one["method"] for one in run.record.get("errors") or [] if "metric" not in one}
+    broken = run.record.method_failures
     for column, method in enumerate(labels):
         if method in broken:
             continue
@@ -233,16 +232,16 @@ def _gathered(network: TrainedNetwork, sat: ExamScenes, places: Sequence[int], r
         truth[:, column] = score(sat, maps, names[column], reading="paper")["pafl"][list(places)]
     table = run.scores().pivot(index="sample", columns=["metric", "method"], values="value").reindex(list(ids))
     scores, metrics = {}, []
-    for metric in run.record["spec"]["metrics"]:
-        columns = pd.MultiIndex.from_product([[metric["label"]], labels])
-        scores[metric["label"]] = table.reindex(columns=columns).to_numpy(dtype=np.float64)
-        needs = traits(METRICS[metric["name"]]).needs
+    for metric in run.record.spec.metrics:
+        columns = pd.MultiIndex.from_product([[metric.label], labels])
+        scores[metric.label] = table.reindex(columns=columns).to_numpy(dtype=np.float64)
+        needs = traits(METRICS[metric.name]).needs
         metrics.append(
             AuditedMetric(
-                metric["label"],
-                metric["attribute"],
-                metric["higher_is_better"],
-                None not in metric["bounds"],
+                metric.label,
+                metric.attribute,
+                metric.higher_is_better,
+                None not in metric.bounds,
                 "looks at the truth" if "truth" in needs else "on trial",
             )
         )

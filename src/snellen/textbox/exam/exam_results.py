@@ -97,10 +97,7 @@ class ExamResults:
     @property
     def left_out(self) -> dict[str, dict[str, str]]:
         """By setting and method why there is no such line: the classifier lacks what it needs, or it broke."""
-        broken = {
-            name: {one["method"]: one["problem"] for one in run.record.get("errors") or []}
-            for name, run in self.runs.items()
-        }
+        broken = {name: {one.method: one.problem for one in run.record.errors} for name, run in self.runs.items()}
         return {name: {**facts["left_out"], **broken[name]} for name, facts in self.record["settings"].items()}
 
     @property
@@ -176,7 +173,7 @@ class ExamResults:
     def _scored(self, setting: str, method: str, reading: Reading) -> pd.DataFrame:
         """The scores of a method's maps: as they were kept, or computed now and kept for the next time."""
         run, sat = self._run(setting), self.exams[setting]
-        known = [scoring.VERSION, sat.spec.rule.text, run.record["samples"]["digest"], method, run.map_files(method)]
+        known = [scoring.VERSION, sat.spec.rule.text, run.record.samples.digest, method, run.map_files(method)]
         room = self.folder / setting / "truth" / key_of([reading, *known])
         for kept in room.glob("*.parquet"):
             with suppress(DamagedError):  # computed again below

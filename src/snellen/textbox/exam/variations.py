@@ -325,7 +325,7 @@ def _held(folder: Path, settings: Sequence[str], lines: Sequence[ListedMethod], 
     wanted = {(one.label, traits(one.method).version) for one in lines}
     for name in settings:
         facts, explained = found.record["settings"][name], found.explained(name)
-        there = {(one["label"], one["version"]) for one in found.runs[name].record["spec"]["methods"]}
+        there = {(one.label, one.version) for one in found.runs[name].record.spec.methods}
         known = {one for one in there if one[0] in explained}
         if not (identity(find(name)).items() <= facts.items() and wanted <= known):
             return None

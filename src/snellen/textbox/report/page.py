@@ -112,7 +112,7 @@ def _setting(name: str, network: TrainedNetwork) -> dict[str, Any]:
 def _counts(field: ExamResults, frame: pd.DataFrame) -> dict[str, Any]:
     scenes = sum(len(one) for one in field.exams.values())
     own = [one for one in field.methods if one not in (ORACLE, *field.controls)]
-    done = [run.record.get("totals", {}) for run in field.runs.values()]  # work that methods share is counted once here
+    done = [run.record.totals for run in field.runs.values()]  # work that methods share is counted once here
     return {
         "methods": numbers.count(len(own), "method"),
         "controls": list(field.controls),
@@ -121,7 +121,7 @@ def _counts(field: ExamResults, frame: pd.DataFrame) -> dict[str, Any]:
         "scenes": numbers.count(scenes, "scene"),
         "maps": f"{frame['method'].isin(own).sum():,}".replace(",", "\u202f"),
         "per_bucket": field.per_bucket,
-        "seconds": numbers.span(sum(one.get("seconds", 0.0) for one in done)),
+        "seconds": numbers.span(sum(one.seconds for one in done if one)),
     }
 
 
