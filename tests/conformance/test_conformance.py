@@ -1,4 +1,4 @@
-"""The conformance suite: Snellen gets every known answer right, and a wrong one would be noticed."""
+"""Conformance: Snellen computes every expected value, and a wrong value would be noticed."""
 
 from __future__ import annotations
 
@@ -12,113 +12,114 @@ from typing import get_args
 
 import pytest
 
-from snellen.conformance import Cell, NotOffered, Toolkit, conform, known_answers
+from snellen.conformance import CaseResult, NotOffered, Toolkit, conform, reference_cases
 from snellen.conformance.adapters import NEIGHBOURS, toolkit
-from snellen.conformance.answers import Kind
 from snellen.conformance.notes import NOTES
-from snellen.conformance.table import quietly
+from snellen.conformance.reference_cases import Kind
+from snellen.conformance.table import run_silently
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METRICS
 
-ANSWERS = {one.id: one for one in known_answers()}
+CASES = {case.id: case for case in reference_cases()}
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_snellen_gets_it_right(name):
-    assert ANSWERS[name].put_to(toolkit("snellen")) == Cell("right")
+@pytest.mark.parametrize("name", CASES)
+def test_snellen_computes_the_expected_value(name):
+    assert CASES[name].run(toolkit("snellen")) == CaseResult("right")
 
 
-def test_there_are_answers_of_every_kind():
-    assert len(ANSWERS) >= 60
-    assert {one.kind for one in ANSWERS.values()} == set(get_args(Kind))
+def test_there_are_cases_of_every_kind():
+    assert len(CASES) >= 60
+    assert {case.kind for case in CASES.values()} == set(get_args(Kind))
 
 
-def test_every_metric_has_a_known_answer():
+def test_every_metric_has_a_reference_case():
     ours = {name for name in METRICS if METRICS[name].__module__.startswith("snellen.metrics.")}
-    assert ours == {one.metric for one in ANSWERS.values()}
+    assert ours == {case.metric for case in CASES.values()}
 
 
-def test_an_answer_is_about_its_metric_and_says_why():
-    for name, one in ANSWERS.items():
-        assert one.metric in METRICS
-        assert name.startswith(f"{one.metric}/")
-        assert one.sentence.endswith((".", "?"))
-        assert not one.because.endswith(".")
+def test_a_case_names_its_metric_and_gives_a_reason():
+    for name, case in CASES.items():
+        assert case.metric in METRICS
+        assert name.startswith(f"{case.metric}/")
+        assert case.sentence.endswith((".", "?"))
+        assert not case.because.endswith(".")
 
 
-def test_notes_speak_of_answers_that_exist():
+def test_notes_name_cases_that_exist():
     for note in NOTES:
         assert note.toolkit in NEIGHBOURS
-        assert set(note.cases) <= set(ANSWERS), note
+        assert set(note.cases) <= set(CASES), note
 
 
-def asked(answer: str, says) -> Cell:
-    one = ANSWERS[answer]
-    return one.put_to(Toolkit("other", "1", {one.metric: says}))
+def result_of(name: str, compute) -> CaseResult:
+    case = CASES[name]
+    return case.run(Toolkit("other", "1", {case.metric: compute}))
 
 
-def test_what_becomes_of_an_answer():
-    def breaks(scene):
+def test_results_of_a_case():
+    def breaks(fixture):
         raise ValueError("\nfirst line\nsecond line")
 
-    def declines(scene):
+    def declines(fixture):
         raise NotOffered("no")
 
-    assert asked("average-drop/value", lambda scene: [0.25]) == Cell("right")
-    assert str(asked("average-drop/value", lambda scene: [0.2])) == "✗ got 0.2"
-    assert str(asked("average-drop/value", lambda scene: [math.nan])) == "✗ got nan"
-    assert str(asked("average-drop/value", lambda scene: [])) == "✗ got "
-    assert str(asked("average-drop/value", breaks)) == "error: ValueError: first line"
-    assert str(asked("average-drop/value", declines)) == "–"
-    assert str(asked("deletion/value", lambda scene: [0.125])) == "–"  # it cannot be told the number of steps
-    assert ANSWERS["average-drop/value"].put_to(Toolkit("other", "1", {})) == Cell("not offered")
+    assert result_of("average-drop/value", lambda fixture: [0.25]) == CaseResult("right")
+    assert str(result_of("average-drop/value", lambda fixture: [0.2])) == "✗ got 0.2"
+    assert str(result_of("average-drop/value", lambda fixture: [math.nan])) == "✗ got nan"
+    assert str(result_of("average-drop/value", lambda fixture: [])) == "✗ got "
+    assert str(result_of("average-drop/value", breaks)) == "error: ValueError: first line"
+    assert str(result_of("average-drop/value", declines)) == "–"
+    assert str(result_of("deletion/value", lambda fixture: [0.125])) == "–"  # it cannot be on_progress the number of steps
+    assert CASES["average-drop/value"].run(Toolkit("other", "1", {})) == CaseResult("not offered")
 
 
-def test_faults_that_each_kind_of_answer_would_notice():
-    """An answer that any number passes proves nothing."""
+def test_faults_that_each_kind_of_case_would_notice():
+    """A case that any number passes proves nothing."""
     first = {"seen": 0}
 
-    def counting(scene, **settings):
+    def counting(fixture, **settings):
         first["seen"] += 1
-        return [float(first["seen"])] * len(scene)
+        return [float(first["seen"])] * len(fixture)
 
-    def by_place(scene, **settings):
-        return [float(place) for place in range(len(scene))]
+    def by_place(fixture, **settings):
+        return [float(place) for place in range(len(fixture))]
 
-    def flat(scene, **settings):
-        return [0.3] * len(scene)
+    def flat(fixture, **settings):
+        return [0.3] * len(fixture)
 
-    def careless(scene, **settings):
-        scene.maps.add_(1)
-        return [0.0] * len(scene)
+    def careless(fixture, **settings):
+        fixture.maps.add_(1)
+        return [0.0] * len(fixture)
 
     for name in ("deletion/batch", "complexity/scaling", "pointing-game/channels", "complexity/sign"):
-        assert asked(name, counting).outcome == "wrong"
-    assert asked("deletion/order", by_place).outcome == "wrong"
-    assert asked("complexity/unmodified", careless).outcome == "wrong"
+        assert result_of(name, counting).outcome == "wrong"
+    assert result_of("deletion/order", by_place).outcome == "wrong"
+    assert result_of("complexity/unmodified", careless).outcome == "wrong"
     for name in ("deletion/oracle", "deletion/value", "pointing-game/empty", "deletion/ties", "max-sensitivity/constant"):
-        assert asked(name, flat).outcome == "wrong"
+        assert result_of(name, flat).outcome == "wrong"
 
 
-def test_captum_is_asked_for_what_it_offers():
-    only = [one for one in known_answers() if one.metric in ("max-sensitivity", "complexity")]
-    found = conform(["captum"], only=only)
-    outcomes = {one.id: cells[1].outcome for one, cells in zip(found.answers, found.cells, strict=True)}
+def test_captum_computes_what_it_offers():
+    only = [case for case in reference_cases() if case.metric in ("max-sensitivity", "complexity")]
+    report = conform(["captum"], only=only)
+    outcomes = {case.id: results[1].outcome for case, results in zip(report.cases, report.results, strict=True)}
     assert outcomes["complexity/value"] == "not offered"
-    assert all(said == "right" for name, said in outcomes.items() if name.startswith("max-sensitivity"))
+    assert all(outcome == "right" for name, outcome in outcomes.items() if name.startswith("max-sensitivity"))
 
 
-def test_the_table_names_versions_and_what_lies_behind_a_cross():
-    one = ANSWERS["complexity/unmodified"]
-    report = conform(only=[one])
+def test_the_table_names_versions_and_reasons_for_crosses():
+    report = conform(only=[CASES["complexity/unmodified"]])
     crossed = replace(
-        report, toolkits=(*report.toolkits, Toolkit("quantus", "9.9", {})), cells=((Cell("right"), Cell("wrong", "1|2")),)
+        report,
+        toolkits=(*report.toolkits, Toolkit("quantus", "9.9", {})),
+        results=((CaseResult("right"), CaseResult("wrong", "1|2")),),
     )
     text = crossed.markdown()
     assert "| complexity/unmodified | complexity | unmodified | 0 | ✓ | ✗ got 1\\|2 |" in text
     assert "the caller's own array is changed" in text
     assert "quantus 9.9: 0 of 1 right, 1 wrong, 0 errors, 0 not offered" in text
-    assert crossed.missed == ()
+    assert crossed.failures == ()
     assert "the caller's own array" not in report.markdown()
 
 
@@ -126,19 +127,19 @@ def test_an_unknown_or_missing_toolkit_is_refused_by_name(monkeypatch):
     with pytest.raises(SnellenError, match=r"unknown toolkit 'quantum'.*quantus"):
         toolkit("quantum")
     monkeypatch.setitem(NEIGHBOURS, "no-such-distribution", "nowhere")
-    with pytest.raises(SnellenError, match="'no-such-distribution' cannot be asked, for it is not installed"):
+    with pytest.raises(SnellenError, match="'no-such-distribution' is not installed"):
         toolkit("no-such-distribution")
 
 
-def test_exit_code_1_when_snellen_misses_one(monkeypatch):
+def test_exit_code_1_when_snellen_fails_a_case(monkeypatch):
     from typer.testing import CliRunner
 
     import snellen.conformance.table as module
     from snellen.cli.main import app
 
-    right, wrong = ANSWERS["complexity/value"], replace(ANSWERS["complexity/value"], expected=0.5)
+    right, wrong = CASES["complexity/value"], replace(CASES["complexity/value"], expected=0.5)
     for rows, code in (((right,), 0), ((right, wrong), 1)):
-        monkeypatch.setattr(module, "known_answers", lambda rows=rows: rows)
+        monkeypatch.setattr(module, "reference_cases", lambda rows=rows: rows)
         done = CliRunner().invoke(app, ["conform"])
         assert done.exit_code == code, done.output
         assert "snellen" in done.output
@@ -155,27 +156,27 @@ def test_the_command_writes_the_table(tmp_path):
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(ANSWERS)} of {len(ANSWERS)} right" in done.stdout
-    assert all(f"| {name} |" in (tmp_path / "table.md").read_text() for name in ANSWERS)
+    assert f"{len(CASES)} of {len(CASES)} right" in done.stdout
+    assert all(f"| {name} |" in (tmp_path / "table.md").read_text() for name in CASES)
 
 
 @pytest.mark.parametrize("name", ["captum", "quantus", "grad-cam", "torchcam"])
 def test_every_cross_of_a_neighbour_is_explained(name):
     """A claim about somebody else's code must be one that was looked into."""
     kit = toolkit(name)
-    crossed = {one.id for one in known_answers() if quietly(one, kit).outcome in ("wrong", "error")}
+    crossed = {case.id for case in reference_cases() if run_silently(case, kit).outcome in ("wrong", "error")}
     assert crossed == {case for note in NOTES if note.toolkit == name for case in note.cases}
 
 
 @pytest.mark.parametrize("name", ["value", "last", "perfect", "sign", "channels", "batch", "order"])
 def test_the_curve_of_pixel_flipping_is_read_as_it_is(name):
     """Its points are right; only its own area begins after the first flip, and counts every step as 1."""
-    assert quietly(ANSWERS[f"deletion/{name}"], toolkit("quantus")) == Cell("right")
+    assert run_silently(CASES[f"deletion/{name}"], toolkit("quantus")) == CaseResult("right")
 
 
 @pytest.mark.parametrize("name", ["completeness/channels", "effective-complexity-count/neighbour"])
 def test_quantus_is_given_settings_that_make_the_quantity_the_same(name):
-    assert quietly(ANSWERS[name], toolkit("quantus")) == Cell("right")
+    assert run_silently(CASES[name], toolkit("quantus")) == CaseResult("right")
 
 
 def test_published_crosses_are_those_that_are_explained():
@@ -183,16 +184,16 @@ def test_published_crosses_are_those_that_are_explained():
     published = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in published.splitlines() if line.startswith("| ")]
     names = rows[0][4:]
-    crossed = {(kit, row[0]) for row in rows[1:] for kit, cell in zip(names, row[4:], strict=True) if cell[0] in "✗e"}
+    crossed = {(kit, row[0]) for row in rows[1:] for kit, result in zip(names, row[4:], strict=True) if result[0] in "✗e"}
     assert crossed == {(note.toolkit, case) for note in NOTES for case in note.cases}
     for kit in names:
         right = sum(row[4 + names.index(kit)] == "✓" for row in rows[1:])
-        offered = right + sum(one == kit for one, _ in crossed)
+        offered = right + sum(name == kit for name, _ in crossed)
         assert re.search(rf"^- {kit} \S+: {right} of {offered} right", published, flags=re.MULTILINE)
 
 
-def test_the_published_table_has_a_row_for_every_answer():
+def test_the_published_table_has_a_row_for_every_case():
     """Otherwise: make conformance."""
     published = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
     rows = re.findall(r"^\| ([\w+-]+/[\w-]+) \|", published, flags=re.MULTILINE)
-    assert rows == list(ANSWERS)
+    assert rows == list(CASES)

@@ -32,11 +32,11 @@ def conform(
 
     names = [name.strip() for name in (neighbours or "").split(",") if name.strip()]
     with Console(stderr=True).status("comparing") as status:
-        result = compare(names, told=lambda name: status.update(f"comparing {name}"))
+        result = compare(names, on_progress=lambda name: status.update(f"comparing {name}"))
     Console().print(result.table())
-    print("\n".join(result.tally()))
+    print("\n".join(result.counts()))
     if out is not None:
         out.write_text(result.markdown())
         print(f"written: {out}")
-    if result.missed:
+    if result.failures:
         raise typer.Exit(1)

@@ -1,8 +1,8 @@
-"""The conformance suite: questions whose answer is known, put to Snellen and to other toolkits in the same words."""
+"""Conformance tests: inputs for which the correct score can be derived by hand, run with Snellen and other toolkits."""
 
-from snellen.conformance.answers import Cell, KnownAnswer, known_answers
-from snellen.conformance.scene import Scene
+from snellen.conformance.fixtures import Fixture
+from snellen.conformance.reference_cases import CaseResult, ReferenceCase, reference_cases
 from snellen.conformance.table import Conformance, conform
 from snellen.conformance.toolkit import NotOffered, Toolkit
 
-__all__ = ["Cell", "Conformance", "KnownAnswer", "NotOffered", "Scene", "Toolkit", "conform", "known_answers"]
+__all__ = ["CaseResult", "Conformance", "Fixture", "NotOffered", "ReferenceCase", "Toolkit", "conform", "reference_cases"]

@@ -1,4 +1,4 @@
-"""What is known of the crosses: why a neighbour's number differs, found by reading and running the version in the table."""
+"""Why values of other toolkits differ: reasons found by reading and running the versions in the table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Note:
-    """One reason behind one toolkit's crosses; shown only where a cross appears."""
+    """The reason for wrong values or errors of a toolkit; printed only if one of the cases fails."""
 
     toolkit: str
     cases: tuple[str, ...]
@@ -21,14 +21,14 @@ NOTES: tuple[Note, ...] = (
     Note("grad-cam", ("average-drop/value",),
          "`DropInConfidence` is the plain difference of confidences; Chattopadhay et al. 2018 divide it by the first."),
     Note("torchcam", ("deletion/ties", "insertion/ties"),
-         "equal pixels go in the order in which memory holds them, so a flat map is scored by where the object lies."),
-    Note("quantus", _CONSTANT, "a batch of constant maps is refused on purpose, though these scores are defined for them."),
+         "equal pixels are removed in memory order, so the score of a constant map depends on where the object is."),
+    Note("quantus", _CONSTANT, "a batch of constant maps is refused on purpose, though their scores are defined."),
     Note("quantus", ("completeness/rounding",), "`Completeness` compares sums of floats with `==`."),
     Note("quantus", ("monotonicity/direction",),
          "`Monotonicity` fills the baseline with the baseline: it is True for every map and for its negative."),
     Note("quantus", ("monotonicity-correlation/zero",),
          "`MonotonicityCorrelation` raises when the output is near 0 for some samples of a batch."),
-    Note("quantus", ("infidelity/independent",), "the squares pile up; the last one removes what was left."),
+    Note("quantus", ("infidelity/independent",), "the squares accumulate; the last one removes what was left."),
     Note("quantus", ("infidelity/odd",), "`Infidelity` raises where the square does not divide the picture."),
     Note("quantus", ("cascading-randomisation/turned", "independent-randomisation/turned"),
          "the mean over stages is to skip `orig`, but the model itself is stored as `original` and counts as a stage."),
@@ -40,9 +40,9 @@ NOTES: tuple[Note, ...] = (
          "the size of the picture is taken from `x_batch[2:]`, all samples from the third on."),
     Note("quantus", ("pointing-game/weighted",), "`weighted=True` raises."),
     Note("quantus", ("sparseness/zero",),
-         "a small constant is added to every pixel, so a map that says nothing is evenly spread rather than undefined."),
+         "a small constant is added to every pixel, so an empty map counts as evenly spread instead of undefined."),
     Note("quantus", ("deletion/ties", "relevance-rank/ties", "relevance-rank/fake-cam"),
-         "equal pixels go in the order in which the sort leaves them."),
+         "equal pixels are taken in the order in which the sort returns them."),
     Note("quantus", ("pointing-game/empty",),
          "NaN is written into an array of truth values and becomes True: a picture without an object counts as a hit."),
     Note("quantus", ("pointing-game/ties", "pointing-game/fake-cam"),
@@ -52,7 +52,7 @@ NOTES: tuple[Note, ...] = (
 )  # fmt: skip
 
 
-ASKED: dict[str, tuple[str, ...]] = {
+SETTINGS: dict[str, tuple[str, ...]] = {
     "captum": (
         "`infidelity` gets the map shared out over the channels, and perturbations of 1 where a square is removed, so that "
         "attributions are contributions.",
@@ -69,4 +69,4 @@ ASKED: dict[str, tuple[str, ...]] = {
         "`normalise=True` is the maximum of the whole batch.",
     ),
 }
-"""By toolkit, what must be set or put together for its number to be the quantity that is asked for."""
+"""By toolkit, the settings and steps that make its metric the same quantity as ours."""

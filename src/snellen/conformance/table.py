@@ -1,4 +1,4 @@
-"""Conformance: every known answer put to every toolkit, as a table for the terminal and for the documentation."""
+"""Runs all reference cases with all toolkits; tables for the terminal and the documentation."""
 
 from __future__ import annotations
 
@@ -17,149 +17,158 @@ import torch
 from rich.table import Table
 
 from snellen.conformance.adapters import toolkit
-from snellen.conformance.answers import Cell, KnownAnswer, known_answers
-from snellen.conformance.notes import ASKED, NOTES
+from snellen.conformance.notes import NOTES, SETTINGS
+from snellen.conformance.reference_cases import CaseResult, ReferenceCase, reference_cases
 from snellen.conformance.toolkit import Toolkit
 
 
 @dataclass(frozen=True)
 class Conformance:
-    """Who gets which known answer right: a row per answer, a column per toolkit."""
+    """Results of the reference cases: a row per case, a column per toolkit. Snellen is the first column."""
 
-    answers: tuple[KnownAnswer, ...]
+    cases: tuple[ReferenceCase, ...]
     toolkits: tuple[Toolkit, ...]
-    cells: tuple[tuple[Cell, ...], ...]
+    results: tuple[tuple[CaseResult, ...], ...]
     date: datetime.date
 
     @property
-    def missed(self) -> tuple[KnownAnswer, ...]:
-        """The rows that Snellen, always the first column, gets wrong."""
-        return tuple(answer for answer, cells in zip(self.answers, self.cells, strict=True) if cells[0].outcome != "right")
+    def failures(self) -> tuple[ReferenceCase, ...]:
+        """The cases that Snellen gets wrong."""
+        return tuple(case for case, results in zip(self.cases, self.results, strict=True) if results[0].outcome != "right")
 
-    def tally(self) -> list[str]:
-        """One sentence per toolkit."""
-        said = []
-        for place, one in enumerate(self.toolkits):
-            outcomes = [cells[place].outcome for cells in self.cells]
-            right, wrong, errors = (outcomes.count(what) for what in ("right", "wrong", "error"))
+    def counts(self) -> list[str]:
+        """One sentence per toolkit: how many cases are right, wrong, errors, not offered."""
+        sentences = []
+        for place, kit in enumerate(self.toolkits):
+            outcomes = [results[place].outcome for results in self.results]
+            right, wrong, errors = (outcomes.count(outcome) for outcome in ("right", "wrong", "error"))
             offered = right + wrong + errors
-            said.append(f"{one.name} {one.version}: {right} of {offered} right, {wrong} wrong, {errors} errors,"
-                        f" {len(outcomes) - offered} not offered")  # fmt: skip
-        return said
+            sentences.append(f"{kit.name} {kit.version}: {right} of {offered} right, {wrong} wrong, {errors} errors,"
+                             f" {len(outcomes) - offered} not offered")  # fmt: skip
+        return sentences
 
     @property
-    def foot(self) -> str:
-        """When, and with what."""
+    def footer(self) -> str:
+        """Date and versions."""
         versions = {name: metadata.version(name).split("+")[0] for name in ("torch", "numpy")}
-        parts = [f"{one.name} {one.version}" for one in self.toolkits] + [
-            f"{name} {version}" for name, version in versions.items()
+        parts = [f"{kit.name} {kit.version}" for kit in self.toolkits] + [
+            f"{name} {text}" for name, text in versions.items()
         ]
         return f"{self.date.isoformat()}; {', '.join(parts)}; Python {platform.python_version()}"
 
     def table(self) -> Table:
-        """For the terminal."""
-        table = Table(title="Known answers", caption=self.foot, show_lines=False)
+        """The table for the terminal."""
+        table = Table(title="Reference cases", caption=self.footer, show_lines=False)
         for name in ("case", "kind", "expected"):
             table.add_column(name, overflow="fold")
         for kit in self.toolkits:
             table.add_column(kit.name, overflow="fold")
         colours = {"right": "green", "wrong": "red", "error": "red", "not offered": "dim"}
-        for answer, cells in zip(self.answers, self.cells, strict=True):
-            shown = [f"[{colours[cell.outcome]}]{_escaped(str(cell))}[/]" for cell in cells]
-            table.add_row(answer.id, answer.kind, answer.wanted, *shown)
+        for case, results in zip(self.cases, self.results, strict=True):
+            columns = [f"[{colours[result.outcome]}]{_escaped(str(result))}[/]" for result in results]
+            table.add_row(case.id, case.kind, case.expected_text, *columns)
         return table
 
     def markdown(self) -> str:
-        """For the documentation."""
+        """The page for the documentation."""
         return "\n".join(
             [
                 *self._head(),
                 *self._rows(),
                 "",
                 *self._notes(),
-                *self._asked(),
+                *self._settings(),
                 *self._derivations(),
-                f"Measured on {self.foot}.",
+                f"Measured on {self.footer}.",
                 "",
             ]
         )
 
     def _head(self) -> Iterator[str]:
-        yield "# Conformance: who gets known answers right"
+        yield "# Conformance: which toolkits compute the expected values"
         yield ""
-        yield "Generated by `make conformance`; do not edit. Each row asks for a number that can be derived by hand, of a"
-        yield "model whose answer can be written down. Every toolkit is asked in the same words, with the settings that make"
-        yield "its quantity the same. ✓ right · ✗ another number · – not offered · error: the first line of what it raised."
-        yield "A cross means another number than the definition at the foot gives. That may be a fault, another convention,"
-        yield "or a refusal on purpose; what we found behind each cross is said below the table."
+        yield "Generated by `make conformance`; do not edit. The expected value of each row can be derived by hand, because"
+        yield "the model is a simple formula. Every toolkit receives the same inputs, with the settings that make its metric the"
+        yield "same quantity. ✓ right · ✗ another value · – not offered · error: the first line of the error message."
+        yield "A cross means another value than the definition at the end of this page gives. That may be a fault, another"
+        yield "convention, or a refusal on purpose; the reason for each cross is given below the table."
         yield ""
         yield (
             "One command repeats all of it: `snellen conform --with "
-            + ",".join(one.name for one in self.toolkits[1:])
+            + ",".join(kit.name for kit in self.toolkits[1:])
             + "`."
         )
         yield ""
-        yield from (f"- {one}" for one in self.tally())
+        yield from (f"- {sentence}" for sentence in self.counts())
         yield ""
 
     def _rows(self) -> Iterator[str]:
-        yield "| case | metric | kind | expected | " + " | ".join(one.name for one in self.toolkits) + " |"
+        yield "| case | metric | kind | expected | " + " | ".join(kit.name for kit in self.toolkits) + " |"
         yield "|---" * (4 + len(self.toolkits)) + "|"
-        for answer, cells in zip(self.answers, self.cells, strict=True):
-            shown = [answer.id, answer.metric, answer.kind, answer.wanted, *(str(cell) for cell in cells)]
-            yield "| " + " | ".join(text.replace("|", "\\|") for text in shown) + " |"
+        for case, results in zip(self.cases, self.results, strict=True):
+            columns = [case.id, case.metric, case.kind, case.expected_text, *(str(result) for result in results)]
+            yield "| " + " | ".join(text.replace("|", "\\|") for text in columns) + " |"
 
     def _notes(self) -> Iterator[str]:
-        names = {one.name for one in self.toolkits}
-        missed = {
-            (kit.name, answer.id)
-            for answer, cells in zip(self.answers, self.cells, strict=True)
-            for kit, cell in zip(self.toolkits, cells, strict=True)
-            if cell.outcome in ("wrong", "error")
+        names = {kit.name for kit in self.toolkits}
+        failures = {
+            (kit.name, case.id)
+            for case, results in zip(self.cases, self.results, strict=True)
+            for kit, result in zip(self.toolkits, results, strict=True)
+            if result.outcome in ("wrong", "error")
         }
-        shown = [
-            note for note in NOTES if note.toolkit in names and any((note.toolkit, cas) in missed for cas in note.cases)
+        notes = [
+            note for note in NOTES if note.toolkit in names and any((note.toolkit, case) in failures for case in note.cases)
         ]
-        if shown:
-            yield "## What lies behind a cross"
+        if notes:
+            yield "## Reasons for crosses"
             yield ""
-            for note in shown:
-                cases = ", ".join(f"`{cas}`" for cas in note.cases if (note.toolkit, cas) in missed)
+            for note in notes:
+                cases = ", ".join(f"`{case}`" for case in note.cases if (note.toolkit, case) in failures)
                 yield f"- **{note.toolkit}** ({cases}): {note.text}"
             yield ""
 
-    def _asked(self) -> Iterator[str]:
-        shown = [(kit.name, text) for kit in self.toolkits for text in ASKED.get(kit.name, ())]
-        if shown:
-            yield "## How each toolkit is asked"
+    def _settings(self) -> Iterator[str]:
+        settings = [(kit.name, text) for kit in self.toolkits for text in SETTINGS.get(kit.name, ())]
+        if settings:
+            yield "## Settings of each toolkit"
             yield ""
-            yield from (f"- **{name}**: {text}" for name, text in shown)
+            yield from (f"- **{name}**: {text}" for name, text in settings)
             yield ""
 
     def _derivations(self) -> Iterator[str]:
-        yield "## What is asked, and why the answer is known"
+        yield "## The cases, and how the expected values are derived"
         yield ""
-        for answer in self.answers:
-            yield f"- **{answer.id}** ({answer.metric}). {answer.sentence} Expected: {answer.wanted}, for {answer.because}."
+        for case in self.cases:
+            yield f"- **{case.id}** ({case.metric}). {case.sentence} Expected: {case.expected_text}. Reason: {case.because}."
         yield ""
 
 
 def conform(
-    neighbours: Sequence[str] = (), *, only: Sequence[KnownAnswer] | None = None, told: Callable[[str], None] | None = None
+    neighbours: Sequence[str] = (),
+    *,
+    only: Sequence[ReferenceCase] | None = None,
+    on_progress: Callable[[str], None] | None = None,
 ) -> Conformance:
-    """Puts every known answer to Snellen and to these neighbours; `told` hears of each row before it is asked."""
+    """Runs the reference cases with Snellen and other toolkits.
+
+    Args:
+        neighbours: names of the other toolkits.
+        only: some cases instead of all.
+        on_progress: called with the id of each case before it runs.
+    """
     toolkits = tuple(toolkit(name) for name in ("snellen", *neighbours))
-    answers = known_answers() if only is None else tuple(only)
-    cells = []
-    for answer in answers:
-        if told is not None:
-            told(answer.id)
-        cells.append(tuple(quietly(answer, kit) for kit in toolkits))
-    return Conformance(answers, toolkits, tuple(cells), datetime.datetime.now(tz=datetime.UTC).date())
+    cases = reference_cases() if only is None else tuple(only)
+    results = []
+    for case in cases:
+        if on_progress is not None:
+            on_progress(case.id)
+        results.append(tuple(run_silently(case, kit) for kit in toolkits))
+    return Conformance(cases, toolkits, tuple(results), datetime.datetime.now(tz=datetime.UTC).date())
 
 
-def quietly(answer: KnownAnswer, kit: Toolkit) -> Cell:
-    """Asks in silence; a neighbour may seed, warn, log or print as it likes, and leaves nothing of it behind."""
+def run_silently(case: ReferenceCase, kit: Toolkit) -> CaseResult:
+    """Runs a case; seeds, warnings, logs and prints of other toolkits have no effect outside."""
     with contextlib.ExitStack() as quiet:
         if kit.name != "snellen":
             quiet.enter_context(warnings.catch_warnings())
@@ -172,7 +181,7 @@ def quietly(answer: KnownAnswer, kit: Toolkit) -> Cell:
             np.random.seed(0)
             logging.disable(logging.CRITICAL)
             quiet.callback(logging.disable, logging.NOTSET)
-        return answer.put_to(kit)
+        return case.run(kit)
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Toolkit: who is asked. An adapter says how one toolkit is asked for the quantities that it offers."""
+"""A toolkit under test: its name, its version, and one function per metric that it offers."""
 
 from __future__ import annotations
 
@@ -8,39 +8,38 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from snellen.conformance.scene import Scene
+from snellen.conformance.fixtures import Fixture
 
-Ask = Callable[..., Sequence[float]]
-"""From a scene, and settings by name, to one number per sample; or a single number where only the mean is given out."""
+Compute = Callable[..., Sequence[float]]
+"""Computes a metric for a fixture, with settings by name: one number per sample, or only their mean."""
 
 
 Settings = Mapping[str, Any]
 NONE: Settings = MappingProxyType({})
 
 
-class NotOffered(Exception):  # noqa: N818 - an answer like any other, not a fault
-    """The toolkit does not compute this quantity, or not with these settings."""
+class NotOffered(Exception):  # noqa: N818 - a normal result, not a fault
+    """The toolkit does not compute this metric, or not with these settings."""
 
 
 @dataclass(frozen=True)
 class Toolkit:
-    """A toolkit by name, with the version that answers and a function for each quantity that it offers.
+    """A toolkit, the installed version, and a function for each metric that it offers.
 
-    The signature of such a function names the settings that the toolkit can be given; others make the question one that
-    it does not offer.
+    The parameters of such a function are the settings that the toolkit accepts; a case that needs others is not offered.
     """
 
     name: str
     version: str
-    offers: Mapping[str, Ask]
+    offers: Mapping[str, Compute]
 
-    def ask(self, quantity: str, scene: Scene, settings: Settings = NONE, *, copied: bool = True) -> list[float]:
-        """The toolkit's numbers; it gets a copy of the scene, as some change what they are given."""
-        if quantity not in self.offers:
-            raise NotOffered(quantity)
-        answer = self.offers[quantity]
+    def compute(self, metric: str, fixture: Fixture, settings: Settings = NONE, *, copied: bool = True) -> list[float]:
+        """The toolkit's scores; it receives a copy of the fixture, because some toolkits modify their arguments."""
+        if metric not in self.offers:
+            raise NotOffered(metric)
+        function = self.offers[metric]
         try:
-            inspect.signature(answer).bind(scene, **settings)
+            inspect.signature(function).bind(fixture, **settings)
         except TypeError:
-            raise NotOffered(f"{quantity} with {dict(settings)}") from None
-        return [float(one) for one in answer(scene.copy() if copied else scene, **settings)]
+            raise NotOffered(f"{metric} with {dict(settings)}") from None
+        return [float(score) for score in function(fixture.copy() if copied else fixture, **settings)]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from snellen.conformance.adapters.workarounds import working_torchvision
-from snellen.conformance.scene import Scene
-from snellen.conformance.toolkit import Ask, NotOffered
+from snellen.conformance.fixtures import Fixture
+from snellen.conformance.toolkit import Compute, NotOffered
 from snellen.maps.folding import unit_mask
 
 working_torchvision()
@@ -26,41 +26,41 @@ from pytorch_grad_cam.metrics.road import ROADMostRelevantFirst  # noqa: E402
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputSoftmaxTarget  # noqa: E402
 
 
-def _measured(metric: Callable[..., Any], scene: Scene, **how: Any) -> list[float]:
-    """Its maps are masks in [0, 1], and its targets give the probability of a class, as its tutorial on metrics has it."""
-    masks = unit_mask(scene.maps).numpy()
-    found: list[float] = []
-    for rows in scene.batches():
-        targets = [ClassifierOutputSoftmaxTarget(int(target)) for target in scene.targets[rows]]
-        found += [float(one) for one in metric(scene.inputs[rows], masks[rows], targets, scene.model, **how)]
-    return found
+def _scores(metric: Callable[..., Any], fixture: Fixture, **how: Any) -> list[float]:
+    """Calls a metric with maps as masks in [0, 1] and probabilities as targets, as in the tutorial on metrics."""
+    masks = unit_mask(fixture.maps).numpy()
+    scores: list[float] = []
+    for rows in fixture.batches():
+        targets = [ClassifierOutputSoftmaxTarget(int(target)) for target in fixture.targets[rows]]
+        scores += [float(score) for score in metric(fixture.inputs[rows], masks[rows], targets, fixture.model, **how)]
+    return scores
 
 
-def _road(scene: Scene, *, fractions: Sequence[float], of: str) -> list[float]:
-    """The probability that is left, averaged over the fractions; its percentile is the share of pixels that stay."""
+def _road(fixture: Fixture, *, fractions: Sequence[float], of: str) -> list[float]:
+    """The remaining probability, averaged over the fractions; a percentile is the share of pixels that stay."""
     if of != "probability":
         raise NotOffered("road by whether the class survives")
-    # It removes what reaches a percentile of the mask itself, so the map's order must not be folded by its magnitude.
-    rising = scene.mapped(scene.maps - scene.maps.amin(dim=(1, 2), keepdim=True))
-    points = [_measured(ROADMostRelevantFirst(100 * (1 - fraction)), rising, return_diff=False) for fraction in fractions]
-    return [sum(one) / len(one) for one in zip(*points, strict=True)]
+    # It removes pixels above a percentile of the mask, so the order of signed values must be preserved.
+    rising = fixture.with_maps(fixture.maps - fixture.maps.amin(dim=(1, 2), keepdim=True))
+    points = [_scores(ROADMostRelevantFirst(100 * (1 - fraction)), rising, return_diff=False) for fraction in fractions]
+    return [sum(values) / len(values) for values in zip(*points, strict=True)]
 
 
-def _coherency(scene: Scene) -> list[float]:
-    explain = scene.explain
+def _coherency(fixture: Fixture) -> list[float]:
+    explain = fixture.explain
     if explain is None:
         raise NotOffered("coherency without a method")
 
     def again(input_tensor: Tensor, targets: list[Any]) -> np.ndarray:
-        return explain(scene.model, input_tensor, torch.tensor([target.category for target in targets])).numpy()
+        return explain(fixture.model, input_tensor, torch.tensor([target.category for target in targets])).numpy()
 
-    return _measured(Coherency(), scene, base_method=again)
+    return _scores(Coherency(), fixture, base_method=again)
 
 
-OFFERS: dict[str, Ask] = {
-    "average-drop": lambda scene: _measured(DropInConfidence(), scene),
-    "average-increase": lambda scene: _measured(IncreaseInConfidence(), scene),
-    "local-accuracy": lambda scene: [abs(one) for one in _measured(CamMultImageConfidenceChange(), scene)],
+OFFERS: dict[str, Compute] = {
+    "average-drop": lambda fixture: _scores(DropInConfidence(), fixture),
+    "average-increase": lambda fixture: _scores(IncreaseInConfidence(), fixture),
+    "local-accuracy": lambda fixture: [abs(change) for change in _scores(CamMultImageConfidenceChange(), fixture)],
     "coherency": _coherency,
     "road": _road,
 }

@@ -1,4 +1,4 @@
-"""Snellen's own side: every registered metric, with the settings that the question names."""
+"""Snellen: every registered metric, with the settings of the case."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 import snellen.maps.fills
 import snellen.metrics  # noqa: F401 - registers them
 from snellen.classifier import Classifier
-from snellen.conformance.scene import Explain, Scene, constant
-from snellen.conformance.toolkit import Ask
+from snellen.conformance.fixtures import Fixture, PlainMethod, constant
+from snellen.conformance.toolkit import Compute
 from snellen.maps.explainer import case_of
 from snellen.plugins.registry import METRICS
 from snellen.types import NeedsVariants, Passes, Rng
@@ -21,60 +21,58 @@ from snellen.types import NeedsVariants, Passes, Rng
 
 @dataclass(frozen=True)
 class _Plain:
-    """A plain function as a method."""
+    """Turns a plain function into a method."""
 
-    explain: Explain
+    explain: PlainMethod
 
     def __call__(self, classifier: Classifier, inputs: Tensor, targets: Tensor, *, rng: Rng) -> Tensor:
         return self.explain(classifier.module, inputs, targets)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """Nobody plans here."""
+        """Nothing; the cost is not used here."""
         return Passes()
 
 
-def _asked(metric: str, scene: Scene, settings: Mapping[str, Any]) -> list[float]:
-    """The metric's scores, `scene.batch` samples at a time and so many rows at most in each pass of the model."""
-    given = dict(settings)
-    if given.pop("normalised", False):  # for others a setting; here maps stay as they are unless a user divides
-        scene = scene.mapped(scene.maps / scene.maps.abs().amax(dim=(1, 2), keepdim=True))
-    built = METRICS.build(metric, given)
-    channels = scene.inputs.shape[1]
-    classifier = Classifier(scene.model, channels=channels, rows=scene.batch)
-    method = _Plain(scene.explain or constant)
-    variants = {name: Classifier(variant, channels=channels) for name, variant in scene.variants.items()}
-    if (
-        isinstance(built, NeedsVariants) and "trained" in variants
-    ):  # one module stands in for every relative that would be trained
-        variants |= {trained_variant.name: variants["trained"] for trained_variant in built.trained_variants(method)}
-    rng = Rng(scene.seed, tuple(_name(one) for one in scene.inputs))
-    found: list[Tensor] = []
-    for rows in scene.batches():
+def _compute(metric: str, fixture: Fixture, settings: Mapping[str, Any]) -> list[float]:
+    """The scores of a metric, computed in batches of `fixture.batch` samples."""
+    params = dict(settings)
+    if params.pop("normalised", False):  # a setting of other toolkits; Snellen never normalises maps
+        fixture = fixture.with_maps(fixture.maps / fixture.maps.abs().amax(dim=(1, 2), keepdim=True))
+    built = METRICS.build(metric, params)
+    channels = fixture.inputs.shape[1]
+    classifier = Classifier(fixture.model, channels=channels, rows=fixture.batch)
+    method = _Plain(fixture.explain or constant)
+    variants = {name: Classifier(module, channels=channels) for name, module in fixture.variants.items()}
+    if isinstance(built, NeedsVariants) and "trained" in variants:  # one module stands in for all trained variants
+        variants |= {variant.name: variants["trained"] for variant in built.trained_variants(method)}
+    rng = Rng(fixture.seed, tuple(_name(image) for image in fixture.inputs))
+    scores: list[Tensor] = []
+    for rows in fixture.batches():
         case = case_of(
-            method, classifier, scene.inputs[rows], scene.targets[rows], rng=rng[rows], maps=scene.maps[rows],
-            truth=None if scene.truth is None else scene.truth[rows], labels=scene.targets[rows].clone(),
+            method, classifier, fixture.inputs[rows], fixture.targets[rows], rng=rng[rows], maps=fixture.maps[rows],
+            truth=None if fixture.truth is None else fixture.truth[rows], labels=fixture.targets[rows].clone(),
             variants=variants,
         )  # fmt: skip
         with torch.no_grad():
-            found.append(built(case, rng=rng[rows]))
-    return [float(one) for one in torch.cat(found)]
+            scores.append(built(case, rng=rng[rows]))
+    return [float(score) for score in torch.cat(scores)]
 
 
-def _name(picture: Tensor) -> str:
-    """A sample is named by what it shows, so that its draws are the same in any order."""
-    return str(hash(tuple(picture.flatten().tolist())))
+def _name(image: Tensor) -> str:
+    """An id that depends on the content, so that random draws do not depend on the order of the samples."""
+    return str(hash(tuple(image.flatten().tolist())))
 
 
-class _Offers(Mapping[str, Ask]):
+class _Offers(Mapping[str, Compute]):
     """Every registered metric, by its own name."""
 
-    def __getitem__(self, metric: str) -> Ask:
+    def __getitem__(self, metric: str) -> Compute:
         METRICS[metric]
 
-        def ask(scene: Scene, **settings: Any) -> list[float]:
-            return _asked(metric, scene, settings)
+        def compute(fixture: Fixture, **settings: Any) -> list[float]:
+            return _compute(metric, fixture, settings)
 
-        return ask
+        return compute
 
     def __iter__(self) -> Iterator[str]:
         return iter(METRICS)
@@ -83,4 +81,4 @@ class _Offers(Mapping[str, Ask]):
         return len(METRICS)
 
 
-OFFERS: Mapping[str, Ask] = _Offers()
+OFFERS: Mapping[str, Compute] = _Offers()

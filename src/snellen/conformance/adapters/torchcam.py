@@ -1,4 +1,4 @@
-"""torch-cam (`torchcam`): average drop and increase, deletion and insertion. It gives out means over what it was shown."""
+"""torch-cam (`torchcam`): average drop and increase, deletion and insertion. It returns means over batches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from snellen.conformance.adapters.workarounds import working_torchvision
-from snellen.conformance.scene import Scene
-from snellen.conformance.toolkit import Ask, NotOffered
+from snellen.conformance.fixtures import Fixture
+from snellen.conformance.toolkit import Compute, NotOffered
 from snellen.maps.folding import unit_mask
 
 working_torchvision()
@@ -20,8 +20,8 @@ working_torchvision()
 from torchcam.metrics import ClassificationMetric, DeletionInsertionMetric  # noqa: E402
 
 
-class _Given:
-    """An extractor, as its metrics want one, that hands out the maps of the scene."""
+class _FixedMaps:
+    """Stands in for an extractor of torchcam and returns the maps of the fixture."""
 
     def __init__(self, model: nn.Module, maps: Tensor) -> None:
         self.model = model
@@ -31,7 +31,7 @@ class _Given:
         return [self.maps]
 
     def fuse_cams(self, cams: list[Tensor]) -> Tensor:
-        """There is one layer only."""
+        """The only map; there is one layer."""
         return cams[0]
 
     @contextlib.contextmanager
@@ -39,32 +39,32 @@ class _Given:
         yield
 
 
-def _measured(scene: Scene, kind: Any, name: str, masks: Tensor, **settings: Any) -> list[float]:
+def _scores(fixture: Fixture, kind: Any, name: str, masks: Tensor, **settings: Any) -> list[float]:
     """One update and one summary per batch; with one sample each, that is a score per sample."""
-    found = []
-    for rows in scene.batches():
-        metric = kind(_Given(scene.model, masks[rows]), partial(torch.softmax, dim=-1), **settings)
-        metric.update(scene.inputs[rows], scene.targets[rows].tolist())
-        found.append(float(metric.summary()[name]))
-    return found
+    scores = []
+    for rows in fixture.batches():
+        metric = kind(_FixedMaps(fixture.model, masks[rows]), partial(torch.softmax, dim=-1), **settings)
+        metric.update(fixture.inputs[rows], fixture.targets[rows].tolist())
+        scores.append(float(metric.summary()[name]))
+    return scores
 
 
-def _confidence(name: str) -> Ask:
-    return lambda scene: _measured(scene, ClassificationMetric, name, unit_mask(scene.maps))
+def _confidence(name: str) -> Compute:
+    return lambda fixture: _scores(fixture, ClassificationMetric, name, unit_mask(fixture.maps))
 
 
-def _sweep(name: str) -> Ask:
-    def ask(scene: Scene, *, steps: int, fill: str) -> list[float]:
+def _curve_area(name: str) -> Compute:
+    def compute(fixture: Fixture, *, steps: int, fill: str) -> list[float]:
         if fill not in ("mean", "black"):  # its default is zeros, which is both here
             raise NotOffered(f"a fill of {fill}")
-        return _measured(scene, DeletionInsertionMetric, name, scene.maps, steps=steps)
+        return _scores(fixture, DeletionInsertionMetric, name, fixture.maps, steps=steps)
 
-    return ask
+    return compute
 
 
-OFFERS: dict[str, Ask] = {
+OFFERS: dict[str, Compute] = {
     "average-drop": _confidence("avg_drop"),
     "average-increase": _confidence("conf_increase"),
-    "deletion": _sweep("deletion_auc"),
-    "insertion": _sweep("insertion_auc"),
+    "deletion": _curve_area("deletion_auc"),
+    "insertion": _curve_area("insertion_auc"),
 }

@@ -1,4 +1,4 @@
-"""What some neighbours need before they can be imported at all. Where an installation is sound, nothing is done."""
+"""Workarounds that let other toolkits be imported; they do nothing where the installation works."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 def working_torchvision() -> None:
-    """A torchvision build that does not match torch raises RuntimeError on import; naming two operators cures it."""
+    """Imports torchvision. A build that does not match torch raises RuntimeError; defining two operators avoids that."""
     if importlib.util.find_spec("torchvision") is None:
         return
     try:
@@ -24,6 +24,6 @@ def working_torchvision() -> None:
 
 
 def old_numpy_names() -> None:
-    """NumPy 2.4 removed `np.trapz`, which Quantus 0.6.0 still calls; the function of the new name is the same."""
+    """Restores `np.trapz`, which NumPy 2.4 renamed to `np.trapezoid` and Quantus 0.6.0 still calls."""
     if not hasattr(np, "trapz"):
         np.trapz = np.trapezoid  # type: ignore[attr-defined]

@@ -1,18 +1,18 @@
-"""Known answers about relatives of the model: randomised, rewritten, shifted, summed and compressed."""
+"""Cases with variants of the model: randomised, rewritten, shifted, summed and compressed."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from snellen.conformance.answers import KnownAnswer, any_batch, better, kept, value
-from snellen.conformance.scene import fake_cam, gradient, input_x_gradient, noise, picture, scene, scene_of
+from snellen.conformance.fixtures import fake_cam, fixture, fixture_batch, gradient, input_x_gradient, noise, picture
+from snellen.conformance.reference_cases import ReferenceCase, axiom_holds, batch_independent, better, value
 
 _SIDE = 6
 
 
 class Layered(nn.Module):
-    """Two layers with weights and a rectifier between them; always sure of class 0."""
+    """Two layers with weights and a rectifier between them; it always predicts class 0."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,15 +36,15 @@ _PHOTO = 0.25 + noise(_SIDE, _SIDE, seed=37) / 2
 _EVEN = torch.full((_SIDE, _SIDE), 0.5)
 
 
-def _recognising(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The picture for the model as it was made, and its negative film for one with any other weights."""
-    made = all(torch.equal(parameter, two) for parameter, two in zip(model.parameters(), _MODEL.parameters(), strict=True))
-    film = inputs.mean(dim=1)
-    return film if made else 1 - film
+def _weight_check(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The image for the original model, and its negative for any other weights."""
+    unchanged = all(torch.equal(*pair) for pair in zip(model.parameters(), _MODEL.parameters(), strict=True))
+    image = inputs.mean(dim=1)
+    return image if unchanged else 1 - image
 
 
-def _weighing(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The picture times the size of the first weights: what is written, rather than what is computed."""
+def _weight_size(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The image times the size of the first weights, which an equivalent network may have scaled."""
     first = next(iter(model.parameters()))
     return inputs.mean(dim=1) * first.detach().abs().sum()
 
@@ -57,29 +57,31 @@ def _nervous(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     return (1e5 * gradient(model, inputs, targets)).sin()
 
 
-_BLIND, _SEEING, _MARKED, _FAKE = (scene(_MODEL, _PHOTO, one) for one in (picture, gradient, _recognising, fake_cam))
-_FOUR = scene_of(_MODEL, noise(4, 1, _SIDE, _SIDE, seed=38), gradient)
+_BLIND, _SEEING, _MARKED, _FAKE = (
+    fixture(_MODEL, _PHOTO, method) for method in (picture, gradient, _weight_check, fake_cam)
+)
+_FOUR = fixture_batch(_MODEL, noise(4, 1, _SIDE, _SIDE, seed=38), gradient)
 
 
-def _randomised(metric: str) -> tuple[KnownAnswer, ...]:
+def _randomised(metric: str) -> tuple[ReferenceCase, ...]:
     settings = {"likeness": "spearman"}
     return (
-        value(f"{metric}/blind", metric, "A method that never looks at the model.", _BLIND, 1.0,
+        value(f"{metric}/blind", metric, "A method that ignores the model.", _BLIND, 1.0,
               "the same map for every model", kind="re-explaining", settings=settings),
         value(f"{metric}/fake-cam", metric, "Fake-CAM.", _FAKE, 1.0, "the same map for every model", kind="fake-cam",
               settings=settings),
-        value(f"{metric}/turned", metric, "A method that gives the negative film for any other model.", _MARKED, -1.0,
+        value(f"{metric}/turned", metric, "A method that gives the negative map for any other model.", _MARKED, -1.0,
               "a reversed order at every stage; the model itself is no stage", settings=settings),
-        better(f"{metric}/direction", metric, "The gradient, against a method that never looks.", _SEEING, _BLIND,
-               "only the first knows the weights", settings=settings),
-        any_batch(f"{metric}/batch", metric, _FOUR, settings=settings),
+        better(f"{metric}/direction", metric, "The gradient, against a method that ignores the model.", _SEEING, _BLIND,
+               "only the first depends on the weights", settings=settings),
+        batch_independent(f"{metric}/batch", metric, _FOUR, settings=settings),
     )  # fmt: skip
 
 
 _RANDOM = (
-    *(one for metric in ("cascading-randomisation", "independent-randomisation", "weight-randomisation")
-      for one in _randomised(metric)),
-    value("efficient-randomisation/blind", "efficient-randomisation", "A method that never looks at the model.", _BLIND, 0.0,
+    *(case for metric in ("cascading-randomisation", "independent-randomisation", "weight-randomisation")
+      for case in _randomised(metric)),
+    value("efficient-randomisation/blind", "efficient-randomisation", "A method that ignores the model.", _BLIND, 0.0,
           "the same map has the same entropy", kind="re-explaining"),
     value("efficient-randomisation/fake-cam", "efficient-randomisation", "Fake-CAM.", _FAKE, 0.0,
           "the same map has the same entropy", kind="fake-cam"),
@@ -92,32 +94,33 @@ _AXIOMS = (
     value("implementation-invariance/gradient", "implementation-invariance", "The gradient of a network written otherwise.",
           _SEEING, 0.0, "equal functions have equal gradients", tolerance=1e-3),
     better("implementation-invariance/direction", "implementation-invariance",
-           "The gradient, against a method that reads the first weights.", _SEEING, scene(_MODEL, _PHOTO, _weighing),
+           "The gradient, against a method that reads the first weights.", _SEEING, fixture(_MODEL, _PHOTO, _weight_size),
            "scaled neurons have other weights and the same function"),
     value("input-invariance/gradient", "input-invariance", "The gradient under a shift that the model takes out again.",
           _SEEING, 0.0, "the same function of the picture", tolerance=1e-3),
     value("input-invariance/product", "input-invariance", "Input times gradient on an even picture of 1/2, shifted by -1.",
-          scene(_MODEL, _EVEN, input_x_gradient), 2.0, "(1/2 - 1) g against 1/2 g: a change of g, relative to g / 2",
+          fixture(_MODEL, _EVEN, input_x_gradient), 2.0, "(1/2 - 1) g against 1/2 g: a change of g, relative to g / 2",
           tolerance=1e-3),
-    kept("input-invariance/kept", "input-invariance", "Is the gradient found invariant?", _SEEING, 1.0,
+    axiom_holds("input-invariance/kept", "input-invariance", "Is the gradient found invariant?", _SEEING, 1.0,
          "the same function of the picture"),
-    kept("input-invariance/broken", "input-invariance", "Is input times gradient found invariant?",
-         scene(_MODEL, _PHOTO, input_x_gradient), 0.0, "the input itself has moved"),
+    axiom_holds("input-invariance/broken", "input-invariance", "Is input times gradient found invariant?",
+         fixture(_MODEL, _PHOTO, input_x_gradient), 0.0, "the input itself has moved"),
     value("linearity/gradient", "linearity", "The gradient of a weighted sum of two models.", _SEEING, 0.0,
           "a gradient is linear", tolerance=1e-4),
-    better("linearity/direction", "linearity", "The gradient, against its square.", _SEEING, scene(_MODEL, _PHOTO, _squared),
+    better("linearity/direction", "linearity", "The gradient, against its square.", _SEEING, fixture(_MODEL, _PHOTO,
+           _squared),
            "a square is not linear"),
 )  # fmt: skip
 
 # Compressed -----------------------------------------------------------------------------------------------------------
 
 _COMPRESSED = (
-    value("model-consistency/blind", "model-consistency", "A method that never looks at the model.", _BLIND, 1.0,
+    value("model-consistency/blind", "model-consistency", "A method that ignores the model.", _BLIND, 1.0,
           "the same map for every model", kind="re-explaining"),
-    value("model-consistency/turned", "model-consistency", "A method that gives the negative film for any other model.",
-          _MARKED, -1.0, "a reversed order for every sibling"),
-    better("model-consistency/direction", "model-consistency", "The gradient, against a map that starts anew.",
-           _SEEING, scene(_MODEL, _PHOTO, _nervous), "compressed weights are near the old ones"),
+    value("model-consistency/turned", "model-consistency", "A method that gives the negative map for any other model.",
+          _MARKED, -1.0, "a reversed order for every variant"),
+    better("model-consistency/direction", "model-consistency", "The gradient, against a map that changes completely.",
+           _SEEING, fixture(_MODEL, _PHOTO, _nervous), "compressed weights are near the old ones"),
 )  # fmt: skip
 
-ANSWERS = (*_RANDOM, *_AXIOMS, *_COMPRESSED)
+CASES = (*_RANDOM, *_AXIOMS, *_COMPRESSED)

@@ -1,4 +1,4 @@
-"""Known answers about maps and marked regions; the model plays no part."""
+"""Cases of localisation, which depend on the map and the truth mask alone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from math import comb
 
 import torch
 
-from snellen.conformance.answers import KnownAnswer, any_batch, any_order, better, same, value
-from snellen.conformance.scene import Scene, Weighted, constant, fake_cam, noise, scene, scene_of
+from snellen.conformance.fixtures import Fixture, LinearModel, constant, fake_cam, fixture, fixture_batch, noise
+from snellen.conformance.reference_cases import ReferenceCase, batch_independent, better, order_independent, same, value
 from snellen.conformance.toolkit import Toolkit
 
 _SIDE = 4
@@ -19,18 +19,18 @@ _CORNER = torch.zeros(_SIDE, _SIDE, dtype=torch.bool)
 _CORNER[0, 0] = True
 
 
-def _marked(maps: object, truth: object, *, channels: int = 1) -> Scene:
+def _marked(maps: object, truth: object, *, channels: int = 1) -> Fixture:
     rows = torch.as_tensor(maps, dtype=torch.float32)
-    return scene(Weighted(), 0.5 + 0 * rows, rows, truth=truth, channels=channels)  # type: ignore[arg-type]
+    return fixture(LinearModel(), 0.5 + 0 * rows, rows, truth=truth, channels=channels)  # type: ignore[arg-type]
 
 
-def _several(count: int = 6) -> Scene:
-    """Different maps, one of them a thousand times louder, with different truths."""
+def _several(count: int = 6) -> Fixture:
+    """Different maps, one of them scaled by 1000, with different truths."""
     maps = noise(count, _SIDE, _SIDE, seed=1) + 0.1
     maps[1] *= 1000
     truth = torch.stack([_LEFT.roll(place, dims=1) if place % 2 else _CORNER.roll(place, dims=0) for place in range(count)])
     inputs = 0.5 + 0.1 * noise(count, 1, _SIDE, _SIDE, seed=2)
-    return scene_of(Weighted(), inputs, maps, truth=truth)
+    return fixture_batch(LinearModel(), inputs, maps, truth=truth)
 
 
 _RAMP = torch.arange(16.0).view(4, 4) / 100
@@ -41,9 +41,9 @@ _HIT_THREE = _marked([[9, 8, 7, 0], [0, 0, 0, 1]], [[1, 1, 1, 0], [1, 0, 0, 0]])
 _QUARTER = _marked([[3, 1], [2, 0]], [[1, 0], [0, 0]])
 _SIGNED = _marked([[3, 1], [-4, 0]], [[1, 0], [0, 0]])
 _EMPTY = replace(_several(3), truth=torch.stack([_LEFT, torch.zeros_like(_LEFT), _LEFT]))
-_FAKE = scene(Weighted(), 0.5 + 0 * _RAMP, fake_cam, truth=~_CORNER & _LEFT)
-_FLAT_LEFT = scene(Weighted(), 0.5 + 0 * _RAMP, constant, truth=_LEFT)
-_FLAT_CORNER = scene(Weighted(), 0.5 + 0 * _RAMP, constant, truth=_CORNER)
+_FAKE = fixture(LinearModel(), 0.5 + 0 * _RAMP, fake_cam, truth=~_CORNER & _LEFT)
+_FLAT_LEFT = fixture(LinearModel(), 0.5 + 0 * _RAMP, constant, truth=_LEFT)
+_FLAT_CORNER = fixture(LinearModel(), 0.5 + 0 * _RAMP, constant, truth=_CORNER)
 
 _ALL = (
     "pointing-game", "energy-pointing-game", "localisation-utility", "mean-iou", "relevance-mass", "relevance-rank",
@@ -52,54 +52,55 @@ _ALL = (
 _RANKED = ("pointing-game", "localisation-utility", "mean-iou", "relevance-rank", "plausibility")
 
 
-def _of_each(metric: str) -> tuple[KnownAnswer, ...]:
+def _of_each(metric: str) -> tuple[ReferenceCase, ...]:
     return (
         better(f"{metric}/oracle", metric, "The truth as a map, against its complement.", _ORACLE, _AGAINST,
-               "the oracle has all of it on the object, the anti-oracle none"),
+               "the oracle marks only the object, its complement none of it"),
         better(f"{metric}/noise", metric, "The truth as a map, against a random map.", _ORACLE, _NOISE,
                "the random map has some of it beside the object"),
-        any_batch(f"{metric}/batch", metric, _several()),
-        any_order(f"{metric}/order", metric, _several()),
+        batch_independent(f"{metric}/batch", metric, _several()),
+        order_independent(f"{metric}/order", metric, _several()),
         same(f"{metric}/channels", metric, "channels", "A grey picture and the same in three channels.",
              _HIT_THREE, _marked(_HIT_THREE.maps[0], _HIT_THREE.truth[0], channels=3),  # type: ignore[index]
              "maps and truth have no channels"),
-        KnownAnswer(f"{metric}/empty", metric, "empty truth", "Nothing is marked in the second of three pictures.",
-                    math.nan, "nothing can be hit, and nothing can be missed",
-                    lambda toolkit: toolkit.ask(metric, _EMPTY)[1:2]),
+        ReferenceCase(f"{metric}/empty", metric, "empty truth", "Nothing is marked in the second of three pictures.",
+                    math.nan, "nothing can be hit, and nothing can be failures",
+                    lambda toolkit: toolkit.compute(metric, _EMPTY)[1:2]),
     )  # fmt: skip
 
 
-def _by_size(metric: str, scene: Scene, toolkit: Toolkit, *, inverse: bool) -> list[float]:
-    """Scores weighted by the share of the picture that is marked, or not marked; where that is no setting, by the user."""
+def _by_size(metric: str, fixture: Fixture, toolkit: Toolkit, *, inverse: bool) -> list[float]:
+    """Scores times the marked (or unmarked) share of the image, computed here if the toolkit has no such setting."""
     if f"{metric}:weighted" in toolkit.offers:
-        return toolkit.ask(f"{metric}:weighted", scene)
-    assert scene.truth is not None
-    shares = scene.truth.float().mean(dim=(1, 2)).tolist()
-    scores = toolkit.ask(metric, scene)
+        return toolkit.compute(f"{metric}:weighted", fixture)
+    assert fixture.truth is not None
+    shares = fixture.truth.float().mean(dim=(1, 2)).tolist()
+    scores = toolkit.compute(metric, fixture)
     return [score * (1 - share if inverse else share) for score, share in zip(scores, shares, strict=True)]
 
 
 def _three_of_four(toolkit: Toolkit) -> list[float]:
     metric = "energy-pointing-game"
     few, many = (_by_size(metric, _several(4).rows(range(count)), toolkit, inverse=False) for count in (3, 4))
-    return [max(abs(one - two) for one, two in zip(few, many[:3], strict=True))]
+    return [max(abs(first - second) for first, second in zip(few, many[:3], strict=True))]
 
 
 _WEIGHTED = (
-    KnownAnswer("energy-pointing-game/weighted", "energy-pointing-game", "batch",
-                "Weighted by the size of the object, three samples score as they do among four.", 0.0,
+    ReferenceCase("energy-pointing-game/weighted", "energy-pointing-game", "batch",
+                "LinearModel by the size of the object, three samples score as they do among four.", 0.0,
                 "a score belongs to its sample", _three_of_four),
-    KnownAnswer("pointing-game/weighted", "pointing-game", "value", "A hit, weighted by what is not marked.",
+    ReferenceCase("pointing-game/weighted", "pointing-game", "value", "A hit, weighted by what is not marked.",
                 0.75, "1 · (1 - 1/4)",
                 lambda toolkit: _by_size("pointing-game", _QUARTER, toolkit, inverse=True)),
 )  # fmt: skip
 
-ANSWERS = (
+CASES = (
     *_WEIGHTED,
-    *(one for metric in _ALL for one in _of_each(metric)),
-    *(same(f"{metric}/scaling", metric, "scaling", "A map m, and 3 m + 1.", _several().mapped(100 * _RAMP.flip(1)),
-           _several().mapped(300 * _RAMP.flip(1) + 1), "only the order of the pixels counts") for metric in _RANKED),
-    *(same(f"{metric}/scaling", metric, "scaling", "A map m, and 10 m.", _several(), _several().mapped(10 * _several().maps),
+    *(case for metric in _ALL for case in _of_each(metric)),
+    *(same(f"{metric}/scaling", metric, "scaling", "A map m, and 3 m + 1.", _several().with_maps(100 * _RAMP.flip(1)),
+           _several().with_maps(300 * _RAMP.flip(1) + 1), "only the order of the pixels counts") for metric in _RANKED),
+    *(same(f"{metric}/scaling", metric, "scaling", "A map m, and 10 m.", _several(),
+           _several().with_maps(10 * _several().maps),
            "a share has no unit") for metric in ("energy-pointing-game", "relevance-mass")),
     value("pointing-game/ties", "pointing-game", "Two equal maxima, one of them on the object.",
           _marked([[1, 0], [0, 1]], [[1, 0], [0, 0]]), 0.5, "each of the two is as likely to be the one", kind="ties"),
