@@ -64,7 +64,7 @@ format: $(VENV)/test.stamp
 	$(BIN)/ruff format src tests benchmarks docs examples
 	$(BIN)/ruff check --fix src tests benchmarks docs examples
 
-conformance: $(VENV)/test.stamp  ## who gets known answers right: docs/conformance.md
+conformance: $(VENV)/test.stamp  ## compare toolkits with expected values: docs/conformance.md
 	$(BIN)/snellen conform --with captum,grad-cam,quantus,torchcam --out docs/conformance.md
 
 bench: $(VENV)/test.stamp        ## our time against the neighbours', on the same images in one process
