@@ -30,7 +30,7 @@ from snellen.runs import plan as planning
 from snellen.runs.progress import Silent
 from snellen.types import Rng
 
-engines.keep_memory()
+engines.reuse_memory()
 classifier = zoo.load_classifier(zoo.EMBEDDED)
 method = METHODS.build(sys.argv[1])
 inputs = classifier.to_inputs(zoo.photographs(classifier.geometry)[0].image[None])

@@ -175,7 +175,7 @@ class Bench:
     def battery(self) -> Battery:
         """evaluate() as a user would call it; it decides by itself whether to compile."""
         classifier = zoo.load_classifier(self.model)
-        engines.keep_memory()
+        engines.reuse_memory()
         seconds, run = timed(
             lambda: snellen.evaluate(
                 classifier, self.samples, methods=self.methods, metrics=self.metrics, seed=SEED, observer=Silent()

@@ -151,7 +151,7 @@ def compare(
     """Runs both sides, the one that went first going second the next time; what they found."""
 
     def run_ours() -> Any:
-        engines.keep_memory()
+        engines.reuse_memory()
         with classifier.counting() as ledger, torch.no_grad():
             seconds, found = timed(ours)
         add(cell.ours, seconds)
@@ -287,7 +287,7 @@ class Bench:
         whose = {name: judge.whose for name, judge in judges(self.counts, self.shards[0].rng).items()}
         metrics = [one for one in self.metrics if not neighbours_only or whose[name_of(one)] in NEIGHBOURS]
         classifier = zoo.load_classifier(zoo.EMBEDDED)
-        engines.keep_memory()
+        engines.reuse_memory()
         seconds, run = timed(
             lambda: snellen.evaluate(
                 classifier, self.samples, methods=methods, metrics=metrics, seed=SEED, observer=Silent()

@@ -18,7 +18,7 @@ from snellen.metrics.completeness import Completeness
 from snellen.runs.plan import check_needs
 from snellen.runs.progress import Silent
 from snellen.types import Case, Method, Rng
-from snellen.variants.rewrites import rewritten, ways
+from snellen.variants.rewrites import possible_rewrites, rewrite
 
 Maps = Float[Tensor, "batch height width"]
 PerPicture = Float[Tensor, " batch"]
@@ -96,8 +96,8 @@ class Tried:
         """The most that maps move when the same function is written with other weights."""
         size = (int(self.real.inputs.shape[2]), int(self.real.inputs.shape[3]))
         found = [
-            self.moved(self.maps(classifier=rewritten(self.real.classifier, way, size)))
-            for way in ways(self.real.classifier, size)
+            self.moved(self.maps(classifier=rewrite(self.real.classifier, way, size)))
+            for way in possible_rewrites(self.real.classifier, size)
         ]
         return torch.stack(found).amax(dim=0)
 

@@ -54,20 +54,20 @@ LONGEST = 80
 """How many characters of a value an error sentence quotes."""
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """A value as an error sentence quotes it: short whatever it holds, on one line, and without ever failing.
 
-    >>> shown("gradcam"), shown([1, [2, [3, [4]]]] * 9)
+    >>> short_repr("gradcam"), short_repr([1, [2, [3, [4]]]] * 9)
     ("'gradcam'", '[1, [2, [3, [...]]], 1, ...]')
     """
     try:
         text = _SHORT.repr(value)
     except Exception:  # a whole number of too many digits, or an object whose own repr fails
         text = f"a {type(value).__name__}"
-    return shortened(text)
+    return shorten(text)
 
 
-def shortened(text: str, longest: int = LONGEST) -> str:
+def shorten(text: str, longest: int = LONGEST) -> str:
     """Text in one line of at most so many characters, with what cannot be printed escaped."""
     text = " ".join(text[: 4 * longest].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0").split())
     return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -18,7 +18,10 @@ from snellen.images import from_arrays
 from snellen.runs import Options, evaluate
 from snellen.runs.progress import Silent
 from snellen.types import Rng
-from snellen.variants.variants import mixed, pruned, quantised, randomised, shifted, summed, weight_layers
+from snellen.variants.compressed import prune, quantise
+from snellen.variants.randomised import randomise_layers
+from snellen.variants.recombined import mix_classes, shift_inputs, sum_classifiers
+from snellen.variants.weight_layers import weight_layers
 
 METHODS = ["gradient", "integrated-gradients(steps=4)", "grad-cam", "score-cam", "guided-backprop", "lrp-epsilon", "random"]
 METRICS = ["deletion(steps=4)", "average-drop", "weight-randomisation"]
@@ -204,9 +207,9 @@ def test_variants_are_called_as_the_model_is():
     rng = Rng(0, ("a", "b", "c"))
     layers = weight_layers(classifier, (32, 32))
     made = [
-        randomised(classifier, layers[-1:], rng=rng), pruned(classifier, 0.2), quantised(classifier, 8),
-        mixed(classifier, 0.3, (32, 32)), shifted(classifier, 0.5, (32, 32)),
-        summed(Classifier(tutorial("vgg", Reshape)), classifier, 0.5),
+        randomise_layers(classifier, layers[-1:], rng=rng), prune(classifier, 0.2), quantise(classifier, 8),
+        mix_classes(classifier, 0.3, (32, 32)), shift_inputs(classifier, 0.5, (32, 32)),
+        sum_classifiers(Classifier(tutorial("vgg", Reshape)), classifier, 0.5),
     ]  # fmt: skip
     for one in made:
         assert bool(one.logits(images).isfinite().all())

@@ -8,7 +8,7 @@ from tests.runs.subject import Small, write_images
 from torch import nn
 
 import snellen
-from snellen.classifier.repeatability import unsteady
+from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
 from snellen.images import from_folder
 from snellen.images.geometry import AS_IS
@@ -84,7 +84,7 @@ def test_rounding_raises_no_alarm(samples, scale, offset):
     with torch.no_grad():
         net[-1].weight.mul_(scale)
         net[-1].bias.add_(offset * scale)
-    assert unsteady(snellen.Classifier(net), samples[0].image) == []
+    assert repeatability_warnings(snellen.Classifier(net), samples[0].image) == []
 
 
 @pytest.mark.parametrize("rows", [None, 1])
@@ -93,7 +93,7 @@ def test_a_model_of_one_image_at_a_time_is_asked_about_one(samples, rows):
         assert len(images) == 1
         return images.mean(dim=(2, 3))
 
-    assert unsteady(snellen.Classifier(alone, rows=rows), samples[0].image) == []
+    assert repeatability_warnings(snellen.Classifier(alone, rows=rows), samples[0].image) == []
 
 
 @pytest.mark.parametrize("model", [Detached, WithoutGrad, ThroughNumpy])

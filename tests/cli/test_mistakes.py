@@ -15,7 +15,7 @@ import typer
 
 import snellen
 from snellen.cli import main as cli
-from snellen.errors import SnellenError, shown
+from snellen.errors import SnellenError, short_repr
 from snellen.files.documents import parse_json, parse_toml, parse_yaml
 from snellen.images import from_folder
 from snellen.images.geometry import Geometry
@@ -133,7 +133,7 @@ VALUES = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_in_a_sentence_is_short_and_on_one_line(name):
-    text = shown(VALUES[name])
+    text = short_repr(VALUES[name])
     assert 0 < len(text) <= 80
     assert text.isprintable()
     text.encode()

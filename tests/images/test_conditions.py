@@ -13,7 +13,7 @@ from PIL import Image
 
 from snellen import evaluate
 from snellen.errors import SnellenError
-from snellen.images import digest, from_arrays, from_list, under
+from snellen.images import apply_condition, digest, from_arrays, from_list
 from snellen.images.conditions import Crop, Mixup, Resize, Rotation
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import CONDITIONS, label, spec
@@ -126,18 +126,18 @@ def test_mixup_takes_partners_from_the_run_never_the_picture_itself():
     given = from_list(several(4))
     partners = set()
     for seed in range(20):
-        for place, (own, other) in enumerate(under(given, "mixup", seed=seed).source.pairs):
+        for place, (own, other) in enumerate(apply_condition(given, "mixup", seed=seed).source.pairs):
             assert own == place != other
             partners.add((own, other))
     assert len(partners) == 4 * 3
     with pytest.raises(SnellenError, match="there is only 'picture-0'"):
-        under(from_list(several(1)), "mixup", seed=0)
+        apply_condition(from_list(several(1)), "mixup", seed=0)
 
 
 @pytest.mark.parametrize("name", ["rotation", "resize(side=5)", "crop", "mixup"])
 def test_a_condition_is_the_same_whole_in_parts_and_after_a_journey(name):
     given = from_list(several(5))
-    changed = under(given, name, seed=3)
+    changed = apply_condition(given, name, seed=3)
     part = pickle.loads(pickle.dumps(changed.take([4, 1])))
     assert part.ids == ("picture-4", "picture-1")
     for found, place in zip(part, (4, 1), strict=True):
@@ -152,26 +152,27 @@ def test_a_condition_is_the_same_whole_in_parts_and_after_a_journey(name):
 def test_digests_tell_conditions_settings_seeds_and_pictures_apart():
     given, other = from_list(several(3)), from_list(several(4)[1:])
     seen = [
-        under(of, name, seed=seed).digest(0)
+        apply_condition(of, name, seed=seed).digest(0)
         for of in (given, other)
         for name in ("rotation", "rotation(degrees=90)", "crop", "mixup")
         for seed in (0, 1)
     ]
     assert len(set(seen)) == len(seen)
     assert not set(seen) & set(given.digests)
-    assert under(given, "crop", seed=0).digests == under(given, "crop", seed=0).digests
+    assert apply_condition(given, "crop", seed=0).digests == apply_condition(given, "crop", seed=0).digests
 
 
 def test_seeds_move_what_is_drawn_and_nothing_else():
     given = from_list(several(3))
     for name, moves in (("rotation", False), ("resize(side=5)", False), ("crop", True), ("mixup", True)):
-        first, second = (torch.stack([one.image for one in under(given, name, seed=seed)]) for seed in (0, 1))
+        first, second = (torch.stack([one.image for one in apply_condition(given, name, seed=seed)]) for seed in (0, 1))
         assert torch.equal(first, second) != moves
 
 
 def test_the_description_says_it():
     assert (
-        under(from_list(several(3)), "resize(side=32)", seed=0).describe() == "3 pictures from a list, under resize(side=32)"
+        apply_condition(from_list(several(3)), "resize(side=32)", seed=0).describe()
+        == "3 pictures from a list, under resize(side=32)"
     )
 
 

@@ -11,7 +11,7 @@ from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 from skimage.transform import AffineTransform, rotate, warp
 
 from snellen.classifier import Classifier
-from snellen.images.transforms import STEPS, TRANSFORMS, drawn, variants
+from snellen.images.transforms import STEPS, TRANSFORMS, augmentations, draw_magnitudes
 from snellen.types import Rng
 
 BY_NAME = {one.name: one for one in TRANSFORMS}
@@ -88,7 +88,7 @@ def test_pictures_of_one_level_stay_as_they_are_when_stretched():
 def test_the_way_back_is_that_of_skimage(size):
     maps = torch.from_numpy(np.random.default_rng(2).normal(size=(len(ALL_STEPS), *size))).float()
     for name in ("translate-x", "translate-y", "rotate"):
-        found, within = BY_NAME[name].undone(maps, torch.tensor(ALL_STEPS))
+        found, within = BY_NAME[name].undo(maps, torch.tensor(ALL_STEPS))
         for one, back, valid, step in zip(maps.double().numpy(), found, within, ALL_STEPS, strict=True):
             ones = np.array(by_pil(name, Image.fromarray(np.full(size, 255, np.uint8)), step)) / 255.0
             if name == "rotate":
@@ -107,7 +107,7 @@ def test_the_way_back_is_that_of_skimage(size):
 def test_a_flip_undoes_itself(name):
     maps = torch.arange(12.0).view(1, 3, 4)
     flipped = maps.flip(2 if name == "flip-lr" else 1)
-    found, within = BY_NAME[name].undone(flipped, torch.zeros(1, dtype=torch.long))
+    found, within = BY_NAME[name].undo(flipped, torch.zeros(1, dtype=torch.long))
     assert torch.equal(found, maps)
     assert within is None
 
@@ -120,7 +120,7 @@ def test_a_map_that_moves_with_the_picture_comes_back_within_the_valid_region():
     steps = torch.tensor(ALL_STEPS)
     for one in TRANSFORMS:
         if one.kind == "geometric":
-            back, within = one.undone(one(model, picture, steps).squeeze(1), steps)
+            back, within = one.undo(one(model, picture, steps).squeeze(1), steps)
             gap = (back - picture.squeeze(1)).abs()
             within = torch.ones_like(back, dtype=torch.bool) if within is None else within
             whole = -torch.nn.functional.max_pool2d(-within.float(), 5, stride=1) > 0  # the 5×5 erosion
@@ -132,7 +132,7 @@ def test_photometric_maps_stay_where_they_are():
     maps = torch.rand(2, 5, 5)
     for one in TRANSFORMS:
         if one.kind == "photometric":
-            back, within = one.undone(maps, torch.tensor([3, -3]))
+            back, within = one.undo(maps, torch.tensor([3, -3]))
             assert torch.equal(back, maps)
             assert within is None
 
@@ -147,16 +147,16 @@ def test_at_224_a_translation_is_that_of_the_paper():
 
 def test_magnitudes_are_different_and_belong_to_the_sample():
     rng = Rng(0, ("a", "b", "c"))
-    found = drawn(BY_NAME["rotate"], 6, rng=rng)
+    found = draw_magnitudes(BY_NAME["rotate"], 6, rng=rng)
     assert found.shape == (3, 6)
     assert all(len(set(one)) == 6 and 0 not in one for one in found.tolist())
-    assert torch.equal(found[1:2], drawn(BY_NAME["rotate"], 6, rng=rng[1:2]))
-    assert not torch.equal(found, drawn(BY_NAME["color"], 6, rng=rng))
-    assert torch.equal(found[:, :3], drawn(BY_NAME["rotate"], 3, rng=rng))  # fewer draws are the first of more
+    assert torch.equal(found[1:2], draw_magnitudes(BY_NAME["rotate"], 6, rng=rng[1:2]))
+    assert not torch.equal(found, draw_magnitudes(BY_NAME["color"], 6, rng=rng))
+    assert torch.equal(found[:, :3], draw_magnitudes(BY_NAME["rotate"], 3, rng=rng))  # fewer draws are the first of more
 
 
 def test_the_paper_has_48_rows_of_data():
-    geometric, photometric = (variants(kind, 6) for kind in ("geometric", "photometric"))
+    geometric, photometric = (augmentations(kind, 6) for kind in ("geometric", "photometric"))
     assert (len(geometric), len(photometric)) == (20, 28)
     names = [one.name for one in (*geometric, *photometric)]
     assert len(set(names)) == 48

@@ -9,7 +9,7 @@ from scipy import ndimage, stats
 from skimage.metrics import structural_similarity
 from skimage.transform import rotate
 
-from snellen.maps.similarity import likeness, likening, pearson, rank_correlation, spearman, ssim
+from snellen.maps.similarity import likeness, likeness_to, pearson, rank_correlation, spearman, ssim
 from snellen.types import Rng
 
 RNG = Rng(0, tuple("abcd"))
@@ -32,7 +32,7 @@ def test_ssim_is_that_of_scikit_image(size):
 @pytest.mark.parametrize("how", ["ssim", "pearson", "spearman"])
 def test_several_maps_held_against_the_same_one_are_as_alike_as_each_alone(how):
     one, two = pair((12, 17))
-    alike = likening(one, how)
+    alike = likeness_to(one, how)
     for other in (two, one, two.flip(1)):
         assert torch.equal(alike(other), likeness(one, other, how))
 
@@ -99,7 +99,7 @@ def test_a_map_with_nan_is_like_no_other(how):
     two[1, 3, 3] = torch.nan
     two[2] = torch.nan
     within = torch.ones(4, 8, 9, dtype=torch.bool)
-    for found in (likeness(one, two, how), likeness(two, one, how, within=within), likening(one, how)(two)):
+    for found in (likeness(one, two, how), likeness(two, one, how, within=within), likeness_to(one, how)(two)):
         assert found.isnan().tolist() == [False, True, True, False]
 
 

@@ -281,9 +281,9 @@ def test_every_image_of_a_batch_has_its_own_regression() -> None:
         blocks.append((kept, weights, torch.from_numpy(rng.normal(size=len(kept))), float(rng.normal())))
     rows, columns, counts = max(len(one[0]) for one in blocks), 11, torch.tensor([3, 11, 1])
     together = shapley(
-        cutting.padded([one[0] for one in blocks], (rows, columns)),
-        cutting.padded([one[1] for one in blocks], (rows,)),
-        cutting.padded([one[2] for one in blocks], (rows,)),
+        cutting.pad_blocks([one[0] for one in blocks], (rows, columns)),
+        cutting.pad_blocks([one[1] for one in blocks], (rows,)),
+        cutting.pad_blocks([one[2] for one in blocks], (rows,)),
         torch.tensor([one[3] for one in blocks], dtype=torch.float64),
         counts,
     )

@@ -15,7 +15,8 @@ from tests.planted import Planted
 
 from snellen.plugins.registry import METHODS
 from snellen.types import Rng
-from snellen.variants.variants import randomised, weight_layers
+from snellen.variants.randomised import randomise_layers
+from snellen.variants.weight_layers import weight_layers
 
 SIGNED = ("translate-x", "translate-y", "rotate", "brightness", "color", "contrast", "sharpness")
 FIXED = ("flip-lr", "flip-ud", "autocontrast", "equalize", "blur", "smooth")
@@ -98,7 +99,7 @@ def rows(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bool, 
 
 def modelled(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bool, float]]:
     """The row of the model with random weights."""
-    model = randomised(scene.classifier, weight_layers(scene.classifier, (24, 24)), rng=scene.rng)
+    model = randomise_layers(scene.classifier, weight_layers(scene.classifier, (24, 24)), rng=scene.rng)
     inputs = scene.inputs[i : i + 1]
     before, after = (predicted(scene, one.module, inputs) for one in (scene.classifier, model))
     target = torch.tensor([int(scene.targets[i]) if after == before else after])

@@ -11,7 +11,7 @@ from tests.planted import Planted, classifier, planted
 
 from snellen import evaluate
 from snellen.classifier import Classifier
-from snellen.images.transforms import drawn, variants
+from snellen.images.transforms import augmentations, draw_magnitudes
 from snellen.maps.explainer import case_of
 from snellen.metrics.consistency import Consistency, InputConsistency
 from snellen.metrics.cose import Cose, Sensitivity
@@ -288,11 +288,11 @@ def test_the_magnitudes_of_a_trace_can_be_drawn_again():
     scene = planted(3)
     points = Cose(**ONCE).points((24, 24), scene.classifier)
     steps = steps_of(points, magnitudes=2, rng=scene.rng)
-    for change in variants("photometric", 2):
+    for change in augmentations("photometric", 2):
         for part in ("consistency", "sensitivity"):
             column = steps[:, points.index(f"{part}/{change.name}")]
             if change.transform.signed:
-                assert torch.equal(column.long(), drawn(change.transform, 2, rng=scene.rng)[:, change.draw])
+                assert torch.equal(column.long(), draw_magnitudes(change.transform, 2, rng=scene.rng)[:, change.draw])
             else:
                 assert bool(column.isnan().all())
 

@@ -21,7 +21,8 @@ from snellen.metrics.randomisation import (
 )
 from snellen.plugins.registry import METHODS
 from snellen.types import Passes, Rng
-from snellen.variants.variants import randomised, weight_layers
+from snellen.variants.randomised import randomise_layers
+from snellen.variants.weight_layers import weight_layers
 
 NETS = ("cnn", "resnet", "vit")
 AXIOMS = (ImplementationInvariance(), Linearity(), InputInvariance())
@@ -228,11 +229,11 @@ def test_nothing_stays_in_memory_but_the_maps():
     import gc
     import weakref
 
-    from snellen.variants import variants
+    from snellen.classifier import Classifier
 
     scene, one = asked("input-x-gradient", "resnet")
     made: list[weakref.ref] = []
-    original = variants.Classifier.variant
+    original = Classifier.variant
 
     def noted(self, module, name, **how):
         found = original(self, module, name, **how)
@@ -240,7 +241,7 @@ def test_nothing_stays_in_memory_but_the_maps():
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(variants.Classifier, "variant", noted)
+        patch.setattr(Classifier, "variant", noted)
         for metric in (*AXIOMS, *SANITY, ModelConsistency()):
             metric(one, rng=scene.rng)
     gc.collect()
@@ -253,7 +254,7 @@ def test_efficient_randomisation__is_made_of_the_entropies_of_quantus(quantus, n
     from quantus.functions.complexity_func import discrete_entropy, entropy
 
     scene, one = asked("input-x-gradient", net)
-    other = randomised(scene.classifier, weight_layers(scene.classifier, (24, 24)), rng=scene.rng)
+    other = randomise_layers(scene.classifier, weight_layers(scene.classifier, (24, 24)), rng=scene.rng)
     again = METHODS.parse("input-x-gradient")(other, scene.inputs, scene.targets, rng=scene.rng)
     for metric, theirs, fold in (
         (EfficientRandomisation(), discrete_entropy, lambda maps: maps),
@@ -274,7 +275,7 @@ def test_likeness_at_every_stage_is_that_of_quantus(quantus, net):
     metric = CascadingRandomisation(magnitude=False)
     curve = metric.curve(one, rng=scene.rng)
     for place, stage in enumerate(cascade(scene.classifier, (24, 24), 8)):
-        other = randomised(scene.classifier, stage, rng=scene.rng)
+        other = randomise_layers(scene.classifier, stage, rng=scene.rng)
         again = METHODS.parse("input-x-gradient")(other, scene.inputs, scene.targets, rng=scene.rng)
         theirs = [
             correlation_spearman(a.flatten().numpy(), b.flatten().numpy()) for a, b in zip(one.maps, again, strict=True)

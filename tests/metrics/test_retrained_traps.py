@@ -42,7 +42,7 @@ def training(scene: Planted) -> Training:
         Sample(f"training-{place}", image, int(label))
         for place, (image, label) in enumerate(zip(scene.pixels, scene.targets, strict=True))
     ]
-    return Training.of(samples, scene.classifier)
+    return Training.from_samples(samples, scene.classifier)
 
 
 def taught(metric, method, training: Training, seed: int = 0) -> list[tuple[torch.Tensor, list[int], int, dict]]:
@@ -74,7 +74,7 @@ def test_another_seed_and_another_architecture_see_the_same(training, scene):
 
 def test_a_distilled_model_learns_what_the_classifier_says(training, scene):
     assert METRICS.build("model-consistency").trained_variants(Slope()) == ()
-    wrong = training.relabelled([(label + 1) % 3 for label in training.labels])
+    wrong = training.with_labels([(label + 1) % 3 for label in training.labels])
     ((inputs, labels, _, options),) = taught(METRICS.build("model-consistency", {"distilled": True}), Slope(), wrong)
     torch.testing.assert_close(inputs, scene.inputs)
     assert labels == scene.targets.tolist(), "the planted classifier is right about every picture, whatever the labels say"

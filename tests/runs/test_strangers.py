@@ -29,7 +29,7 @@ from snellen.runs.settings import Settings
 from snellen.runs.store import Store
 from snellen.runs.training import pack, unpack
 from snellen.study.making.make import make
-from snellen.zoo.models import origin_of
+from snellen.zoo.models import code_origin
 
 HERE = Path(__file__).parent
 
@@ -173,9 +173,9 @@ def test_models_that_come_with_snellen_need_no_trust(tmp_path):
 def test_the_current_folder_comes_after_installed_packages(here):
     (here / "PIL.py").write_text("raise AssertionError('imported')")
     try:
-        assert origin_of("PIL:Image") == origin_of("PIL.Image:open") != str(here / "PIL.py")
+        assert code_origin("PIL:Image") == code_origin("PIL.Image:open") != str(here / "PIL.py")
         assert sys.path.index(str(here)) == len(sys.path) - 1
-        assert origin_of("own_model:load") == str(here / "own_model.py")
+        assert code_origin("own_model:load") == str(here / "own_model.py")
     finally:
         (here / "PIL.py").unlink()
 

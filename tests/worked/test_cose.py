@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from snellen.classifier import Classifier
-from snellen.images.transforms import TRANSFORMS, drawn
+from snellen.images.transforms import TRANSFORMS, draw_magnitudes
 from snellen.maps.explainer import Explainer
 from snellen.metrics.consistency import Consistency, InputConsistency
 from snellen.metrics.cose import Cose, Sensitivity
@@ -69,7 +69,7 @@ def case(method: Fixed, *, label: int | None = None, checkpoints: tuple = ()) ->
 
 
 def steps_of_name(name: str, count: int = 6) -> list[int]:
-    return drawn(next(one for one in TRANSFORMS if one.name == name), count, rng=RNG)[0].tolist()
+    return draw_magnitudes(next(one for one in TRANSFORMS if one.name == name), count, rng=RNG)[0].tolist()
 
 
 def trace(metric, one: Case) -> dict[str, float]:

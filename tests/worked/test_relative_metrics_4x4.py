@@ -21,7 +21,8 @@ from snellen.metrics.randomisation import (
     WeightRandomisation,
 )
 from snellen.types import Passes, Rng
-from snellen.variants.variants import randomised, weight_layers
+from snellen.variants.randomised import randomise_layers
+from snellen.variants.weight_layers import weight_layers
 
 RNG = Rng(seed=0, ids=("picture",))
 SIZE = (4, 4)
@@ -214,7 +215,7 @@ def test_a_layer_is_drawn_by_its_name_alone():
     classifier, _, _ = tiny()
     layers = weight_layers(classifier, SIZE)
     assert [one.name for one in layers] == ["hidden", "head"]
-    both, one = randomised(classifier, layers, rng=RNG), randomised(classifier, layers[1:], rng=RNG[:0])
+    both, one = randomise_layers(classifier, layers, rng=RNG), randomise_layers(classifier, layers[1:], rng=RNG[:0])
     assert torch.equal(both.module.head.weight, one.module.head.weight)
     assert not torch.equal(both.module.hidden.weight, one.module.hidden.weight)
     assert torch.equal(one.module.hidden.weight, classifier.module.hidden.weight)

@@ -114,7 +114,7 @@ def test_grad_cam_finds_a_map_of_8_by_8(classifier: Classifier) -> None:
 
 @pytest.fixture(scope="module")
 def trained(classifier: Classifier) -> DigitNet:
-    network = digits_recipe(Training.of(training_digits(), classifier), 5, {})
+    network = digits_recipe(Training.from_samples(training_digits(), classifier), 5, {})
     assert isinstance(network, DigitNet)
     return network
 
@@ -125,7 +125,7 @@ def test_the_recipe_reaches_95_per_cent(classifier: Classifier, trained: DigitNe
 
 
 def test_the_recipe_is_decided_by_its_seed_and_leaves_the_global_state(classifier: Classifier) -> None:
-    few = Training.of(training_digits()[:96], classifier)
+    few = Training.from_samples(training_digits()[:96], classifier)
     before = torch.random.get_rng_state()
     first, again, other = (digits_recipe(few, seed, {}).state_dict() for seed in (1, 1, 2))
     assert torch.equal(before, torch.random.get_rng_state())

@@ -72,7 +72,7 @@ def measure_cost(method: Method, bench: Bench, on_pass: Callable[[Passes], None]
 class Memory:
     """Watches the memory from now on; Linux counts that of the process, CUDA that of the device, others nothing.
 
-    A process that ran units itself keeps freed blocks (`speed.keep_memory`), and may then count a large one more than once.
+    A process that ran units itself keeps freed blocks (`engines.reuse_memory`) and may count a large one more than once.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from snellen.cards.schema import Finding
 from snellen.charts.numbers import count
-from snellen.maps.similarity import likening
+from snellen.maps.similarity import likeness_to
 
 NEARLY = 0.95
 """From this mean rank correlation on, maps are called nearly the same."""
@@ -35,7 +35,7 @@ def determinism(own: Maps, others: Sequence[Maps]) -> Finding:
     A map changed when any bit of it differs from the first of the others: these were made in batches alike, so that rounding
     cannot tell them apart. How far is the rank correlation with the run's own map; a constant map has none.
     """
-    compare = likening(own, "spearman")
+    compare = likeness_to(own, "spearman")
     correlations = torch.stack([compare(other) for other in others]).flatten()
     changed = sum(int((other != others[0]).flatten(1).any(dim=1).sum()) for other in others[1:])
     repeated = len(own) * (len(others) - 1)

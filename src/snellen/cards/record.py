@@ -10,7 +10,7 @@ from typing import Any
 
 from snellen.cards.schema import ATTRIBUTES, Card, Evidence
 from snellen.errors import SnellenError
-from snellen.files.documents import parse_json, typed
+from snellen.files.documents import parse_as, parse_json
 from snellen.verdicts import Trust
 
 SCHEMA = 1
@@ -34,7 +34,7 @@ def read_json(text: str) -> Card:
         raise SnellenError("this JSON is no card, for it has no number 'schema'; write one by snellen card")
     if values["schema"] > SCHEMA:
         raise SnellenError(f"this card has schema {values['schema']}, but this Snellen knows {SCHEMA}; install a newer one")
-    card = typed(Card, values, "this is no card")
+    card = parse_as(Card, values, "this is no card")
     missing = [one for one in ATTRIBUTES if one not in card.grades]
     if missing:
         raise SnellenError(f"this is no card: it has no grade of {missing[0]}")

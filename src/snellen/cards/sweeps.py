@@ -14,7 +14,7 @@ from snellen.cards.bench import Bench, failures
 from snellen.cards.schema import Finding
 from snellen.charts.numbers import count, listed
 from snellen.errors import SnellenError
-from snellen.maps.similarity import likening
+from snellen.maps.similarity import likeness_to
 from snellen.methods.class_activation import find_layer
 from snellen.plugins.registry import METHODS, METRICS, label, spec, text_of, traits
 from snellen.plugins.traits import LAYERS
@@ -204,7 +204,7 @@ def _own(method: Method, setting: str, bench: Bench) -> str:
 def _try_all(
     own: str, trials: Sequence[Trial], bench: Bench, side: Run, ids: Sequence[str], settings: dict[str, dict[str, Any]]
 ) -> None:
-    compare = likening(torch.from_numpy(bench.run.maps(own, ids)), "spearman")
+    compare = likeness_to(torch.from_numpy(bench.run.maps(own, ids)), "spearman")
     failed = failures(side)
     before, after = _means(bench.run, ids, side.metrics), _means(side, ids, side.metrics)
     rivals = [one for one in _methods(bench.run) if one != own]

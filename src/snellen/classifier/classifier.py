@@ -436,7 +436,7 @@ class Classifier:
                     f"'{self.name}' cannot take inputs of shape {shape}: {reason[0] if reason else type(problem).__name__}"
                 ) from problem
         count = probes.check_outputs(raw, len(inputs), self.name)
-        self.check_output_range(probes.Range.of(raw), inputs)
+        self.check_output_range(probes.OutputRange.of(raw), inputs)
         if self.classes is not None and len(self.classes) != count:
             raise SnellenError(f"'{self.name}' has {count} outputs, but {len(self.classes)} class names were given")
         for label in labels:
@@ -448,7 +448,7 @@ class Classifier:
             )
         return count
 
-    def check_output_range(self, seen: probes.Range, inputs: Images) -> str | None:
+    def check_output_range(self, seen: probes.OutputRange, inputs: Images) -> str | None:
         """A sentence when outputs in this range hardly are what they are taken for; raised where they cannot be."""
         sigmoid = seen.within_one and "layer" in self.offers and self._look_inside(inputs).ends_in_sigmoid(inputs)
         return probes.check_output_range(seen, self.name, self.outputs, stated=self.outputs_stated, sigmoid=sigmoid)

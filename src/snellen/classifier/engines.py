@@ -22,7 +22,7 @@ KEPT_BYTES = 1 << 30
 """Blocks up to this size are kept by the process once it has them."""
 
 
-def keep_memory() -> None:
+def reuse_memory() -> None:
     """Tells the C library to reuse large blocks instead of returning each one to the system.
 
     glibc maps every block above 32 MiB anew, and the system hands it over page by page: with activations of that size a
@@ -45,7 +45,7 @@ COMPILE_SAVES = 0.4
 """The share of forward time that a compiled graph saves on the slower of the classifiers that were measured."""
 
 
-def repays(forward_seconds: float) -> bool:
+def compiling_pays(forward_seconds: float) -> bool:
     """Whether a plan of this many seconds of forward passes earns back the time to compile."""
     return forward_seconds * COMPILE_SAVES > 1.5 * COMPILE_SECONDS
 

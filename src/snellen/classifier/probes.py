@@ -28,7 +28,7 @@ def activation_bytes(module: nn.Module, run: Callable[[], Any]) -> tuple[int, in
     return max(sizes), sum(sizes)
 
 
-def called(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
+def call_order(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
     """The names of all layers in the order in which a pass enters them.
 
     A layer that is never entered, because the one around it reads its weights directly, follows the one around it.
@@ -60,7 +60,7 @@ SHOWN_BY = 8
 
 
 @dataclass(frozen=True)
-class Range:
+class OutputRange:
     """Where the outputs of some images lie: the lowest and highest value, and how far a row's sum is from 1 at most."""
 
     images: int
@@ -69,12 +69,12 @@ class Range:
     off_one: float
 
     @staticmethod
-    def of(raw: Float[Tensor, "images classes"]) -> Range:
+    def of(raw: Float[Tensor, "images classes"]) -> OutputRange:
         """The range of these outputs."""
-        return Range(len(raw), float(raw.min()), float(raw.max()), float((raw.sum(dim=1) - 1).abs().max()))
+        return OutputRange(len(raw), float(raw.min()), float(raw.max()), float((raw.sum(dim=1) - 1).abs().max()))
 
-    def __or__(self, other: Range) -> Range:
-        return Range(
+    def __or__(self, other: OutputRange) -> OutputRange:
+        return OutputRange(
             self.images + other.images,
             min(self.low, other.low),
             max(self.high, other.high),
@@ -107,7 +107,7 @@ def check_outputs(raw: Tensor, images: int, name: str) -> int:
     return int(raw.shape[1])
 
 
-def check_output_range(seen: Range, name: str, outputs: str, *, stated: bool, sigmoid: bool = False) -> str | None:
+def check_output_range(seen: OutputRange, name: str, outputs: str, *, stated: bool, sigmoid: bool = False) -> str | None:
     """A sentence when these outputs hardly are what they are taken for; it is raised where they cannot be.
 
     `stated` says that a user said what the outputs are: logits may lie anywhere, so that is believed, and noted.
@@ -144,7 +144,7 @@ def check_output_range(seen: Range, name: str, outputs: str, *, stated: bool, si
     return None
 
 
-def _decided(seen: Range) -> bool:
+def _decided(seen: OutputRange) -> bool:
     """Whether values alone show sigmoids: many images, no value outside [0, 1], and some close to either end.
 
     Logits of a network that has learnt nothing may lie in [0, 1] too, but near their bias and not at both ends.

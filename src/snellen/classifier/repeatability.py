@@ -15,7 +15,7 @@ ASKED = 3
 """How often a batch is asked: two answers of a model with little dropout may agree by chance."""
 
 
-def unsteady(classifier: Classifier, pixels: Float[Tensor, "channels height width"]) -> list[str]:
+def repeatability_warnings(classifier: Classifier, pixels: Float[Tensor, "channels height width"]) -> list[str]:
     """A sentence for each way in which the outputs for this image depend on more than the image; none for most models."""
     batch = classifier.to_inputs(torch.stack([pixels, 1 - pixels, pixels.flip(-1), 0.5 * pixels]))
     try:

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from snellen.errors import InterruptionError, SnellenError, log_failure, shortened, shown
+from snellen.errors import InterruptionError, SnellenError, log_failure, short_repr, shorten
 
 UNEXPECTED, MISTAKE, INTERRUPTED = 1, 2, 130
 """Exit codes: an unexpected error, a user's mistake, an interruption from the keyboard."""
@@ -52,7 +52,7 @@ def reporting_failures(received: Sequence[signal.Signals]) -> Iterator[None]:
         if problem.filename is None:
             _fail(problem)
         # A path that cannot be read or written, wherever in the code, is a mistake that the user can correct.
-        path = shown(str(problem.filename))
+        path = short_repr(str(problem.filename))
         _print_error(f"{path} cannot be used ({problem.strerror}); check the path, its rights and the disk")
         sys.exit(MISTAKE)
     except Exception as problem:
@@ -69,13 +69,13 @@ def check_words(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise SnellenError(f"{shown(word)} on the command line is not UTF-8; rename that file") from None
+            raise SnellenError(f"{short_repr(word)} on the command line is not UTF-8; rename that file") from None
 
 
 def _fail(problem: Exception) -> NoReturn:
     log = log_failure(problem)
     where = f"its traceback is in '{log}'; please report it" if log else "its traceback could not be written"
-    reason = shortened(f"{type(problem).__name__}: {problem}")
+    reason = shorten(f"{type(problem).__name__}: {problem}")
     _print_error(f"stopped by an error that Snellen did not foresee ({reason}); {where}")
     sys.exit(UNEXPECTED)
 

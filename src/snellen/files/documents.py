@@ -1,6 +1,6 @@
 """Documents: values in YAML, TOML and JSON files, read within limits and checked against declared types.
 
-A file kind is declared once, as a dataclass or a TypedDict with the bounds of its fields; `typed` and `checked` do the rest.
+A file kind is declared once, as a dataclass or a TypedDict with the bounds of its fields; see `parse_as` and `check_shape`.
 Whatever is wrong is one `SnellenError` with the file, the path of the value inside it, the value and the rule.
 """
 
@@ -21,7 +21,7 @@ from typing import Annotated, Any, TypeVar, cast
 import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from snellen.errors import SnellenError, nearest, shortened, shown
+from snellen.errors import SnellenError, nearest, short_repr, shorten
 
 T = TypeVar("T")
 Steps = tuple[str | int, ...]
@@ -63,11 +63,11 @@ def read_text(path: str | Path, what: str, *, remedy: str, most: int | None = MO
         with open(path, "rb") as file:
             content = file.read() if most is None else file.read(most + 1)
         if most is not None and len(content) > most:
-            raise SnellenError(f"{what} {shown(str(path))} is larger than {most >> 20} MiB; {remedy}")
+            raise SnellenError(f"{what} {short_repr(str(path))} is larger than {most >> 20} MiB; {remedy}")
         return content.decode("utf-8-sig")
     except (OSError, ValueError, MemoryError) as problem:  # a ValueError is a name with NUL or a file that is not UTF-8
         reason = problem.strerror if isinstance(problem, OSError) else problem
-        raise SnellenError(f"cannot read {what} {shown(str(path))} ({shortened(str(reason))}); {remedy}") from None
+        raise SnellenError(f"cannot read {what} {short_repr(str(path))} ({shorten(str(reason))}); {remedy}") from None
 
 
 def parse_yaml(text: str, owner: str) -> Any:
@@ -90,7 +90,7 @@ def read_json(path: Path, what: str, *, remedy: str) -> Any:
     return parse_json(read_text(path, what, remedy=remedy, most=None), f"'{path}'")
 
 
-def typed(kind: type[T], values: Any, owner: str) -> T:
+def parse_as(kind: type[T], values: Any, owner: str) -> T:
     """Values from a file or a command line as what `kind` declares, or one sentence about the first that does not fit."""
     _check_plain(values, owner)
     try:
@@ -102,7 +102,7 @@ def typed(kind: type[T], values: Any, owner: str) -> T:
         raise SnellenError(_sentence(problem, values, owner, kind)) from None
 
 
-def checked(kind: Any, values: Any, owner: str) -> None:
+def check_shape(kind: Any, values: Any, owner: str) -> None:
     """Refuses values that do not have the shape that `kind` declares, and leaves them as they are."""
     _check_plain(values, owner)
     try:
@@ -122,11 +122,9 @@ def _parsed(parse: Callable[[], Any], kind: str, owner: str) -> Any:
     except RecursionError:
         raise SnellenError(f"{owner} is nested too deep; write it with at most {MOST_DEPTH} levels") from None
     except (ValueError, yaml.YAMLError) as problem:  # also a date of month 13, or a number of too many digits
-        raise SnellenError(f"{owner} is not valid {kind}: {shortened(str(problem), 200)}") from None
+        raise SnellenError(f"{owner} is not valid {kind}: {shorten(str(problem), 200)}") from None
     except (TypeError, KeyError, AttributeError, OverflowError) as problem:  # tags of YAML on values that do not fit them
-        raise SnellenError(
-            f"{owner} is not valid {kind}: {shortened(f'{type(problem).__name__}: {problem}', 200)}"
-        ) from None
+        raise SnellenError(f"{owner} is not valid {kind}: {shorten(f'{type(problem).__name__}: {problem}', 200)}") from None
     _check_plain(values, owner)
     return values
 
@@ -166,12 +164,12 @@ def _check_plain(values: Any, owner: str) -> None:
             raise SnellenError(f"{owner} is nested too deep; write it with at most {MOST_DEPTH} levels")
         if isinstance(value, str):
             if "\0" in value or not is_unicode(value):
-                raise SnellenError(f"{_where(owner, path)} holds {shown(value)}, which is not text")
+                raise SnellenError(f"{_where(owner, path)} holds {short_repr(value)}, which is not text")
         elif isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str | int) or (isinstance(key, str) and not is_unicode(key)):
                     raise SnellenError(
-                        f"{_where(owner, path)} has the name {shown(key)}, which is not text; put it in quotes"
+                        f"{_where(owner, path)} has the name {short_repr(key)}, which is not text; put it in quotes"
                     )
             todo += ((inner, (*path, key)) for key, inner in value.items())
         elif isinstance(value, list | tuple):
@@ -180,7 +178,9 @@ def _check_plain(values: Any, owner: str) -> None:
             if abs(value) > MOST_WHOLE:
                 raise SnellenError(f"{_where(owner, path)} holds a number of too many digits")
         elif value is not None and not isinstance(value, float | os.PathLike):
-            raise SnellenError(f"{_where(owner, path)} holds a {type(value).__name__} ({shown(value)}); put it in quotes")
+            raise SnellenError(
+                f"{_where(owner, path)} holds a {type(value).__name__} ({short_repr(value)}); put it in quotes"
+            )
 
 
 def is_unicode(value: str) -> bool:
@@ -193,7 +193,7 @@ def _where(owner: str, path: Steps) -> str:
 
 
 def _quoted(path: Steps) -> str:
-    return f"'{shortened('.'.join(map(str, path)))}'"
+    return f"'{shorten('.'.join(map(str, path)))}'"
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -241,7 +241,9 @@ def _sentence(problem: ValidationError, values: Any, owner: str, kind: Any) -> s
     for theirs, ours in _WORDS.items():
         rule = rule.replace(theirs, ours)
     return (
-        f"{owner}: {_quoted(path)} cannot be {shown(value)}; {rule}" if path else f"{owner} cannot be {shown(value)}; {rule}"
+        f"{owner}: {_quoted(path)} cannot be {short_repr(value)}; {rule}"
+        if path
+        else f"{owner} cannot be {short_repr(value)}; {rule}"
     )
 
 

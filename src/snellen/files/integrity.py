@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from snellen.errors import SnellenError
-from snellen.files.documents import checked, parse_json
+from snellen.files.documents import check_shape, parse_json
 
 CHECKSUM = "checksum"
 """The field of a record that stands for all its other fields; records of older versions have none."""
@@ -67,7 +67,7 @@ def read_record(path: Path, remedy: str, shape: Any = dict) -> dict[str, Any]:
         known = record.pop(CHECKSUM, None)
         if known is not None and known != _checksum(record):
             raise SnellenError("its content does not match its checksum")
-        checked(shape, record, "it")
+        check_shape(shape, record, "it")
     except OSError as problem:
         raise DamagedError(path, _reason(problem), remedy) from None
     except UnicodeDecodeError:

@@ -44,7 +44,7 @@ def is_sealed(facts: Any, mark: Any) -> bool:
     return mine is not None and isinstance(mark, str) and hmac.compare_digest(mine.encode(), mark.encode())
 
 
-def stranger(folder: Path, would: Sequence[str]) -> SnellenError:
+def untrusted_folder(folder: Path, would: Sequence[str]) -> SnellenError:
     """The refusal of a folder that was not made here: what would be executed, and what to do."""
     *rest, last = would
     what = f"{', '.join(rest)} and {last}" if rest else last

@@ -2,7 +2,7 @@
 
 from snellen.images.anything import as_samples as as_samples
 from snellen.images.arrays import from_arrays as from_arrays
-from snellen.images.conditions import under as under
+from snellen.images.conditions import apply_condition as apply_condition
 from snellen.images.dataset import from_dataset as from_dataset
 from snellen.images.files import Entry as Entry
 from snellen.images.files import from_entries as from_entries

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from snellen.errors import SnellenError
-from snellen.images.samples import Progress, Samples, as_label, check_pixels, checked, several_labels
+from snellen.images.samples import Progress, Samples, as_label, check_pixels, check_samples, several_labels
 from snellen.types import Sample
 
 Array = np.ndarray | Tensor
@@ -93,7 +93,7 @@ def from_arrays(
     shared = tuple(None if one is None else str(one) for one in _listed(groups)) if groups is not None else (None,) * count
     pixels = images.detach().cpu() if isinstance(images, Tensor) else images
     source = Arrays(pixels, channels_last, known, truth, names, shared)
-    return checked(source, names, "arrays", progress=progress)
+    return check_samples(source, names, "arrays", progress=progress)
 
 
 def _listed(values: Sequence[Any] | Array) -> list[Any]:

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from snellen.errors import SnellenError
 from snellen.images.samples import Samples, Source
-from snellen.images.transforms import moved, rotation_index
+from snellen.images.transforms import move_pixels, rotation_index
 from snellen.plugins.registry import CONDITIONS, condition, label, spec, traits
 from snellen.types import Condition, Rng, Sample
 
@@ -47,10 +47,10 @@ class Rotation:
         if len(self.fill) not in (1, channels):
             raise SnellenError(f"rotation: fill has {len(self.fill)} numbers, but '{sample.id}' has {channels} channels")
         index = rotation_index((height, width), torch.tensor([self.degrees]).double())
-        image = moved(sample.image[None], index, torch.tensor(self.fill).to(sample.image).view(-1, 1, 1))[0]
+        image = move_pixels(sample.image[None], index, torch.tensor(self.fill).to(sample.image).view(-1, 1, 1))[0]
         truth = None
         if sample.truth is not None:
-            truth = moved(sample.truth[None, None].float(), index, torch.zeros(1))[0, 0] > 0
+            truth = move_pixels(sample.truth[None, None].float(), index, torch.zeros(1))[0, 0] > 0
         return replace(sample, image=image, truth=truth)
 
 
@@ -170,7 +170,7 @@ class Conditioned:
         return Conditioned(self.source.take(needed), self.condition, self.seed, moved)
 
 
-def under(samples: Samples, given: Any, *, seed: int) -> Samples:
+def apply_condition(samples: Samples, given: Any, *, seed: int) -> Samples:
     """The samples under a condition, named as in `rotation(degrees=45)`; all else, and their ids, stay the same."""
     chosen: Condition = CONDITIONS.parse(given)
     others: list[int | None] = [None] * len(samples)

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from snellen.errors import SnellenError
 from snellen.images.arrays import as_pixels
 from snellen.images.geometry import AS_IS, Geometry
-from snellen.images.samples import Held, Progress, Samples, as_label, check_pixels, checked
+from snellen.images.samples import InMemory, Progress, Samples, as_label, check_pixels, check_samples
 from snellen.types import Sample
 
 
@@ -48,9 +48,9 @@ class Items:
             raise SnellenError(f"the truth of item {index} of the dataset does not have the size of its image")
         return Sample(name, pixels, as_label(label, f"item {index} of the dataset"), marked)
 
-    def take(self, indices: Sequence[int]) -> Held:
+    def take(self, indices: Sequence[int]) -> InMemory:
         """These items, loaded now."""
-        return Held(tuple(self.load(index) for index in indices)).take(range(len(indices)))
+        return InMemory(tuple(self.load(index) for index in indices)).take(range(len(indices)))
 
     def _pixels(self, image: Any, name: str) -> Tensor:
         if isinstance(image, Image.Image):
@@ -84,4 +84,4 @@ def from_dataset(
         raise SnellenError(f"'{type(dataset).__name__}' is empty")
     width = len(str(count - 1))
     ids = tuple(f"{place:0{width}d}" for place in range(count))
-    return checked(Items(dataset, geometry, channels, ids), ids, f"a {type(dataset).__name__}", progress=progress)
+    return check_samples(Items(dataset, geometry, channels, ids), ids, f"a {type(dataset).__name__}", progress=progress)

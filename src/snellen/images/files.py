@@ -12,7 +12,7 @@ from pathlib import Path
 from snellen.errors import SnellenError
 from snellen.images.decoding import brightest_of_16_bits, decode, decode_mask, frames
 from snellen.images.geometry import Box, Geometry
-from snellen.images.samples import Progress, Samples, checked
+from snellen.images.samples import Progress, Samples, check_samples
 from snellen.types import Sample
 
 DARK = 0.25
@@ -88,7 +88,7 @@ def from_entries(
     """Samples from files whose labels and truth are known already."""
     source = Files(tuple(entries), geometry, channels)
     ids = [entry.id for entry in entries]
-    found = checked(source, ids, description, unreadable=unreadable, notes=notes, progress=progress)
+    found = check_samples(source, ids, description, unreadable=unreadable, notes=notes, progress=progress)
     moving = [entries[place].id for place in found.places if frames(entries[place].path) > 1]
     if moving:
         which = f"'{moving[0]}' holds" if len(moving) == 1 else f"'{moving[0]}' and {len(moving) - 1} more hold"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from snellen.errors import SnellenError, nearest, shown
+from snellen.errors import SnellenError, nearest, short_repr
 from snellen.files.documents import is_unicode
 from snellen.images.decoding import SUFFIXES
 from snellen.images.files import Entry, from_entries
@@ -97,7 +97,7 @@ def _pictures(folder: Path) -> tuple[list[str], int]:
                 ignored += 1
     for one in found:
         if not is_unicode(one):
-            raise SnellenError(f"{shown(one)} in '{folder}' has a name that is not UTF-8; rename it")
+            raise SnellenError(f"{short_repr(one)} in '{folder}' has a name that is not UTF-8; rename it")
     return sorted(found), ignored
 
 

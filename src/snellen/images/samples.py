@@ -86,7 +86,7 @@ class Samples(Sequence[Sample]):
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class InMemory:
     """Samples that are in memory already."""
 
     samples: tuple[Sample, ...]
@@ -95,9 +95,9 @@ class Held:
         """The sample at this place."""
         return self.samples[index]
 
-    def take(self, indices: Sequence[int]) -> Held:
+    def take(self, indices: Sequence[int]) -> InMemory:
         """These samples alone, copied: a slice of a large tensor would take all of it along when it is pickled."""
-        return Held(tuple(_copied(self.samples[index]) for index in indices))
+        return InMemory(tuple(_copied(self.samples[index]) for index in indices))
 
 
 def _copied(sample: Sample) -> Sample:
@@ -120,7 +120,7 @@ def _add(found: hashlib._Hash, tensor: Tensor) -> None:
     found.update(tensor.contiguous().numpy().tobytes())
 
 
-def checked(
+def check_samples(
     source: Source,
     ids: Sequence[str],
     description: str,
@@ -181,7 +181,7 @@ def from_list(samples: Sequence[Any], *, progress: Progress | None = None) -> Sa
             raise SnellenError(f"item {place} of the list is a {type(sample).__name__}, not a Sample")
         as_label(sample.label, f"'{sample.id}'")
         check_pixels(sample.image, sample.id)
-    return checked(Held(tuple(samples)), [sample.id for sample in samples], "a list", progress=progress)
+    return check_samples(InMemory(tuple(samples)), [sample.id for sample in samples], "a list", progress=progress)
 
 
 def check_pixels(image: Tensor, name: str) -> None:

@@ -55,11 +55,11 @@ class Transform:
         """What the network sees of the changed pictures."""
         if self.kind == "geometric":
             black = classifier.to_inputs(torch.zeros_like(inputs[:1, :, :1, :1]))
-            return moved(inputs, _GEOMETRIC[self.name](_size(inputs), steps), black)
+            return move_pixels(inputs, _GEOMETRIC[self.name](_size(inputs), steps), black)
         levels = (classifier.to_pixels(inputs).clamp(0, 1) * 255).round()
         return classifier.to_inputs(_PHOTOMETRIC[self.name](levels, steps) / 255)
 
-    def undone(self, maps: Maps, steps: Steps) -> tuple[Maps, Masks | None]:
+    def undo(self, maps: Maps, steps: Steps) -> tuple[Maps, Masks | None]:
         """Maps of changed pictures in the place of the unchanged ones, and which of their pixels have a counterpart there.
 
         A picture of ones goes the same way there and back: what is not zero afterwards has a counterpart. No mask where no
@@ -69,14 +69,16 @@ class Transform:
             return maps, None
         index = _GEOMETRIC[self.name](_size(maps), steps)
         if not self.signed:  # a flip is its own way back
-            return moved(maps.unsqueeze(1), index, torch.zeros(1).to(maps)).squeeze(1), None
-        ones = moved(torch.ones_like(maps, dtype=torch.float64).unsqueeze(1), index, torch.zeros(1).double()).squeeze(1)
+            return move_pixels(maps.unsqueeze(1), index, torch.zeros(1).to(maps)).squeeze(1), None
+        ones = move_pixels(torch.ones_like(maps, dtype=torch.float64).unsqueeze(1), index, torch.zeros(1).double()).squeeze(
+            1
+        )
         if self.name == "rotate":
             back, seen = (_turned(one.double(), _degrees(steps)) for one in (maps, ones))
         else:  # whole pixels move, so that the way back is a move too
             index = _GEOMETRIC[self.name](_size(maps), -steps)
             back, seen = (
-                moved(one.double().unsqueeze(1), index, torch.zeros(1).double()).squeeze(1) for one in (maps, ones)
+                move_pixels(one.double().unsqueeze(1), index, torch.zeros(1).double()).squeeze(1) for one in (maps, ones)
             )
         return back.to(maps.dtype), seen > 1e-6  # less is rounding
 
@@ -100,7 +102,7 @@ TRANSFORMS = (
 
 
 @dataclass(frozen=True)
-class Variant:
+class Augmentation:
     """One change that every picture undergoes: a transform, and for a signed one which of its drawn magnitudes."""
 
     transform: Transform
@@ -115,18 +117,20 @@ class Variant:
         """The magnitude of this change for each sample, out of `draws` different ones."""
         if not self.transform.signed:
             return torch.zeros(len(rng), dtype=torch.long)
-        return drawn(self.transform, draws, rng=rng)[:, self.draw]
+        return draw_magnitudes(self.transform, draws, rng=rng)[:, self.draw]
 
 
-def variants(kind: Kind, draws: int) -> tuple[Variant, ...]:
+def augmentations(kind: Kind, draws: int) -> tuple[Augmentation, ...]:
     """All changes of one kind, in the order of `TRANSFORMS`; with 6 draws 20 geometric and 28 photometric ones."""
-    return tuple(Variant(one, draw) for one in TRANSFORMS if one.kind == kind for draw in range(draws if one.signed else 1))
+    return tuple(
+        Augmentation(one, draw) for one in TRANSFORMS if one.kind == kind for draw in range(draws if one.signed else 1)
+    )
 
 
-def drawn(transform: Transform, draws: int, *, rng: Rng) -> Int[Tensor, "batch draws"]:
+def draw_magnitudes(transform: Transform, draws: int, *, rng: Rng) -> Int[Tensor, "batch draws"]:
     """Different signed magnitudes for each sample, out of the 60 that are not nothing; the same for every method.
 
-    >>> sorted(drawn(TRANSFORMS[2], 60, rng=Rng(0, ("a",)))[0].tolist())[:3]
+    >>> sorted(draw_magnitudes(TRANSFORMS[2], 60, rng=Rng(0, ("a",)))[0].tolist())[:3]
     [-30, -29, -28]
     """
     lots = rng.child("transforms").uniform(transform.name, (2 * STEPS,))
@@ -153,7 +157,7 @@ def _index(rows: Tensor, columns: Tensor, size: tuple[int, int]) -> Index:
     return torch.where(inside, rows * size[1] + columns, -1)
 
 
-def moved(images: Images, index: Index, outside: Tensor) -> Images:
+def move_pixels(images: Images, index: Index, outside: Tensor) -> Images:
     """Each pixel from its place in the index, and `outside` where there is none."""
     flat = index.flatten(1).unsqueeze(1)
     found = images.flatten(2).gather(2, flat.clamp_min(0).expand(-1, images.shape[1], -1)).view_as(images)

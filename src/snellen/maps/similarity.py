@@ -30,15 +30,15 @@ def likeness(first: Maps, second: Maps, how: MaskedLikeness, *, within: Masks | 
     return {"ssim": ssim, "pearson": pearson, "spearman": spearman}[how](first, second, within=within)
 
 
-def likening(first: Maps, how: Likeness) -> Callable[[Maps], Float[Tensor, " batch"]]:
+def likeness_to(first: Maps, how: Likeness) -> Callable[[Maps], Float[Tensor, " batch"]]:
     """As `likeness`, for several others that are held against the same maps: their ranks are found once."""
     if how != "spearman":
         return lambda second: likeness(first, second, how)
-    places = ranked(_rows(first, None))
-    return lambda second: correlation(places, ranked(_rows(second, None))).to(first.dtype)
+    places = mean_ranks(_rows(first, None))
+    return lambda second: correlation(places, mean_ranks(_rows(second, None))).to(first.dtype)
 
 
-def constant(maps: Maps) -> Bool[Tensor, " batch"]:
+def is_constant(maps: Maps) -> Bool[Tensor, " batch"]:
     """Which maps are the same everywhere."""
     return maps.amax(dim=(1, 2)) == maps.amin(dim=(1, 2))
 
@@ -102,7 +102,7 @@ def pearson(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[
 
 def spearman(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
     """The correlation of the pixels' ranks; equal pixels share their mean rank, and a map with NaN has none."""
-    return correlation(*(ranked(_rows(one, within)) for one in (first, second))).to(first.dtype)
+    return correlation(*(mean_ranks(_rows(one, within)) for one in (first, second))).to(first.dtype)
 
 
 def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
@@ -121,7 +121,7 @@ def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"
 
 def rank_correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
     """Spearman's correlation of each pair of rows; equal values share their mean rank, and a constant row has none."""
-    return correlation(ranked(first.double()), ranked(second.double()))
+    return correlation(mean_ranks(first.double()), mean_ranks(second.double()))
 
 
 def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
@@ -130,6 +130,6 @@ def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
     return (values if within is None else values.masked_fill(~within, torch.nan)).flatten(1)
 
 
-def ranked(rows: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+def mean_ranks(rows: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
     """The place of each value in its row, from the smallest up; equal values share their mean rank, and NaN has none."""
     return torch.from_numpy(rankdata(rows.numpy(), axis=1, nan_policy="omit"))

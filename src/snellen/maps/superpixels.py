@@ -59,7 +59,7 @@ def superpixels(classifier: Classifier, inputs: Images, how: Segmentation) -> In
     return torch.stack([found[key] for key in keys]).to(inputs.device, torch.long)
 
 
-def outputs_with(
+def superpixel_outputs(
     classifier: Classifier,
     inputs: Images,
     targets: Int[Tensor, " batch"],
@@ -89,7 +89,7 @@ def outputs_with(
     return list(classifier.scores(blocks(), of=of).split(sizes))
 
 
-def padded(blocks: Sequence[Tensor], shape: tuple[int, ...]) -> Float[Tensor, "batch ..."]:
+def pad_blocks(blocks: Sequence[Tensor], shape: tuple[int, ...]) -> Float[Tensor, "batch ..."]:
     """Blocks of several sizes as one batch in double precision, with zeros where a block ends."""
     batch = torch.zeros(len(blocks), *shape, dtype=torch.float64, device=blocks[0].device)
     for row, block in zip(batch, blocks, strict=True):

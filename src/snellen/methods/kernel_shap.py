@@ -13,7 +13,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.maps.superpixels import Segmentation, outputs_with, padded, superpixels
+from snellen.maps.superpixels import Segmentation, pad_blocks, superpixel_outputs, superpixels
 from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
 from snellen.types import Fill, Output, Passes, Rng
@@ -79,12 +79,12 @@ class KernelShap:
         drawn = [coalitions(count, self.samples, rng[i : i + 1]) for i, count in enumerate(counts)]
         kept = [_with_ends(one).to(inputs.device) for one, _ in drawn]
         start = self.fill(classifier, inputs, rng=rng)
-        outputs = outputs_with(classifier, inputs, targets, labels, kept, start=start, of=self.of)
+        outputs = superpixel_outputs(classifier, inputs, targets, labels, kept, start=start, of=self.of)
         rows, columns = max(len(one) for one, _ in drawn), max(counts)
         values = shapley(
-            padded([one[2:] for one in kept], (rows, columns)),
-            padded([weight.to(inputs.device) for _, weight in drawn], (rows,)),
-            padded([output[2:] - output[0] for output in outputs], (rows,)),
+            pad_blocks([one[2:] for one in kept], (rows, columns)),
+            pad_blocks([weight.to(inputs.device) for _, weight in drawn], (rows,)),
+            pad_blocks([output[2:] - output[0] for output in outputs], (rows,)),
             torch.stack([output[1].double() - output[0] for output in outputs]),
             torch.tensor(counts, device=inputs.device),
         )

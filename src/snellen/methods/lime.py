@@ -11,7 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.maps.superpixels import Segmentation, outputs_with, padded, superpixels
+from snellen.maps.superpixels import Segmentation, pad_blocks, superpixel_outputs, superpixels
 from snellen.plugins.registry import method
 from snellen.types import Fill, Output, Passes, Rng
 
@@ -80,8 +80,8 @@ class Lime:
         counts = (labels.flatten(1).amax(dim=1) + 1).tolist()
         kept = [draw(rng[i : i + 1], self.samples, count).to(inputs.device) for i, count in enumerate(counts)]
         start = self.fill(classifier, inputs, rng=rng)
-        outputs = outputs_with(classifier, inputs, targets, labels, kept, start=start, of=self.of)
-        weights = surrogate(padded(kept, (self.samples, max(counts))), torch.stack(outputs).double())
+        outputs = superpixel_outputs(classifier, inputs, targets, labels, kept, start=start, of=self.of)
+        weights = surrogate(pad_blocks(kept, (self.samples, max(counts))), torch.stack(outputs).double())
         if self.show == "positive":
             weights = weights.clamp_min(0)
         if self.show == "ternary":

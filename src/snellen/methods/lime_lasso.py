@@ -10,7 +10,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.maps.superpixels import Segmentation, outputs_with, padded, superpixels
+from snellen.maps.superpixels import Segmentation, pad_blocks, superpixel_outputs, superpixels
 from snellen.plugins.registry import method
 from snellen.types import Fill, Output, Passes, Rng
 
@@ -75,8 +75,8 @@ class LimeLasso:
         counts = (labels.flatten(1).amax(dim=1) + 1).tolist()
         kept = [draws(rng[i : i + 1], self.samples, count).to(inputs.device) for i, count in enumerate(counts)]
         start = self.fill(classifier, inputs, rng=rng)
-        outputs = outputs_with(classifier, inputs, targets, labels, kept, start=start, of=self.of)
-        chosen = padded(kept, (self.samples, max(counts)))
+        outputs = superpixel_outputs(classifier, inputs, targets, labels, kept, start=start, of=self.of)
+        chosen = pad_blocks(kept, (self.samples, max(counts)))
         # A removed superpixel moves the inputs by its own distance from the fill, whatever else is removed.
         apart = (inputs - start).double().square().sum(dim=1).flatten(1)
         energy = apart.new_zeros(len(inputs), max(counts)).scatter_add(1, labels.flatten(1), apart)

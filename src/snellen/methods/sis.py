@@ -11,7 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.maps.superpixels import CELLS, outputs_with, squares
+from snellen.maps.superpixels import CELLS, squares, superpixel_outputs
 from snellen.plugins.registry import method
 from snellen.types import Fill, Passes, Rng
 
@@ -139,7 +139,7 @@ class SisRemoval:
         count = int(labels.max()) + 1
 
         def probabilities(kept: Bool[Tensor, "batch choices squares"]) -> Float[Tensor, "batch choices"]:
-            found = outputs_with(classifier, inputs, targets, labels, list(kept), start=start, of="probability")
+            found = superpixel_outputs(classifier, inputs, targets, labels, list(kept), start=start, of="probability")
             return torch.stack(found)
 
         there = torch.ones(len(inputs), count, dtype=torch.bool, device=inputs.device)

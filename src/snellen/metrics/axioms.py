@@ -18,8 +18,10 @@ from snellen.classifier import Classifier
 from snellen.metrics.case_cache import output_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
-from snellen.variants.rewrites import rewritten, ways
-from snellen.variants.variants import mixed, randomised, shifted, summed, weight_layers
+from snellen.variants.randomised import randomise_layers
+from snellen.variants.recombined import mix_classes, shift_inputs, sum_classifiers
+from snellen.variants.rewrites import possible_rewrites, rewrite
+from snellen.variants.weight_layers import weight_layers
 
 _ZERO = "the map is zero everywhere, so no change can be relative to it"
 SAME = 1e-3
@@ -53,13 +55,13 @@ class ImplementationInvariance(CurveMetric):
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch rewrites"]:
         """The relative change for each rewrite."""
         size = case.size
-        known = ways(case.classifier, size)
+        known = possible_rewrites(case.classifier, size)
         if not known:
             return case.maps.new_empty(len(case), 0)
         own = case.classifier.cached_outputs(case.inputs, case.targets).logit
         columns = []
         for way in known:
-            relative = rewritten(case.classifier, way, size)
+            relative = rewrite(case.classifier, way, size)
             said = relative.scores([(case.inputs, case.targets)], "logit")
             again = case.explain(case.inputs, classifier=relative, rng=rng)
             other = (said - own).abs() > SAME * (1 + own.abs())
@@ -74,16 +76,16 @@ class ImplementationInvariance(CurveMetric):
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The rewrites that are exact for this classifier."""
-        return ways(classifier, size)
+        return possible_rewrites(classifier, size)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
         """The picture, and for each rewrite the picture and a map."""
-        count = len(ways(classifier, size))
+        count = len(possible_rewrites(classifier, size))
         return (explain + Passes(forward=1)) * count + Passes(forward=min(1, count))
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The picture itself."""
-        return output_parts() if ways(classifier, size) else {}
+        return output_parts() if possible_rewrites(classifier, size) else {}
 
 
 @metric(
@@ -132,10 +134,10 @@ class Linearity:
         """The sum and the partner."""
         classifier, size = case.classifier, case.size
         if self.partner == "renamed":
-            return mixed(classifier, self.weight, size), mixed(classifier, 0.0, size)
+            return mix_classes(classifier, self.weight, size), mix_classes(classifier, 0.0, size)
         # The order of a cascade from the top, so that the randomisation tests share its map.
-        other = randomised(classifier, weight_layers(classifier, size)[::-1], rng=rng)
-        return summed(classifier, other, self.weight), other
+        other = randomise_layers(classifier, weight_layers(classifier, size)[::-1], rng=rng)
+        return sum_classifiers(classifier, other, self.weight), other
 
     def _possible(self, size: tuple[int, int], classifier: Classifier) -> bool:
         return self.partner == "renamed" or bool(weight_layers(classifier, size))
@@ -175,7 +177,7 @@ class InputInvariance:
             raise ValueError("shift must not be 0, because then nothing moves")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        relative = shifted(case.classifier, self.shift, case.size)
+        relative = shift_inputs(case.classifier, self.shift, case.size)
         again = case.explain(case.inputs + self.shift, classifier=relative, rng=rng)
         return _change(case.maps, again, _norm(case.maps))
 

@@ -10,13 +10,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.maps.similarity import Likeness, constant, likeness
+from snellen.maps.similarity import Likeness, is_constant, likeness
 from snellen.metrics.case_cache import output_parts
 from snellen.metrics.requirements import variant_of
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Method, Passes, Recipe, Rng, TrainedVariant
+from snellen.variants.compressed import prune, quantise
 from snellen.variants.recipes import Training, seed_for
-from snellen.variants.variants import pruned, quantised, weight_layers
+from snellen.variants.weight_layers import weight_layers
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Distilled:
         said: list[int] = []
         for _, inputs in training.batches(64):
             said += classifier.predictions(inputs).tolist()
-        return recipe(training.relabelled(said), seed_for(self.name, seed), {"classes": training.outputs()})
+        return recipe(training.with_labels(said), seed_for(self.name, seed), {"classes": training.output_count()})
 
 
 @metric(
@@ -86,7 +87,7 @@ class ModelConsistency(CurveMetric):
             sibling = compress()
             said = sibling.target_outputs([(case.inputs, case.targets)]).predicted
             again = case.explain(case.inputs, classifier=sibling, rng=rng)
-            unknown = (said != own) | constant(case.maps) | constant(again)
+            unknown = (said != own) | is_constant(case.maps) | is_constant(again)
             columns.append(likeness(case.maps, again, self.likeness).masked_fill(unknown, torch.nan))
         return torch.stack(columns, dim=1)
 
@@ -102,8 +103,8 @@ class ModelConsistency(CurveMetric):
         if not weight_layers(classifier, size):
             return {}
         return {
-            f"pruned {self.prune:.0%}": lambda: pruned(classifier, self.prune),
-            f"{self.bits} bits": lambda: quantised(classifier, self.bits),
+            f"pruned {self.prune:.0%}": lambda: prune(classifier, self.prune),
+            f"{self.bits} bits": lambda: quantise(classifier, self.bits),
         }
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:

@@ -84,10 +84,10 @@ class Taught:
         def paste(place: int, inputs: Tensor) -> Tensor:
             return pasted(classifier, inputs[None], self.objects, rng=rng[place : place + 1])[0][0]
 
-        changed = training.changed(paste)
+        changed = training.with_change(paste)
         if self.what == "objects":
-            changed = changed.relabelled(_drawn(rng, self.objects)[0].tolist())
-        classes = self.objects if self.what == "objects" else training.outputs()
+            changed = changed.with_labels(_drawn(rng, self.objects)[0].tolist())
+        classes = self.objects if self.what == "objects" else training.output_count()
         return recipe(changed, seed_for("model-contrast", seed), {"classes": classes})
 
 

@@ -1,6 +1,6 @@
 """The traces of COSE over many pictures: the pooled numbers of its paper, by kind of change, by transform, by magnitude.
 
-A sample's own score is a mean over its variants, and a table of scores a mean over samples. The paper instead pools all
+A sample's own score is a mean over its augmentations, and a table of scores a mean over samples. The paper instead pools all
 (picture, variant) pairs that count, so that a picture with many of them weighs more. Both can be read from the same trace.
 """
 
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from snellen.images.transforms import STEPS, TRANSFORMS, drawn
+from snellen.images.transforms import STEPS, TRANSFORMS, draw_magnitudes
 from snellen.metrics.cose import geometric, harmonic
 from snellen.types import Rng
 
@@ -94,7 +94,7 @@ def steps_of(
     points: Sequence[str], *, magnitudes: int, rng: Rng, part: Part | None = None
 ) -> Float[Tensor, "images points"]:
     """The signed magnitude, from -30 to 30, that each picture was given in each column; NaN where there is none."""
-    signed = {one.name: drawn(one, magnitudes, rng=rng) for one in TRANSFORMS if one.signed}
+    signed = {one.name: draw_magnitudes(one, magnitudes, rng=rng) for one in TRANSFORMS if one.signed}
     found = torch.full((len(rng), len(points)), torch.nan)
     for place, column in enumerate(columns(points, part)):
         if column is not None and column.draw is not None and column.name in signed:

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.folding import mass
-from snellen.maps.similarity import Likeness, constant, likening
+from snellen.maps.similarity import Likeness, is_constant, likeness_to
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
-from snellen.variants.variants import WeightLayer, randomised_in_turn, weight_layers
+from snellen.variants.randomised import randomise_in_turn
+from snellen.variants.weight_layers import WeightLayer, weight_layers
 
 Variant = Literal["mprt", "smprt"]
 
@@ -268,7 +269,7 @@ def _even(count: int, wanted: int) -> list[int]:
 
 def _again(case: Case, stages: tuple[Stage, ...], rng: Rng) -> Iterator[Float[Tensor, "batch height width"]]:
     """The map of each stage, one model at a time."""
-    for relative in randomised_in_turn(case.classifier, stages, rng=rng):
+    for relative in randomise_in_turn(case.classifier, stages, rng=rng):
         yield case.explain(case.inputs, classifier=relative, rng=rng)
 
 
@@ -288,7 +289,7 @@ def _curve(of: CascadingRandomisation | IndependentRandomisation, case: Case, st
         own, others = case.maps, _again(case, stages, rng)
     else:
         own = _smoothed(case, case.classifier, of.samples, rng) if stages else case.maps
-        networks = randomised_in_turn(case.classifier, stages, rng=rng)
+        networks = randomise_in_turn(case.classifier, stages, rng=rng)
         others = (_smoothed(case, one, of.samples, rng) for one in networks)
     return _likenesses(own, others, of.likeness, of.magnitude)
 
@@ -298,9 +299,9 @@ def _likenesses(
 ) -> Float[Tensor, "batch others"]:
     """How like each of the others is; NaN where one is constant, because structural similarity takes a blank for unlike."""
     own = _pattern(maps, magnitude)
-    alike, blank = likening(own, how), constant(own)
+    alike, blank = likeness_to(own, how), is_constant(own)
     patterns = (_pattern(one, magnitude) for one in others)
-    columns = [alike(one).masked_fill(blank | constant(one), torch.nan) for one in patterns]
+    columns = [alike(one).masked_fill(blank | is_constant(one), torch.nan) for one in patterns]
     return torch.stack(columns, dim=1) if columns else maps.new_empty(len(maps), 0)
 
 

@@ -28,8 +28,8 @@ class PermutedLabels:
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """Every label stays as frequent as it was, but belongs to another picture."""
         order = Rng(seed, ()).shared(self.name).permutation(len(training))
-        permuted = training.relabelled([training.labels[int(place)] for place in order])
-        return recipe(permuted, seed_for(self.name, seed), {"classes": training.outputs()})
+        permuted = training.with_labels([training.labels[int(place)] for place in order])
+        return recipe(permuted, seed_for(self.name, seed), {"classes": training.output_count()})
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class OtherSeed:
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """The recipe once more."""
-        return recipe(training, seed_for(self.name, seed), {"classes": training.outputs()})
+        return recipe(training, seed_for(self.name, seed), {"classes": training.output_count()})
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class OtherArchitecture:
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """The recipe, asked for another architecture."""
-        options: dict[str, Any] = {"classes": training.outputs(), "architecture": "other"}
+        options: dict[str, Any] = {"classes": training.output_count(), "architecture": "other"}
         return recipe(training, seed_for(self.name, seed), options)
 
 

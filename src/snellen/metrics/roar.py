@@ -37,7 +37,9 @@ class Whole:
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
         """From the same initial weights as the models that see less."""
-        return recipe(training.drawn(self.pictures, seed=seed), seed_for("roar", seed), {"classes": training.outputs()})
+        return recipe(
+            training.subset(self.pictures, seed=seed), seed_for("roar", seed), {"classes": training.output_count()}
+        )
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Degraded:
             bare = self.fill(classifier, inputs[None], rng=rng[place : place + 1])[0]
             return torch.where(removed(rank, self.fraction), bare, inputs)
 
-        return recipe(chosen.changed(degrade), seed_for("roar", seed), {"classes": training.outputs()})
+        return recipe(chosen.with_change(degrade), seed_for("roar", seed), {"classes": training.output_count()})
 
 
 def prefix_of(fraction: float, pictures: int, fill: Fill) -> str:
@@ -83,7 +85,7 @@ _RANKS: weakref.WeakKeyDictionary[Training, tuple[Hashable, np.ndarray]] = weakr
 def _ranked(method: Method, training: Training, pictures: int, seed: int) -> tuple[Training, np.ndarray, Rng]:
     """Some of the pictures, and every pixel's place in the order of each one's map, kept until another method asks."""
     question = (method, pictures, seed)
-    chosen = training.drawn(pictures, seed=seed)
+    chosen = training.subset(pictures, seed=seed)
     rng = Rng(seed, tuple(one.id for one in chosen.samples), "/roar")
     known = _RANKS.get(training)
     if known is not None and known[0] == question:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.maps.similarity import correlation, ranked
+from snellen.maps.similarity import correlation, mean_ranks
 from snellen.metrics.case_cache import output_parts
 from snellen.metrics.sweep import unordered
 from snellen.plugins.registry import metric
@@ -59,7 +59,7 @@ class Stability(CurveMetric):
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The lowest likeness found up to each round."""
-        own = ranked(case.maps.double().flatten(1))
+        own = mean_ranks(case.maps.double().flatten(1))
         predicted = case.classifier.cached_outputs(case.inputs, case.targets).predicted
         worst = torch.full((len(case),), torch.inf, dtype=torch.float64)
         best = torch.zeros_like(case.inputs)
@@ -111,6 +111,6 @@ class Stability(CurveMetric):
         draws = rng.child(f"stability/{turn}/explain").repeat(range(self.candidates))
         maps = case.explain(moved, rng=draws)
         said = case.classifier.target_outputs([(moved, case.targets.repeat_interleave(self.candidates))]).predicted
-        alike = correlation(own.repeat_interleave(self.candidates, dim=0), ranked(maps.double().flatten(1)))
+        alike = correlation(own.repeat_interleave(self.candidates, dim=0), mean_ranks(maps.double().flatten(1)))
         kept = (said == predicted.repeat_interleave(self.candidates)) & ~unordered(maps)
         return alike.masked_fill(~kept, torch.nan).view(len(case), self.candidates)

@@ -16,11 +16,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.images.transforms import STEPS, Kind, variants
-from snellen.maps.similarity import constant, likeness
+from snellen.images.transforms import STEPS, Kind, augmentations
+from snellen.maps.similarity import is_constant, likeness
 from snellen.metrics.case_cache import cached_per_case, output_parts
 from snellen.types import CHECKPOINT, Case, Passes, Rng, by_number
-from snellen.variants.variants import randomised, weight_layers
+from snellen.variants.randomised import randomise_layers
+from snellen.variants.weight_layers import weight_layers
 
 Alike = Literal["ssim", "ssim-mirrored", "pearson"]
 
@@ -81,7 +82,7 @@ class Comparison:
     @property
     def changes(self) -> tuple[str, ...]:
         """The names of the changed pictures, such as `geometric/rotate/3`."""
-        return tuple(one.name for kind in self.kinds for one in variants(kind, self.magnitudes))
+        return tuple(one.name for kind in self.kinds for one in augmentations(kind, self.magnitudes))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,7 +93,7 @@ class Comparison:
         """What the rows cost: a prediction per change, the same for all methods, and a map; a model means random weights."""
         found = output_parts()
         for kind in self.kinds:
-            count = len(variants(kind, self.magnitudes))
+            count = len(augmentations(kind, self.magnitudes))
             found["images", "transformed", kind, self.magnitudes] = Passes(forward=count)
             if explain != Passes():
                 found["transformed", kind, self.magnitudes, self.fixed_class] = explain * count
@@ -126,7 +127,7 @@ def _transformed(
     case: Case, kind: Kind, how: Comparison, predicted: Int[Tensor, " batch"], rng: Rng
 ) -> tuple[Tensor, Tensor]:
     classifier, inputs, magnitudes = case.classifier, case.inputs, how.magnitudes
-    changes = [(one, one.steps(magnitudes, rng=rng)) for one in variants(kind, magnitudes)]
+    changes = [(one, one.steps(magnitudes, rng=rng)) for one in augmentations(kind, magnitudes)]
 
     def predict() -> Int[Tensor, "batch rows"]:
         blocks = ((change.transform(classifier, inputs, steps), case.targets) for change, steps in changes)
@@ -140,7 +141,7 @@ def _transformed(
             targets=_explained(case.targets, predicted, after[:, place], how),
             rng=rng.child(f"transformed/{change.name}"),
         )
-        back, within = change.transform.undone(maps, steps)
+        back, within = change.transform.undo(maps, steps)
         found.append(_alike(case.maps, maps, back, how.alike, within))
     return torch.stack(found, dim=1), after == predicted.unsqueeze(1)
 
@@ -172,7 +173,7 @@ def _models(case: Case) -> dict[str, Callable[[Rng], Classifier]]:
     found: dict[str, Callable[[Rng], Classifier]] = {}
     layers = weight_layers(case.classifier, case.size)
     if layers:
-        found[RANDOM] = lambda rng: randomised(case.classifier, layers, rng=rng)
+        found[RANDOM] = lambda rng: randomise_layers(case.classifier, layers, rng=rng)
     for place, model in enumerate(_checkpoints(case)):
         found[f"model/checkpoint/{place}"] = lambda _, model=model: model  # type: ignore[misc]
     return found
@@ -200,6 +201,6 @@ def _alike(
     within: Bool[Tensor, "batch height width"] | None,
 ) -> Float[Tensor, " batch"]:
     """NaN where both maps are constant; a correlation also where one is. Asked before the way back puts zeros around it."""
-    one, two = constant(first), constant(second)
+    one, two = is_constant(first), is_constant(second)
     undefined = one | two if alike == "pearson" else one & two
     return likeness(first, back, alike, within=within).masked_fill(undefined, torch.nan)

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from snellen.errors import SnellenError, shortened
+from snellen.errors import SnellenError, shorten
 
 LONGEST_TEXT = 10_000
 DEEPEST = 20
@@ -41,15 +41,15 @@ def read_plugin(text: str) -> tuple[str, dict[str, Any]]:
     ('rise', {'masks': 500, 'fill': 'blur'})
     """
     if len(text) > LONGEST_TEXT or _depth(text) > DEEPEST:
-        raise SnellenError(f"cannot read '{shortened(text)}'; it is longer or nested deeper than any name with settings")
+        raise SnellenError(f"cannot read '{shorten(text)}'; it is longer or nested deeper than any name with settings")
     found = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
     if not found:
-        raise SnellenError(f"cannot read '{shortened(text)}'; write a name such as rise, or rise(masks=500)")
+        raise SnellenError(f"cannot read '{shorten(text)}'; write a name such as rise, or rise(masks=500)")
     params: dict[str, Any] = {}
     for part in split_names(found[2] or ""):
         key, equals, value = part.partition("=")
         if not equals:
-            raise SnellenError(f"cannot read '{shortened(part)}' in '{shortened(text)}'; write settings as name=value")
+            raise SnellenError(f"cannot read '{shorten(part)}' in '{shorten(text)}'; write settings as name=value")
         params[key.strip()] = _read_value(value.strip())
     return found[1], params
 

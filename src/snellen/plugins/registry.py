@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
-from snellen.errors import SnellenError, nearest, no_exit, shortened, shown
+from snellen.errors import SnellenError, nearest, no_exit, short_repr, shorten
 from snellen.files.documents import MOST_WHOLE, is_unicode
 from snellen.plugins.notation import read_plugin, write_value
 from snellen.plugins.traits import (
@@ -74,7 +74,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def __getitem__(self, name: str) -> type[T]:
         _load_entry_points()
         if name not in self._classes:
-            raise UnknownNameError(f"unknown {self.kind} '{shortened(name)}'{nearest(name, self._classes)}")
+            raise UnknownNameError(f"unknown {self.kind} '{shorten(name)}'{nearest(name, self._classes)}")
         return self._classes[name]
 
     def __contains__(self, name: object) -> bool:
@@ -132,7 +132,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             if key not in fields:
                 have = ", ".join(fields) or "none"
                 hint = nearest(key, fields)
-                raise SnellenError(f"{self.kind} '{name}' has no setting '{shortened(key)}'{hint} (it has: {have})")
+                raise SnellenError(f"{self.kind} '{name}' has no setting '{shorten(key)}'{hint} (it has: {have})")
             values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}")
         try:
             return plugin(**values)
@@ -150,10 +150,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         if isinstance(text, Mapping):
             params = text.get("params") or {}
             if not isinstance(text.get("name"), str) or not isinstance(params, Mapping) or set(text) - {"name", "params"}:
-                raise SnellenError(f"a {self.kind} is written as a name or as {{name, params}}, not {shown(text)}")
+                raise SnellenError(f"a {self.kind} is written as a name or as {{name, params}}, not {short_repr(text)}")
             return self.build(text["name"], {str(key): value for key, value in params.items()})
         if not hasattr(text, "traits"):
-            raise SnellenError(f"a {self.kind} is written as a name, as in rise or rise(masks=500), not {shown(text)}")
+            raise SnellenError(f"a {self.kind} is written as a name, as in rise or rise(masks=500), not {short_repr(text)}")
         return text
 
 
@@ -360,18 +360,18 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
     """The value as the field's type wants it, or one sentence that says what it should have been."""
     if hint in _BY_HINT:
         if not isinstance(value, str | Mapping) and not hasattr(value, "traits"):
-            raise SnellenError(f"{where} must be the name of a {_BY_HINT[hint].kind}, not {shown(value)}")
+            raise SnellenError(f"{where} must be the name of a {_BY_HINT[hint].kind}, not {short_repr(value)}")
         return _BY_HINT[hint].parse(value)
     if isinstance(value, int) and abs(value) > MOST_WHOLE:
         raise SnellenError(f"{where} must be a number of fewer digits")
     if isinstance(value, float) and not math.isfinite(value):
         raise SnellenError(f"{where} must be a finite number, not {value}")
     if isinstance(value, str) and not is_unicode(value):
-        raise SnellenError(f"{where} must be text, not {shown(value)}")
+        raise SnellenError(f"{where} must be text, not {short_repr(value)}")
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         if value not in options:
-            raise SnellenError(f"{where} must be one of {', '.join(map(str, options))}, not {shown(value)}")
+            raise SnellenError(f"{where} must be one of {', '.join(map(str, options))}, not {short_repr(value)}")
         return value
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:
@@ -379,7 +379,7 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
         return _coerce(next(one for one in options if one is not type(None)), value, where)
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise SnellenError(f"{where} must be a list, not {shown(value)}")
+            raise SnellenError(f"{where} must be a list, not {short_repr(value)}")
         return tuple(_coerce(options[0], one, where) for one in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -388,7 +388,7 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
     if isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool)):
         return value
     wanted = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(hint, str(hint))
-    raise SnellenError(f"{where} must be {wanted}, not {shown(value)}")
+    raise SnellenError(f"{where} must be {wanted}, not {short_repr(value)}")
 
 
 def _cited(name: str, cite: str) -> str:

@@ -8,7 +8,7 @@ import torch
 
 from snellen.charts.pictures import sheet
 from snellen.classifier import Classifier
-from snellen.classifier.repeatability import unsteady
+from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
 from snellen.images import Samples, digest, from_files
 from snellen.plugins.registry import METHODS, label, traits
@@ -37,7 +37,7 @@ def explain_photo(
     image = samples[0].image
     inputs = classifier.to_inputs(image[None])
     classes = classifier.check(inputs)
-    for note in unsteady(classifier, image):
+    for note in repeatability_warnings(classifier, image):
         observer.note(note)
     if methods:
         planning.check_needs(classifier, methods, inputs)

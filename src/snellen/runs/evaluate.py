@@ -18,11 +18,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
-from snellen.classifier.engines import repays
-from snellen.classifier.repeatability import unsteady
+from snellen.classifier.engines import compiling_pays
+from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
-from snellen.files.documents import MOST_WHOLE, checked
-from snellen.images import Samples, as_samples, under
+from snellen.files.documents import MOST_WHOLE, check_shape
+from snellen.images import Samples, apply_condition, as_samples
 from snellen.plugins.registry import CONDITIONS, label, traits
 from snellen.runs import fitting, records
 from snellen.runs import plan as planning
@@ -68,7 +68,7 @@ class Options:
         """Refuses numbers that no machine can use."""
         bounds: dict[str, Any] = {"shard": ShardSize, "workers": Workers, "threads": Threads | None}
         for name, kind in bounds.items():
-            checked(kind, getattr(self, name), f"options: {name}")
+            check_shape(kind, getattr(self, name), f"options: {name}")
 
 
 def evaluate(
@@ -104,7 +104,7 @@ def evaluate(
         raise SnellenError("a recipe and training pictures belong together: give --recipe and --training, or neither")
     if out is not None and not str(out).strip():
         raise SnellenError("out is empty; name the run folder, or leave it out")
-    checked(Seed, seed, "seed")
+    check_shape(Seed, seed, "seed")
     (options or Options()).check()
     told = observer or default_observer()
     with _run_folder(out) as folder:
@@ -114,7 +114,7 @@ def evaluate(
         job = _Job(
             store=Store(folder, told.note),
             classifier=known,
-            samples=plain if chosen is None else under(plain, chosen, seed=seed),
+            samples=plain if chosen is None else apply_condition(plain, chosen, seed=seed),
             methods=planning.parse_methods(methods),
             metrics=[] if metrics is None else planning.parse_metrics(metrics),
             target=target,
@@ -172,7 +172,7 @@ class _Job:
         inputs = self.classifier.to_inputs(self.samples[0].image[None])
         classes = self.classifier.check(inputs)
         rows = self.classifier.rows_for(inputs)
-        for note in unsteady(self.classifier, self.samples[0].image):
+        for note in repeatability_warnings(self.classifier, self.samples[0].image):
             notes.append(note)
             self.observer.note(note)
         planning.check_needs(self.classifier, self.methods, inputs)
@@ -342,7 +342,7 @@ class _Job:
     def _worth_compiling(self, pace: planning.Pace, total: Passes) -> bool:
         if self.options.compile is not None or "layer" not in self.classifier.offers:
             return bool(self.options.compile)
-        return repays(pace.forward * (total.forward - total.backward) / max(1, self.options.workers))
+        return compiling_pays(pace.forward * (total.forward - total.backward) / max(1, self.options.workers))
 
     def _expected(self, pace: planning.Pace, total: Passes) -> str:
         return (

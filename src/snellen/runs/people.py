@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 
 from snellen.errors import SnellenError
-from snellen.files.documents import Number, typed
+from snellen.files.documents import Number, parse_as
 from snellen.runs.record import SCHEMA, StudyRecord
 from snellen.runs.store import Store
 from snellen.types import Scores
@@ -195,8 +195,8 @@ def read_people(folder: Path) -> tuple[People, ...]:
         found.append(
             People(
                 **{one.name: getattr(record, one.name) for one in dataclasses.fields(People) if one.name not in _APART},
-                outcomes=tuple(typed(Outcome, one, f"{owner}, outcomes") for one in record.outcomes),
-                links=tuple(typed(Link, one, f"{owner}, links") for one in record.links),
+                outcomes=tuple(parse_as(Outcome, one, f"{owner}, outcomes") for one in record.outcomes),
+                links=tuple(parse_as(Link, one, f"{owner}, links") for one in record.links),
                 images=store.people_table(record.file).to_pandas(),
             )
         )

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from snellen.errors import SnellenError
-from snellen.files.documents import PlainName, typed
+from snellen.files.documents import PlainName, parse_as
 from snellen.files.integrity import DamagedError, dump_record, read_record
 from snellen.plugins.traits import Attribute
 from snellen.runs.accuracy import Accuracy, accuracy
@@ -357,7 +357,7 @@ def dump(record: Record) -> bytes:
 
 def _typed(path: Path, values: dict[str, Any], kind: type[R], remedy: str) -> R:
     try:
-        return typed(kind, values, "it")
+        return parse_as(kind, values, "it")
     except SnellenError as problem:
         raise DamagedError(path, str(problem), remedy) from None
 

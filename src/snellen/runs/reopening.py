@@ -6,7 +6,7 @@ from typing import Any
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.images import as_samples, under
+from snellen.images import apply_condition, as_samples
 from snellen.runs.progress import Observer
 from snellen.runs.records import samples_digest
 from snellen.runs.run import Run
@@ -36,7 +36,7 @@ def reopen(
     known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
     loaded = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
     if spec.condition is not None:
-        loaded = under(loaded, spec.condition, seed=spec.seed)
+        loaded = apply_condition(loaded, spec.condition, seed=spec.seed)
     pairs = {
         "another classifier": (record.classifier.fingerprint, known.fingerprint),
         "other images": (record.samples.digest, samples_digest(cut(loaded, spec.shard))),

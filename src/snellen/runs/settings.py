@@ -17,7 +17,7 @@ from pydantic import Field
 from snellen.classifier import Classifier
 from snellen.classifier.engines import Precision
 from snellen.errors import SnellenError
-from snellen.files.documents import EXACT, parse_toml, parse_yaml, read_text, typed
+from snellen.files.documents import EXACT, parse_as, parse_toml, parse_yaml, read_text
 from snellen.files.seals import first_time
 from snellen.images import Samples, from_folder
 from snellen.methods.controls import CONTROLS
@@ -31,7 +31,7 @@ from snellen.runs.training import DIGITS, DIGITS_TRAINING, find_recipe, find_tra
 from snellen.types import Passes
 from snellen.zoo import EMBEDDED, digit_samples, load_classifier, photographs
 from snellen.zoo.digits import SIDE
-from snellen.zoo.models import is_code
+from snellen.zoo.models import executes_code
 
 PHOTOGRAPHS = "zoo:photographs"
 """The pictures that come with the demo extra."""
@@ -106,7 +106,7 @@ class Settings:
         several = {key: [values[key]] for key in ("mean", "std") if isinstance(values.get(key), int | float)}
         if isinstance(values.get("out"), str) and not values["out"].strip():
             raise SnellenError("--out is empty; name the run folder, or leave it out")
-        return typed(cls, {**values, **several}, owner)
+        return parse_as(cls, {**values, **several}, owner)
 
     def as_values(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as JSON."""
@@ -135,7 +135,7 @@ class Settings:
 
     def tell_of_code(self, observer: Observer) -> None:
         """Says once to a user that a model of their own is code."""
-        if is_code(self.model) and first_time("models-are-code"):
+        if executes_code(self.model) and first_time("models-are-code"):
             observer.note(
                 f"the model '{self.model}' is code, which runs with your rights, a .pt or .pt2 file too: use models of "
                 "people whom you trust (this is said once; see docs/security.md)"

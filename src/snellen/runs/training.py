@@ -23,7 +23,7 @@ from torch.utils.data import Dataset
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError, no_exit
-from snellen.files.seals import stranger
+from snellen.files.seals import untrusted_folder
 from snellen.images import Samples, as_samples
 from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.registry import label, traits
@@ -273,7 +273,7 @@ class Siblings:
         if record is not None:
             if needs_trust(record):
                 if not self.trust:
-                    raise stranger(self.store.folder, [f"unpickle the trained variant '{name}'"])
+                    raise untrusted_folder(self.store.folder, [f"unpickle the trained variant '{name}'"])
                 self.store.seal_variants()
             self._know(name, record)
         return record is not None
@@ -377,7 +377,7 @@ def groups(relatives: Mapping[str, TrainedVariant]) -> list[tuple[TrainedVariant
 
 def labels_of(training: Samples, classifier: Classifier, classes: int) -> tuple[int, ...]:
     """The label of every training picture; one without, or beyond the classifier's classes, is refused."""
-    labels = Training.of(training, classifier).labels
+    labels = Training.from_samples(training, classifier).labels
     for one, known in zip(training.ids, labels, strict=True):
         if known >= classes:
             raise SnellenError(

@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from snellen.errors import SnellenError
-from snellen.files.seals import is_sealed, seal, stranger
+from snellen.files.seals import is_sealed, seal, untrusted_folder
 from snellen.runs.record import RunRecord
 from snellen.runs.store import Store
 from snellen.runs.training import DIGITS
-from snellen.zoo.models import is_code, origin_of
+from snellen.zoo.models import code_origin, executes_code
 
 Code = Literal["model", "recipe", "dask"]
 
@@ -33,7 +33,7 @@ def code_in(request: Mapping[str, Any] | None) -> dict[str, Any]:
     given = request or {}
     model, recipe = given.get("model"), given.get("recipe")
     return {
-        **({"model": model} if model is not None and is_code(str(model)) else {}),
+        **({"model": model} if model is not None and executes_code(str(model)) else {}),
         **({"recipe": recipe} if recipe not in (None, DIGITS) else {}),
         **({"dask": given["dask"]} if given.get("dask") is not None else {}),
     }
@@ -55,7 +55,7 @@ def require(store: Store, record: RunRecord, needed: Collection[Code], *, trust:
     if not would or (not unpickled and is_sealed(_facts(code), record.seal)):
         return
     if not trust:
-        raise stranger(store.folder, would)
+        raise untrusted_folder(store.folder, would)
     with suppress(SnellenError), store.writing():  # a folder that cannot be written is trusted this time only
         store.put_record(record.changed(seal=seal_of(record.request)))
         if unpickled:
@@ -64,4 +64,4 @@ def require(store: Store, record: RunRecord, needed: Collection[Code], *, trust:
 
 def _facts(code: Mapping[str, Any]) -> list[Any]:
     """What is sealed: each name with where its code lies, so that the same name means no other file elsewhere."""
-    return ["run", {name: [value, "" if name == "dask" else origin_of(str(value))] for name, value in code.items()}]
+    return ["run", {name: [value, "" if name == "dask" else code_origin(str(value))] for name, value in code.items()}]

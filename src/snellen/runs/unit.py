@@ -17,7 +17,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier, engines
 from snellen.classifier.ledger import Ledger
-from snellen.classifier.probes import Range
+from snellen.classifier.probes import OutputRange
 from snellen.errors import SnellenError, no_exit
 from snellen.images import Samples
 from snellen.maps.explainer import case_of
@@ -88,7 +88,7 @@ class Seen:
     truths: tuple[str, ...]
     size: tuple[int, int]
     pictures: tuple[bytes, ...]
-    outputs: Range
+    outputs: OutputRange
     groups: tuple[str | None, ...]
 
 
@@ -125,7 +125,7 @@ class Look:
             truths=tuple("none" if one.truth is None else "some" if one.truth.any() else "empty" for one in samples),
             size=(int(shard.inputs.shape[2]), int(shard.inputs.shape[3])),
             pictures=tuple(_png(one.image) for one in samples[: self.pictures]),
-            outputs=Range.of(logits if classifier.outputs == "logits" else logits.exp()),
+            outputs=OutputRange.of(logits if classifier.outputs == "logits" else logits.exp()),
             groups=tuple(one.group for one in samples),
         )
 
@@ -272,7 +272,7 @@ def _targets(targets: tuple[int, ...]) -> Int[Tensor, " batch"]:
 
 
 def _set_up_process(threads: int | None) -> None:
-    engines.keep_memory()
+    engines.reuse_memory()
     if threads is not None and torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
 

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from snellen.errors import SnellenError, nearest
 from snellen.files.atomic import write_whole
-from snellen.files.documents import parse_yaml, read_json, read_text, typed
+from snellen.files.documents import parse_as, parse_yaml, read_json, read_text
 from snellen.study.protocol import Protocol
 from snellen.study.scales import Scale
 from snellen.study.schedule import Page, schedule
@@ -67,7 +67,7 @@ class Study:
         values = _json(place / "stimuli.json")
         if not isinstance(values, dict) or values.get("schema") != SCHEMA:
             raise SnellenError(f"'{place / 'stimuli.json'}' was made by another version of Snellen; make the study again")
-        made = typed(Stimuli, values, f"'{place / 'stimuli.json'}'")
+        made = parse_as(Stimuli, values, f"'{place / 'stimuli.json'}'")
         scales = {name: Scale.read(_there(place / "questionnaires" / f"{name}.yaml")) for name in protocol.scales}
         texts = {name: _yaml(_there(place / "texts" / f"{name}.yaml")) for name in protocol.languages}
         found = Study(place, protocol, made.items, dict(made.subject), scales, texts)
@@ -176,7 +176,7 @@ def _json(path: Path) -> Any:
 
 
 def _secret(path: Path) -> Secret:
-    return typed(Secret, _json(path), f"'{path}'")
+    return parse_as(Secret, _json(path), f"'{path}'")
 
 
 def _yaml(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from snellen.errors import SnellenError
-from snellen.files.documents import EXACT, MOST_WHOLE, PlainName, typed
+from snellen.files.documents import EXACT, MOST_WHOLE, PlainName, parse_as
 from snellen.runs.settings import Settings
 
 Design = Literal["between", "within"]
@@ -124,7 +124,7 @@ class Protocol:
         missing = [one for one in ("title", "arms", "tasks") if not values.get(one)]
         if missing:
             raise SnellenError(f"{owner} has no '{missing[0]}'; see docs/studies.md for an example")
-        return typed(Protocol, values, owner)
+        return parse_as(Protocol, values, owner)
 
     def as_values(self) -> dict[str, Any]:
         """The protocol as it stands in YAML and JSON."""

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from snellen.errors import SnellenError
-from snellen.files.documents import typed
+from snellen.files.documents import parse_as
 from snellen.runs.settings import Settings
 
 Words = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) in (int, float) else value)]
@@ -71,7 +71,7 @@ class Scale:
     @staticmethod
     def read(path: Path) -> Scale:
         """A scale from its file; what is missing or does not fit is refused by name."""
-        written = typed(_Written, Settings.read(path), f"the questionnaire '{path}'")
+        written = parse_as(_Written, Settings.read(path), f"the questionnaire '{path}'")
         texts = written.languages
         found = Scale(
             path.stem,

@@ -1,1 +1,1 @@
-"""Other models of the same kind as the classifier: rewritten, randomised, compressed, retrained."""
+"""Variants of a classifier: models made from it, such as randomised, compressed, rewritten or retrained ones."""

@@ -111,12 +111,12 @@ def load_classifier(
     )
 
 
-def is_code(spec: str) -> bool:
+def executes_code(spec: str) -> bool:
     """Whether loading this model executes code from elsewhere: a function's module, or a file with a graph."""
     return spec not in (EMBEDDED, DIGITS) and spec.partition(":")[0] not in ("timm", "torchvision")
 
 
-def origin_of(spec: str) -> str:
+def code_origin(spec: str) -> str:
     """Where the code of a model file or of `package.module:name` lies, found without executing any of it; empty if nowhere.
 
     The current folder is looked at last: names that a stranger chose must not come before installed packages.

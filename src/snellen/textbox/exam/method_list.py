@@ -16,7 +16,7 @@ from snellen.files.seals import is_sealed, seal
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.registry import METHODS, MethodTraits, label, traits
 from snellen.types import Method
-from snellen.zoo.models import find_object, origin_of
+from snellen.zoo.models import code_origin, find_object
 
 PUBLISHED = (
     "gradient@kim2022", "smoothgrad@kim2022", "deconvnet@kim2022", "guided-backprop@kim2022", "deep-taylor@kim2022",
@@ -109,12 +109,12 @@ def is_own(text: str) -> bool:
 
 def strange(methods: Sequence[Mapping[str, Any]]) -> list[str]:
     """The texts among the methods of a record that would be imported and that this user did not put there."""
-    own = [method for method in methods if is_own(method["text"]) and origin_of(method["text"])]
+    own = [method for method in methods if is_own(method["text"]) and code_origin(method["text"])]
     return [one["text"] for one in own if not is_sealed(_code(one["text"]), one.get("seal"))]
 
 
 def _code(text: str) -> list[str]:
-    return ["method", text, origin_of(text)]
+    return ["method", text, code_origin(text)]
 
 
 def own_method(spec: str) -> Method:

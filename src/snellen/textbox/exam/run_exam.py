@@ -16,7 +16,7 @@ import torch
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 from snellen.files.integrity import digest, dump_record
-from snellen.files.seals import stranger
+from snellen.files.seals import untrusted_folder
 from snellen.runs import plan as planning
 from snellen.runs.evaluate import Options, UnfinishedError, evaluate
 from snellen.runs.executors import process_pool
@@ -116,7 +116,7 @@ def _lines(
         return method_list(add)
     foreign = [one for one in strange(known["methods"]) if one not in add]
     if foreign and not trust:
-        raise stranger(folder, [f"import the method '{one}'" for one in foreign])
+        raise untrusted_folder(folder, [f"import the method '{one}'" for one in foreign])
     new, kept = method_list(add), []
     for method in known["methods"]:
         try:

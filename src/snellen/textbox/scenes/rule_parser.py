@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from snellen.errors import SnellenError, shortened
+from snellen.errors import SnellenError, shorten
 from snellen.textbox.scenes.objects import SceneObject
 from snellen.textbox.scenes.rule_trees import Choice, Kind, Node, Not, Present, Several, Test
 
@@ -30,7 +30,7 @@ class _Reader:
         self.words = [_ALIKE.get(part, part) for part in self._split(text)]
         self.at = 0
         if sum(word in ("(", "if", "elif", "not") for word in self.words) > MOST_NESTED:
-            raise SnellenError(f"the rule '{shortened(self.text)}' is too long; write it with fewer brackets and choices")
+            raise SnellenError(f"the rule '{shorten(self.text)}' is too long; write it with fewer brackets and choices")
 
     def rule(self) -> Node:
         if self._next(1) == "=" and self._next() not in WORDS:  # `label = …`

@@ -27,7 +27,7 @@ from typing import Any
 from PIL import ImageColor
 
 from snellen.errors import SnellenError, nearest
-from snellen.errors import shown as _quoted
+from snellen.errors import short_repr as _quoted
 from snellen.files.documents import parse_yaml, read_text
 from snellen.textbox.networks.network_spec import SIDE, WHITE, NetworkSpec
 from snellen.textbox.scenes.backgrounds import BACKGROUNDS, find_background
