@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from tests import command
 from tests.runs.subject import write_images
 
 from snellen.files.integrity import dump_record
@@ -18,9 +18,8 @@ DIGITS = ["--model", "digits", "--images", "zoo:digits"]
 BASICS = ["--model", "subject:load", "--size", "32", "--threads", "1"]
 
 
-def snellen(*words: str, cwd: Path = HERE) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from snellen.cli.main import main; main()", *map(str, words)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240)
+def snellen(*words: object, cwd: Path = HERE) -> subprocess.CompletedProcess[str]:
+    return command.snellen(*words, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
