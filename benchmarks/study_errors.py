@@ -33,14 +33,17 @@ from snellen.study.scales import Scale, shipped
 from snellen.study.simulation.behaviour import simulate_answers
 from snellen.study.simulation.effect import Effect
 from snellen.study.stimuli import Item
-from snellen.study.tasks import FURTHER, TASKS
+from snellen.study.tasks import Decision, Percent, Rating, Selection, find_task
 from snellen.verdicts.statistics import holm
 
 ALPHA, MARGIN = 0.05, 0.5
 ARMS = ["grad-cam", "guided-backprop", "lime"]
 """No arm without maps, so that every outcome is asked for in all three."""
 
-BETWEEN = [{"task": name, "items": 8, "practice": 0} for name in TASKS]
+BETWEEN = [
+    {"task": name, "items": 8, "practice": 0}
+    for name in ("confidence", "error-detection", "class-accuracy", "forward-selection", "betting", "sharpness")
+]
 WITHIN = [{"task": name, "items": 9, "practice": 0} for name in ("error-detection", "class-accuracy")]
 
 
@@ -60,11 +63,11 @@ def study(design: str) -> Study:
 
 def _truth(task: str, place: int) -> float | tuple[bool, ...] | None:
     return {
-        "percent": float(5 + 13 * place % 95),
-        "right-or-wrong": float(place % 2),
-        "choice": tuple((place + one) % 3 > 0 for one in range(FURTHER)),
-        "rating": None,
-    }[TASKS[task].answer]  # type: ignore[index]
+        Percent: float(5 + 13 * place % 95),
+        Decision: float(place % 2),
+        Selection: tuple((place + further) % 3 > 0 for further in range(6)),
+        Rating: None,
+    }[type(find_task(task).form)]  # type: ignore[index]
 
 
 def errors(design: str, people: int, seed: int) -> dict[str, bool]:

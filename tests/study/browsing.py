@@ -27,7 +27,7 @@ from snellen.study import schedule
 from snellen.study.answers.store import Person, Store
 from snellen.study.folder import Study
 from snellen.study.gathering import Visit
-from snellen.study.tasks import RANGES, TASKS
+from snellen.study.tasks import Decision, Percent, Rating, Selection, find_task
 from snellen.study.web.sentences import Sentences, check_texts
 
 REQUIRED = "SNELLEN_REQUIRE_CHROMIUM"
@@ -327,13 +327,13 @@ class Visitor:
             return [(main.get_by_role("radio", name=str(answer["value"]), exact=True), True)]
         if shown.kind != "trial" or shown.item is None:
             return []
-        task = TASKS[shown.item.task]
-        if task.answer == "choice":
+        form = find_task(shown.item.task).form
+        if isinstance(form, Selection):
             return [(main.get_by_role("checkbox").nth(one), one in answer["chosen"]) for one in range(6)]
-        if task.answer == "rating":
+        if isinstance(form, Rating):
             return [(main.get_by_role("radio", name=str(answer["value"]), exact=True), True)]
         number = main.get_by_role("spinbutton")
-        if task.answer == "percent":
+        if isinstance(form, Percent):
             return [(number, answer["value"])]
         names = (self.t("trial.right"), self.t("trial.wrong"))
         return [(main.get_by_role("radio", name=names[answer["value"]]), True), (number, answer["beside"])]
@@ -364,16 +364,17 @@ def intended(study: Study, page: schedule.Page) -> dict[str, Any]:
         return {"answers": [1 + (number + 3 * one) % scale.points for one in range(scale.items)]}
     if page.kind != "trial" or page.item is None:
         return {}
-    task = TASKS[page.item.task]
-    if task.answer == "choice":
+    form = find_task(page.item.task).form
+    if isinstance(form, Selection):
         return {"value": None, "beside": None, "chosen": [one for one in range(6) if (number + one) % 3 == 0]}
 
-    def within(name: str, step: int) -> int:
-        low, high = RANGES[name]
+    def within(low: int, high: int, step: int) -> int:
         return low + number * step % (high - low + 1)
 
-    beside = within(task.beside, 7) if task.beside else None
-    return {"value": within(task.answer, 13), "beside": beside, "chosen": []}
+    if isinstance(form, Decision):
+        return {"value": within(0, 1, 13), "beside": within(form.low, form.high, 7), "chosen": []}
+    assert isinstance(form, Percent | Rating)
+    return {"value": within(form.low, form.high, 13), "beside": None, "chosen": []}
 
 
 def screenshots() -> Path | None:

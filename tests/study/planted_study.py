@@ -15,9 +15,8 @@ from snellen.study.folder import Study, new_password
 from snellen.study.protocol import Protocol
 from snellen.study.scales import shipped
 from snellen.study.stimuli import Item, Picture
-from snellen.study.tasks import FURTHER, TASKS
-
-TEXTS = Path(folders.__file__).parent / "texts"
+from snellen.study.tasks import Decision, Percent, Rating, Selection, find_task
+from snellen.study.texts import written_languages, written_texts
 
 PROTOCOL: dict[str, Any] = {
     "title": "Planted",
@@ -42,15 +41,16 @@ def plant(folder: Path, **changes: Any) -> tuple[Study, str]:
 
     items = []
     for plan in protocol.tasks:
-        task = TASKS[plan.task]
+        task = find_task(plan.task)
+        further = task.form.pictures if isinstance(task.form, Selection) else 0
         for place in range(plan.practice + plan.items):
-            samples = tuple(f"{plan.task}-{place}-{one}" for one in range(task.images))
+            samples = tuple(f"{plan.task}-{place}-{one}" for one in range(task.traits.images))
             truth: Any = {
-                "percent": float(5 + 13 * place % 95),
-                "right-or-wrong": float(place % 2),
-                "choice": tuple((place + one) % 3 > 0 for one in range(FURTHER)),
-                "rating": None,
-            }[task.answer]
+                Percent: float(5 + 13 * place % 95),
+                Decision: float(place % 2),
+                Selection: tuple((place + one) % 3 > 0 for one in range(further)),
+                Rating: None,
+            }[type(task.form)]
             items.append(
                 Item(
                     f"{plan.task}-{place}",
@@ -60,18 +60,20 @@ def plant(folder: Path, **changes: Any) -> tuple[Study, str]:
                     tuple("tabby" for _ in samples),
                     truth,
                     {one.name: tuple(picture() for _ in samples) for one in protocol.conditions},
-                    "tabby" if task.about_class else "",
-                    tuple(f"further-{place}-{one}" for one in range(FURTHER)) if task.answer == "choice" else (),
-                    tuple(picture() for _ in range(FURTHER)) if task.answer == "choice" else (),
+                    "tabby" if task.traits.about_class else "",
+                    tuple(f"further-{place}-{one}" for one in range(further)),
+                    tuple(picture() for _ in range(further)),
                 )
             )
     subject = {"run": "planted", "model": "planted", "fingerprint": "0" * 32, "digest": "0" * 32, "images": len(items)}
     stimuli = {"schema": folders.SCHEMA, "subject": subject, "items": [one.as_values() for one in items]}
     (folder / "stimuli.json").write_text(json.dumps(stimuli))
     (folder / "study.yaml").write_text(yaml.safe_dump(values))
-    for room, files in (("questionnaires", shipped().values()), ("texts", TEXTS.glob("*.yaml"))):
+    for room in ("questionnaires", "texts"):
         (folder / room).mkdir()
-        for one in files:
-            shutil.copy(one, folder / room)
+    for file in shipped().values():
+        shutil.copy(file, folder / "questionnaires")
+    for language in written_languages():
+        (folder / "texts" / f"{language}.yaml").write_text(written_texts(language))
     password = new_password(folder)
     return Study.read(folder), password

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from tests.study.browsing import Chromium, Server, Visitor, intended
 
 from snellen.study import schedule
-from snellen.study.tasks import RANGES, TASKS
+from snellen.study.tasks import TASKS, Decision, Percent, Rating, Selection, find_task
 
 pytestmark = pytest.mark.browser
 
@@ -49,22 +49,22 @@ def key_in(visitor: Visitor, shown: schedule.Page, answer: dict[str, Any]) -> No
     elif shown.kind == "attention":
         choose(visitor, main.get_by_role("radio"), answer["value"] - 1)
     elif shown.item is not None and shown.kind == "trial":
-        task = TASKS[shown.item.task]
-        if task.answer == "choice":
+        form = find_task(shown.item.task).form
+        if isinstance(form, Selection):
             for place in answer["chosen"]:
                 reach(visitor, main.get_by_role("checkbox").nth(place))
                 visitor.press("Space")
-        elif task.answer == "rating":
+        elif isinstance(form, Rating):
             choose(visitor, main.get_by_role("radio"), answer["value"] - 1)
-        elif task.name == "confidence":
-            slide(visitor, RANGES["percent"], answer["value"])
-        elif task.answer == "percent":
+        elif shown.item.task == "confidence":
+            slide(visitor, (0, 100), answer["value"])
+        elif isinstance(form, Percent):
             reach(visitor, main.get_by_role("spinbutton"))
             visitor.page.keyboard.type(str(answer["value"]))
         else:
-            assert task.beside is not None
+            assert isinstance(form, Decision)
             choose(visitor, main.get_by_role("radio"), answer["value"])
-            slide(visitor, RANGES[task.beside], answer["beside"])
+            slide(visitor, (form.low, form.high), answer["beside"])
 
 
 def test_a_whole_participation_needs_nothing_but_a_keyboard(chromium: Chromium, whole: Server) -> None:

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.errors import SnellenError
-from snellen.study.making.choosing import Candidate, Choice, accuracy, choose
+from snellen.study.making.choosing import Choice, choose
 from snellen.study.protocol import Protocol
-from snellen.study.tasks import FURTHER, SHOWN
+from snellen.study.tasks import Candidate, accuracy
 
+SHOWN, FURTHER = 3, 6
 ONE_IMAGE = ("error-detection", "betting", "confidence", "sharpness")
 
 
@@ -32,7 +33,7 @@ def _images(classes: int, each: int, wrong: int) -> list[Candidate]:
 
 
 def _all(choice: Choice) -> list[str]:
-    return [image.sample for one in choice.items for image in (*one.shown, *one.further)]
+    return [image.sample for one in choice.items for image in (*one.images, *one.further)]
 
 
 pools = st.lists(
@@ -63,7 +64,7 @@ def test_tasks_about_one_image_are_as_balanced_as_the_images_allow(
     found = choose(pool, protocol)
     assert choose(pool, protocol) == found
     assert len(set(_all(found))) == len(_all(found)) == items + practice
-    counted = [one.shown[0] for one in found.items if not one.practice]
+    counted = [one.images[0] for one in found.items if not one.practice]
     assert len(counted) == items
     assert all(one in fit for one in counted)
     if errors:
@@ -85,11 +86,11 @@ def test_classes_are_asked_about_with_typical_images_and_estimated_once(
 ) -> None:
     pool = _images(classes, each, min(wrong, each))
     found = choose(pool, _protocol(f"class-accuracy:{classes - 1}:1", seed=seed))
-    assert len({one.shown[0].label for one in found.items}) == classes
+    assert len({one.images[0].label for one in found.items}) == classes
     for one in found.items:
-        assert len({image.label for image in one.shown}) == 1
-        assert len({image.sample for image in one.shown}) == SHOWN
-        assert sum(not image.right for image in one.shown) == round(SHOWN * min(wrong, each) / each)
+        assert len({image.label for image in one.images}) == 1
+        assert len({image.sample for image in one.images}) == SHOWN
+        assert sum(not image.right for image in one.images) == round(SHOWN * min(wrong, each) / each)
 
 
 @given(st.integers(1, 4), st.integers(9, 40), st.integers(0, 20), st.integers(0, 4))
@@ -103,10 +104,10 @@ def test_six_further_images_are_others_and_mixed_where_that_is_possible(
     items = classes * (each // (SHOWN + FURTHER))
     found = choose(pool, _protocol(f"forward-selection:{items}:0", seed=seed))
     assert len(set(_all(found))) == len(_all(found)) == items * (SHOWN + FURTHER)
-    asked = Counter(one.shown[0].label for one in found.items)
+    asked = Counter(one.images[0].label for one in found.items)
     assert max(asked.values()) - min(asked.values()) == 0
     for one in found.items:
-        assert {image.label for image in (*one.shown, *one.further)} == {one.shown[0].label}
+        assert {image.label for image in (*one.images, *one.further)} == {one.images[0].label}
     if 3 <= wrong <= each - 7:
         first = choose(pool, _protocol("forward-selection:1:0", seed=seed)).items[0]
         assert 2 <= sum(not image.right for image in first.further) <= 4
@@ -155,10 +156,10 @@ def test_within_subjects_every_condition_meets_right_and_wrong_answers() -> None
     protocol = _protocol("error-detection:12:0", design="within", presentation=["overlay", "map"])
     found = choose(_images(4, 30, 15), protocol).items
     for share in range(4):
-        assert Counter(one.shown[0].right for one in found[share::4]) in ({True: 1, False: 2}, {True: 2, False: 1})
+        assert Counter(one.images[0].right for one in found[share::4]) in ({True: 1, False: 2}, {True: 2, False: 1})
     # The order is no pattern of right and wrong, as it would be without shuffling the blocks.
     several = [_protocol("error-detection:12:0", seed=seed, design="within") for seed in range(8)]
-    orders = {tuple(one.shown[0].right for one in choose(_images(4, 30, 15), one).items) for one in several}
+    orders = {tuple(one.images[0].right for one in choose(_images(4, 30, 15), one).items) for one in several}
     assert len(orders) > 4
 
 

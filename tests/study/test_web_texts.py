@@ -15,7 +15,7 @@ from snellen.study.web.sentences import Sentences, check_texts, shipped, words
 
 ROOM = Path(sentences.__file__).parent
 USED = re.compile(r"""\bt(?:\.rich|\.line)?\(\s*["']([^"']+)["']""")
-SOURCES = [*sorted((ROOM / "pages").glob("*.html")), *sorted(ROOM.glob("*.py"))]
+SOURCES = [*(ROOM / "pages").glob("*.html"), *ROOM.glob("*.py"), *(ROOM.parent / "tasks").rglob("*.py")]
 
 
 def test_both_languages_have_the_same_sentences_with_the_same_words_to_fill_in() -> None:

@@ -11,7 +11,7 @@ from snellen.study.collected import Collected
 from snellen.study.folder import Study
 from snellen.study.protocol import Exclusion
 from snellen.study.schedule import Page
-from snellen.study.tasks import TASKS, Answer, score
+from snellen.study.tasks import Answer, find_task
 
 State = Literal["started", "finished", "withdrawn"]
 
@@ -88,7 +88,7 @@ def _replies(
 
 def _answer(page: Page, reply: Reply, position: int) -> dict[str, Any]:
     assert page.item is not None
-    item, task, given = page.item, TASKS[page.item.task], Answer.of(reply.content)
+    item, task, given = page.item, find_task(page.item.task), Answer.of(reply.content)
     return {
         "task": item.task,
         "item": item.id,
@@ -99,8 +99,8 @@ def _answer(page: Page, reply: Reply, position: int) -> dict[str, Any]:
         "beside": given.beside,
         "chosen": ";".join(map(str, given.chosen)),
         "truth": None if isinstance(item.truth, tuple) else item.truth,
-        "score": score(task, item.truth, given),
-        "higher_is_better": task.higher_is_better,
+        "score": task.score_answer(item.truth, given),
+        "higher_is_better": task.traits.higher_is_better,
     }
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from snellen.study.schedule import Kind, Page
+from snellen.study.tasks import find_task
+from snellen.study.tasks.task import FURTHER_SECONDS, TRIAL_SECONDS
 
-SPENT: dict[Kind, int] = {
-    "instructions": 40, "task": 20, "change": 15, "trial": 15, "feedback": 6, "attention": 5, "scale": 60
+SECONDS: dict[Kind, int] = {
+    "instructions": 40, "task": 20, "change": 15, "trial": TRIAL_SECONDS, "feedback": 6, "attention": 5, "scale": 60
 }  # fmt: skip
-"""Seconds for a page of each kind, a trial with one picture."""
-MORE = 5
-"""Seconds for every further picture of a trial."""
+"""Estimated time for a page of each kind."""
 
 
 def minutes(pages: Iterable[Page]) -> float:
-    """About how long somebody takes for these pages."""
-    return sum(SPENT[one.kind] + MORE * _further(one) for one in pages) / 60
+    """Estimated time that a participant takes for these pages, in minutes."""
+    return sum(map(_seconds, pages)) / 60
 
 
-def _further(page: Page) -> int:
+def _seconds(page: Page) -> int:
     if page.kind != "trial" or page.item is None:
-        return 0
-    return len(page.item.samples) - 1 + len(page.item.choices)
+        return SECONDS[page.kind]
+    further = len(page.item.samples) - 1 + len(page.item.choices)
+    return find_task(page.item.task).traits.seconds + FURTHER_SECONDS * further

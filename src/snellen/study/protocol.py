@@ -14,10 +14,10 @@ from pydantic import Field
 from snellen.errors import SnellenError
 from snellen.files.documents import EXACT, MOST_WHOLE, PlainName, parse_as
 from snellen.runs.settings import Settings
+from snellen.study.tasks import TaskName
 
 Design = Literal["between", "within"]
 Presentation = Literal["overlay", "side-by-side", "map"]
-TaskName = Literal["confidence", "error-detection", "class-accuracy", "forward-selection", "betting", "sharpness"]
 Order = Literal["shuffled", "fixed"]
 Amount = int | float
 """A number as it was written: `2` and `2.0` are told apart by the digest of a study that runs already."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from snellen.study.protocol import NONE, Condition, Protocol, TaskPlan
 from snellen.study.stimuli import Item
-from snellen.study.tasks import TASKS
+from snellen.study.tasks import find_task
 from snellen.types import Rng
 
 Kind = Literal["instructions", "change", "task", "trial", "feedback", "attention", "scale"]
@@ -69,7 +69,7 @@ def _pages(protocol: Protocol, items: Sequence[Item], mapless: Collection[str], 
         if turn:
             yield Page("", "change", condition)
         for plan in protocol.tasks:
-            if condition.arm == NONE and TASKS[plan.task].needs_map:
+            if condition.arm == NONE and find_task(plan.task).traits.needs_map:
                 continue
             own = [one for one in items if one.task == plan.task]
             if plan.task not in explained:

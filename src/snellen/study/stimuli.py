@@ -10,8 +10,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from snellen.files.documents import EXACT, OPEN, PlainName
-from snellen.study.protocol import Condition, TaskName
-from snellen.study.tasks import TASKS, Truth
+from snellen.study.protocol import Condition
+from snellen.study.tasks import TaskName, Truth, find_task
 
 Count = Annotated[int, Field(ge=0)]
 Side = Annotated[int, Field(ge=1, le=100_000)]
@@ -107,7 +107,6 @@ class Item:
 
     def problems(self, conditions: tuple[Condition, ...]) -> Iterator[str]:
         """What keeps the item from being shown and scored, a sentence each."""
-        kind = TASKS[self.task].answer
         for condition in conditions:
             if condition.name not in self.pictures:
                 yield f"has no pictures for '{condition.name}'"
@@ -115,13 +114,7 @@ class Item:
             yield "needs a prediction and a picture of every sample under every condition"
         if len(self.choices) != len(self.further):
             yield "needs a picture of every image to choose from"
-        if kind == "choice":
-            if not isinstance(self.truth, tuple) or not self.truth or len(self.truth) != len(self.choices):
-                yield "needs as its truth, of every image to choose from, whether the model is right"
-        elif isinstance(self.truth, tuple) or (self.truth is None) != (kind == "rating"):
-            yield f"cannot have the truth {self.truth} in a task of {self.task}"
-        elif self.truth is not None and not 0 <= self.truth <= (1 if kind == "right-or-wrong" else 100):
-            yield f"has the truth {self.truth}, which is out of range"
+        yield from find_task(self.task).form.truth_problems(self.truth, len(self.choices))
 
 
 @dataclass(frozen=True)

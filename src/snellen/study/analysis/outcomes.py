@@ -13,18 +13,9 @@ from jaxtyping import Float
 
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
-from snellen.study.tasks import FURTHER, RANGES, STAKE, TASKS
+from snellen.study.tasks import find_task
 
 Better = Literal["high", "low", "neither"]
-
-TITLES = {
-    "confidence": "Confidence estimation",
-    "error-detection": "Error detection",
-    "class-accuracy": "Class accuracy",
-    "forward-selection": "Forward selection",
-    "betting": "Betting",
-    "sharpness": "Sharpness",
-}
 
 
 @dataclass(frozen=True)
@@ -84,20 +75,11 @@ def outcomes(study: Study, collected: Collected) -> list[Outcome]:
 
 
 def _task(study: Study, answers: pd.DataFrame, name: str) -> Outcome:
-    task = TASKS[name]  # type: ignore[index]
-    meaning, unit, bounds = {
-        "percent": (f"mean {task.score}", "points", (0.0, 100.0)),
-        "right-or-wrong": ("share of right answers", "", (0.0, 1.0)),
-        "choice": (f"mean number of {task.score}", "images", (0.0, float(FURTHER))),
-        "rating": (f"mean {task.score}", "points", (float(RANGES["rating"][0]), float(RANGES["rating"][1]))),
-    }[task.answer]
-    if task.beside == "stake":
-        meaning, unit, bounds = "mean points won per bet, lost ones with a minus", "points", (-float(STAKE), float(STAKE))
-    binary = task.answer == "right-or-wrong" and task.beside != "stake"
-    better: Better = "high" if task.higher_is_better else "low"
-    facts = Facts(name, TITLES.get(name, name), "task", meaning, unit, better, bounds, binary)
+    traits = find_task(name).traits
+    better: Better = "high" if traits.higher_is_better else "low"
+    facts = Facts(name, traits.title, "task", traits.mean, traits.unit, better, traits.bounds, traits.binary)
     rows = answers[(answers["task"] == name) & ~answers["practice"].astype(bool)]
-    return _outcome(study, facts, rows, task.needs_map)
+    return _outcome(study, facts, rows, traits.needs_map)
 
 
 def _scale(study: Study, ratings: pd.DataFrame, name: str) -> Outcome:

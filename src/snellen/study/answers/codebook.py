@@ -12,7 +12,7 @@ from snellen import __version__
 from snellen.charts.numbers import count, short
 from snellen.study.collected import ANSWERS, PARTICIPANTS, RATINGS
 from snellen.study.folder import Study
-from snellen.study.tasks import TASKS
+from snellen.study.tasks import find_task
 
 SIMULATED = "SIMULATED. Nobody took part: a program answered, as a rehearsal. Nothing in here is evidence of anything."
 
@@ -115,8 +115,9 @@ class Codebook:
                 plan.task: {
                     "items": plan.items,
                     "practice": plan.practice,
-                    "score": TASKS[plan.task].score,
-                    "higher_is_better": TASKS[plan.task].higher_is_better,
+                    "score": find_task(plan.task).traits.score,
+                    "higher_is_better": find_task(plan.task).traits.higher_is_better,
+                    "columns": dict(find_task(plan.task).form.columns),
                 }
                 for plan in protocol.tasks
             },
@@ -184,14 +185,15 @@ class Codebook:
         )
         yield from ("", "## Tasks", "")
         yield from _table(
-            ("task", "items", "practice", "score", "a high score is"),
+            ("task", "items", "practice", "answer", "score", "a high score is"),
             [
                 (
                     f"`{plan.task}`",
                     str(plan.items),
                     str(plan.practice),
-                    TASKS[plan.task].score,
-                    "good" if TASKS[plan.task].higher_is_better else "bad",
+                    "; ".join(f"`{column}`: {text}" for column, text in find_task(plan.task).form.columns.items()),
+                    find_task(plan.task).traits.score,
+                    "good" if find_task(plan.task).traits.higher_is_better else "bad",
                 )
                 for plan in protocol.tasks
             ],

@@ -37,8 +37,7 @@ from snellen.study.collected import Collected
 from snellen.study.folder import Study
 from snellen.study.joining import profiles
 from snellen.study.joining.profiles import Answered
-from snellen.study.protocol import TaskName
-from snellen.study.tasks import TASKS
+from snellen.study.tasks import find_task
 from snellen.verdicts.statistics import holm, student
 
 MINIMUM_ITEMS, MINIMUM_METHODS = 5, 2
@@ -120,7 +119,7 @@ class Row:
 class TaskAgreement:
     """All metrics against one task."""
 
-    task: TaskName
+    task: str
     items: int
     methods: tuple[str, ...]
     people: int
@@ -137,7 +136,7 @@ class TaskAgreement:
     @property
     def score(self) -> str:
         """What people's score is, in words."""
-        return TASKS[self.task].score
+        return find_task(self.task).traits.score
 
     def named(self, word: str) -> list[str]:
         """The metrics of which this is said."""
@@ -168,7 +167,7 @@ class TaskAgreement:
         if not self.tested:
             lack = self.rows[0].reason if self.rows else "the run has no metric"
             return f"{lack[0].upper()}{lack[1:]}, so nothing can be said."
-        what = "how sharp people found maps" if TASKS[self.task].needs_map else "what people could do"
+        what = "how sharp people found maps" if find_task(self.task).traits.needs_map else "what people could do"
         parts = [f"Of {numbers.count(self.tested, 'metric')}, {_some(self.named('predicts'), f'with {what}')}"]
         if self.named("opposite"):
             parts.append(_some(self.named("opposite"), "against it"))

@@ -13,8 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
-from snellen.study.protocol import TaskName
-from snellen.study.tasks import TASKS
+from snellen.study.tasks import find_task
 
 SPLITS = 40
 """Ways to divide people into two halves."""
@@ -24,7 +23,7 @@ SPLITS = 40
 class Answered:
     """All answers of one task to maps of some methods; higher scores are better, whatever the task calls good."""
 
-    task: TaskName
+    task: str
     items: tuple[str, ...]
     methods: tuple[str, ...]
     presentations: tuple[str, ...]
@@ -34,11 +33,11 @@ class Answered:
     score: Float[np.ndarray, " answers"]
 
     @staticmethod
-    def of(collected: Collected, study: Study, task: TaskName, methods: Sequence[str]) -> Answered:
+    def of(collected: Collected, study: Study, task: str, methods: Sequence[str]) -> Answered:
         """The answers that count. Where everybody met all arms, people's own levels are taken out first."""
         answers = collected.counted.answers
         rows = answers[answers["task"] == task].sort_values(["participant", "item"], kind="stable")
-        scores = rows["score"].astype(float) * (1.0 if TASKS[task].higher_is_better else -1.0)
+        scores = rows["score"].astype(float) * (1.0 if find_task(task).traits.higher_is_better else -1.0)
         if study.protocol.design == "within" and len(rows):
             scores = scores - scores.groupby(rows["participant"]).transform("mean") + float(scores.mean())
         seen = rows["arm"].isin(methods)

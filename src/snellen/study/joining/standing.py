@@ -20,7 +20,7 @@ from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 from snellen.runs.people import NO_MAP, Arm, Contrast, Outcome, Standing
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
-from snellen.study.tasks import TASKS
+from snellen.study.tasks import find_task
 from snellen.verdicts import MARGIN, Against
 from snellen.verdicts.against import further_images
 from snellen.verdicts.rule import MOST
@@ -59,7 +59,7 @@ def outcomes(study: Study, collected: Collected, controls: Collection[str]) -> t
     known = {"test": test, "alpha": protocol.alpha}
     found = []
     for plan in protocol.tasks:
-        task = TASKS[plan.task]
+        task = find_task(plan.task).traits
         values = _values(counted.answers[counted.answers["task"] == plan.task])
         rule = (SHARPNESS if task.needs_map else ABILITY).format(**known)
         kind: Literal["ability", "sharpness"] = "sharpness" if task.needs_map else "ability"

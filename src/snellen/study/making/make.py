@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +26,12 @@ from snellen.runs.reopening import reopen
 from snellen.study import scales
 from snellen.study.folder import SCHEMA, Study, new_password
 from snellen.study.making import showing
-from snellen.study.making.choosing import Candidate, Choice, Chosen, accuracy, candidates, choose
+from snellen.study.making.choosing import Choice, candidates, choose
 from snellen.study.making.commented import commented
-from snellen.study.protocol import NONE, Condition, Protocol, TaskName
+from snellen.study.protocol import NONE, Condition, Protocol
 from snellen.study.stimuli import Item, Picture
-from snellen.study.tasks import TASKS, Truth
+from snellen.study.tasks import TASKS, Candidate, ChosenItem, accuracy, find_task
+from snellen.study.texts import written_languages, written_texts
 
 TITLE = "What does the program see?"
 TASK: tuple[Mapping[str, Any], ...] = ({"task": "error-detection"},)
@@ -77,9 +76,9 @@ def make(
         }
         (new / "stimuli.json").write_text(json.dumps(stimuli, indent=1, ensure_ascii=False), encoding="utf-8")
         (new / "study.yaml").write_text(commented(protocol), encoding="utf-8")
-        for source, target in files.items():
+        for target, text in files.items():
             (new / target).parent.mkdir(exist_ok=True)
-            shutil.copyfile(source, new / target)
+            (new / target).write_text(text, encoding="utf-8")
         new_password(new)
         Study.read(new)
         if place.exists():
@@ -127,29 +126,37 @@ def _protocol(run: Run, values: Mapping[str, Any]) -> Protocol:
     return Protocol.of(given, "the study")
 
 
-def _files(protocol: Protocol) -> dict[Path, str]:
-    """The texts and questionnaires that come with Snellen, and where they go."""
-    folder = resources.files("snellen.study").joinpath("texts")
-    texts = {Path(str(one)).stem: Path(str(one)) for one in folder.iterdir() if str(one).endswith(".yaml")}
-    found = {}
-    for what, there, wanted, room in (
-        ("texts in", texts, protocol.languages, "texts"),
-        ("questionnaire", scales.shipped(), protocol.scales, "questionnaires"),
+def _files(protocol: Protocol) -> dict[str, str]:
+    """The texts and questionnaires that come with Snellen, by their paths in the study's folder."""
+    questionnaires = scales.shipped()
+    files = {}
+    for what, there, names, folder in (
+        ("texts in", written_languages(), protocol.languages, "texts"),
+        ("questionnaire", sorted(questionnaires), protocol.scales, "questionnaires"),
     ):
-        for name in wanted:
+        for name in names:
             if name not in there:
                 raise SnellenError(
-                    f"Snellen has no {what} '{name}', only {', '.join(sorted(there))}; make the study without it, put "
-                    f"{room}/{name}.yaml beside the others in its folder, and name it in study.yaml"
+                    f"Snellen has no {what} '{name}', only {', '.join(there)}; make the study without it, put "
+                    f"{folder}/{name}.yaml beside the others in its folder, and name it in study.yaml"
                 )
-            found[there[name]] = f"{room}/{name}.yaml"
-    return found
+            text = written_texts(name) if folder == "texts" else questionnaires[name].read_text(encoding="utf-8")
+            files[f"{folder}/{name}.yaml"] = text
+    for plan in protocol.tasks:
+        texts = TASKS[plan.task].traits.texts
+        for language in protocol.languages:
+            if language not in texts:
+                raise SnellenError(
+                    f"the task '{plan.task}' has no texts in '{language}', only in {', '.join(texts)}; "
+                    f"give --languages {','.join(texts)}, or add them to the task"
+                )
+    return files
 
 
 def _subject(run: Run, pool: Sequence[Candidate], choice: Choice) -> dict[str, Any]:
     """What the study is about, and how it was chosen."""
     record, share = run.record, accuracy(pool)
-    labels = (one.shown[0].label for one in choice.items if TASKS[one.task].about_class)
+    labels = (item.images[0].label for item in choice.items if find_task(item.task).traits.about_class)
     asked = sorted({label for label in labels if label is not None})
     return {
         "run": run.folder.resolve().name,
@@ -179,30 +186,30 @@ class _Easel:
     @property
     def total(self) -> int:
         """How many pictures there will be."""
-        return sum(len(self.protocol.conditions) * len(one.shown) + len(one.further) for one in self.choice.items)
+        return sum(len(self.protocol.conditions) * len(one.images) + len(one.further) for one in self.choice.items)
 
     def items(self) -> Iterator[Item]:
         """The items of the study, with their pictures drawn."""
-        numbers: dict[tuple[TaskName, bool], int] = {}
+        numbers: dict[tuple[str, bool], int] = {}
         for one in self.choice.items:
             number = numbers[one.task, one.practice] = numbers.get((one.task, one.practice), 0) + 1
             yield self._item(one, f"{one.task}-{'practice-' if one.practice else ''}{number}")
 
-    def _item(self, one: Chosen, name: str) -> Item:
-        about = TASKS[one.task].about_class
-        label = one.shown[0].label
+    def _item(self, one: ChosenItem, name: str) -> Item:
+        task = find_task(one.task)
+        label = one.images[0].label
         return Item(
             name,
             one.task,
             one.practice,
-            tuple(image.sample for image in one.shown),
-            tuple(_class(self.run, image.prediction) for image in one.shown),
-            self._truth(one),
+            tuple(image.sample for image in one.images),
+            tuple(_class(self.run, image.prediction) for image in one.images),
+            task.truth(one, self._accuracy),
             {
-                condition.name: tuple(self._drawn(image, condition.arm, self._shown(condition)) for image in one.shown)
+                condition.name: tuple(self._drawn(image, condition.arm, self._shown(condition)) for image in one.images)
                 for condition in self.protocol.conditions
             },
-            _class(self.run, label) if about and label is not None else "",
+            _class(self.run, label) if task.traits.about_class and label is not None else "",
             tuple(image.sample for image in one.further),
             tuple(self._drawn(image, NONE, showing.PHOTOGRAPH) for image in one.further),
         )
@@ -211,17 +218,6 @@ class _Easel:
         """How the pictures of a condition are drawn; where all others lack colours, those without maps lack them too."""
         grey = condition.arm == NONE and self.protocol.presentation == ("overlay",)
         return showing.GREY if grey else condition.presentation
-
-    def _truth(self, one: Chosen) -> Truth:
-        first = one.shown[0]
-        if one.task == "confidence":
-            return round(100 * first.probability, 2)
-        if one.task == "class-accuracy":
-            assert first.label is not None
-            return round(100 * self._accuracy[first.label], 2)
-        if one.task == "forward-selection":
-            return tuple(image.right is True for image in one.further)
-        return None if one.task == "sharpness" else float(first.right is False)
 
     def _drawn(self, image: Candidate, arm: str, presentation: str) -> Picture:
         photo = self._photographs[image.sample]
@@ -242,14 +238,14 @@ class _Easel:
 
     @cached_property
     def _photographs(self) -> dict[str, showing.Rgb]:
-        wanted = {image.sample for one in self.choice.items for image in (*one.shown, *one.further)}
+        wanted = {image.sample for one in self.choice.items for image in (*one.images, *one.further)}
         ids = enumerate(self.samples.ids)
         return {name: showing.photograph(self.samples[place].image) for place, name in ids if name in wanted}
 
     @cached_property
     def _maps(self) -> dict[str, dict[str, Float[np.ndarray, "height width"]]]:
         """By arm and sample, only of the images that are shown."""
-        wanted = sorted({image.sample for one in self.choice.items for image in one.shown})
+        wanted = sorted({image.sample for one in self.choice.items for image in one.images})
         arms = [arm for arm in self.protocol.arms if arm != NONE]
         return {arm: dict(zip(wanted, self.run.maps(arm, wanted), strict=True)) for arm in arms}
 

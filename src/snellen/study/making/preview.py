@@ -11,8 +11,9 @@ from rich.text import Text
 
 from snellen.charts.numbers import count, short
 from snellen.study.folder import Study
-from snellen.study.making.choosing import BANDS
-from snellen.study.pace import MORE, SPENT, minutes
+from snellen.study.pace import SECONDS, minutes
+from snellen.study.tasks import BANDS, find_task
+from snellen.study.tasks.task import FURTHER_SECONDS
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,13 @@ class Made:
         yield Text(f"{subject['model']}, {count(subject['images'], 'image')} of the run '{subject['run']}'", style="dim")
         yield _chosen(self.study)
         yield Text(f"Confidence of the model: {_bands()}. Images with maps are counted.", style="dim")
-        for one in (*_accuracies(self.study), *subject.get("notes", ())):
-            yield Text(f"· {one}")
+        remarks = [
+            remark
+            for plan in self.study.protocol.tasks
+            for remark in find_task(plan.task).remarks(subject.get("classes", {}))
+        ]
+        for remark in (*remarks, *subject.get("notes", ())):
+            yield Text(f"· {remark}")
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,8 @@ class Preview:
         yield Text("")
         yield _flow(groups(study))
         yield Text(
-            f"Minutes are estimates: a trial takes {SPENT['trial']} s, {MORE} s more for each further picture, "
-            f"and a questionnaire {SPENT['scale']} s.",
+            f"Minutes are estimates: a trial takes {SECONDS['trial']} s, {FURTHER_SECONDS} s more for each further picture, "
+            f"and a questionnaire {SECONDS['scale']} s.",
             style="dim",
         )
         for one in _rules(study):
@@ -100,14 +106,6 @@ def _chosen(study: Study) -> Table:
 def _bands() -> str:
     low, middle = (f"{100 * end:.0f} %" for _, end in BANDS[:2])
     return f"low is below {low}, high from {middle} on"
-
-
-def _accuracies(study: Study) -> Iterator[str]:
-    known = study.subject.get("classes", {})
-    if known and any(one.task == "class-accuracy" for one in study.protocol.tasks):
-        numbers = sorted(one["images"] for one in known.values())
-        span = str(numbers[0]) if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
-        yield f"class-accuracy: the truth is the model's accuracy on all images of a class in the run, {span} of them"
 
 
 def _flow(found: list[Group]) -> Table:

@@ -24,8 +24,8 @@ from snellen.study.gathering import Reply, Visit, gather
 from snellen.study.protocol import NONE
 from snellen.study.schedule import CHOICES, Page
 from snellen.study.simulation.effect import Effect, SkillSpread
-from snellen.study.simulation.judgement import AnswerModel, AnswerNoise, SimulatedAnswers, answer_models
-from snellen.study.tasks import Answer
+from snellen.study.simulation.judgement import AnswerModel, answer_models
+from snellen.study.tasks import Answer, AnswerBatch, AnswerNoise
 from snellen.types import Rng
 
 _FARTHEST = 8.0
@@ -114,7 +114,7 @@ class SimulatedParticipants:
         found: AnswerNoise = self._once(name, lambda draw: one.noise(len(self), draw))
         return found
 
-    def given(self, outcome: str, arm: str, rows: Int[np.ndarray, " rows"]) -> SimulatedAnswers:
+    def given(self, outcome: str, arm: str, rows: Int[np.ndarray, " rows"]) -> AnswerBatch:
         """What these people answer to all items of an outcome in an arm."""
         one, noise, spread = (
             self.behaviour.outcomes[outcome],
@@ -171,11 +171,9 @@ class SimulatedParticipants:
         """One person, who answers page by page."""
         return ParticipantAnswers(self, row)
 
-    def answers(self, outcome: str, arm: str) -> SimulatedAnswers:
+    def answers(self, outcome: str, arm: str) -> AnswerBatch:
         """What everybody answers, or would in that arm; reckoned once."""
-        found: SimulatedAnswers = self._once(
-            f"given/{outcome}/{arm}", lambda _: self.given(outcome, arm, np.arange(len(self)))
-        )
+        found: AnswerBatch = self._once(f"given/{outcome}/{arm}", lambda _: self.given(outcome, arm, np.arange(len(self))))
         return found
 
     def _normal(self, name: str) -> Float[np.ndarray, " people"]:
@@ -294,7 +292,7 @@ def _shift(one: AnswerModel, d: float, spread: SkillSpread, conditions: int) -> 
 def _spread_of_means(one: AnswerModel, shift: float, spread: SkillSpread, conditions: int) -> tuple[float, float]:
     """Mean and variance over people of the mean score, integrated over skill and luck."""
     skills, weights = _normal(21)
-    lucks, chances = _normal(7 if one.beside else 1)
+    lucks, chances = _normal(7 if one.form.feels_ease else 1)
     ease = (shift + spread.people * skills)[:, None] + spread.moments * lucks
     each = ease.reshape(-1, 1) - spread.items * one.difficulty
     mean, square = (some.reshape(len(skills), len(lucks), -1) for some in one.moments(each, spread.bets))

@@ -16,8 +16,6 @@ ABILITIES = "abilities"
 EVERYTHING = "all"
 """Abilities, ratings and questionnaires alike."""
 
-_RATING = "sharpness"
-
 
 @dataclass(frozen=True)
 class SkillSpread:

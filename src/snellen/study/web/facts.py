@@ -10,7 +10,7 @@ from snellen.study.gathering import Reply
 from snellen.study.protocol import NONE
 from snellen.study.schedule import CHOICES, Page
 from snellen.study.stimuli import Item, Picture
-from snellen.study.tasks import RANGES, TASKS, Answer, Task, score
+from snellen.study.tasks import Answer, Task, find_task
 
 AHEAD = 2
 """Trials whose pictures are loaded in advance."""
@@ -34,7 +34,7 @@ def facts_of(
         facts |= _item(page.item, page)
         if page.kind == "feedback":
             reply = replies[pages[place - 1].id]
-            facts |= _feedback(TASKS[page.item.task], page.item, Answer.of(reply.content))
+            facts |= _feedback(find_task(page.item.task), page.item, Answer.of(reply.content))
             facts["ends"] = place + 1 == len(pages) or not pages[place + 1].practice
     return facts
 
@@ -57,12 +57,9 @@ def _scale(study: Study, language: str, page: Page) -> dict[str, Any]:
 
 
 def _item(item: Item, page: Page) -> dict[str, Any]:
-    task = TASKS[item.task]
     return {
         "task": item.task,
-        "answer": task.answer,
-        "beside": task.beside,
-        "ranges": RANGES,
+        "form": find_task(item.task).form,
         "practice": item.practice,
         "about": item.about,
         "pictures": list(zip(item.pictures[page.condition.name], item.said, strict=True)),
@@ -73,7 +70,7 @@ def _item(item: Item, page: Page) -> dict[str, Any]:
 
 def _feedback(task: Task, item: Item, given: Answer) -> dict[str, Any]:
     """What was answered in practice, and what was right: a practice item is asked of nobody again."""
-    facts: dict[str, Any] = {"given": given, "score": round(score(task, item.truth, given))}
+    facts: dict[str, Any] = {"answer": given, "score": round(task.score_answer(item.truth, given))}
     if isinstance(item.truth, tuple):
         return facts | {"judged": list(zip(item.choices, item.truth, strict=True))}
     return facts | {"truth": None if item.truth is None else round(item.truth)}

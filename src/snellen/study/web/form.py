@@ -7,7 +7,7 @@ from typing import Any
 
 from snellen.study.folder import Study
 from snellen.study.schedule import CHOICES, Page
-from snellen.study.tasks import RANGES, TASKS, AnswerError, Task, read_answer
+from snellen.study.tasks import AnswerError, SentAnswer, Task, find_task
 from snellen.study.web.guard import Form, first
 
 LONGEST_DAY = 86_400_000
@@ -25,7 +25,7 @@ class Filled:
 def read_reply(study: Study, page: Page, form: Form) -> Filled:
     """The reply to a page; where something is missing or impossible, nothing of it is taken."""
     if page.kind == "trial":
-        return _trial(TASKS[page.item.task if page.item else "confidence"], form)
+        return _trial(find_task(page.task), form)
     if page.kind == "attention":
         value = _number(form, "value", CHOICES)
         return Filled({"value": value}) if value else Filled(refused={"value": _why(form, "value", "missing")})
@@ -38,21 +38,11 @@ def read_reply(study: Study, page: Page, form: Form) -> Filled:
 
 
 def _trial(task: Task, form: Form) -> Filled:
-    value, beside, chosen = first(form, "value"), first(form, "beside"), form.get("chosen", [])
+    sent = SentAnswer(first(form, "value"), first(form, "beside"), tuple(form.get("chosen", ())))
     try:
-        return Filled(read_answer(task, value, beside, chosen).as_values())
+        return Filled(task.form.read(sent).as_values())
     except AnswerError as problem:
-        if task.answer == "choice":
-            return Filled(refused={"chosen": problem.reason})
-    # Both questions of a page are judged, each as if the other had been answered well.
-    refused: dict[str, str] = {}
-    well, well_beside = str(RANGES[task.answer][1]), str(RANGES[task.beside][1]) if task.beside else None
-    for name, trial in (("value", (value, well_beside)), ("beside", (well, beside))):
-        try:
-            read_answer(task, *trial, [])
-        except AnswerError as problem:
-            refused[name] = problem.reason
-    return Filled(refused=refused)
+        return Filled(refused=dict(problem.refused))
 
 
 def _number(form: Form, name: str, most: int) -> int | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import yaml
@@ -14,6 +13,7 @@ from markupsafe import Markup, escape
 
 from snellen.errors import SnellenError, nearest
 from snellen.study.folder import Study
+from snellen.study.texts import written_languages, written_texts
 
 _WORD = re.compile(r"\{([a-z_]+)\}")
 _BOLD = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
@@ -82,29 +82,34 @@ def words(text: str) -> set[str]:
     return set(_WORD.findall(text))
 
 
-@cache
 def shipped(language: str = "en") -> dict[str, str]:
     """The sentences that come with Snellen, by name."""
-    file = resources.files("snellen.study").joinpath("texts", f"{language}.yaml")
-    return dict(flat(yaml.safe_load(file.read_text(encoding="utf-8")), f"texts/{language}.yaml"))
+    return dict(_parsed(written_texts(language), f"texts/{language}.yaml"))
+
+
+@cache
+def _parsed(text: str, owner: str) -> dict[str, str]:
+    return dict(flat(yaml.safe_load(text), owner))
 
 
 def _own(language: str) -> dict[str, str]:
     """Snellen's own sentences in this language, or else in English."""
-    known = resources.files("snellen.study").joinpath("texts", f"{language}.yaml").is_file()
-    return shipped(language) if known else shipped()
+    return shipped(language) if language in written_languages() else shipped()
 
 
 def check_texts(study: Study) -> dict[str, Sentences]:
     """The sentences of a study by language; a name or a word in braces that is missing is refused before anybody reads.
 
     Sentences of the experimenter's page that a study lacks, because it is older than they are, are Snellen's own.
+    Sentences of tasks that the study does not have are left aside.
     """
-    wanted = shipped()
+    tasks = {plan.task for plan in study.protocol.tasks}
+    wanted = _of_tasks(shipped(), tasks)
     found = {}
     for language, texts in study.texts.items():
         owner = f"'{study.folder / 'texts' / language}.yaml'"
-        own = {name: text for name, text in _own(language).items() if name.startswith("desk.")} | dict(flat(texts, owner))
+        desk = {name: text for name, text in _own(language).items() if name.startswith("desk.")}
+        own = _of_tasks(desk | dict(flat(texts, owner)), tasks)
         for name in wanted.keys() - own.keys():
             raise SnellenError(f"{owner} has no '{name}'; Snellen's own text says: {' '.join(wanted[name].split())[:80]}")
         for name in own.keys() - wanted.keys():
@@ -113,6 +118,11 @@ def check_texts(study: Study) -> dict[str, Sentences]:
             _check_words(owner, name, words(text), words(wanted[name]))
         found[language] = Sentences(language, own)
     return found
+
+
+def _of_tasks(texts: Mapping[str, str], tasks: Collection[str]) -> dict[str, str]:
+    """All texts but those of other tasks."""
+    return {name: text for name, text in texts.items() if not name.startswith("tasks.") or name.split(".")[1] in tasks}
 
 
 def _check_words(owner: str, name: str, own: set[str], wanted: set[str]) -> None:

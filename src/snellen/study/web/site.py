@@ -23,6 +23,7 @@ from snellen.errors import SnellenError
 from snellen.study.answers.store import Person, Store
 from snellen.study.folder import Study
 from snellen.study.schedule import Page
+from snellen.study.tasks import find_task
 from snellen.study.web.example import examples
 from snellen.study.web.guard import REHEARSAL, Rates, Seal, address_of, same
 from snellen.study.web.sentences import Sentences, check_texts
@@ -74,7 +75,7 @@ class Site:
         """Reads and checks everything that pages are made of, once."""
         files = _files()
         environment = jinja2.Environment(
-            loader=jinja2.FunctionLoader(lambda name: _read(name).decode()),
+            loader=jinja2.FunctionLoader(_template),
             autoescape=True,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -87,6 +88,9 @@ class Site:
         for one in resources.files("snellen.study.web").joinpath("pages").iterdir():
             if one.name.endswith(".html"):
                 environment.get_template(one.name)
+        for plan in study.protocol.tasks:
+            for part in ("question", "feedback"):
+                environment.get_template(f"task/{plan.task}/{part}")
         pages = lru_cache(maxsize=4096)(study.pages)
         _check_link(study)
         return Site(
@@ -214,6 +218,16 @@ def _accepted(header: str) -> list[str]:
         weight = re.fullmatch(r"\s*q=([01](?:\.[0-9]{0,3})?)\s*", rest)
         found.append((-(float(weight[1]) if weight else 1.0), name.strip()))
     return [name for _, name in sorted(found, key=lambda one: one[0])]
+
+
+def _template(name: str) -> str:
+    """The source of a template: a file of pages/, or the part of a task as in `task/betting/question`."""
+    if not name.startswith("task/"):
+        return _read(name).decode()
+    _, task, part = name.split("/")
+    plugin = find_task(task)
+    html = plugin.form.html if part == "question" else f"{plugin.form.feedback_html}{plugin.feedback_html.lstrip()}"
+    return f'{{% import "parts.html" as parts %}}\n{html.lstrip()}\n'  # Jinja removes the last line break
 
 
 def _read(name: str) -> bytes:

@@ -22,7 +22,7 @@ from snellen.study.answers.store import LONGEST, ClosedError, Person
 from snellen.study.gathering import Reply
 from snellen.study.pace import minutes
 from snellen.study.schedule import Page
-from snellen.study.tasks import TASKS, Answer, score
+from snellen.study.tasks import Answer, find_task
 from snellen.study.web.facts import ahead, facts_of
 from snellen.study.web.form import Filled, read_reply, seconds
 from snellen.study.web.guard import Form, first, read_form
@@ -232,10 +232,13 @@ def current(pages: tuple[Page, ...], answered: Container[str]) -> int | None:
 
 
 def points(pages: tuple[Page, ...], replies: Mapping[str, Reply]) -> int | None:
-    """The sum of all bets that count; None where nobody was asked to bet."""
-    task = TASKS["betting"]
-    bets = [one for one in pages if one.kind == "trial" and one.item and one.task == "betting" and not one.practice]
-    scores = [
-        score(task, one.item.truth, Answer.of(replies[one.id].content)) for one in bets if one.item and one.id in replies
-    ]
-    return round(sum(scores)) if bets else None
+    """The sum of all scores that count in tasks whose points are told at the end; None without such a task."""
+    scores: list[float] = []
+    told = False
+    for page in pages:
+        if page.kind == "trial" and page.item and not page.practice and find_task(page.task).traits.points_at_end:
+            told = True
+            if page.id in replies:
+                answer = Answer.of(replies[page.id].content)
+                scores.append(find_task(page.task).score_answer(page.item.truth, answer))
+    return round(sum(scores)) if told else None

@@ -1,0 +1,102 @@
+"""What every form of a trial has to offer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from snellen.study.tasks.answer import Answer, AnswerBatch, AnswerError, AnswerNoise, Reason, SentAnswer, Truth
+
+Score = Callable[[Float[np.ndarray, "*truths"], AnswerBatch], Float[np.ndarray, "people items"]]
+"""The scores of answers, from the truth of every item and the answers."""
+
+Moments = tuple[Float[np.ndarray, "ways items"], Float[np.ndarray, "ways items"]]
+"""Mean and mean square of a score."""
+
+
+class Form(ABC):
+    """How participants enter an answer, and how simulated participants choose one."""
+
+    html: ClassVar[str]
+    """The questions of a trial as a Jinja template. Its input fields are called value, beside and chosen, as in `Answer`.
+
+    It may use: `t` (texts), `parts` (macros of parts.html), `form`, `task` (name), `about` (name of the class), `further`
+    (pictures to choose from); and of an answer that was refused, `entered`, `chosen`, `refused` and `focus`.
+    """
+    feedback_html: ClassVar[str]
+    """What follows a practice answer, as a Jinja template; it may also use `answer`, `score`, `truth` and `judged`."""
+    texts: ClassVar[tuple[str, ...]] = ()
+    """Names of the texts that a task with this form needs besides title, introduction, maps and question."""
+    feels_ease: ClassVar[bool] = False
+    """Whether a second question asks for something that follows how easy the item is at that moment."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> Mapping[str, str]:
+        """What the exported columns value, beside and chosen mean; those that stay empty are left out."""
+
+    @abstractmethod
+    def read(self, sent: SentAnswer) -> Answer:
+        """The answer that a browser sent; raises `AnswerError` where the form does not offer it."""
+
+    @abstractmethod
+    def truth_problems(self, truth: Truth, choices: int) -> Iterator[str]:
+        """Why an item with `choices` pictures to choose from cannot have this truth, a sentence each."""
+
+    @abstractmethod
+    def noise(self, people: int, items: int, draw: np.random.Generator) -> AnswerNoise:
+        """The random numbers of so many simulated participants."""
+
+    @abstractmethod
+    def simulate(
+        self, ease: Float[np.ndarray, "people items"], truth: Float[np.ndarray, "*truths"], noise: AnswerNoise, bets: float
+    ) -> AnswerBatch:
+        """Answers of simulated participants who look.
+
+        Args:
+            ease: skill minus difficulty, in standard deviations of skill.
+            truth: the truth of every item.
+            noise: from `noise`.
+            bets: how far the second answer follows the probability of being right, from 0 (not) to 1.
+        """
+
+    @abstractmethod
+    def careless(self, noise: AnswerNoise) -> AnswerBatch:
+        """Answers of simulated participants who do not look: any, each with the same probability."""
+
+    @abstractmethod
+    def moments(
+        self, score: Score, ease: Float[np.ndarray, "ways items"], truth: Float[np.ndarray, "*truths"], bets: float
+    ) -> Moments:
+        """Mean and mean square of the score of `simulate` at this ease, computed without random numbers."""
+
+
+def read_number(text: str | None, low: int, high: int, missing: Reason = "missing") -> int | Reason:
+    """A whole number from `low` to `high`, or why it is refused."""
+    if text in (None, ""):
+        return missing
+    assert text is not None
+    # More digits than this are no answer, and int() would take its time over a million of them.
+    if len(text) > 4 or not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+        return "impossible"
+    return int(text)
+
+
+def answer_of(value: int | Reason, beside: int | Reason | None = None) -> Answer:
+    """An answer of numbers that were read by `read_number`; raises `AnswerError` with all that were refused."""
+    if isinstance(value, str) or isinstance(beside, str):
+        fields = {"value": value, "beside": beside}
+        raise AnswerError({name: reason for name, reason in fields.items() if isinstance(reason, str)})
+    return Answer(value, beside)
+
+
+def percent_problems(truth: Truth, highest: int) -> Iterator[str]:
+    """Why a truth is no number from 0 to `highest`."""
+    if truth is None or isinstance(truth, tuple):
+        yield f"cannot have the truth {truth}"
+    elif not 0 <= truth <= highest:
+        yield f"has the truth {truth}, which is out of range"
