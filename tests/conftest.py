@@ -27,6 +27,14 @@ atexit.register(shutil.rmtree, os.environ["SNELLEN_HOME"], ignore_errors=True)
 torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _warned() -> None:
+    """What a user is told once, that models are code, has been told: which test comes first must not matter."""
+    from snellen.files.seals import first_time
+
+    first_time("models-are-code")
+
+
 @pytest.fixture(scope="session")
 def torchvision() -> object:
     """The torchvision package, also where its compiled kernels are missing."""

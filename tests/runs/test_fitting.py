@@ -13,7 +13,6 @@ from tests.runs.subject import load, write_images
 
 import snellen
 from snellen.errors import SnellenError
-from snellen.files.seals import first_time
 from snellen.images import from_folder
 from snellen.images.geometry import AS_IS
 from snellen.maps import fitted_state
@@ -165,7 +164,6 @@ def test_explain_learns_from_a_folder_or_from_the_photo_alone(tmp_path):
     from snellen.report.explain import explain_photo
     from snellen.runs.settings import Settings
 
-    first_time("models-are-code")  # said once per user, and not what is asked here
     folder = write_images(tmp_path / "images", count=22)
     photo = folder / "000.png"
     said = {}
