@@ -86,7 +86,7 @@ bench-textbox: $(VENV)/test.stamp  ## scenes per second, and a field of all meth
 	$(BIN)/python benchmarks/textbox_scenes.py
 	$(BIN)/python benchmarks/textbox.py
 
-planted-weights: $(VENV)/test.stamp  ## train the two networks of tests/planted_networks.py again
+planted-weights: $(VENV)/test.stamp  ## train the two planted networks of the contract suite again
 	$(BIN)/python -m tests.train_planted
 
 digits-weights: $(VENV)/test.stamp   ## train the classifier of the digit scenes again

@@ -16,12 +16,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from pages import failures, holds, paragraphs, presets, settings
+from pages import exemptions, failures, holds, paragraphs, presets, settings
 from snellen import fit, zoo
 from snellen.charts.pictures import limits, overlay, tile
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.images import Samples, from_arrays
+from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS
 from snellen.runs import plan as planning
@@ -30,7 +31,7 @@ from snellen.types import Passes, Rng
 
 FOLDER = Path(__file__).with_name("methods")
 PICTURES = FOLDER / "pictures"
-SHOWN = ("chelsea", "coffee")
+PHOTOGRAPHS = ("chelsea", "coffee")
 SIDE = 160
 
 
@@ -66,8 +67,8 @@ class Scene:
             ends = limits(values, signed)
             row += [photo, tile(values, signed, ends), overlay(photo, values, signed, ends)]
         gap = np.full((SIDE, 6, 3), 253, dtype=np.uint8)
-        shown = [part for one in row for part in (resized(one), gap)][:-1]
-        return Image.fromarray(np.concatenate(shown, axis=1))
+        parts = [part for picture in row for part in (resized(picture), gap)][:-1]
+        return Image.fromarray(np.concatenate(parts, axis=1))
 
 
 def resized(picture: np.ndarray) -> np.ndarray:
@@ -80,24 +81,21 @@ def photographs() -> Scene:
     """Two embedded photographs and the embedded classifier."""
     classifier = zoo.load_classifier(zoo.EMBEDDED)
     samples = zoo.photographs(classifier.geometry)
-    chosen = [one for one in samples if one.id in SHOWN]
-    inputs = classifier.to_inputs(torch.stack([one.image for one in chosen]))
+    chosen = [sample for sample in samples if sample.id in PHOTOGRAPHS]
+    inputs = classifier.to_inputs(torch.stack([sample.image for sample in chosen]))
     targets = classifier.logits(inputs).argmax(dim=1)
     names = classifier.classes or ()
-    words = " and ".join(f"{one.id} ({names[int(target)]})" for one, target in zip(chosen, targets, strict=True))
+    words = " and ".join(f"{sample.id} ({names[int(target)]})" for sample, target in zip(chosen, targets, strict=True))
     caption = f"The map for the class that the embedded classifier predicts: {words}."
-    return Scene(classifier, samples, inputs, targets, Rng(0, tuple(one.id for one in chosen)), caption)
+    return Scene(classifier, samples, inputs, targets, Rng(0, tuple(sample.id for sample in chosen)), caption)
 
 
 def transformer() -> Scene:
-    """Two images of the tests' planted transformer: what the embedded classifier cannot show."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from planted import planted
-
-    case = planted(2, net="vit")
+    """Two images of the planted transformer, for methods that the embedded classifier cannot show."""
+    case = planted_batch(2, kind="vit")
     caption = (
-        "The embedded classifier has no attention, so this is the small transformer of the tests: it looks for red in the "
-        "upper patch (left picture) and for green in the lower left one (right picture)."
+        "The embedded classifier has no attention, so this is the planted transformer of the contract suite: its output "
+        "depends on red in the upper patch (left picture) and on green in the lower left one (right picture)."
     )
     samples = from_arrays(case.pixels.clamp(0, 1))
     return Scene(case.classifier, samples, case.inputs, case.targets, case.rng, caption)
@@ -113,7 +111,7 @@ class Stage:
     def scene(self, name: str) -> Scene:
         """The first scene whose classifier serves the method."""
         if name not in self._scene_of:
-            self._scene_of[name] = next(one for one in self.scenes if one.serves(name))
+            self._scene_of[name] = next(scene for scene in self.scenes if scene.serves(name))
         return self._scene_of[name]
 
     def passes(self, name: str) -> str:
@@ -151,7 +149,7 @@ def page(name: str, stage: Stage) -> str:
         f"- **defined in**: {CITATIONS.get(facts.cite, facts.cite)}",
         "",
     ]
-    return "\n".join([*lines, *settings(plugin), *presets(facts), *failures(facts)])
+    return "\n".join([*lines, *settings(plugin), *presets(facts), *failures(facts), *exemptions(name)])
 
 
 def index(stage: Stage) -> str:
@@ -163,7 +161,10 @@ def index(stage: Stage) -> str:
         "classifier with the method's defaults, before sharing; each picture shows a photograph, its map and both together.",
         "",
     ]
-    for title, control in (("Methods", False), ("Controls: maps that know nothing, or know it in the wrong place", True)):
+    for title, control in (
+        ("Methods", False),
+        ("Controls: maps without information about the classifier, or with wrong positions", True),
+    ):
         lines += [f"## {title}", "", "| method | what its number means | needs | passes |", "| --- | --- | --- | --- |"]
         for name in METHODS:
             facts = METHODS[name].traits  # type: ignore[attr-defined]
@@ -187,8 +188,8 @@ def main() -> None:
     if options.check:
         stale = [name for name, text in pages.items() if not holds(FOLDER / name, text)]
         stale += [f"pictures/{name}.jpg" for name in METHODS if not (PICTURES / f"{name}.jpg").exists()]
-        stale += [one.name for one in FOLDER.glob("*.md") if one.name not in pages]
-        stale += [f"pictures/{one.name}" for one in PICTURES.glob("*") if one.stem not in METHODS]
+        stale += [path.name for path in FOLDER.glob("*.md") if path.name not in pages]
+        stale += [f"pictures/{path.name}" for path in PICTURES.glob("*") if path.stem not in METHODS]
         if stale:
             sys.exit(f"docs/methods is not up to date ({', '.join(stale[:5])}); run make docs")
         return

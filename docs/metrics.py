@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, get_args
 
-from pages import failures, holds, paragraphs, presets, settings
+from pages import exemptions, failures, holds, paragraphs, presets, settings
 from snellen.classifier import Classifier
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METRICS, Attribute, Test
@@ -84,7 +84,7 @@ def page(name: str, costs: Costs) -> str:
     lines.append(f"- **undefined** (NaN, and counted): {facts.undefined}")
     lines.append(f"- **looks at**: {'the order of pixels alone' if facts.rank_only else 'the values of the map'}")
     lines += [f"- **version**: {facts.version}", f"- **defined in**: {CITATIONS[facts.cite]}", ""]
-    return "\n".join([*lines, *settings(plugin), *presets(facts), *failures(facts)])
+    return "\n".join([*lines, *settings(plugin), *presets(facts), *failures(facts), *exemptions(name)])
 
 
 def index(costs: Costs) -> str:

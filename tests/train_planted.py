@@ -12,10 +12,11 @@ import sys
 import torch
 from safetensors.torch import save_file
 from tests.planted import SIDE, Net, planted, truth_of
-from tests.planted_networks import WEIGHTS, ResNet, ViT
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from snellen.plugins.checks.planted_networks import WEIGHTS, PlantedResNet, PlantedViT
 
 BATCH = 64
 INSIDE = truth_of(torch.arange(3)).float()
@@ -87,7 +88,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     WEIGHTS.mkdir(exist_ok=True)
-    plans = ((ResNet, "resnet", "layer2", 700, 0.01, 250), (ViT, "vit", "blocks.1.norm1", 700, 0.004, 0))
+    plans = ((PlantedResNet, "resnet", "layer2", 700, 0.01, 250), (PlantedViT, "vit", "blocks.1.norm1", 700, 0.004, 0))
     for build, name, layer, steps, rate, settled in plans:
         torch.manual_seed(0)
         # Only the plain kernel of attention has a second derivative.

@@ -170,11 +170,3 @@ PAIRS = {
     "target-sensitivity": (Knowing(), Deaf()),
     "random-logit": (Knowing(), Deaf()),
 }
-
-EXEMPT = {
-    ("stability", "ties"): "equal pixels share their mean rank, and a map of nothing but equal pixels is undefined",
-    (
-        "target-sensitivity",
-        "passes",
-    ): "the right class is only explained where it is known and not the target, so the plan is the most that it can cost",
-}

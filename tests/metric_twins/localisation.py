@@ -38,9 +38,3 @@ TWINS = {
     "relevance-rank": lambda s, i, a: best(a, s.truth[i].numpy()) / int(s.truth[i].sum()),
     "plausibility": lambda s, i, a: outranked(a, s.truth[i].numpy()),
 }
-
-AVERAGED = "equal pixels are averaged over all their orders, so no order is ever drawn"
-
-EXEMPT = {
-    (name, "ties"): AVERAGED for name in ("localisation-utility", "mean-iou", "relevance-rank", "plausibility")
-}  # fmt: skip

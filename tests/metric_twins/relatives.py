@@ -12,8 +12,8 @@ import torch
 from scipy import stats
 from tests.metric_scenes import Deaf, Slope
 from tests.planted import Net, Planted
-from tests.planted_networks import rewrites
 
+from snellen.plugins.checks.planted_rewrites import rewrites
 from snellen.types import Passes, Rng
 
 
@@ -177,10 +177,4 @@ PAIRS = {
     "linearity": (Slope(), Squared()),
     "input-invariance": (Plain(), Slope()),
     "model-consistency": (Slope(), Fickle()),
-}
-
-_RANKS = "by default it compares the ranks of magnitudes; of a map without negative values those are all it sees"
-EXEMPT = {
-    (name, "not-rank-only"): _RANKS
-    for name in ("cascading-randomisation", "independent-randomisation", "weight-randomisation", "model-consistency")
 }

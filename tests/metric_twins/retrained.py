@@ -68,11 +68,3 @@ PAIRS = {
     "checkpoint-sensitivity": (Slope(), Deaf()),
 }
 LIGHT = {"model-contrast": {"correct_only": False, "objects": 3}}
-_ALIKE = "the stand-ins for the two models are one and the same network; tests/metrics/test_retrained_traps.py has two"
-_AGAIN = "it explains pictures with an object in them again, so the maps of the case do not enter"
-EXEMPT = {
-    ("roar", "ties"): "its score counts models that are right, so two orders of equal pixels may well have the same score",
-    ("model-contrast", "direction"): _ALIKE,
-    ("model-contrast", "twin"): _ALIKE,
-    ("model-contrast", "not-rank-only"): _AGAIN,
-}

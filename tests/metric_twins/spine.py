@@ -95,8 +95,3 @@ TWINS = {
     "pointing-game": lambda s, i, a: pointed(a, s.truth[i].numpy()),
     "energy-pointing-game": lambda s, i, a: energy(a, s.truth[i].numpy()),
 }
-
-EXEMPT = {
-    ("pointing-game", "ties"): "equal maxima are averaged, so no order among them is ever needed",
-    ("average-increase", "not-rank-only"): "it has two values only, and the planted ones happen to agree",
-}

@@ -181,13 +181,3 @@ TWINS = {
 }
 
 PAIRS = {"effective-complexity-count": (Spot(), Knowing())}
-
-_STEPPED = "it is a step of the sweep, and two orders may well need the same one"
-
-EXEMPT = {
-    ("road", "ties"): "a share of seven fractions has eight values, so that two orders may well agree",
-    ("minimality", "ties"): _STEPPED,
-    ("effective-complexity", "ties"): _STEPPED,
-    ("effective-complexity-count", "not-rank-only"): "bending a map moves no pixel of these across the threshold",
-    ("monotonicity-correlation", "not-rank-only"): "ranks of magnitudes are all it sees of a positive map; signs matter too",
-}

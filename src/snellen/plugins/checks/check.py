@@ -1,0 +1,53 @@
+"""A check, and how it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from snellen.errors import SnellenError
+
+
+class FailedCheckError(SnellenError, AssertionError):
+    """A plug-in breaks a rule of the contract: one sentence that names plug-in and check."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule of the contract, ready to run against one plug-in."""
+
+    plugin: str
+    """Name of the method or metric."""
+    name: str
+    """Name of the rule; rules that are tried on one planted network end with its kind: `finds-planted-patch/vit`."""
+    function: Callable[[], None]
+
+    @property
+    def rule(self) -> str:
+        """The name without the network."""
+        return self.name.partition("/")[0]
+
+    def run(self) -> None:
+        """Runs the check; raises FailedCheckError where the plug-in breaks the rule."""
+        try:
+            self.function()
+        except FailedCheckError as failure:
+            raise FailedCheckError(f"'{self.plugin}' fails the check {self.name}: {failure}") from None
+
+
+def require(holds: bool, sentence: str) -> None:
+    """Fails the running check with this sentence unless the condition holds."""
+    if not holds:
+        raise FailedCheckError(sentence)
+
+
+def require_close(
+    values: Tensor, expected: Tensor, sentence: str, *, rtol: float = 1e-4, atol: float = 1e-6, equal_nan: bool = False
+) -> None:
+    """Fails the running check unless two tensors agree to within rounding."""
+    close = values.shape == expected.shape and torch.allclose(values, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    apart = (values - expected).abs().max() if values.shape == expected.shape else "in shape"
+    require(close, f"{sentence} (largest difference: {apart:.3g})" if isinstance(apart, Tensor) else f"{sentence} ({apart})")

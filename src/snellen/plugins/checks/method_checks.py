@@ -1,0 +1,514 @@
+"""The rules for methods, each tried on the planted networks that the method accepts."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import _get_current_function_mode_stack
+
+from snellen.classifier import Classifier
+from snellen.classifier.ledger import Ledger
+from snellen.errors import SnellenError
+from snellen.plugins.checks.check import Check, FailedCheckError, require, require_close
+from snellen.plugins.checks.planted import (
+    AREA_SHARE,
+    MEAN,
+    SIDE,
+    STD,
+    NetworkKind,
+    PlantedBatch,
+    planted_batch,
+    planted_classifier,
+    planted_network,
+)
+from snellen.plugins.checks.planted_networks import PlantedResNet, PlantedViT
+from snellen.plugins.checks.planted_rewrites import rewrites
+from snellen.plugins.registry import METHODS, label, spec, traits
+from snellen.plugins.traits import MethodTraits, TraitEvidence
+from snellen.types import Method, NeedsFit, Passes, Rng
+
+KINDS: tuple[NetworkKind, ...] = get_args(NetworkKind)
+
+LEAST_SHARE = 1.05 * AREA_SHARE
+"""A method that sees the evidence gives the patch more than this share of the map."""
+
+WIDE = (12, 20)
+"""Height and width of an image that is not square."""
+
+
+def method_checks(method: Method, *, kinds: Sequence[NetworkKind] | None = None) -> Iterator[Check]:
+    """All checks of a method, chosen by its traits.
+
+    Args:
+        method: The method with the settings that it is tried with; few samples or steps make the checks fast.
+        kinds: The planted networks to try it on; by default all that it accepts.
+    """
+    name = traits(method).name
+    yield Check(name, "settings-survive-json", functools.partial(check_settings, method))
+    accepted = [kind for kind in KINDS if accepts(method, kind)] if kinds is None else list(kinds)
+    yield Check(name, "accepts-a-planted-network", functools.partial(_check_accepted, accepted))
+    if not accepted:
+        return
+    for kind in accepted:
+        for rule, function in network_rules(traits(method)).items():
+            yield Check(name, f"{rule}/{kind}", functools.partial(_on_network, function, method, kind))
+    for rule, function_of_all in METHOD_RULES.items():
+        yield Check(name, rule, functools.partial(_on_all, function_of_all, method, tuple(accepted)))
+
+
+def network_rules(method_traits: MethodTraits) -> dict[str, Callable[[MethodTrial], None]]:
+    """The rules that are tried on each planted network, by name."""
+    rules = dict(NETWORK_RULES)
+    if not method_traits.implementation_invariant:
+        del rules["implementation-invariant"]
+    return rules
+
+
+def accepts(method: Method, kind: NetworkKind) -> bool:
+    """Whether the method accepts the planted network of this kind."""
+    try:
+        prepare(method, shared_classifier(kind), planted_batch(3, classifier=shared_classifier(kind)).inputs)
+    except SnellenError:
+        return False
+    return True
+
+
+class MethodTrial:
+    """A method on one planted network, with its maps of three images, which all checks share."""
+
+    def __init__(self, method: Method, kind: NetworkKind) -> None:
+        self.method = method
+        self.kind = kind
+        self.traits: MethodTraits = traits(method)
+
+    def batch(self) -> PlantedBatch:
+        """Three images in new tensors, so that nothing cached per tensor is used."""
+        return planted_batch(3, classifier=shared_classifier(self.kind))
+
+    def explain(self, batch: PlantedBatch, *, targets: Tensor | None = None, rng: Rng | None = None) -> Tensor:
+        """The method's maps of a batch."""
+        return explain(
+            self.method,
+            batch.classifier,
+            batch.inputs,
+            batch.targets if targets is None else targets,
+            batch.rng if rng is None else rng,
+        )
+
+    @functools.cached_property
+    def first(self) -> FirstRun:
+        """The first run on three images and the next one on the same tensors."""
+        batch = self.batch()
+        prepare(self.method, batch.classifier, batch.inputs)
+        inputs, targets = batch.inputs.clone(), batch.targets.clone()
+        state = torch.get_rng_state()
+        maps, first = self._count(batch)
+        values = maps.clone()
+        requires_grad = maps.requires_grad
+        maps.detach().add_(1)
+        unchanged = torch.equal(batch.inputs, inputs) and torch.equal(batch.targets, targets)
+        untracked = batch.inputs.grad is None and not batch.inputs.requires_grad
+        again, second = self._count(batch)
+        return FirstRun(
+            maps=values.detach(),
+            again=again,
+            passes=(first, second),
+            requires_grad=requires_grad,
+            inputs_unchanged=unchanged and untracked,
+            torch_rng_unchanged=torch.equal(torch.get_rng_state(), state),
+        )
+
+    @property
+    def maps(self) -> Tensor:
+        """The maps that all others are compared with."""
+        return self.first.maps
+
+    def _count(self, batch: PlantedBatch) -> tuple[Tensor, Passes]:
+        with batch.classifier.counting() as ledger:
+            maps = self.method(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)
+        return maps, ledger.passes + ledger.cached
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class FirstRun:
+    """What the first two runs of a method on the same tensors showed."""
+
+    maps: Tensor
+    again: Tensor
+    """The maps of the second run, after 1 was added to those that the first run returned."""
+    passes: tuple[Passes, Passes]
+    requires_grad: bool
+    inputs_unchanged: bool
+    torch_rng_unchanged: bool
+
+
+_TRIALS: dict[tuple[Any, NetworkKind], MethodTrial] = {}
+
+
+def trial(method: Method, kind: NetworkKind) -> MethodTrial:
+    """The method on one planted network; the same object for equal methods, whose maps are computed once."""
+    return _TRIALS.setdefault((method, kind), MethodTrial(method, kind))
+
+
+@functools.cache
+def shared_classifier(kind: NetworkKind) -> Classifier:
+    """A planted classifier that checks share, because setting it up takes longer than most of them."""
+    return planted_classifier(kind=kind)
+
+
+def explain(method: Method, classifier: Classifier, inputs: Tensor, targets: Tensor, rng: Rng) -> Tensor:
+    """Prepares, fits and runs a method."""
+    prepare(method, classifier, inputs)
+    return method(classifier, inputs, targets, rng=rng)
+
+
+def prepare(method: Method, classifier: Classifier, inputs: Tensor) -> None:
+    """Lets the method look at the classifier, and fits it where it must be fitted."""
+    if hasattr(method, "prepare"):
+        method.prepare(classifier, inputs)
+    fit(method, classifier, (int(inputs.shape[2]), int(inputs.shape[3])))
+
+
+def fit(method: Method, classifier: Classifier, size: tuple[int, int]) -> None:
+    """Fits a method, and those that it wraps, always to the same images."""
+    for fitted in _find_fitted(method):
+        if fitted.fit_key() not in classifier.fitted_state:
+            rng = Rng(seed=5, ids=tuple(f"lesson-{i}" for i in range(6)))
+            planted = size == (SIDE, SIDE)
+            images = planted_batch(6, seed=5, classifier=classifier).inputs if planted else rng.normal("lesson", (3, *size))
+            classifier.fitted_state[fitted.fit_key()] = fitted.fit(classifier, [images], rng=rng)
+
+
+def _find_fitted(method: Any) -> Iterator[NeedsFit]:
+    if isinstance(method, NeedsFit):
+        yield method
+    for field in dataclasses.fields(method):
+        inner = getattr(method, field.name)
+        if hasattr(inner, "traits") and dataclasses.is_dataclass(inner):
+            yield from _find_fitted(inner)
+
+
+def _on_network(rule: Callable[[MethodTrial], None], method: Method, kind: NetworkKind) -> None:
+    rule(trial(method, kind))
+
+
+def _on_all(rule: Callable[[list[MethodTrial]], None], method: Method, kinds: tuple[NetworkKind, ...]) -> None:
+    rule([trial(method, kind) for kind in kinds])
+
+
+def _check_accepted(kinds: Sequence[NetworkKind]) -> None:
+    require(bool(kinds), "it refuses every planted network, so nothing can be tried; give it one of your own")
+
+
+def check_settings(method: Method) -> None:
+    """Settings and presets are the same after a way through JSON and through text."""
+    method_traits: MethodTraits = traits(method)
+    variants = [method, *(METHODS.build(f"{method_traits.name}@{preset}") for preset in method_traits.presets)]
+    for variant in variants:
+        written = json.loads(json.dumps(spec(variant)))
+        require(METHODS.parse(written) == variant, f"JSON turns {variant!r} into {METHODS.parse(written)!r}")
+        require(METHODS.parse(label(variant)) == variant, f"{label(variant)} is read as {METHODS.parse(label(variant))!r}")
+
+
+# Rules for each network -----------------------------------------------------------------------------------------------
+
+
+def check_finite(trial: MethodTrial) -> None:
+    """A map has one finite number per pixel."""
+    maps = trial.maps
+    require(maps.shape == (3, SIDE, SIDE), f"three images of {SIDE}×{SIDE} get maps of the shape {tuple(maps.shape)}")
+    require(maps.dtype == torch.float32, f"maps are of the type {maps.dtype}, not torch.float32")
+    require(bool(maps.isfinite().all()), "a map holds NaN or an infinite value")
+    require(not trial.first.requires_grad, "a map requires a gradient")
+
+
+def check_wide_image(trial: MethodTrial) -> None:
+    """An image that is not square gets a map of its size, without preparation and for the planned passes."""
+    rng = Rng(seed=3, ids=("wide",))
+    inputs = rng.normal("image", (3, *WIDE))
+    model = Classifier(_wide_network(trial.kind))
+    fit(trial.method, model, WIDE)
+    with model.counting() as ledger:
+        maps = trial.method(model, inputs, torch.tensor([1]), rng=rng)
+    require(maps.shape == (1, *WIDE), f"an image of {WIDE} gets a map of the shape {tuple(maps.shape[1:])}")
+    require(bool(maps.isfinite().all()), "a map holds NaN or an infinite value")
+    _require_planned(_total(ledger), trial.method.passes(WIDE, model), trial.traits)
+
+
+def check_singles(trial: MethodTrial) -> None:
+    """A batch of three gets the maps of three single images."""
+    batch = trial.batch()
+    for i in range(3):
+        row = slice(i, i + 1)
+        inputs, targets = batch.inputs[row].clone(), batch.targets[row].clone()
+        alone = explain(trial.method, batch.classifier, inputs, targets, batch.rng[row])
+        require_close(trial.maps[i], alone[0], f"image {i} gets another map alone than in a batch")
+
+
+def check_rows(trial: MethodTrial) -> None:
+    """How many rows the classifier takes at once does not matter."""
+    batch = trial.batch()
+    narrow = Classifier(planted_network(trial.kind), mean=MEAN, std=STD, rows=8)
+    maps = explain(trial.method, narrow, batch.inputs, batch.targets, batch.rng)
+    require_close(maps, trial.maps, "a classifier that takes 8 rows at once gets other maps")
+
+
+def check_same_rng(trial: MethodTrial) -> None:
+    """The same rng gives the same bits, and nothing is drawn from torch's own generator."""
+    require(torch.equal(trial.maps, trial.explain(trial.batch())), "the same rng gives another map")
+    require(trial.first.torch_rng_unchanged, "it draws from torch's global generator; draw from rng")
+
+
+def check_deterministic(trial: MethodTrial) -> None:
+    """`deterministic` is true exactly when the seed does not matter."""
+    batch = trial.batch()
+    same = torch.equal(trial.maps, trial.explain(batch, rng=Rng(seed=99, ids=batch.rng.ids)))
+    require(same == trial.traits.deterministic, f"another seed gives {'the same' if same else 'another'} map")
+
+
+def check_model_unchanged(trial: MethodTrial) -> None:
+    """Weights, buffers, gradients, hooks and modes of the user's model stay as they are."""
+    net = _in_training(planted_network(trial.kind))
+    batch = planted_batch(3, classifier=Classifier(net, mean=MEAN, std=STD))
+    before = [_state(module) for module in (net, batch.classifier.module)]
+    maps = trial.explain(batch)
+    _require_unchanged((net, batch.classifier.module), before)
+    require(torch.equal(maps, trial.maps), "the same weights in training mode get another map")
+
+
+def check_model_unchanged_after_error(trial: MethodTrial) -> None:
+    """The model stays as it is when it raises, and the method works when it raises no more."""
+    net = _in_training(_breakable(planted_network(trial.kind)))
+    batch = planted_batch(3, classifier=Classifier(net, mean=MEAN, std=STD))
+    module: Any = batch.classifier.module
+    prepare(trial.method, batch.classifier, batch.inputs)
+    module.broken = True
+    before = [_state(module) for module in (net, module)]
+    try:
+        trial.method(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)
+    except _PlantedError:
+        pass
+    else:
+        raise FailedCheckError("it returns a map although the model raises")
+    _require_unchanged((net, module), before)
+    module.broken = False
+    maps = trial.method(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)
+    require(torch.equal(maps, trial.maps), "after an error of the model the map is another one")
+
+
+def check_inputs_unchanged(trial: MethodTrial) -> None:
+    """Inputs and targets stay as they are, and a caller may write into a map."""
+    require(trial.first.inputs_unchanged, "it changes the inputs or targets, or makes them require a gradient")
+    require_close(trial.first.again, trial.maps, "a caller who writes into a map changes the next one", rtol=0.0)
+
+
+def check_class_specific(trial: MethodTrial) -> None:
+    """`class_specific` is true exactly when another target gives another map."""
+    batch = trial.batch()
+    other = trial.explain(batch, targets=(batch.targets + 1) % 3)
+    differs = [not torch.equal(own, others) for own, others in zip(trial.maps, other, strict=True)]
+    require(differs == [trial.traits.class_specific] * 3, f"another target changes {sum(differs)} of 3 maps")
+
+
+def check_patch(trial: MethodTrial) -> None:
+    """The patch that alone decides the output gets more than its share of the map."""
+    size = trial.maps.abs()
+    shares = (size * trial.batch().truth).sum(dim=(1, 2)) / size.sum(dim=(1, 2))
+    words = ", ".join(f"{100 * share:.0f} %" for share in shares.tolist())
+    require(
+        bool((shares > LEAST_SHARE).all()),
+        f"the patch covers {100 * AREA_SHARE:.0f} % of an image and gets {words} of the maps",
+    )
+
+
+def check_passes(trial: MethodTrial) -> None:
+    """As many passes are made as were planned, also where some results are cached."""
+    planned = 3 * trial.method.passes((SIDE, SIDE), shared_classifier(trial.kind))
+    for made in trial.first.passes:
+        _require_planned(made, planned, trial.traits)
+
+
+def check_implementation_invariant(trial: MethodTrial) -> None:
+    """Networks with other weights that compute the same function get the same map."""
+    moved = changes_by_rewriting(trial.method, trial.kind)
+    require(max(moved.values()) < 1e-3, f"maps move, in shares of their largest value, by {moved}")
+
+
+def changes_by_rewriting(method: Method, kind: NetworkKind) -> dict[str, float]:
+    """How far maps move, relative to their largest value, when the network is written in another way."""
+    batch = planted_batch(3, classifier=shared_classifier(kind))
+    before = explain(method, batch.classifier, batch.inputs, batch.targets, batch.rng)
+    largest = before.abs().amax(dim=(1, 2))
+    moved = {}
+    for way, net in rewrites(kind, planted_network(kind)).items():
+        after = explain(method, Classifier(net, mean=MEAN, std=STD), batch.inputs, batch.targets, batch.rng)
+        moved[way] = float(((after - before).abs().amax(dim=(1, 2)) / largest).max())
+    return moved
+
+
+NETWORK_RULES: dict[str, Callable[[MethodTrial], None]] = {
+    "finite-maps": check_finite,
+    "wide-image": check_wide_image,
+    "batch-equals-singles": check_singles,
+    "rows-per-pass": check_rows,
+    "same-rng-same-map": check_same_rng,
+    "deterministic": check_deterministic,
+    "model-unchanged": check_model_unchanged,
+    "model-unchanged-after-error": check_model_unchanged_after_error,
+    "inputs-unchanged": check_inputs_unchanged,
+    "class-specific": check_class_specific,
+    "finds-planted-patch": check_patch,
+    "planned-passes": check_passes,
+    "implementation-invariant": check_implementation_invariant,
+}
+
+
+# Rules for all networks together --------------------------------------------------------------------------------------
+
+
+def check_complete(trials: list[MethodTrial]) -> None:
+    """`complete` is true exactly when maps sum to the rise of the logit from the mean image to the image."""
+    gaps = {}
+    for trial in trials:
+        batch = trial.batch()
+        logits, start = (batch.classifier.logits(inputs) for inputs in (batch.inputs, torch.zeros_like(batch.inputs)))
+        rise = (logits - start).gather(1, batch.targets[:, None])[:, 0]
+        gaps[trial.kind] = float(((trial.maps.sum(dim=(1, 2)) - rise) / rise).abs().max())
+    evidence = trials[0].traits.complete
+    within = evidence.within if isinstance(evidence, TraitEvidence) else 0.02
+    require((max(gaps.values()) < within) == bool(evidence), f"relative to the rise, the sums of maps miss it by {gaps}")
+
+
+def check_signed(trials: list[MethodTrial]) -> None:
+    """`signed` is true exactly when a map has negative values on some network."""
+    negative = {trial.kind: bool((trial.maps < 0).any()) for trial in trials}
+    require(any(negative.values()) == trials[0].traits.signed, f"maps have negative values: {negative}")
+
+
+def check_black_box(trials: list[MethodTrial]) -> None:
+    """`needs` is empty exactly when the method works with a function that gives outputs alone."""
+    first = trials[0]
+    net = copy.deepcopy(planted_network(first.kind))
+
+    def black_box(inputs: Tensor) -> Tensor:
+        outputs: Tensor = net(inputs)
+        return outputs
+
+    batch = planted_batch(3, classifier=Classifier(black_box, mean=MEAN, std=STD))
+    needs = first.traits.needs - {"training-data"}
+    try:
+        maps = first.explain(batch)
+    except SnellenError as refusal:
+        require(bool(needs), f"it needs nothing but outputs, yet refuses a black box: {refusal}")
+        require("black_box" in str(refusal), f"its refusal does not name the classifier: {refusal}")
+    else:
+        require(not needs, f"it works with a black box, although it needs {', '.join(sorted(needs))}")
+        require_close(maps, first.maps, "a black box of the same outputs gets another map")
+
+
+METHOD_RULES: dict[str, Callable[[list[MethodTrial]], None]] = {
+    "complete": check_complete,
+    "signed": check_signed,
+    "black-box": check_black_box,
+}
+
+
+# Models in difficult states -------------------------------------------------------------------------------------------
+
+
+class _PlantedError(RuntimeError):
+    """What the model raises on purpose."""
+
+
+def _breakable(net: nn.Module) -> nn.Module:
+    """The same network; once `broken` is set it raises after its last layer, when every hook has been passed."""
+
+    class Breakable(type(net)):  # type: ignore[misc]
+        broken = False
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            outputs: Tensor = super().forward(inputs)
+            if self.broken:
+                raise _PlantedError("the planted failure")
+            return outputs
+
+    net.__class__ = Breakable
+    return net
+
+
+def _in_training(net: nn.Module) -> nn.Module:
+    """A user's model in the middle of training, with a hook and gradients of its own."""
+    net.train()
+    net.register_buffer("steps_taken", torch.tensor(7))
+    net.get_submodule("head").register_forward_hook(lambda module, args, output: None)
+    for parameter in net.parameters():
+        parameter.grad = torch.full_like(parameter, 0.5)
+    return net
+
+
+def _state(module: nn.Module) -> Mapping[str, Any]:
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    return {
+        "tensors": {name: tensor.clone() for name, tensor in module.state_dict().items()},
+        "gradients": {
+            name: None if parameter.grad is None else parameter.grad.clone() for name, parameter in module.named_parameters()
+        },
+        "requires_grad": {name: parameter.requires_grad for name, parameter in module.named_parameters()},
+        "training": {name: part.training for name, part in module.named_modules()},
+        "hooks": {name: [list(getattr(part, kind)) for kind in hooks] for name, part in module.named_modules()},
+    }
+
+
+def _require_unchanged(modules: Sequence[nn.Module], states: Sequence[Mapping[str, Any]]) -> None:
+    for module, before in zip(modules, states, strict=True):
+        for part, after in _state(module).items():
+            require(_equal(after, before[part]), f"it changes the {part} of the model")
+    require(_get_current_function_mode_stack() == [], "it leaves a torch function mode behind")
+    require(torch.is_grad_enabled(), "it leaves gradients switched off")
+    require(not torch.is_inference_mode_enabled(), "it leaves inference mode switched on")
+
+
+def _equal(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    if after.keys() != before.keys():
+        return False
+    pairs = [(after[name], before[name]) for name in after]
+    return all(torch.equal(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else a == b for a, b in pairs)
+
+
+class _WideCNN(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2))
+        self.head = nn.Linear(4 * (WIDE[0] // 2) * (WIDE[1] // 2), 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body(inputs).flatten(1))
+        return logits
+
+
+def _wide_network(kind: NetworkKind) -> nn.Module:
+    """A network of the same kind with random weights, for images of 12×20."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        if kind == "cnn":
+            return _WideCNN()
+        return PlantedResNet() if kind == "resnet" else PlantedViT(places=(WIDE[0] // 4, WIDE[1] // 4))
+
+
+def _total(ledger: Ledger) -> Passes:
+    return ledger.passes + ledger.cached
+
+
+def _require_planned(made: Passes, planned: Passes, method_traits: MethodTraits) -> None:
+    if method_traits.at_most:
+        fits = made.forward <= planned.forward and made.backward <= planned.backward
+        require(fits, f"at most {planned} are planned, but {made} are made")
+    else:
+        require(made == planned, f"{planned} are planned, but {made} are made")
