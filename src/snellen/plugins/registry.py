@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.metadata
 import inspect
 import json
 import math
 import re
+import threading
 import types
 import typing
 import warnings
@@ -72,21 +74,21 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         self._classes: dict[str, type[T]] = {}
 
     def __getitem__(self, name: str) -> type[T]:
-        _load_entry_points()
+        _load_plugins()
         if name not in self._classes:
             raise UnknownNameError(f"unknown {self.kind} '{shorten(name)}'{nearest(name, self._classes)}")
         return self._classes[name]
 
     def __contains__(self, name: object) -> bool:
-        _load_entry_points()
+        _load_plugins()
         return name in self._classes
 
     def __iter__(self) -> Iterator[str]:
-        _load_entry_points()
+        _load_plugins()
         return iter(sorted(self._classes))
 
     def __len__(self) -> int:
-        _load_entry_points()
+        _load_plugins()
         return len(self._classes)
 
     def add(self, name: str, plugin: type[T]) -> None:
@@ -413,18 +415,24 @@ def _summary(name: str, plugin: type) -> str:
     return " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
 
 
+_BUILT_IN = ("snellen.images.conditions", "snellen.maps.fills", "snellen.methods", "snellen.metrics")
+
+_loading = threading.RLock()
 _loaded = False
 
 
-def _load_entry_points() -> None:
-    """Imports what other packages offer under the entry-point group `snellen.plugins`, once."""
+def _load_plugins() -> None:
+    """Imports the built-in plug-ins and those of other packages (entry-point group `snellen.plugins`), once."""
     global _loaded
-    if _loaded:
-        return
-    _loaded = True
-    for point in importlib.metadata.entry_points(group="snellen.plugins"):
-        try:
-            with no_exit("it"):
-                point.load()
-        except Exception as problem:
-            warnings.warn(f"the plug-in '{point.name}' ({point.value}) could not be loaded: {problem}", stacklevel=3)
+    with _loading:
+        if _loaded:
+            return
+        _loaded = True
+        for module in _BUILT_IN:
+            importlib.import_module(module)
+        for point in importlib.metadata.entry_points(group="snellen.plugins"):
+            try:
+                with no_exit("it"):
+                    point.load()
+            except Exception as problem:
+                warnings.warn(f"the plug-in '{point.name}' ({point.value}) could not be loaded: {problem}", stacklevel=3)
