@@ -1,4 +1,4 @@
-"""The one exception that a user's own mistake raises, and the one for a user who has had enough."""
+"""Exceptions with a sentence for the user, and helpers that write such sentences."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_SENTENCE = 2000
-"""In characters."""
+"""Longest text of an error in characters."""
 
 
 class SnellenError(Exception):
-    """One sentence for a person: who refuses, which rule, which value, and the remedy."""
+    """A mistake of the user, as one sentence: who refuses, which rule, which value, and the remedy."""
 
     def __str__(self) -> str:
-        """The sentence; the middle of one that quotes a huge value is left out."""
-        text = Exception.__str__(self)  # an error that is a KeyError too would be put in quotes
+        """The sentence, without its middle if it is very long."""
+        text = Exception.__str__(self)  # a subclass that is also a KeyError would be put in quotes
         return (
             text if len(text) <= LONGEST_SENTENCE else f"{text[: LONGEST_SENTENCE // 2]} … {text[-LONGEST_SENTENCE // 4 :]}"
         )
 
 
 class InterruptionError(SnellenError):
-    """Stopped from the keyboard: one sentence that says what is kept."""
+    """The user stopped the program; the sentence says which results are saved."""
 
 
 class ForeignExitError(Exception):
-    """A model or plug-in tried to end the process; what it was doing has failed, and nothing else."""
+    """A model or plug-in called sys.exit; only what it was doing has failed."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint such as `; did you mean 'grad-cam'?`, or nothing when no known name is close.
+def nearest(word: str, names: Iterable[str]) -> str:
+    """A hint such as `; did you mean 'grad-cam'?`, or "" if no name is similar.
 
     >>> nearest("gradcam", ["grad-cam", "rise"])
     "; did you mean 'grad-cam'?"
     """
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, list(names), n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
@@ -51,35 +51,40 @@ _SHORT.maxdict = _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxfr
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 40
 
 LONGEST = 80
-"""How many characters of a value an error sentence quotes."""
+"""Number of characters of a value that an error quotes."""
 
 
 def short_repr(value: Any) -> str:
-    """A value as an error sentence quotes it: short whatever it holds, on one line, and without ever failing.
+    """A value as an error quotes it: short, on one line; it never raises.
 
     >>> short_repr("gradcam"), short_repr([1, [2, [3, [4]]]] * 9)
     ("'gradcam'", '[1, [2, [3, [...]]], 1, ...]')
     """
     try:
         text = _SHORT.repr(value)
-    except Exception:  # a whole number of too many digits, or an object whose own repr fails
+    except Exception:  # an integer of too many digits, or an object whose own repr fails
         text = f"a {type(value).__name__}"
     return shorten(text)
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
-    """Text in one line of at most so many characters, with what cannot be printed escaped."""
+    """Text on one line with at most `longest` characters; characters that cannot be printed are escaped."""
     text = " ".join(text[: 4 * longest].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0").split())
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def log_failure(problem: BaseException) -> Path | None:
-    """Writes a traceback to a file that only its owner can read, and returns its path; None where that is impossible.
+def first_line(problem: BaseException) -> str:
+    """The first line of an exception's message, or its type if it has none."""
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
-    It goes to the system's folder for temporary files, for a run's folder is often shared and a traceback holds paths.
+
+def log_failure(problem: BaseException) -> Path | None:
+    """Writes a traceback to a temporary file that only its owner can read; returns its path, or None if that fails.
+
+    It is not written to the run's folder, because that is often shared and a traceback contains paths.
     """
     with contextlib.suppress(Exception):
-        handle, name = tempfile.mkstemp(prefix="snellen-", suffix=".log")  # for its owner alone from the start
+        handle, name = tempfile.mkstemp(prefix="snellen-", suffix=".log")  # readable for its owner only
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write("".join(traceback.format_exception(problem)))
         return Path(name)
@@ -87,10 +92,10 @@ def log_failure(problem: BaseException) -> Path | None:
 
 
 @contextlib.contextmanager
-def no_exit(who: str, error: type[Exception] = ForeignExitError) -> Iterator[None]:
-    """Turns an exit from within a model or plug-in into an error: nobody but the command itself may end it."""
+def no_exit(owner: str, error: type[Exception] = ForeignExitError) -> Iterator[None]:
+    """Turns a call of sys.exit in the body into an error; `owner` names the model or plug-in whose code runs."""
     try:
         yield
     except SystemExit as end:
         code = "" if end.code is None else repr(end.code)
-        raise error(f"{who} called sys.exit({code}), which would end everything; let it raise an error instead") from end
+        raise error(f"{owner} called sys.exit({code}), which would end everything; let it raise an error instead") from end

@@ -1,7 +1,6 @@
-"""Classifier: what methods and metrics may ask of a model.
+"""Classifier: the interface of methods and metrics to a model.
 
-With what it is made of (`network`, `anatomy`, `snapshot`, `probes`) the only code that touches hooks, gradients, evaluation
-mode and devices.
+Only this package touches hooks, gradients, evaluation mode and devices.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from snellen.classifier import attention, batches, engines, probes, tokens
+from snellen.classifier import attention, batches, engines, gradient_passes, probes, tokens
 from snellen.classifier.cache import TensorCache
-from snellen.classifier.calling_convention import alike
 from snellen.classifier.graphs import as_graph
 from snellen.classifier.layers import NetworkStructure
 from snellen.classifier.ledger import Ledger, Ledgers
@@ -25,7 +23,7 @@ from snellen.classifier.network import Network
 from snellen.classifier.operations import Handler, Operation, intercepting
 from snellen.classifier.outputs import TargetOutputs, target_output
 from snellen.classifier.snapshot import fingerprint, frozen, snapshot
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, first_line
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.plugins.registry import Need
 from snellen.types import Output, Passes
@@ -37,12 +35,24 @@ Targets = Int[Tensor, " batch"]
 
 
 class Classifier:
-    """A frozen, evaluation-mode snapshot of a model, with its normalisation and class names.
+    """A frozen copy of a model in evaluation mode, with its normalisation and class names.
 
-    The model itself is copied, never changed: not its mode, not its parameters, not its hooks, also when it raises.
-    *Pixels* are in [0, 1]; *inputs* are `(pixels - mean) / std`, what the network sees. A plain function from inputs to
-    logits makes a black box: it offers `logits` and nothing that needs gradients. `outputs` states whether the model puts
-    out logits or probabilities; logits are taken unless stated, and refused where they look like something else.
+    The model itself is never changed: not its mode, parameters or hooks, also when it raises. *Pixels* are in [0, 1];
+    *inputs* are `(pixels - mean) / std`, what the network receives. A plain function from inputs to logits makes a black
+    box, which offers outputs but no gradients and layers.
+
+    Args:
+        model: an nn.Module, a TorchScript or exported program, or a function from inputs to logits.
+        mean: mean of the normalisation, one number or one per channel.
+        std: standard deviation of the normalisation, one number or one per channel.
+        classes: names of the classes.
+        name: name for records and messages; the name of the model's class or function if None.
+        outputs: "logits" or "probabilities". If None, logits are assumed, and outputs that do not look like logits refused.
+        geometry: how images are cropped and resized.
+        channels: 3, or 1 for a greyscale model.
+        device: where the model runs.
+        rows: images per pass; found from the memory that a pass takes if None.
+        precision: float32, bfloat16 or float16.
     """
 
     def __init__(
@@ -83,8 +93,9 @@ class Classifier:
         self.network = Network(run, name, outputs, device, precision)
         self.fingerprint = fingerprint(model, self.mean, self.std, outputs)
         self.fitted_state: dict[str, dict[str, Tensor]] = {}
+        """State of methods that were fitted to images (see `NeedsFit`), by their `fit_key()`."""
         self.no_gradient_reason: str | None = None
-        """Why no gradient comes from the outputs back to the inputs, where `check` met that."""
+        """Why outputs have no gradient at the inputs, if `check` found that."""
         self._reset()
 
     def _reset(self) -> None:
@@ -95,16 +106,16 @@ class Classifier:
         self._not_compiled: str | None = None
         self.use_compiled = False
 
-    # What it offers -------------------------------------------------------------------------------------------------
+    # The model ------------------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """What it is called in records and sentences."""
+        """Name for records and messages."""
         return self.network.name
 
     @property
     def outputs(self) -> str:
-        """Whether the model itself puts out logits or probabilities."""
+        """Whether the model itself puts out "logits" or "probabilities"."""
         return self.network.outputs
 
     @property
@@ -114,80 +125,95 @@ class Classifier:
 
     @property
     def precision(self) -> engines.Precision:
-        """In which precision the model runs."""
+        """The precision that the model runs in."""
         return self.network.precision
 
     @property
     def module(self) -> nn.Module:
-        """The private copy of the wrapped module; a black box has none."""
+        """The private copy of the module; a black box has none."""
         return self.network.module
 
     @property
     def offers(self) -> frozenset[Need]:
-        """Which needs of methods this classifier can meet at all."""
+        """Which needs of methods the model meets, such as gradients."""
         return self.network.offers - ({"gradients"} if self.no_gradient_reason else frozenset())
 
     def to_inputs(self, pixels: Images) -> Images:
-        """What the network sees of these pixels."""
+        """Normalised pixels: what the network receives."""
         return (pixels - self.mean.to(pixels)) / self.std.to(pixels)
 
     def to_pixels(self, inputs: Images) -> Images:
-        """What a person sees of these inputs."""
+        """Inputs without normalisation: what a person sees."""
         return inputs * self.std.to(inputs) + self.mean.to(inputs)
 
-    # Passes ---------------------------------------------------------------------------------------------------------
+    # Outputs --------------------------------------------------------------------------------------------------------
 
     def logits(self, inputs: Images, *, through: Handler | None = None) -> Float[Tensor, "batch classes"]:
-        """Pre-softmax outputs; `through` sees every operation of all rows at once, and may replace it."""
+        """Outputs before the softmax; `through` may replace each operation of the pass, and gets all rows at once."""
         self._choose_convention(inputs)
         rows = len(inputs) if through else self.rows_for(inputs)
-        parts = [self._forward(part, through) for part in inputs.split(rows)]
-        return torch.cat(parts)
+        return torch.cat([self._forward(part, through) for part in inputs.split(rows)])
 
     def probabilities(self, inputs: Images) -> Float[Tensor, "batch classes"]:
-        """Softmax outputs."""
+        """Outputs after the softmax."""
         return self.logits(inputs).softmax(dim=1)
 
+    def predictions(self, inputs: Images) -> Int[Tensor, " batch"]:
+        """The class with the highest logit for each row."""
+        return self.logits(inputs).argmax(dim=1)
+
     def scores(self, blocks: Iterable[tuple[Images, Targets]], of: Output) -> Float[Tensor, " rows"]:
-        """The target's logit or probability for each row of many blocks, regrouped so that every pass is full."""
-        return self._regrouped(blocks, lambda logits, targets: target_output(logits, targets, of))
+        """The target's logit or probability for all rows of many (inputs, targets) blocks, in full passes."""
+        return self._read_blocks(blocks, lambda logits, targets: target_output(logits, targets, of))
 
     def target_outputs(self, blocks: Iterable[tuple[Images, Targets]]) -> TargetOutputs:
-        """The target's logit and probability and the class on top, for each row of many blocks in full passes."""
+        """The target's logit and probability and the predicted class for all rows of many blocks, in full passes."""
 
         def read(logits: Tensor, targets: Tensor) -> Tensor:
             outputs = TargetOutputs.read(logits, targets)
             return torch.stack([outputs.logit, outputs.probability, outputs.predicted.to(outputs.logit)], dim=1)
 
-        logit, probability, predicted = self._regrouped(blocks, read).view(-1, 3).unbind(1)
+        logit, probability, predicted = self._read_blocks(blocks, read).view(-1, 3).unbind(1)
         return TargetOutputs(logit, probability, predicted.long())
 
-    def predictions(self, inputs: Images) -> Int[Tensor, " batch"]:
-        """The class on top for each row."""
-        return self.logits(inputs).argmax(dim=1)
-
-    def _regrouped(
+    def _read_blocks(
         self, blocks: Iterable[tuple[Images, Targets]], read: Callable[[Tensor, Tensor], Tensor]
     ) -> Float[Tensor, "rows ..."]:
-        """What `read` makes of the logits of each row, over blocks regrouped so that every pass is full."""
-        found = [read(self._forward(inputs), targets) for inputs, targets in batches.regrouped(blocks, self.rows_for)]
-        return torch.cat(found) if found else torch.empty(0)
+        parts = [read(self._forward(inputs), targets) for inputs, targets in batches.regrouped(blocks, self.rows_for)]
+        return torch.cat(parts) if parts else torch.empty(0)
 
-    def output(self, inputs: Images, targets: Targets, of: Output) -> Float[Tensor, " batch"]:
-        """The target's logit or probability of each row, kept for the next caller with the very same tensors."""
-        return self.cached_outputs(inputs, targets).of(of)
+    def uncounted_logits(self, inputs: Images) -> Float[Tensor, "batch classes"]:
+        """The logits from one pass that no ledger counts, to examine the model itself."""
+        self._choose_convention(inputs)
+        with torch.inference_mode():
+            return self.network(inputs).to(inputs.device)
 
-    def cached_outputs(self, inputs: Images, targets: Targets) -> TargetOutputs:
-        """All answers about these rows, from one pass that any caller with the very same inputs shares."""
-        return TargetOutputs.read(self.cached_logits(inputs), targets)
+    # Cached per tensor: the same tensor objects give the cached result, and its passes are booked as cached -----------
 
     def cached_logits(self, inputs: Images) -> Float[Tensor, "batch classes"]:
-        """The logits of these rows, kept for the next caller with the very same tensor."""
+        """The logits of these rows, cached per tensor."""
         return self._cached(("logits",), inputs, inputs, lambda: self.logits(inputs))
+
+    def cached_outputs(self, inputs: Images, targets: Targets) -> TargetOutputs:
+        """The target's logit and probability and the predicted class of each row, cached per tensor."""
+        return TargetOutputs.read(self.cached_logits(inputs), targets)
+
+    def output(self, inputs: Images, targets: Targets, of: Output) -> Float[Tensor, " batch"]:
+        """The target's logit or probability of each row, cached per tensor."""
+        return self.cached_outputs(inputs, targets).of(of)
 
     def cached(self, key: Hashable, inputs: Images, targets: Targets, compute: Callable[[], T]) -> T:
         """The result of `compute`, cached per tensor. It must not depend on maps: all methods on the images get it."""
         return self._cached(("kept", key), inputs, targets, compute)
+
+    def _cached(self, key: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], T]) -> T:
+        return self._cache.get_or_compute(key, inputs, targets, compute, self._ledgers)
+
+    def clear_cache(self) -> None:
+        """Drops all cached results."""
+        self._cache = TensorCache()
+
+    # Gradients and layers -------------------------------------------------------------------------------------------
 
     def gradient(
         self,
@@ -199,77 +225,66 @@ class Classifier:
         group: int = 1,
         cached: bool = False,
     ) -> tuple[Images, Float[Tensor, " batch"]]:
-        """The gradient of each row's target output at that row, and the output itself.
+        """The gradient of each row's target output at its input, and the outputs.
 
-        `through` may replace every operation of the forward pass by one with another backward rule. Each `group` of
-        neighbouring rows goes through the model in one pass. `cached=True` keeps the answer for the next caller with the
-        very same tensors, for as long as those live.
+        Args:
+            inputs: the rows.
+            targets: the target class of each row.
+            of: which output of the target.
+            through: may replace each operation of the forward pass by one with another backward rule.
+            group: so many neighbouring rows always go through the model in one pass.
+            cached: cache the result per tensor.
         """
 
         def compute() -> tuple[Tensor, Tensor]:
-            gradients, outputs = [], []
             rows = max(1, self.rows_for(inputs, gradients=True) // group) * group
-            for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
-                gradient, output = self._backward(part, wanted, of, through)
-                gradients.append(gradient)
-                outputs.append(output)
-            return torch.cat(gradients), torch.cat(outputs)
+            if "gradients" not in self.offers:
+                why = self.no_gradient_reason
+                reason = f"gives no gradients ({why})" if why else "is a black-box function: it has no gradients"
+                raise SnellenError(f"'{self.name}' {reason}")
+            return _pairs(
+                gradient_passes.input_gradient(self.network, part, part_targets, of, through, self._booking)
+                for part, part_targets in zip(inputs.split(rows), targets.split(rows), strict=True)
+            )
 
-        if not cached:
-            return compute()
-        return self._cached(("gradient", of, through), inputs, targets, compute)
+        return self._cached(("gradient", of, through), inputs, targets, compute) if cached else compute()
 
     def layer_gradient(
         self, inputs: Images, targets: Targets, layer: str, *, of: Output = "logit"
     ) -> tuple[Float[Tensor, "batch features rows columns"], Float[Tensor, "batch features rows columns"]]:
-        """The activations of a layer, and the gradient of the target's output there.
-
-        Parameters and inputs need no gradient, so the graph starts at the layer and the backward pass ends there. Methods
-        that ask for the same layer on the same tensors share one pass.
-        """
+        """The feature map of a layer, and the gradient of each row's target output there; cached per tensor."""
 
         def compute() -> tuple[Tensor, Tensor]:
-            kept, gradients = [], []
             rows = self.rows_for(inputs, gradients=True)
-            for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
-                with self.recording(layer, part, leaf=True) as seen, torch.enable_grad():
-                    with self._booking(Passes(forward=len(part))):
-                        output = target_output(self.network(part), wanted, of)
-                    (activation,) = seen
-                    with self._booking(Passes(backward=len(part))):
-                        (gradient,) = torch.autograd.grad(output.sum(), activation)
-                kept.append(activation.detach().to(inputs.device))
-                gradients.append(gradient.to(inputs.device))
-            return torch.cat(kept), torch.cat(gradients)
+            return _pairs(
+                gradient_passes.layer_gradient(self._structure, part, part_targets, layer, of, self._booking)
+                for part, part_targets in zip(inputs.split(rows), targets.split(rows), strict=True)
+            )
 
         return self._cached(("layer", layer, of), inputs, targets, compute)
 
     def layer_features(self, inputs: Images, layer: str) -> Float[Tensor, "batch features rows columns"]:
-        """The activations of a layer alone; taken from `layer_gradient` where that was asked for on the same tensor."""
-        known = self._cache.find(("layer", layer), inputs)
-        if known is not None:
-            (features, _), seconds = known
+        """The feature map of a layer, cached per tensor; a cached `layer_gradient` of any targets is used too."""
+        cached = self._cache.find(("layer", layer), inputs)
+        if cached is not None:
+            (features, _), seconds = cached
             self.book_cached(Passes(forward=len(inputs)), seconds)
             return cast(Tensor, features)
 
         def compute() -> Tensor:
-            kept = []
-            for part in inputs.split(self.rows_for(inputs)):
-                with self.recording(layer, part) as seen, torch.no_grad(), self._booking(Passes(forward=len(part))):
-                    self.network(part)
-                kept.append(seen[0].to(inputs.device))
-            return torch.cat(kept)
+            parts = inputs.split(self.rows_for(inputs))
+            return torch.cat([gradient_passes.layer_features(self._structure, part, layer, self._booking) for part in parts])
 
         return self._cached(("features", layer), inputs, inputs, compute)
 
     def layer_to_logits(
         self, inputs: Images, layer: str
     ) -> Callable[[Float[Tensor, "rows features down across"]], Float[Tensor, "rows classes"]] | None:
-        """The rest of the model behind a layer, from its feature maps to the logits, for images of this size.
+        """The part of the model after a layer, as a function from feature maps to logits, for images of this size.
 
-        None where something behind the layer also reads what came before it; `resume` works there too.
+        None if an operation after the layer also reads values from before it; `resume` works for such layers too.
         """
-        rest = self._look_inside(inputs).layer_to_logits(inputs, layer)
+        rest = self._examine(inputs).layer_to_logits(inputs, layer)
         if rest is None:
             return None
 
@@ -286,109 +301,89 @@ class Classifier:
         activations: Float[Tensor, "rows features down across"],
         owners: Int[Tensor, " rows"],
     ) -> Float[Tensor, "rows classes"]:
-        """The logits of each row, had the layer put out these activations for the image that owns the row.
+        """Logits of the model when a layer puts out these activations; gradients flow back to the activations.
 
-        Only what follows the layer runs, where that is possible; else the whole model does, and its passes are booked.
-        Gradients flow back to activations that ask for one.
+        Only the part after the layer runs if possible; else the whole model does, and its passes are booked.
+
+        Args:
+            inputs: the images.
+            layer: name of the layer.
+            activations: feature maps of the layer.
+            owners: index of the image in `inputs` that each row of `activations` belongs to.
         """
         rest = self.layer_to_logits(inputs, layer)
         with torch.enable_grad() if activations.requires_grad else torch.inference_mode():
             if rest is not None:
                 return rest(activations)
             with self._booking(Passes(forward=len(owners))):
-                return self._look_inside(inputs).logits_with_layer(inputs[owners], layer, activations).to(inputs.device)
+                return self._examine(inputs).logits_with_layer(inputs[owners], layer, activations).to(inputs.device)
 
     def resume_rows(self, inputs: Images, layer: str) -> int:
-        """How many rows `resume` should be given at once."""
+        """The number of rows that `resume` should get at once."""
         if self.layer_to_logits(inputs, layer) is None:
             return self.rows_for(inputs)
         return batches.resume_rows(*self.layer_shape(inputs, layer))
 
     def attentions(self, inputs: Images, fold: attention.Folding) -> Float[Tensor, "batch layers tokens tokens"]:
-        """The weights of every attention of a pass, in order, with the heads folded into one."""
-        rows = min(self.rows_for(inputs), batches.attention_rows(self.attention_layout(inputs), inputs.element_size()))
-        found = []
-        for part in inputs.split(rows):
-            noted = attention.AttentionRecorder(fold=fold)
-            with torch.no_grad(), self._booking(Passes(forward=len(part))), intercepting(self.module, noted):
-                self.network(part)
-            found.append(torch.stack(noted.weights, dim=1).to(inputs.device))
-        return torch.cat(found)
+        """The weights of every attention of a pass in order, with the heads folded into one by `fold`."""
+        fit = batches.attention_rows(self.attention_layout(inputs), inputs.element_size())
+        parts = inputs.split(min(self.rows_for(inputs), fit))
+        return torch.cat([gradient_passes.attention_weights(self.network, part, fold, self._booking) for part in parts])
 
     def attention_gradients(
         self, inputs: Images, targets: Targets, weigh: attention.Weighing, *, of: Output = "logit"
     ) -> Float[Tensor, "batch layers tokens tokens"]:
-        """What `weigh` makes of the weights of every attention and of the gradient of the target's output there.
-
-        The graph starts at the first attention, and the backward pass ends there.
-        """
+        """`weigh(weights, gradient)` of every attention of a pass; the gradient is that of the target's output."""
         fit = batches.attention_rows(self.attention_layout(inputs), inputs.element_size(), gradients=True)
         rows = min(self.rows_for(inputs, gradients=True), fit)
-        found = []
-        for part, wanted in zip(inputs.split(rows), targets.split(rows), strict=True):
-            noted = attention.AttentionRecorder(gradients=True)
-            with torch.enable_grad():
-                with self._booking(Passes(forward=len(part))), intercepting(self.module, noted):
-                    output = target_output(self.network(part), wanted, of)
-                with self._booking(Passes(backward=len(part))):
-                    gradients = torch.autograd.grad(output.sum(), noted.weights)
-            weighed = [weigh(one.detach(), two) for one, two in zip(noted.weights, gradients, strict=True)]
-            found.append(torch.stack(weighed, dim=1).to(inputs.device))
-        return torch.cat(found)
+        return torch.cat(
+            [
+                gradient_passes.attention_gradients(self.network, part, part_targets, weigh, of, self._booking)
+                for part, part_targets in zip(inputs.split(rows), targets.split(rows), strict=True)
+            ]
+        )
 
-    # What is inside, from looks that are no part of any account -------------------------------------------------------
-
-    def uncounted_logits(self, inputs: Images) -> Float[Tensor, "batch classes"]:
-        """The logits, as a look at the model itself: no part of any account."""
-        self._choose_convention(inputs)
-        with torch.inference_mode():
-            return self.network(inputs).to(inputs.device)
+    # Structure: found once per image size, in passes that no ledger counts ---------------------------------------------
 
     def operations(self, inputs: Images, *, after: str | None = None) -> tuple[Operation, ...]:
-        """Every tensor operation of one pass, in order, with its kind and layer; looked up once per size of image.
-
-        `after` names a layer and leaves out what comes before its end.
-        """
-        return self._look_inside(inputs).operations(inputs, after)
+        """All tensor operations of a pass in order, or only those after the layer named `after`."""
+        return self._examine(inputs).operations(inputs, after)
 
     def layer_layouts(self, inputs: Images) -> tokens.LayerLayouts:
-        """Which layers put out a grid of features, and in which order of axes; looked up once per size of image."""
-        return self._look_inside(inputs).layer_layouts(inputs)
+        """Which layers put out a grid of features, and in which order of axes."""
+        return self._examine(inputs).layer_layouts(inputs)
 
     def feature_layer(self, inputs: Images) -> str:
-        """Where class-activation methods look: the last layer that still has places, or what enters the last attention."""
-        return self._look_inside(inputs).feature_layer(inputs)
+        """The default layer of class-activation methods: the last one with a grid, or the one before the last attention."""
+        return self._examine(inputs).feature_layer(inputs)
 
     def layer_shape(self, inputs: Images, layer: str) -> tuple[int, int, int]:
-        """Features, rows and columns of a layer for images of this size; a look at the model, so no part of any account."""
-        return self._look_inside(inputs).layer_shape(inputs, layer)
+        """Features, rows and columns of a layer."""
+        return self._examine(inputs).layer_shape(inputs, layer)
 
-    def attention_layout(self, inputs: Images, *, who: str = "a map of attention") -> attention.AttentionLayout:
-        """Between which tokens the model attends, and which of them its head reads; looked up once per size of image.
-
-        A model whose attention does not lead from token to token is refused in the name of `who` asks.
-        """
-        return self._look_inside(inputs).attention_layout(inputs, who)
+    def attention_layout(self, inputs: Images, *, method: str = "a map of attention") -> attention.AttentionLayout:
+        """Which tokens the attention connects and the head reads; other kinds of attention are refused for `method`."""
+        return self._examine(inputs).attention_layout(inputs, method)
 
     def recording(
         self, layer: str, inputs: Images, *, leaf: bool = False
     ) -> contextlib.AbstractContextManager[list[Tensor]]:
-        """Collects the feature map that the named layer puts out while the body runs; `leaf` starts the graph there."""
-        return self._look_inside(inputs).recording(layer, inputs, leaf=leaf)
+        """Collects the feature map of a layer while the body runs; `leaf` makes it a leaf of the autograd graph."""
+        return self._examine(inputs).recording(layer, inputs, leaf=leaf)
 
-    # Account, checks, preparation -----------------------------------------------------------------------------------
+    def _examine(self, inputs: Images) -> NetworkStructure:
+        self._choose_convention(inputs)
+        return self._structure
+
+    # Ledgers, variants, checks --------------------------------------------------------------------------------------
 
     def counting(self, on_pass: Callable[[Passes], None] | None = None) -> contextlib.AbstractContextManager[Ledger]:
-        """Books every pass that the body causes; accounts may nest."""
+        """Counts every pass that the body causes; such blocks may nest."""
         return self._ledgers.counting(on_pass)
 
     def book_cached(self, passes: Passes, seconds: float) -> None:
-        """Books passes that were needed, but whose result was already there."""
+        """Books passes whose result was cached."""
         self._ledgers.book_cached(passes, seconds)
-
-    def clear_cache(self) -> None:
-        """Forgets every answer that was kept for others."""
-        self._cache = TensorCache()
 
     def count_passes_of(self, variant: Classifier) -> Classifier:
         """The variant, whose passes this classifier's ledgers count from now on."""
@@ -396,33 +391,36 @@ class Classifier:
         return variant
 
     def variant(self, module: nn.Module | Callable[[Tensor], Any], name: str, *, copied: bool = False) -> Classifier:
-        """Another model that takes the same inputs, read in the same way; its passes are booked in this one's accounts.
+        """Another model with the inputs and settings of this classifier; this classifier's ledgers count its passes.
 
-        `copied` says that the module was copied from this classifier's own and nobody else holds it: no copy is made again.
+        Args:
+            module: the other model.
+            name: what is special about it; it follows the name of this classifier.
+            copied: the module is a copy of this classifier's own that nobody else uses, so it is not copied again.
         """
+        name = f"{self.name}, {name}"
         if copied and isinstance(module, nn.Module):
-            twin = copy.copy(self)
-            run = frozen(module, self.device)
-            twin.network = self.network.variant(run, f"{self.name}, {name}")
-            twin.fitted_state, twin.rows, twin.gradient_rows = {}, None, None
-            twin.fingerprint = fingerprint(module, self.mean, self.std, self.outputs)
-            twin._reset()
-            return self.count_passes_of(twin)
-        other = Classifier(
+            variant = copy.copy(self)
+            variant.network = self.network.variant(frozen(module, self.device), name)
+            variant.fitted_state, variant.rows, variant.gradient_rows = {}, None, None
+            variant.fingerprint = fingerprint(module, self.mean, self.std, self.outputs)
+            variant._reset()
+            return self.count_passes_of(variant)
+        variant = Classifier(
             module,
             mean=self.mean.flatten().tolist(),
             std=self.std.flatten().tolist(),
-            name=f"{self.name}, {name}",
+            name=name,
             outputs=self.outputs if self.outputs_stated else None,
             geometry=self.geometry,
             channels=self.channels,
             device=self.device,
             precision=self.precision,
         )
-        return self.count_passes_of(other)
+        return self.count_passes_of(variant)
 
     def check(self, inputs: Images, labels: Sequence[int | None] = ()) -> int:
-        """Tries one pass and returns the number of classes, or says in a sentence what is wrong with the model."""
+        """The number of classes, from a pass of these inputs; raises a SnellenError if the model cannot be used."""
         self._choose_convention(inputs)
         with torch.inference_mode(), self._booking(Passes(forward=len(inputs))):
             try:
@@ -431,10 +429,7 @@ class Classifier:
                 raise
             except Exception as problem:
                 shape = "×".join(map(str, inputs.shape))
-                reason = str(problem).strip().splitlines()
-                raise SnellenError(
-                    f"'{self.name}' cannot take inputs of shape {shape}: {reason[0] if reason else type(problem).__name__}"
-                ) from problem
+                raise SnellenError(f"'{self.name}' cannot take inputs of shape {shape}: {first_line(problem)}") from problem
         count = probes.check_outputs(raw, len(inputs), self.name)
         self.check_output_range(probes.OutputRange.of(raw), inputs)
         if self.classes is not None and len(self.classes) != count:
@@ -443,29 +438,30 @@ class Classifier:
             if label is not None and not 0 <= label < count:
                 raise SnellenError(f"label {label} is out of range: '{self.name}' has classes 0 to {count - 1}")
         if "gradients" in self.network.offers:
-            self.no_gradient_reason = probes.no_gradient_reason(
-                lambda leaf: self.network(leaf).sum(), self.network.place(inputs[:1])
-            )
+            leaf = self.network.place(inputs[:1])
+            self.no_gradient_reason = probes.no_gradient_reason(lambda leaf: self.network(leaf).sum(), leaf)
         return count
 
     def check_output_range(self, seen: probes.OutputRange, inputs: Images) -> str | None:
-        """A sentence when outputs in this range hardly are what they are taken for; raised where they cannot be."""
-        sigmoid = seen.within_one and "layer" in self.offers and self._look_inside(inputs).ends_in_sigmoid(inputs)
+        """A warning if outputs in this range are hardly what they are taken for; raises a SnellenError if they cannot be."""
+        sigmoid = seen.within_one and "layer" in self.offers and self._examine(inputs).ends_in_sigmoid(inputs)
         return probes.check_output_range(seen, self.name, self.outputs, stated=self.outputs_stated, sigmoid=sigmoid)
 
+    # Rows, engine, passes -------------------------------------------------------------------------------------------
+
     def rows_for(self, inputs: Images, *, gradients: bool = False) -> int:
-        """How many rows of this shape go through the model at once, from the memory budgets; found once, then kept."""
+        """The number of rows of this shape per pass, from the memory that a pass takes; found once."""
         self._choose_convention(inputs)
         if self.rows is None or self.gradient_rows is None:
             self.rows, self.gradient_rows = batches.rows(self.network, inputs)
         return self.gradient_rows if gradients else self.rows
 
     def copies(self, inputs: Images) -> int:
-        """How many copies of this batch fill one pass."""
+        """The number of copies of this batch that fill one pass."""
         return max(1, self.rows_for(inputs) // len(inputs))
 
     def compile_for(self, inputs: Images) -> str | None:
-        """Compiles the forward pass for full batches of this shape and uses it from now on; returns why not if it fails."""
+        """Compiles the forward pass for full batches of this shape and uses it from now on; returns why if it fails."""
         self.use_compiled = True
         if self._compiled is not None or self._not_compiled is not None:
             return self._not_compiled
@@ -474,79 +470,43 @@ class Classifier:
         rows = self.rows_for(inputs)
         if not self.network.convention.any_rows:
             return "the model does not take batches of any size"
-        example = self.network.place(inputs[:1].expand(rows, *inputs.shape[1:]).contiguous())
-        try:
-            compiled = engines.Compiled(self.module, example)
-            found = self.network.read(compiled(example), rows)
-            with torch.no_grad():
-                if self.precision == "float32" and not alike(found, self.network.raw(example)):
-                    raise ValueError("the compiled model puts out something else")
+        compiled = engines.compile_network(self.network, inputs, rows)
+        if isinstance(compiled, str):
+            self._not_compiled = compiled
+        else:
             self._compiled = compiled
-        except Exception as problem:  # every compiler failure means the same here: go on without it
-            reason = str(problem).strip().splitlines()
-            self._not_compiled = reason[0] if reason else type(problem).__name__
-            return self._not_compiled
-        return None
+        return self._not_compiled
 
     def _choose_convention(self, inputs: Images) -> None:
-        """Decides how the model is called with images of this shape, before any hook is set."""
+        """Decides how the model is called with images of this shape; this must come before any hook is set."""
         self.network.choose_convention(inputs, self.rows)
 
-    def _look_inside(self, inputs: Images) -> NetworkStructure:
-        self._choose_convention(inputs)
-        return self._structure
-
-    # Below this line the model is called ------------------------------------------------------------------------------
-
     def _forward(self, inputs: Tensor, through: Handler | None = None) -> Tensor:
-        if through is not None:  # which may keep what it sees for a pass with gradients
+        if through is not None:  # no inference mode: the handler may use tensors of this pass in one with gradients
             with torch.no_grad(), self._booking(Passes(forward=len(inputs))), intercepting(self.module, through):
                 return self.network(inputs).to(inputs.device)
         with torch.inference_mode(), self._booking(Passes(forward=len(inputs))):
-            graph = self._compiled if self.use_compiled else None
-            if graph is None or not graph.fits(inputs):
-                return self.network(inputs).to(inputs.device)
-            short = graph.shape[0] - len(inputs)
-            padded = torch.cat([inputs, inputs[:1].expand(short, *inputs.shape[1:])]) if short > 0 else inputs
-            outputs = self.network.read(graph(self.network.place(padded)), len(padded))
-            return self.network.as_logits(outputs[: len(inputs)]).to(inputs.device)
-
-    def _backward(self, inputs: Tensor, targets: Tensor, of: Output, through: Handler | None) -> tuple[Tensor, Tensor]:
-        if "gradients" not in self.offers:
-            why = (
-                f"gives no gradients ({self.no_gradient_reason})"
-                if self.no_gradient_reason
-                else "is a black-box function: it has no gradients"
-            )
-            raise SnellenError(f"'{self.name}' {why}")
-        leaf = self.network.place(inputs.detach()).requires_grad_()
-        if leaf is inputs:
-            leaf = inputs.clone().requires_grad_()
-        with torch.enable_grad():
-            with self._booking(Passes(forward=len(inputs))), intercepting(self.module, through) if through else _NOTHING:
-                output = target_output(self.network(leaf), targets, of)
-            if not output.requires_grad:
-                raise SnellenError(f"'{self.name}' gives no gradients ({probes.DETACHED})")
-            with self._booking(Passes(backward=len(inputs))):
-                (gradient,) = torch.autograd.grad(output.sum(), leaf)
-        return gradient.contiguous().to(inputs.device), output.detach().to(inputs.device)
+            if self.use_compiled and self._compiled is not None and self._compiled.fits(inputs):
+                return self._compiled.logits(self.network, inputs)
+            return self.network(inputs).to(inputs.device)
 
     def _booking(self, passes: Passes) -> contextlib.AbstractContextManager[None]:
         return self._ledgers.booking(passes, self.device)
 
-    def _cached(self, key: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], T]) -> T:
-        return self._cache.get_or_compute(key, inputs, targets, compute, self._ledgers)
-
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in _TRANSIENT}
+        return {key: value for key, value in self.__dict__.items() if key not in _NOT_PICKLED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._reset()
 
 
-_TRANSIENT = {"_ledgers", "_cache", "_structure", "_compiled", "_not_compiled", "use_compiled"}
-_NOTHING = contextlib.nullcontext()
+_NOT_PICKLED = {"_ledgers", "_cache", "_structure", "_compiled", "_not_compiled", "use_compiled"}
+
+
+def _pairs(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    first, second = zip(*parts, strict=True)
+    return torch.cat(first), torch.cat(second)
 
 
 def _per_channel(values: float | Sequence[float]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Faster arithmetic that must not change an answer: a compiled forward pass, and a precision that is tried first."""
+"""How a network computes: compiled or not, and in which precision."""
 
 from __future__ import annotations
 
@@ -9,58 +9,60 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, first_line
+
+if TYPE_CHECKING:
+    from snellen.classifier.network import Network
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
-KEPT_BYTES = 1 << 30
-"""Blocks up to this size are kept by the process once it has them."""
+REUSED_BYTES = 1 << 30
+"""Freed memory blocks up to this size are reused by the process."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # constants of malloc.h
+
+COMPILE_SECONDS = 30.0
+"""Time to compile EfficientNet-Lite0 on two cores."""
+
+COMPILE_SAVES = 0.4
+"""Share of forward time that compiling saves, on the slower of the measured classifiers."""
 
 
 def reuse_memory() -> None:
-    """Tells the C library to reuse large blocks instead of returning each one to the system.
+    """Tells the C library to reuse large freed blocks, for the whole process (Linux only).
 
-    glibc maps every block above 32 MiB anew, and the system hands it over page by page: with activations of that size a
-    forward pass spends as long on page faults as on arithmetic. Holds for the whole process; other systems need nothing.
+    glibc returns every block above 32 MiB to the system and maps it anew: with activations of that size, a forward pass
+    spends as much time on page faults as on arithmetic.
     """
     if sys.platform != "linux":
         return
     with contextlib.suppress(OSError, AttributeError):
-        allocator = ctypes.CDLL(None).mallopt
+        set_option = ctypes.CDLL(None).mallopt
         for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
-            allocator(option, KEPT_BYTES)
-
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of malloc.h
-
-COMPILE_SECONDS = 30.0
-"""What compiling EfficientNet-Lite0 takes on two cores; a plan must save clearly more than this."""
-
-COMPILE_SAVES = 0.4
-"""The share of forward time that a compiled graph saves on the slower of the classifiers that were measured."""
+            set_option(option, REUSED_BYTES)
 
 
 def compiling_pays(forward_seconds: float) -> bool:
-    """Whether a plan of this many seconds of forward passes earns back the time to compile."""
+    """Whether compiling saves clearly more time than it takes, for so many seconds of forward passes."""
     return forward_seconds * COMPILE_SAVES > 1.5 * COMPILE_SECONDS
 
 
 def compiler_missing() -> str | None:
-    """Why the forward pass cannot be compiled here, or None when it can."""
+    """Why the forward pass cannot be compiled on this machine, or None if it can."""
     if not any(shutil.which(name) for name in ("g++", "c++", "clang++", "cl")):
         return "no C++ compiler was found"
     return None
 
 
 class Compiled:
-    """A module's forward pass with its weights frozen in, for batches of exactly the example's shape.
+    """A module's compiled forward pass with frozen weights, for batches of exactly the example's shape.
 
-    Making one raises whatever the compiler raises; the caller then stays with the plain module.
+    The constructor raises whatever the compiler raises.
     """
 
     def __init__(self, module: nn.Module, example: Tensor) -> None:
@@ -71,20 +73,43 @@ class Compiled:
             self(example)
 
     def fits(self, inputs: Tensor) -> bool:
-        """Whether these rows, filled up to a full batch, are better off here: more than half of the batch must be real."""
+        """Whether these rows have the right shape and fill more than half of a batch."""
         return tuple(inputs.shape[1:]) == self.shape[1:] and self.shape[0] < 2 * len(inputs)
+
+    def logits(self, network: Network, inputs: Tensor) -> Tensor:
+        """The logits of rows that fit; a short batch is filled up with copies of its first row."""
+        missing = self.shape[0] - len(inputs)
+        padded = torch.cat([inputs, inputs[:1].expand(missing, *inputs.shape[1:])]) if missing > 0 else inputs
+        outputs = network.read(self(network.place(padded)), len(padded))
+        return network.as_logits(outputs[: len(inputs)]).to(inputs.device)
 
     def __call__(self, inputs: Tensor) -> Any:
         import torch._inductor.config as inductor
 
-        # Freezing folds weights into the graph only where no gradient can be asked for; inference mode is not enough for it.
+        # Freezing folds weights into the graph only without gradients; inference mode is not enough for it.
         with inductor.patch(freezing=True), torch.no_grad():
             return self._graph(inputs)
 
 
+def compile_network(network: Network, inputs: Tensor, rows: int) -> Compiled | str:
+    """The compiled forward pass for batches of `rows` such inputs, or the reason why it cannot be used."""
+    from snellen.classifier.calling_convention import alike
+
+    example = network.place(inputs[:1].expand(rows, *inputs.shape[1:]).contiguous())
+    try:
+        compiled = Compiled(network.module, example)
+        outputs = network.read(compiled(example), rows)
+        with torch.no_grad():
+            if network.precision == "float32" and not alike(outputs, network.raw(example)):
+                return "the compiled model puts out something else"
+    except Exception as problem:  # every failure of the compiler means the same here: go on without it
+        return first_line(problem)
+    return compiled
+
+
 @contextlib.contextmanager
 def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Runs the body in the chosen precision; float32 is left entirely alone."""
+    """Runs the body in this precision; float32 changes nothing."""
     if precision == "float32":
         yield
         return
@@ -93,10 +118,10 @@ def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def check_precision(precision: Precision, device: torch.device) -> None:
-    """Tries the precision in a process of its own, because on some processors it ends the process."""
+    """Refuses a precision that does not work here; tried in another process, because on some processors it crashes."""
     if precision == "float32":
         return
-    probe = (
+    trial = (
         "import torch\n"
         f"with torch.autocast('{device.type}', dtype=torch.{precision}), torch.inference_mode():\n"
         f"    x = torch.ones(2, 3, 16, 16, device='{device}')\n"
@@ -104,7 +129,7 @@ def check_precision(precision: Precision, device: torch.device) -> None:
         f"    z = torch.nn.Linear(y.shape[1], 4).to('{device}')(y)\n"
         "assert z.isfinite().all()\n"
     )
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", trial], capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
         raise SnellenError(
             f"precision '{precision}' does not work on {device} here (the trial ended with code {done.returncode}); "

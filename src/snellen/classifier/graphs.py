@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, first_line
 
 
 class ScriptedModel(nn.Module):
@@ -130,8 +130,7 @@ def read_graph(path: str | Path) -> Graph:
     except SnellenError as problem:
         raise SnellenError(f"'{path}' {problem}") from None
     except Exception as problem:
-        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-        raise SnellenError(f"'{path}' cannot be loaded ({reason})") from problem
+        raise SnellenError(f"'{path}' cannot be loaded ({first_line(problem)})") from problem
 
 
 def _batch(program: ExportedProgram) -> tuple[tuple[int | None, ...], int, int | None]:

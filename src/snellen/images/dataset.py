@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, first_line
 from snellen.images.arrays import as_pixels
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.images.samples import InMemory, Progress, Samples, as_label, check_pixels, check_samples
@@ -34,8 +34,7 @@ class Items:
         try:
             item = self.dataset[index]
         except Exception as problem:
-            reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-            raise SnellenError(f"item {index} of the dataset cannot be loaded ({reason})") from problem
+            raise SnellenError(f"item {index} of the dataset cannot be loaded ({first_line(problem)})") from problem
         parts = tuple(item) if isinstance(item, tuple | list) else (item,)
         if not 1 <= len(parts) <= 3:
             raise SnellenError(

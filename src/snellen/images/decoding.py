@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, first_line
 from snellen.images.samples import UnreadablePictureError
 
 SUFFIXES = frozenset(
@@ -61,8 +61,7 @@ def decode(path: str | Path, *, at_least: tuple[int, int] | None = None) -> Deco
     except FileNotFoundError:
         raise UnreadablePictureError(f"there is no file '{path}'") from None
     except Exception as problem:  # decoders raise almost anything on damaged files
-        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-        raise UnreadablePictureError(f"'{path}' is damaged and cannot be read ({reason})") from None
+        raise UnreadablePictureError(f"'{path}' is damaged and cannot be read ({first_line(problem)})") from None
 
 
 def size_of(path: str | Path) -> tuple[int, int]:
@@ -105,8 +104,7 @@ def decode_mask(path: str | Path) -> np.ndarray:
                 image = image.convert("RGB").convert("L")
             values = np.array(image)
     except Exception as problem:
-        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-        raise SnellenError(f"the mask '{path}' cannot be read ({reason})") from None
+        raise SnellenError(f"the mask '{path}' cannot be read ({first_line(problem)})") from None
     marked: np.ndarray = values > (127 if lossy else 0)
     return marked
 

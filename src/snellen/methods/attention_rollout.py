@@ -46,14 +46,14 @@ class AttentionRollout:
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier without attention between all tokens."""
         classifier.rows_for(inputs)
-        classifier.attention_layout(inputs, who="attention-rollout")
+        classifier.attention_layout(inputs, method="attention-rollout")
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward."""
         return Passes(1)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
-        attending = classifier.attention_layout(inputs, who="attention-rollout")
+        attending = classifier.attention_layout(inputs, method="attention-rollout")
         layers = classifier.attentions(inputs, {"mean": _mean, "max": _max, "min": _min}[self.heads])
         mixing = layers + torch.eye(layers.shape[-1]).to(layers)
         mixing = mixing / mixing.sum(dim=-1, keepdim=True)

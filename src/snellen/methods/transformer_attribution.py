@@ -40,14 +40,14 @@ class TransformerAttribution:
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier without attention between all tokens."""
         classifier.rows_for(inputs, gradients=True)
-        classifier.attention_layout(inputs, who="transformer-attribution")
+        classifier.attention_layout(inputs, method="transformer-attribution")
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """One forward, and one backward that ends at the first attention."""
         return Passes(1, 1)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
-        attending = classifier.attention_layout(inputs, who="transformer-attribution")
+        attending = classifier.attention_layout(inputs, method="transformer-attribution")
         layers = classifier.attention_gradients(inputs, targets, _raising, of=self.of)
         # What a token keeps of itself is no flow; without it nothing changes for a class token.
         gained = torch.zeros_like(layers[:, 0])

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snellen.errors import SnellenError, nearest
+from snellen.errors import SnellenError, first_line, nearest
 from snellen.images.geometry import Geometry
 from snellen.zoo.efficientnet_lite0 import class_names
 from snellen.zoo.found import Found
@@ -30,7 +30,7 @@ def timm_model(spec: str, name: str, weights: str | Path | None, classes: Sequen
     try:
         model = timm.create_model(name, pretrained=weights == PRETRAINED, **({"num_classes": count} if count else {}))
     except Exception as problem:
-        raise SnellenError(f"'{spec}' cannot be made ({_first_line(problem)})") from problem
+        raise SnellenError(f"'{spec}' cannot be made ({first_line(problem)})") from problem
     config = model.pretrained_cfg
     fill_weights(model, stored, spec, weights)
     return Found(
@@ -64,7 +64,7 @@ def torchvision_model(spec: str, name: str, weights: str | Path | None, classes:
             name, weights=default if weights == PRETRAINED else None, **({"num_classes": count} if count else {})
         )
     except Exception as problem:
-        raise SnellenError(f"'{spec}' cannot be made ({_first_line(problem)})") from problem
+        raise SnellenError(f"'{spec}' cannot be made ({first_line(problem)})") from problem
     fill_weights(model, stored, spec, weights)
     steps = default.transforms()
     side = steps.crop_size[0]
@@ -90,16 +90,16 @@ def _library(name: str, spec: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as problem:
         if problem.name not in ("timm", "torchvision"):
-            raise SnellenError(f"'{spec}': importing {name} failed ({_first_line(problem)})") from problem
+            raise SnellenError(f"'{spec}': importing {name} failed ({first_line(problem)})") from problem
         raise SnellenError(f"'{spec}' needs the extra: pip install 'snellen[{name}]'") from None
     except Exception as problem:
         # A torchvision that was built for another torch raises RuntimeError, and timm falls with it.
         if "torchvision" in str(problem):
             raise SnellenError(
-                f"'{spec}': the installed torchvision does not match torch {torch.__version__} ({_first_line(problem)}); "
+                f"'{spec}': the installed torchvision does not match torch {torch.__version__} ({first_line(problem)}); "
                 "install both again in one command and from one index: pip install --force-reinstall torch torchvision"
             ) from problem
-        raise SnellenError(f"'{spec}': importing {name} failed ({_first_line(problem)})") from problem
+        raise SnellenError(f"'{spec}': importing {name} failed ({first_line(problem)})") from problem
 
 
 def read_weights(weights: str | Path | None, spec: str) -> dict[str, Tensor] | None:
@@ -115,7 +115,7 @@ def read_weights(weights: str | Path | None, spec: str) -> dict[str, Tensor] | N
         else:
             stored = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as problem:
-        raise SnellenError(f"'{path}' cannot be read as a file of weights ({_first_line(problem)})") from problem
+        raise SnellenError(f"'{path}' cannot be read as a file of weights ({first_line(problem)})") from problem
     for key in ("state_dict_ema", "state_dict", "model_ema", "model"):
         if isinstance(stored, Mapping) and isinstance(stored.get(key), Mapping):
             stored = stored[key]
@@ -145,7 +145,3 @@ def fill_weights(model: nn.Module, stored: Mapping[str, Tensor] | None, spec: st
 
 def _called(spec: str, weights: str | Path | None) -> str:
     return f"{spec} (untrained)" if weights is None else spec
-
-
-def _first_line(problem: Exception) -> str:
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
