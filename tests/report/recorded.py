@@ -13,6 +13,7 @@ from snellen.errors import SnellenError
 from snellen.plugins.traits import Attribute
 from snellen.runs.people import People
 from snellen.runs.record import MethodSpec, MetricSpec, RunRecord
+from snellen.verdicts import Verdicts, judge_run
 
 METHODS = {
     "gradient": (True, False), "input-x-gradient": (True, False), "integrated-gradients": (True, False),
@@ -166,6 +167,9 @@ class Recorded:
         names = ["method", "images", "forward", "backward", "seconds", "model_seconds", "metric_forward", "metric_backward",
                  "metric_seconds"]  # fmt: skip
         return pd.DataFrame(rows, columns=names)
+
+    def verdicts(self) -> Verdicts:
+        return judge_run(self)
 
     def people(self) -> tuple[People, ...]:
         return self.studies

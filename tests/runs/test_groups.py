@@ -11,7 +11,7 @@ from snellen.images import from_arrays, from_folder
 from snellen.runs import Run, evaluate
 from snellen.runs.record import RunRecord
 from snellen.runs.store import Store
-from snellen.verdicts import certainty_of, drawn_in, verdicts_of
+from snellen.verdicts import run_certainty, run_sampling
 
 IMAGES = 36
 
@@ -28,8 +28,8 @@ def run_of(tmp_path, groups):
 def test_groups_of_a_table_decide_what_is_drawn(tmp_path):
     run = run_of(tmp_path, 12)
     assert run.samples()["group"].tolist() == [f"patient {at % 12}" for at in range(IMAGES)]
-    assert drawn_in(run).unit == "group"
-    (judged,) = verdicts_of(run).judged
+    assert run_sampling(run).unit == "group"
+    (judged,) = run.verdicts().judgements
     assert judged.against[0].clusters == 12
     assert "Images come in 12 groups" in judged.rule
     # A run of an earlier version knows labels only; its images show every class of the model.
@@ -38,15 +38,15 @@ def test_groups_of_a_table_decide_what_is_drawn(tmp_path):
         del row["group"]
     Store(tmp_path / "run").put_record(RunRecord.model_validate(record))
     older = Run(tmp_path / "run")
-    assert drawn_in(older).words == ""
-    assert verdicts_of(older).judged[0].against[0].clusters is None
+    assert run_sampling(older).words == ""
+    assert older.verdicts().judgements[0].against[0].clusters is None
 
 
 def test_six_patients_are_too_few_and_every_page_says_so(tmp_path):
     run = run_of(tmp_path, 6)
     words = "6 groups are too few for a verdict, which needs at least 10"
-    assert certainty_of(run).words == words
-    assert verdicts_of(run).judged[0].reason == "too few groups for a verdict"
+    assert run_certainty(run).words == words
+    assert run.verdicts().judgements[0].reason == "too few groups for a verdict"
     assert words in run.report().read_text(encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ from snellen.cards.deck import Deck
 from snellen.cards.reasons import because, plain
 from snellen.cards.schema import Card, Evidence, Priority
 from snellen.errors import SnellenError
-from snellen.verdicts import certainty_of
+from snellen.verdicts import run_certainty
 
 
 @dataclass(frozen=True)
@@ -114,4 +114,4 @@ class Comparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know: unfinished runs, and how much these images can show."""
-        return (*self.deck.notes, certainty_of(self.deck.run).words)
+        return (*self.deck.notes, run_certainty(self.deck.run).words)

@@ -19,7 +19,7 @@ from snellen.plugins.traits import MethodTraits
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.runs.naming import find_label
-from snellen.verdicts import Trust, trust, verdicts_of
+from snellen.verdicts import Trust, trust
 
 Findings = Mapping[str, Mapping[Attribute, Finding]]
 """By label of a method, what was measured of its methodology."""
@@ -40,15 +40,15 @@ class Deck:
         """The cards of a run; `findings` is what `methodology` measured, if it did."""
         refuse_unfit(run)
         spec = run.record.spec
-        found = verdicts_of(run)
-        believed = trust(found.scores, spec.methods, spec.metrics, seed=spec.seed)
+        found = run.verdicts()
+        believed = trust(run.scores(), spec.methods, spec.metrics, seed=spec.seed)
         believed |= {
             name: replace(believed[name], people=words) for name, words in people.opposed(run).items() if name in believed
         }
         metrics = {one.label: one for one in spec.metrics}
         source = source_of(run)
         measured: dict[str, list[Evidence]] = {}
-        for one in found.judged:
+        for one in found.judgements:
             metric = metrics[one.metric]
             measured.setdefault(one.method, []).append(
                 Evidence(

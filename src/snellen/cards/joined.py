@@ -13,6 +13,7 @@ from snellen.errors import SnellenError
 from snellen.report.readable import Readable
 from snellen.runs.people import People, union
 from snellen.runs.record import MethodSpec, MetricSpec, RunRecord
+from snellen.verdicts import Verdicts, judge_run
 
 
 class Joined:
@@ -88,6 +89,14 @@ class Joined:
         """Per method: images, passes and seconds, from the first run that has it."""
         every = pd.concat([one.costs() for one in self._runs], ignore_index=True)
         return every.drop_duplicates(["method"], ignore_index=True)
+
+    def verdicts(self) -> Verdicts:
+        """The verdicts of all scores together, which no single run stores."""
+        return self._verdicts
+
+    @cached_property
+    def _verdicts(self) -> Verdicts:
+        return judge_run(self)
 
     def people(self) -> tuple[People, ...]:
         """The studies of all runs."""

@@ -26,7 +26,7 @@ from snellen.charts.page_frame import render, write_page
 from snellen.charts.verdict_marks import MARKS
 from snellen.report.attributes import CATEGORIES
 from snellen.report.page import subject_facts
-from snellen.verdicts import MINIMUM_IMAGES, Trust, certainty_of
+from snellen.verdicts import MINIMUM_IMAGES, Trust, run_certainty
 from snellen.verdicts.rule import AXIOM, RULE
 from snellen.verdicts.trust import RELIABLE
 
@@ -255,7 +255,7 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
         "profiles": {
             one.name: {key: level for key, level in one.levels.items() if level != "unimportant"} for one in profiles()
         },
-        "enough": certainty_of(deck.run).enough,
+        "enough": run_certainty(deck.run).enough,
         "minimum": MINIMUM_IMAGES,
         "telling": TELLING,
     }

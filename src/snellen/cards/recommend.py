@@ -24,7 +24,7 @@ from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade, Priority
 from snellen.charts import numbers
 from snellen.errors import SnellenError
 from snellen.plugins.registry import Attribute
-from snellen.verdicts import certainty_of, drawn_in
+from snellen.verdicts import run_certainty, run_sampling
 from snellen.verdicts.rule import TOO_FEW
 
 ENOUGH = 0.5
@@ -185,8 +185,8 @@ class Recommendation:
         found = [care(self.contenders[0].card, fromkey) for fromkey in dict.fromkeys(deciding)] if self.contenders else []
         tested = [one for place in self.places for one in place.card.evidence if one.attribute in self.priorities.weighed]
         if any(one.reason in TOO_FEW.values() for one in tested):
-            found.insert(0, certainty_of(self.deck.run).words)
-        elif (drawn := drawn_in(self.deck.run)).only:
+            found.insert(0, run_certainty(self.deck.run).words)
+        elif (drawn := run_sampling(self.deck.run)).only:
             found.insert(0, drawn.words)
         return (*self.deck.notes, *(one for one in (*found, *self._unasked()) if one))
 

@@ -127,8 +127,10 @@ def explain(
 
 def _evaluate(settings: Settings, *, trust: bool) -> None:
     from snellen.report.terminal import summary_table
+    from snellen.report.verdict_lines import next_command, verdict_lines
     from snellen.runs.progress import Live
 
     run = settings.run(Live(), trust=trust)
-    Console().print(summary_table(run))
+    Console().print(summary_table(run), verdict_lines(run))
     print(f"report: {run.report()}")
+    print(f"next: {next_command(run)}")

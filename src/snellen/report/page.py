@@ -20,7 +20,7 @@ from snellen.report.attributes import CATEGORIES
 from snellen.report.photographs import hero, photographs_of
 from snellen.report.readable import Readable
 from snellen.runs.record import MetricSpec, Spec
-from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, certainty_of, fooled, verdicts_of
+from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, fooled, run_certainty
 
 
 def write_report(run: Readable, path: str | Path) -> Path:
@@ -35,11 +35,11 @@ def page(run: Readable) -> str:
 
 def _facts(run: Readable) -> dict[str, Any]:
     record, spec = run.record, run.record.spec
-    found, samples = verdicts_of(run), run.samples()
+    found, samples = run.verdicts(), run.samples()
     summary = found.summary
     controls = [one.label for one in spec.methods if one.control]
-    sure = certainty_of(run)
-    blocks = _blocks(spec, summary, found.judged, sure.enough, run.problems())
+    sure = run_certainty(run)
+    blocks = _blocks(spec, summary, found.judgements, sure.enough, run.problems())
     categories = [
         {"name": name, "attributes": [
             {"name": title, "question": question, "blocks": [block for block in blocks if block["attribute"] == key]}
@@ -88,7 +88,7 @@ def subject_facts(run: Readable) -> dict[str, Any]:
         "accuracy": run.record.accuracy(),
         "target": known.get(target, f"class {target}"),
         "images": numbers.count(images, "image"),
-        "sure": certainty_of(run),
+        "sure": run_certainty(run),
         "minimum": MINIMUM_IMAGES,
     }
 

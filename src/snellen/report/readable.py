@@ -10,6 +10,7 @@ import pandas as pd
 
 from snellen.runs.people import People
 from snellen.runs.record import RunRecord
+from snellen.verdicts import Verdicts
 
 
 @runtime_checkable
@@ -52,6 +53,10 @@ class Readable(Protocol):
 
     def costs(self) -> pd.DataFrame:
         """Per method: images, passes and seconds."""
+        ...
+
+    def verdicts(self) -> Verdicts:
+        """A verdict per method and metric."""
         ...
 
     def people(self) -> tuple[People, ...]:

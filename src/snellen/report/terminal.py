@@ -16,7 +16,7 @@ from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS
 from snellen.report.readable import Readable
 from snellen.runs.record import MetricSpec
-from snellen.verdicts import certainty_of, fooled, summary_of
+from snellen.verdicts import fooled, run_certainty
 
 T = TypeVar("T")
 
@@ -41,8 +41,8 @@ class Summary:
         spec = run.record.spec
         self._methods = spec.methods
         self._metrics = spec.metrics
-        self._summary = summary_of(run)
-        self._sure = certainty_of(run)
+        self._summary = run.verdicts().summary
+        self._sure = run_certainty(run)
         self._problems = run.problems()
         self._accuracy = accuracy_lines(run)
 

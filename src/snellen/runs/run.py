@@ -7,7 +7,7 @@ import shutil
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,9 @@ from snellen.runs.accuracy import Accuracy
 from snellen.runs.people import People, read_people
 from snellen.runs.record import Cost, RunRecord, SampleRow, UnitRecord
 from snellen.runs.store import Store
+
+if TYPE_CHECKING:
+    from snellen.verdicts import Verdicts
 
 
 class Run:
@@ -34,6 +37,7 @@ class Run:
         if record is None:
             raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
         self.record: RunRecord = record
+        self._verdicts: Verdicts | None = None
         self._units = self._store.units(planned.unit for planned in record.units)
         absent = [planned.unit for planned in record.units if planned.unit not in self._units]
         if record.finished is not None and absent:
@@ -57,7 +61,7 @@ class Run:
 
     def scores(self) -> pd.DataFrame:
         """One row per sample, method and metric; NaN where the metric is undefined."""
-        frame = self._store.scores(self._score_files(), ["sample", "method", "metric", "value"]).to_pandas()
+        frame = self._store.scores(self.score_files(), ["sample", "method", "metric", "value"]).to_pandas()
         order = {"sample": self._ids(), "method": self.methods, "metric": self.metrics}
         for column, known in order.items():
             frame = frame[frame[column].isin(known)].copy()
@@ -87,7 +91,7 @@ class Run:
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
         """For a metric that summarises a curve: method to (samples, points), in sample order."""
-        files = [(name, (metric,)) for name, metrics in self._score_files() if metric in metrics]
+        files = [(name, (metric,)) for name, metrics in self.score_files() if metric in metrics]
         frame = self._store.scores(files, ["sample", "method", "metric", "curve"]).to_pandas()
         frame = frame[frame["curve"].notna()]
         place = {one: index for index, one in enumerate(self._ids())}
@@ -159,6 +163,14 @@ class Run:
         """What studies with people say of its methods; `snellen study join` adds one."""
         return read_people(self.folder)
 
+    def verdicts(self) -> Verdicts:
+        """A verdict per method and metric, and why: computed once, then read from the run's folder."""
+        from snellen.verdicts import stored_verdicts
+
+        if self._verdicts is None:
+            self._verdicts = stored_verdicts(self)
+        return self._verdicts
+
     def report(self, path: str | Path | None = None) -> Path:
         """Writes one HTML page that opens offline; beside the run's record unless told otherwise."""
         from snellen.report import write_report
@@ -171,7 +183,8 @@ class Run:
     def _wanted(self) -> list[UnitRecord]:
         return records.wanted_units(self.record, self._units)
 
-    def _score_files(self) -> list[tuple[str, tuple[str, ...]]]:
+    def score_files(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The score files, each named by its content, with the metrics that are read from it."""
         return records.score_files(self.record, self._units)
 
 

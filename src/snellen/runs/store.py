@@ -53,6 +53,9 @@ REJOIN = "join the study again: snellen study join"
 PICKLE = ".pickle"
 """How files of trained variants end that only unpickling can open."""
 
+VERDICTS = "verdicts.json"
+"""The file in the run folder that holds its verdicts. Deleting it loses nothing: they are computed again."""
+
 DAMAGED = "damaged"
 """The folder inside the run's that damaged files are moved to when they are computed again."""
 

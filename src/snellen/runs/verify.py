@@ -9,7 +9,7 @@ from pathlib import Path
 from snellen.errors import SnellenError
 from snellen.files.integrity import DamagedError, digest, has_checksum, read_named
 from snellen.runs.record import FileRecord, R, Record, RunRecord, UnitRecord, read
-from snellen.runs.store import DAMAGED, REJOIN, Store, files_of
+from snellen.runs.store import DAMAGED, REJOIN, VERDICTS, Store, files_of
 
 _ROOMS = ("maps", "scores", "pictures", "lessons", "relatives", "people")
 """The folders with files that are named by their content."""
@@ -73,6 +73,8 @@ class _Check:
             self._finished(record, units)
         for path in sorted(folder.glob("truth/*/")):
             self._contents(f"truth/{path.name}", (), "delete it: it is computed from the maps when it is needed")
+        for path in folder.glob(VERDICTS):
+            self._record(path, "delete it: verdicts are computed again from the scores", Record)
         for path in sorted(folder.glob("methodology/*.json")):
             self._record(path, "delete it, and `snellen cards` measures again", Record)
 

@@ -14,7 +14,7 @@ from snellen.report.readable import Readable
 from snellen.runs.people import Outcome
 from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.suite.questions import PEOPLE, SHARPNESS, TESTS, answers
-from snellen.verdicts import Judgement, verdicts_of
+from snellen.verdicts import Judgement
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Grid:
     def of(run: Readable, *, unmet: Mapping[str, str], left_out: Mapping[str, str]) -> Grid:
         """`unmet` says by metric name why it was not run, `left_out` by method label why it could not explain the model."""
         spec = run.record.spec
-        found = verdicts_of(run)
-        cells = _cells(run, found.summary, found.judged, left_out)
+        found = run.verdicts()
+        cells = _cells(run, found.summary, found.judgements, left_out)
         by_test = {one.test: one for one in reversed(spec.metrics) if one.test}
         known = answers()
         rows = []

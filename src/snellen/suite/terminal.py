@@ -14,7 +14,7 @@ from snellen.charts.verdict_marks import MARKS, STYLES, legend
 from snellen.report.attributes import CATEGORIES
 from snellen.report.terminal import accuracy_lines, split_evenly
 from snellen.suite.grid import Cell, Grid, Row
-from snellen.verdicts import certainty_of
+from snellen.verdicts import run_certainty
 from snellen.verdicts.rule import TOO_FEW
 
 _NAMES = 30
@@ -74,7 +74,7 @@ class Shown:
         if doubtful:
             passes = "1 pass" if doubtful == 1 else f"{doubtful} passes"
             lines.append(Text(f"{passes} could be undone by failures too rare for these images to show: see column note"))
-        lines.append(Text(f"{certainty_of(self._grid.run).words}.", style="bold"))
+        lines.append(Text(f"{run_certainty(self._grid.run).words}.", style="bold"))
         return lines
 
 

@@ -18,12 +18,16 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from snellen.files.documents import Number
 from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.verdicts.against import Against, further_images, images_for_axiom
 from snellen.verdicts.intervals import simultaneous, standard_error
 from snellen.verdicts.rare import HIDDEN, pass_note, worst_value
 from snellen.verdicts.sampling import IMAGES, MINIMUM_GROUPS, PLURAL, Clusters, Sampling, Unit
 from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES, best_value, cube, fooled, samples_of, student, summarise
+
+RULE_VERSION = 1
+"""Changes whenever the same scores would get other verdicts or intervals; stored verdicts are then computed again."""
 
 Verdict = Literal["pass", "fail", "inconclusive", "not counted"]
 
@@ -65,9 +69,9 @@ class Judgement:
     verdict: Verdict
     reason: str
     rule: str
-    mean: float
-    low: float
-    high: float
+    mean: Number
+    low: Number
+    high: Number
     n: int
     undefined: int
     against: tuple[Against, ...] = ()

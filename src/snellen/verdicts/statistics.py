@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
+from snellen.files.documents import Number
 from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.verdicts.sampling import IMAGES, PLURAL, Clusters, Sampling
 
@@ -59,6 +61,38 @@ def certainty(n: int, sampling: Sampling = IMAGES) -> Certainty:
     return Certainty(n, True, "; ".join(filter(None, [shown, "smaller ones stay hidden", sampling.words])))
 
 
+@dataclass(frozen=True, kw_only=True)
+class SummaryRow:
+    """The scores of one method by one metric, summed up."""
+
+    method: str
+    metric: str
+    mean: Number
+    low: Number
+    high: Number
+    """Ends of the 95 % interval of the mean."""
+    n: int
+    """Images with a defined score."""
+    undefined: int
+    """Images whose score is NaN."""
+    missing: int
+    """Images whose score was not computed, as in an unfinished run."""
+    reason: str
+    """Why scores are undefined, in words; empty where none is."""
+    control: bool
+    higher_is_better: bool
+    tolerance: Number
+    """Of an axiom; NaN for other metrics."""
+    best: Number
+    """The best value that the metric can take; NaN where that end is open."""
+
+    @staticmethod
+    def table(rows: Sequence[SummaryRow]) -> pd.DataFrame:
+        """The rows as a table with a column per field."""
+        names = [field.name for field in dataclasses.fields(SummaryRow)]
+        return pd.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, columns=names)
+
+
 def summarise(
     scores: pd.DataFrame,
     spec_methods: Sequence[MethodSpec],
@@ -98,29 +132,23 @@ def summarise(
         present = int(computed[column])
         undefined = present - int(n[column])
         rows.append(
-            {
-                "method": method,
-                "metric": metric,
-                "mean": mean[column],
-                "low": low[column],
-                "high": high[column],
-                "n": int(n[column]),
-                "undefined": undefined,
-                "missing": images - present,
-                "reason": by.undefined if undefined else "",
-                "control": of.control,
-                "higher_is_better": by.higher_is_better,
-                "tolerance": math.nan if by.tolerance is None else by.tolerance,
-                "best": best_value(by),
-            }
+            SummaryRow(
+                method=method,
+                metric=metric,
+                mean=float(mean[column]),
+                low=float(low[column]),
+                high=float(high[column]),
+                n=int(n[column]),
+                undefined=undefined,
+                missing=images - present,
+                reason=by.undefined if undefined else "",
+                control=of.control,
+                higher_is_better=by.higher_is_better,
+                tolerance=math.nan if by.tolerance is None else by.tolerance,
+                best=best_value(by),
+            )
         )
-    return pd.DataFrame(rows, columns=list(_SUMMARY))
-
-
-_SUMMARY = (
-    "method", "metric", "mean", "low", "high", "n", "undefined", "missing", "reason", "control", "higher_is_better",
-    "tolerance", "best",
-)  # fmt: skip
+    return SummaryRow.table(rows)
 
 
 def best_value(metric: MetricSpec) -> float:

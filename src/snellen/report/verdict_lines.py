@@ -1,0 +1,41 @@
+"""The verdicts of a run as lines for a terminal, and the command to try next."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from snellen.charts.verdict_marks import MARKS, STYLES
+from snellen.methods.controls import CONTROLS
+from snellen.report.readable import Readable
+from snellen.verdicts import MINIMUM_IMAGES, run_certainty
+
+
+def verdict_lines(run: Readable) -> Table | Text:
+    """Each method with the metrics that it passes, fails or leaves open; a sentence where nothing can be judged."""
+    judgements = run.verdicts().judgements
+    if not run_certainty(run).enough or all(judgement.verdict == "not counted" for judgement in judgements):
+        return Text("No verdicts: the report says why, test by test.", style="dim")
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=False)
+    for method in dict.fromkeys(judgement.method for judgement in judgements):
+        words = Text()
+        for verdict in MARKS:
+            metrics = [
+                judgement.metric for judgement in judgements if (judgement.method, judgement.verdict) == (method, verdict)
+            ]
+            if metrics:
+                words.append(f"{MARKS[verdict]} {verdict}: {', '.join(metrics)}  ", style=STYLES[verdict])
+        table.add_row(Text(method, style="bold"), words)
+    return table
+
+
+def next_command(run: Readable) -> str:
+    """What to try next, as a command or as advice."""
+    record = run.record
+    if record.finished is None:
+        return f"snellen resume {run.folder}"
+    if not any(method.control for method in record.spec.methods):
+        return f"the same command with {','.join(CONTROLS)} among --methods: verdicts are against controls"
+    if not run_certainty(run).enough:
+        return f"the same command with more images: verdicts need at least {MINIMUM_IMAGES}"
+    return f"snellen cards --run {run.folder} --out cards/"

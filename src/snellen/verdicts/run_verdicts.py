@@ -1,0 +1,158 @@
+"""The verdicts of a run: computed once from its scores, stored in its folder, and read by everything that shows them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import pandas as pd
+
+from snellen.errors import SnellenError
+from snellen.files.atomic import write_whole
+from snellen.files.documents import parse_as
+from snellen.files.integrity import dump_record, read_record
+from snellen.runs.record import RunRecord
+from snellen.runs.store import VERDICTS, key_of
+from snellen.verdicts.rule import RULE_VERSION, Judgement, judge
+from snellen.verdicts.sampling import Sampling, sampling_of
+from snellen.verdicts.statistics import Certainty, SummaryRow, certainty, summarise
+
+
+@runtime_checkable
+class Scored(Protocol):
+    """What verdicts need of a run."""
+
+    @property
+    def record(self) -> RunRecord:
+        """The run's own record."""
+        ...
+
+    def scores(self) -> pd.DataFrame:
+        """Columns sample, method, metric, value."""
+        ...
+
+    def samples(self) -> pd.DataFrame:
+        """Columns sample, label and, in newer runs, group."""
+        ...
+
+
+@runtime_checkable
+class Stored(Scored, Protocol):
+    """A run with a folder, whose scores are files named by their content."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the run lives."""
+        ...
+
+    def score_files(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The score files, each with the metrics that are read from it."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Verdicts:
+    """The mean and interval of each method and metric of a run, and the verdict of each method in each test."""
+
+    summary: pd.DataFrame
+    """One row per method and metric, controls included; see `SummaryRow` for the columns."""
+    judgements: tuple[Judgement, ...]
+    """One per method and metric; controls have none."""
+
+    def find(self, method: str, metric: str) -> Judgement:
+        """The verdict of a method, no control, in the test of a metric, both by label."""
+        for judgement in self.judgements:
+            if (judgement.method, judgement.metric) == (method, metric):
+                return judgement
+        raise SnellenError(f"there is no verdict of '{method}' by '{metric}'")
+
+
+def judge_run(run: Scored) -> Verdicts:
+    """Computes the verdicts of a run, whatever is stored."""
+    spec, scores, sampling = run.record.spec, run.scores(), run_sampling(run)
+    summary = summarise(scores, spec.methods, spec.metrics, seed=spec.seed, sampling=sampling)
+    judgements = judge(scores, spec.methods, spec.metrics, seed=spec.seed, summary=summary, sampling=sampling)
+    return Verdicts(summary=summary, judgements=tuple(judgements))
+
+
+def stored_verdicts(run: Stored) -> Verdicts:
+    """The verdicts in the run's folder, where they belong to its scores and to this rule; otherwise computed and stored.
+
+    In a folder that cannot be written they are computed each time.
+    """
+    path, key = run.folder / VERDICTS, verdicts_key(run)
+    if (verdicts := _read(path, key)) is None:
+        verdicts = judge_run(run)
+        with suppress(OSError):
+            write_whole(path, dump_record(_as_json(verdicts, key)))
+    return verdicts
+
+
+def verdicts_key(run: Stored) -> str:
+    """Stands for everything that the verdicts of a run depend on: scores, methods, metrics, what was drawn, and the rule."""
+    spec, sampling = run.record.spec, run_sampling(run)
+    return key_of(
+        {
+            "rule": RULE_VERSION,
+            "scores": [[file, list(metrics)] for file, metrics in run.score_files()],
+            "methods": [[method.label, method.control] for method in spec.methods],
+            "metrics": [
+                [metric.label, metric.higher_is_better, list(metric.bounds), metric.tolerance, metric.undefined]
+                for metric in spec.metrics
+            ],
+            "seed": spec.seed,
+            "sampling": [sampling.unit, dict(sampling.cluster_of), sampling.words],
+        }
+    )
+
+
+def run_certainty(run: Scored) -> Certainty:
+    """How much the images of a run allow to be said."""
+    return certainty(len(run.samples()), run_sampling(run))
+
+
+def run_sampling(run: Scored) -> Sampling:
+    """What the verdicts of a run take as drawn at random."""
+    return sampling_of(run.samples(), run.record.classifier.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _VerdictFile:
+    """What `verdicts.json` holds."""
+
+    key: str
+    summary: tuple[SummaryRow, ...]
+    judgements: tuple[Judgement, ...]
+
+
+def _read(path: Path, key: str) -> Verdicts | None:
+    """The stored verdicts, or None where there are none, they are damaged, or they are of other scores or another rule."""
+    try:
+        values = read_record(path, "delete it")
+        if values.get("key") != key:
+            return None
+        file = parse_as(_VerdictFile, values, "it")
+    except SnellenError:
+        return None
+    return Verdicts(summary=SummaryRow.table(file.summary), judgements=file.judgements)
+
+
+def _as_json(verdicts: Verdicts, key: str) -> dict[str, Any]:
+    rows = verdicts.summary.to_dict("records")
+    judgements = [dataclasses.asdict(judgement) for judgement in verdicts.judgements]
+    return {"key": key, "summary": _plain(rows), "judgements": _plain(judgements)}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON: undefined numbers are null, infinite ones are words."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
