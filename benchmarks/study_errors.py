@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 from statsmodels.stats.proportion import proportion_confint
 
+from snellen.study.analysis.analyse import compare_arms
 from snellen.study.analysis.comparisons import contrasts
 from snellen.study.analysis.equivalence import equivalences
-from snellen.study.analysis.mixed import mix
-from snellen.study.analysis.outcomes import Outcome, outcomes
-from snellen.study.analysis.record import decide
+from snellen.study.analysis.mixed_model import fit_mixed_model
+from snellen.study.analysis.outcomes import OutcomeScores, outcomes
 from snellen.study.folder import Study
 from snellen.study.protocol import Protocol
 from snellen.study.scales import Scale, shipped
@@ -77,17 +77,17 @@ def errors(design: str, people: int, seed: int) -> dict[str, bool]:
     return dict(_between(one, found) if design == "between" else _within(one, found))
 
 
-def _between(one: Study, found: list[Outcome]) -> Iterator[tuple[str, bool]]:
+def _between(one: Study, found: list[OutcomeScores]) -> Iterator[tuple[str, bool]]:
     decisions, pairs = [], []
     for outcome in found:
-        name, result = outcome.facts.name, decide(one, outcome)
+        name, result = outcome.facts.name, compare_arms(one, outcome)
         decisions.append(result.decision.p)
-        pairs.append(min((pair.holm for pair in result.contrasts), default=math.nan))
+        pairs.append(min((pair.p_holm for pair in result.contrasts), default=math.nan))
         yield f"Welch's ANOVA: {name}", decisions[-1] < ALPHA
-        yield f"classical ANOVA: {name}", result.beside[0].p < ALPHA
+        yield f"classical ANOVA: {name}", result.alternatives[0].p < ALPHA
         yield f"any pair, Holm over pairs: {name}", pairs[-1] < ALPHA
         if outcome.facts.kind == "task":
-            model = mix(outcome.trials, outcome.arms, within=False, binary=outcome.facts.binary)
+            model = fit_mixed_model(outcome.trials, outcome.arms, within=False, binary=outcome.facts.binary)
             yield f"mixed model: {name}", model.overall.p < ALPHA
             if model.odds:
                 yield f"odds (GEE): {name}", model.odds.overall.p < ALPHA
@@ -98,24 +98,24 @@ def _between(one: Study, found: list[Outcome]) -> Iterator[tuple[str, bool]]:
     yield "headline: any pair of any outcome", any(p < ALPHA and q < ALPHA for p, q in zip(after, pairs, strict=True))
 
 
-def _edge(outcome: Outcome) -> Iterator[tuple[str, bool]]:
+def _edge(outcome: OutcomeScores) -> Iterator[tuple[str, bool]]:
     """One arm is moved by the whole margin, so that it is not equal to the others; these are."""
     moved = outcome.trials.assign(score=outcome.trials["score"] + MARGIN * (outcome.trials["arm"] == ARMS[0]))
-    values = replace(outcome, trials=moved).values
+    values = replace(outcome, trials=moved).by_arm
     some = contrasts(values)
     found = {(pair.first, pair.second): pair for pair in equivalences(values, some, MARGIN)}
     wrong = [found[ARMS[0], ARMS[1]], found[ARMS[0], ARMS[2]]]
     yield f"equality at the margin, one pair: {outcome.facts.name}", wrong[0].p < ALPHA
-    yield f"equality at the margin, any pair, Holm: {outcome.facts.name}", any(pair.holm < ALPHA for pair in wrong)
+    yield f"equality at the margin, any pair, Holm: {outcome.facts.name}", any(pair.p_holm < ALPHA for pair in wrong)
 
 
-def _within(one: Study, found: list[Outcome]) -> Iterator[tuple[str, bool]]:
+def _within(one: Study, found: list[OutcomeScores]) -> Iterator[tuple[str, bool]]:
     for outcome in found:
-        name, result = outcome.facts.name, decide(one, outcome)
+        name, result = outcome.facts.name, compare_arms(one, outcome)
         yield f"within, Greenhouse–Geisser: {name}", result.decision.p < ALPHA
-        yield f"within, any pair, Holm over pairs: {name}", any(pair.holm < ALPHA for pair in result.contrasts)
+        yield f"within, any pair, Holm over pairs: {name}", any(pair.p_holm < ALPHA for pair in result.contrasts)
         if name == "class-accuracy":
-            model = mix(outcome.trials, outcome.arms, within=True, binary=False)
+            model = fit_mixed_model(outcome.trials, outcome.arms, within=True, binary=False)
             yield f"within, mixed model: {name}", model.overall.p < ALPHA
 
 

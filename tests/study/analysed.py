@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.study.planted_study import plant
 
 from snellen.study.analysis import Analysis
-from snellen.study.analysis.record import Reading
+from snellen.study.analysis.analyse import OutcomeAnalysis
 from snellen.study.folder import Study
 from snellen.study.simulation.effect import ParticipantMix
 
@@ -33,5 +33,5 @@ def study_crossed(folder: Path) -> Study:
     return plant(folder, **changes)[0]
 
 
-def by_name(analysis: Analysis) -> dict[str, Reading]:
-    return {one.facts.name: one for one in analysis.readings}
+def by_name(analysis: Analysis) -> dict[str, OutcomeAnalysis]:
+    return {one.facts.name: one for one in analysis.outcomes}

@@ -17,8 +17,8 @@ from tests.study.analysed import CAREFUL, by_name, study_between, study_crossed,
 
 from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.page import page, write_analysis
-from snellen.study.analysis.terminal import ShownAnalysis
-from snellen.study.analysis.words import headline
+from snellen.study.analysis.sentences import headline
+from snellen.study.analysis.summary_table import AnalysisSummary
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
 from snellen.study.gathering import Visit, gather
@@ -43,7 +43,7 @@ def crossed(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def shown(analysis: Analysis) -> str:
     console = Console(width=100, file=io.StringIO())
-    console.print(ShownAnalysis(analysis))
+    console.print(AnalysisSummary(analysis))
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -73,18 +73,18 @@ def test_those_who_withdrew_are_never_analysed_not_even_without_exclusions(betwe
     )
     analysis = analyse(between, replace(collected, participants=people))
     assert analysis.flow.total.withdrawn == 6
-    for one in analysis.readings:
+    for one in analysis.outcomes:
         least = 36 if one.facts.name in ("sharpness", "satisfaction") else 54
-        assert sum(some.n for some in one.distributions) == one.again.people >= least
-        assert one.again.decision.p == one.comparison.decision.p
+        assert sum(some.n for some in one.distributions) == one.without_exclusions.participants >= least
+        assert one.without_exclusions.decision.p == one.comparison.decision.p
 
 
 def test_the_sensitivity_analysis_counts_those_whom_a_rule_excludes(between: Study) -> None:
     crowd = ParticipantMix(leaving=0.0, inattentive=0.25, hasty=0.0)
     effect = Effect.of("grad-cam=1.0", between.protocol, crowd)
     one = by_name(analyse(between, simulate_answers(between, 90, effect, seed=10)))["error-detection"]
-    assert one.again.people == 90 > sum(some.n for some in one.distributions)
-    assert one.again.decision.p != one.comparison.decision.p
+    assert one.without_exclusions.participants == 90 > sum(some.n for some in one.distributions)
+    assert one.without_exclusions.decision.p != one.comparison.decision.p
 
 
 # Nothing of this may end in a traceback ----------------------------------------------------------------------------------
@@ -146,17 +146,17 @@ def test_whatever_is_wrong_the_report_is_written_and_says_it(
     text, values = written[0].read_text(), json.loads(written[1].read_text())
     assert not re.search(r"\bnan\b", text.split("<main>")[1], re.IGNORECASE)
     assert len(values["readings"]) == len(study.protocol.tasks) + len(study.protocol.scales)
-    for one in analysis.readings:
-        assert one.comparison.decision.given or one.comparison.decision.why
-        assert (one.found == "not tested") == (not one.comparison.decision.given)
-        assert one.mixed is None or one.mixed.overall.given or one.mixed.overall.why
+    for one in analysis.outcomes:
+        assert one.comparison.decision.defined or one.comparison.decision.why
+        assert (one.conclusion == "not tested") == (not one.comparison.decision.defined)
+        assert one.mixed is None or one.mixed.overall.defined or one.mixed.overall.why
     assert study.protocol.title in shown(analysis)
     if people < 5:
         assert "Nothing could be tested" in headline(analysis) or people == 0
     if spoil is constant:
         assert all(
             "same score" in one.comparison.decision.why or "differ" in one.comparison.decision.why
-            for one in analysis.readings
+            for one in analysis.outcomes
         )
 
 
@@ -175,7 +175,7 @@ def test_somebody_who_came_and_left_is_counted(between: Study) -> None:
 
 def test_what_is_worked_on_is_told(between: Study) -> None:
     said: list[tuple[str, int, int]] = []
-    analyse(between, gather(between, [], simulated=False), telling=lambda *some: said.append(some))
+    analyse(between, gather(between, [], simulated=False), on_progress=lambda *some: said.append(some))
     assert [one[1] for one in said] == list(range(7))
     assert {one[2] for one in said} == {7}
     assert said[0][0] == "Error detection"

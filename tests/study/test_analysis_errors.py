@@ -11,7 +11,7 @@ from tests.study.analysed import CAREFUL, study_between
 
 from snellen.study.analysis.comparisons import compare, contrasts
 from snellen.study.analysis.equivalence import equivalences
-from snellen.study.analysis.mixed import mix
+from snellen.study.analysis.mixed_model import fit_mixed_model
 from snellen.study.analysis.outcomes import outcomes
 from snellen.study.simulation.behaviour import simulate_answers
 from snellen.study.simulation.effect import Effect
@@ -26,13 +26,13 @@ def test_small_null_studies_err_about_once_in_twenty(tmp_path: Path) -> None:
     wrong: Counter[str] = Counter()
     for seed in range(STUDIES):
         for one in outcomes(study, simulate_answers(study, 36, Effect(crowd=CAREFUL), seed=seed).counted):
-            name, found = one.facts.name, compare(one.values)
+            name, found = one.facts.name, compare(one.by_arm)
             wrong[f"decision, {name}"] += found.decision.p < 0.05
-            wrong[f"pairs, {name}"] += any(pair.holm < 0.05 for pair in found.contrasts)
+            wrong[f"pairs, {name}"] += any(pair.p_holm < 0.05 for pair in found.contrasts)
             if name == "class-accuracy":
-                wrong["mixed"] += mix(one.trials, one.arms, within=False, binary=False).overall.p < 0.05
+                wrong["mixed"] += fit_mixed_model(one.trials, one.arms, within=False, binary=False).overall.p < 0.05
             if name == "trust":
-                moved = dict(one.values) | {"lime": one.values["lime"] + 0.5}
+                moved = dict(one.by_arm) | {"lime": one.by_arm["lime"] + 0.5}
                 pair = next(some for some in equivalences(moved, contrasts(moved), 0.5) if some.first == "lime")
                 wrong["equal at the margin"] += pair.p < 0.05
     # Bounds that a rate of 5 % leaves once in a thousand times, and one side only where Holm's correction is cautious.

@@ -11,13 +11,13 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from snellen.study.analysis.calibration import bets, calibrations
-from snellen.study.analysis.comparisons import compare, contrasts, factors, pairs, size_of
+from snellen.study.analysis.calibration import betting_results, calibrations
+from snellen.study.analysis.comparisons import arm_pairs, compare, contrasts, effect_size, factors
 from snellen.study.analysis.distributions import distribution, mean_interval
 from snellen.study.analysis.equivalence import equivalences, with_differences
-from snellen.study.analysis.mixed import mix
+from snellen.study.analysis.mixed_model import fit_mixed_model
 from snellen.study.analysis.reliability import reliability
-from snellen.study.analysis.repeated import compare_within
+from snellen.study.analysis.within_subjects import compare_within
 from snellen.study.scales import Scale
 from snellen.verdicts.statistics import holm
 
@@ -49,12 +49,12 @@ def welch(groups: list[np.ndarray]) -> tuple[float, float, float]:
 
 def test_the_classical_anova_by_hand() -> None:
     found = compare(ARMS)
-    classical, kruskal = found.beside
+    classical, kruskal = found.alternatives
     assert classical.value == pytest.approx(14 / 3)
     assert classical.df == (2, 12)
-    assert found.size is not None
-    assert found.size.eta == pytest.approx(23.3333 / 53.3333, abs=1e-5)
-    assert found.size.omega == pytest.approx((23.3333 - 2 * 2.5) / (53.3333 + 2.5), abs=1e-5)
+    assert found.effect_size is not None
+    assert found.effect_size.eta_squared == pytest.approx(23.3333 / 53.3333, abs=1e-5)
+    assert found.effect_size.omega_squared == pytest.approx((23.3333 - 2 * 2.5) / (53.3333 + 2.5), abs=1e-5)
     assert kruskal.value == pytest.approx(stats.kruskal(*ARMS.values()).statistic)
 
 
@@ -69,9 +69,9 @@ def test_the_decision_is_welchs(seed: int) -> None:
 def test_the_interval_of_eta_holds_zero_where_the_classical_test_finds_nothing() -> None:
     for value in (0.4, 2.0, 3.1, 3.4, 9.0):
         df = (2.0, 60.0)
-        found = size_of(value, df)
+        found = effect_size(value, df)
         assert (found.low == 0) == (stats.f.sf(value, *df) > 0.05)
-        assert found.low <= found.eta <= found.high
+        assert found.low <= found.eta_squared <= found.high
 
 
 def test_contrasts_by_hand() -> None:
@@ -84,11 +84,11 @@ def test_contrasts_by_hand() -> None:
     assert one.g_low < one.g < one.g_high
     assert [pair for pair, some in found.items() if some.against_none] == [("a", "none"), ("b", "none")]
     after = multipletests([some.p for some in found.values()], method="holm")[1]
-    assert [some.holm for some in found.values()] == pytest.approx(after)
+    assert [some.p_holm for some in found.values()] == pytest.approx(after)
 
 
 def test_no_explanation_stands_second_wherever_the_protocol_names_it() -> None:
-    assert pairs(["none", "a", "b"]) == [("a", "b"), ("a", "none"), ("b", "none")]
+    assert arm_pairs(["none", "a", "b"]) == [("a", "b"), ("a", "none"), ("b", "none")]
 
 
 def test_holms_correction_is_that_of_statsmodels_and_skips_what_has_no_p() -> None:
@@ -122,7 +122,7 @@ def test_an_arm_with_too_few_takes_part_in_no_test_and_says_so() -> None:
 )
 def test_where_nothing_can_be_tested_it_says_why(values: dict[str, np.ndarray], why: str) -> None:
     found = compare(values).decision
-    assert not found.given
+    assert not found.defined
     assert why in found.why
 
 
@@ -149,8 +149,8 @@ def test_equality_by_hand() -> None:
     # The error of the difference is √(0.025/5 · 2) = 0.1: t = (0.5 − 0.1)/0.1 = 4 on the nearer side, 8 degrees of freedom.
     assert found.p == pytest.approx(stats.t.sf(4, 8))
     assert (found.low, found.high) == pytest.approx((-0.1 - 0.1 * 1.859548, -0.1 + 0.1 * 1.859548), abs=1e-6)
-    assert found.found == "equal"
-    assert with_differences([found], [True])[0].found == "different but close"
+    assert found.conclusion == "equal"
+    assert with_differences([found], [True])[0].conclusion == "different but close"
 
 
 @pytest.mark.parametrize(("shift", "noise", "found"), [(0.0, 3.0, "neither"), (2.0, 0.5, "different"), (0.0, 0.2, "equal")])
@@ -158,8 +158,8 @@ def test_not_found_is_not_the_same_as_equal(shift: float, noise: float, found: s
     rng = np.random.default_rng(5)
     values = {"a": rng.normal(shift, noise, 30), "b": rng.normal(0, noise, 30)}
     some = contrasts(values)
-    judged = with_differences(equivalences(values, some, 0.5), [one.holm < 0.05 for one in some])
-    assert judged[0].found == found
+    judged = with_differences(equivalences(values, some, 0.5), [one.p_holm < 0.05 for one in some])
+    assert judged[0].conclusion == found
 
 
 def test_intervals_of_means() -> None:
@@ -183,7 +183,7 @@ def test_two_arms_within_subjects_are_a_paired_t_test() -> None:
     assert found.decision.p == pytest.approx(t.pvalue)
     assert found.contrasts[0].p == pytest.approx(t.pvalue)
     assert found.dropped == 1
-    assert found.beside[1].p == pytest.approx(stats.wilcoxon(wide["a"], wide["none"]).pvalue)
+    assert found.alternatives[1].p == pytest.approx(stats.wilcoxon(wide["a"], wide["none"]).pvalue)
 
 
 def test_repeated_measures_by_a_naive_twin() -> None:
@@ -194,14 +194,14 @@ def test_repeated_measures_by_a_naive_twin() -> None:
     people, arms = values.mean(axis=1, keepdims=True), values.mean(axis=0)
     between = 11 * ((arms - values.mean()) ** 2).sum() / 3
     rest = ((values - people - arms + values.mean()) ** 2).sum() / 30
-    assert found.beside[0].value == pytest.approx(between / rest)
+    assert found.alternatives[0].value == pytest.approx(between / rest)
     # Greenhouse and Geisser: how evenly the variance of contrasts is spread, by the eigenvalues of their covariance.
     centred = np.eye(4) - 0.25
     powers = np.linalg.eigvalsh(centred @ np.cov(values.T) @ centred)
     epsilon = powers.sum() ** 2 / (3 * (powers**2).sum())
     assert found.decision.df == pytest.approx((3 * epsilon, 30 * epsilon))
     assert found.decision.p == pytest.approx(stats.f.sf(between / rest, 3 * epsilon, 30 * epsilon))
-    assert found.beside[1].p == pytest.approx(stats.friedmanchisquare(*values.T).pvalue)
+    assert found.alternatives[1].p == pytest.approx(stats.friedmanchisquare(*values.T).pvalue)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_repeated_measures_by_a_naive_twin() -> None:
 )
 def test_within_subjects_too_it_says_why_nothing_is_tested(wide: pd.DataFrame, why: str) -> None:
     found = compare_within(wide, len(wide)).decision
-    assert not found.given
+    assert not found.defined
     assert why in found.why
 
 
@@ -237,10 +237,10 @@ def trials(seed: int, *, people: int = 24, items: int = 8, shift: float = 0.5, b
 def test_in_a_balanced_study_the_mixed_model_is_the_anova_of_means() -> None:
     table = trials(1)
     arms = ("lime(x='a')", "grad-cam", "none")
-    found = mix(table, arms, within=False, binary=False)
+    found = fit_mixed_model(table, arms, within=False, binary=False)
     means = table.groupby(["arm", "participant"])["score"].mean()
     groups = {arm: means[arm].to_numpy() for arm in arms}
-    classical = compare(groups).beside[0]
+    classical = compare(groups).alternatives[0]
     assert found.overall.value == pytest.approx(classical.value, rel=1e-3)
     assert found.overall.df == classical.df
     assert found.reference == "none"
@@ -264,8 +264,8 @@ def test_in_a_balanced_study_the_mixed_model_is_the_anova_of_means() -> None:
 
 def test_the_mixed_model_does_not_care_for_the_unit() -> None:
     table = trials(2)
-    one = mix(table, ("grad-cam", "none"), within=False, binary=False)
-    other = mix(table.assign(score=1000 * table["score"]), ("grad-cam", "none"), within=False, binary=False)
+    one = fit_mixed_model(table, ("grad-cam", "none"), within=False, binary=False)
+    other = fit_mixed_model(table.assign(score=1000 * table["score"]), ("grad-cam", "none"), within=False, binary=False)
     assert other.overall.value == pytest.approx(one.overall.value, rel=1e-6)
     assert other.coefficients[0].high == pytest.approx(1000 * one.coefficients[0].high, rel=1e-6)
 
@@ -273,7 +273,7 @@ def test_the_mixed_model_does_not_care_for_the_unit() -> None:
 def test_odds_are_those_of_the_shares() -> None:
     table = trials(3, people=36, binary=True)
     arms = ("lime(x='a')", "grad-cam", "none")
-    found = mix(table, arms, within=False, binary=True).odds
+    found = fit_mixed_model(table, arms, within=False, binary=True).odds
     assert found is not None
     odds = table.groupby("arm")["score"].mean().pipe(lambda share: share / (1 - share))
     assert [one.value for one in found.coefficients] == pytest.approx([odds[arm] / odds["none"] for arm in arms[:2]])
@@ -284,7 +284,7 @@ def test_a_variance_of_zero_is_told_and_not_hidden() -> None:
     rng = np.random.default_rng(0)
     table = trials(4).assign(score=rng.normal(size=24 * 8))
     table["score"] -= table.groupby("participant")["score"].transform("mean")  # nobody differs from anybody
-    found = mix(table, ("grad-cam", "none"), within=False, binary=False)
+    found = fit_mixed_model(table, ("grad-cam", "none"), within=False, binary=False)
     assert "the variance of participant is estimated as zero" in found.problems
 
 
@@ -298,17 +298,17 @@ def test_a_variance_of_zero_is_told_and_not_hidden() -> None:
     ],
 )
 def test_where_there_is_no_model_it_says_why(change: object, why: str) -> None:
-    found = mix(change(trials(5)), ("grad-cam", "none"), within=False, binary=True)  # type: ignore[operator]
+    found = fit_mixed_model(change(trials(5)), ("grad-cam", "none"), within=False, binary=True)  # type: ignore[operator]
     assert why in found.overall.why
 
 
 def test_all_right_in_an_arm_has_no_odds() -> None:
     table = trials(7, binary=True)
     table.loc[table["arm"] == "grad-cam", "score"] = 1.0
-    found = mix(table, ("grad-cam", "none"), within=False, binary=True)
+    found = fit_mixed_model(table, ("grad-cam", "none"), within=False, binary=True)
     assert found.odds is not None
     assert "infinite" in found.odds.overall.why
-    assert found.overall.given
+    assert found.overall.defined
 
 
 def test_within_subjects_arms_may_act_differently_on_everybody() -> None:
@@ -319,11 +319,11 @@ def test_within_subjects_arms_may_act_differently_on_everybody() -> None:
     table = pd.DataFrame({
         "participant": who.astype(str), "item": what.astype(str), "arm": np.array(["a", "b", "none"])[arm], "score": score
     })  # fmt: skip
-    found = mix(table, ("a", "b", "none"), within=True, binary=False)
+    found = fit_mixed_model(table, ("a", "b", "none"), within=True, binary=False)
     assert found.overall.df == (2.0, 38.0)
     assert found.variances is not None
     assert found.variances["participant × arm"] == pytest.approx(1.0, rel=0.5)
-    without = mix(table, ("a", "b", "none"), within=False, binary=False)
+    without = fit_mixed_model(table, ("a", "b", "none"), within=False, binary=False)
     assert found.overall.value < without.overall.value  # who forgets it is too sure
 
 
@@ -343,8 +343,8 @@ def test_calibration_by_hand() -> None:
     table = answers("error-detection", [("p", 1, 80, 1), ("p", 0, 60, 1), ("p", 1, 100, 1), ("p", 0, 50, 1)])
     found = calibrations(table, ("a", "none"))[0]
     assert found.brier.mean == pytest.approx((0.2**2 + 0.6**2 + 0 + 0.5**2) / 4)
-    assert found.over.mean == pytest.approx(0.725 - 0.5)
-    assert math.isnan(found.over.low)
+    assert found.overconfidence.mean == pytest.approx(0.725 - 0.5)
+    assert math.isnan(found.overconfidence.low)
     assert [(one.low, one.n, one.right) for one in found.bins] == [(50, 1, 0.0), (60, 1, 0.0), (80, 1, 1.0), (90, 1, 1.0)]
     everyone = answers("error-detection", [*(("p", 1, 80, 1),) * 4, *(("q", 1, 80, 0),) * 8])
     # A participant with twice as many answers counts no more than another.
@@ -353,7 +353,7 @@ def test_calibration_by_hand() -> None:
 
 def test_bets_by_hand() -> None:
     rows = [("p", 1, 9, 1), ("p", 1, 1, 0), ("p", 1, 8, 1), ("q", 1, 5, 1), ("q", 1, 5, 0), ("q", 0, 5, 1)]
-    found = bets(answers("betting", rows), ("a",))[0]
+    found = betting_results(answers("betting", rows), ("a",))[0]
     assert found.points.mean == pytest.approx(((9 - 1 + 8) / 3 + (5 - 5 - 5) / 3) / 2)
     assert found.insight.mean == pytest.approx(stats.spearmanr([9, 1, 8], [1, 0, 1]).statistic)
     assert (found.insight.n, found.insight.undefined) == (1, 1)
@@ -379,8 +379,8 @@ def test_alpha_by_hand() -> None:
     assert found.alpha == pytest.approx(8 / 9)
     assert found.low < found.alpha < found.high
     assert [one.reversed for one in found.statements] == [False, True]
-    assert found.statements[0].rest == pytest.approx(0.8)
-    assert math.isnan(found.statements[0].without)
+    assert found.statements[0].rest_correlation == pytest.approx(0.8)
+    assert math.isnan(found.statements[0].alpha_without)
 
 
 def test_alpha_of_a_published_formula_in_another_form() -> None:
@@ -392,7 +392,7 @@ def test_alpha_of_a_published_formula_in_another_form() -> None:
     assert found.alpha == pytest.approx(5 * mean / (diagonal + 4 * mean))
     without = np.cov(np.delete(table, 1, axis=1).T)
     mean, diagonal = without[~np.eye(4, dtype=bool)].mean(), np.diag(without).mean()
-    assert found.statements[1].without == pytest.approx(4 * mean / (diagonal + 3 * mean))
+    assert found.statements[1].alpha_without == pytest.approx(4 * mean / (diagonal + 3 * mean))
 
 
 @pytest.mark.parametrize(
@@ -410,14 +410,14 @@ def test_where_there_is_no_alpha_it_says_why(columns: list[list[int]], why: str)
 
 def test_dots_never_cover_each_other_more_than_they_must() -> None:
     from snellen.charts.strips import Scale as Line
-    from snellen.study.analysis.pictures import _lanes, field_of
+    from snellen.study.analysis.charts import _swarm_rows, scale_and_ticks
 
     rng = np.random.default_rng(1)
     places = sorted(rng.integers(0, 300, 200).tolist())
-    found = _lanes([float(one) for one in places])
+    found = _swarm_rows([float(one) for one in places])
     for lane in set(found):
         own = [place for place, at in zip(places, found, strict=True) if at == lane]
         assert all(later - sooner >= 6 for sooner, later in pairwise(own))
-    line, ticks = field_of([1.5, 6.2], (1.0, 7.0))
+    line, ticks = scale_and_ticks([1.5, 6.2], (1.0, 7.0))
     assert isinstance(line, Line)
     assert ticks == [1.0, 3.0, 5.0, 7.0]

@@ -107,22 +107,22 @@ def test_every_arm_and_every_outcome_is_named(analysis: Analysis, text: str) -> 
     for section in ("outcomes", "tests", "mixed", "equality", "calibration", "quality"):
         part = text[text.index(f'id="{section}"') :]
         assert all(arm in part[:60_000] for arm in ("grad-cam", "lime", "no explanation")), section
-    for one in analysis.readings:
+    for one in analysis.outcomes:
         assert text.count(one.facts.title) > 4
 
 
 def test_every_participant_is_a_dot(analysis: Analysis, text: str) -> None:
     swarms = re.findall(r'<svg class="swarm".*?</svg>', text, re.DOTALL)
     assert sum(one.count('class="dot"') for one in swarms) == sum(
-        some.n for one in analysis.readings for some in one.distributions
+        some.n for one in analysis.outcomes for some in one.distributions
     )
 
 
 def test_what_was_found_stands_before_everything_else(analysis: Analysis, text: str) -> None:
     first = text[text.index('id="found"') : text.index("<nav")]
-    assert first.count("<li>") == len(analysis.readings)
+    assert first.count("<li>") == len(analysis.outcomes)
     one = by_name(analysis)["class-accuracy"]
-    assert one.found == "differ"
+    assert one.conclusion == "differ"
     assert "Best with grad-cam" in first
 
 
@@ -140,7 +140,7 @@ def test_numbers_are_kept_for_programs(analysis: Analysis, tmp_path: Path) -> No
     assert [some["n"] for some in kept["distributions"]] == [some.n for some in one.distributions]
     assert values["simulated"] is True
     assert values["schema"] == 1
-    assert values["protocol"] == analysis.protocol
+    assert values["protocol"] == analysis.setup.protocol
     assert kept["mixed"]["variances"] == one.mixed.variances  # type: ignore[union-attr]
 
 

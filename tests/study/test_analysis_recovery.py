@@ -12,7 +12,7 @@ from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.comparisons import contrasts
 from snellen.study.analysis.outcomes import outcomes
 from snellen.study.analysis.page import page
-from snellen.study.analysis.words import findings, headline
+from snellen.study.analysis.sentences import findings, headline
 from snellen.study.folder import Study
 from snellen.study.simulation.behaviour import simulate_answers
 from snellen.study.simulation.effect import Effect
@@ -44,7 +44,7 @@ def test_effects_that_were_put_in_are_found_with_their_order_and_size(recovered:
     for name in ("error-detection", "class-accuracy", "betting"):
         one = found[name]
         sign = 1 if one.facts.better == "high" else -1
-        assert one.found == "differ"
+        assert one.conclusion == "differ"
         assert one.mixed is not None
         assert one.mixed.overall.p < 0.05
         means = {some.arm: sign * some.mean for some in one.distributions}
@@ -53,7 +53,7 @@ def test_effects_that_were_put_in_are_found_with_their_order_and_size(recovered:
         first = pairs["grad-cam", "none"]
         assert sign * first.g_low < 1.2 < sign * first.g_high or sign * first.g_high < 1.2 < sign * first.g_low
         assert one.different(first, 0.05)
-        assert one.again.people == 150
+        assert one.without_exclusions.participants == 150
     told = dict(findings(recovered))
     assert told["Error detection"].startswith("the arms differ, p < 0.001. Best with grad-cam")
     assert "Against no explanation: grad-cam +" in told["Error detection"]
@@ -62,16 +62,16 @@ def test_effects_that_were_put_in_are_found_with_their_order_and_size(recovered:
 
 def test_trust_that_is_equal_is_shown_to_be_equal_when_there_are_enough_people(recovered: Analysis) -> None:
     trust = by_name(recovered)["trust"]
-    assert trust.found == "no difference found"
-    assert [one.found for one in trust.equivalences] == ["equal"] * 3
+    assert trust.conclusion == "no difference found"
+    assert [one.conclusion for one in trust.equivalences] == ["equal"] * 3
     assert "All 3 pairs of arms were shown to be equal within 0.5 points." in dict(findings(recovered))["Trust"]
 
 
 def test_with_few_people_nothing_is_found_and_nothing_is_called_equal(between: Study) -> None:
     analysis = analyse(between, simulate_answers(between, 24, Effect(crowd=CAREFUL), seed=1))
     trust = by_name(analysis)["trust"]
-    assert trust.found == "no difference found"
-    assert "neither" in {one.found for one in trust.equivalences}
+    assert trust.conclusion == "no difference found"
+    assert "neither" in {one.conclusion for one in trust.equivalences}
     assert (
         "may be there" in dict(findings(analysis))["Trust"] or "no evidence of absence" in dict(findings(analysis))["Trust"]
     )
@@ -80,15 +80,15 @@ def test_with_few_people_nothing_is_found_and_nothing_is_called_equal(between: S
 
 def test_in_a_null_study_nothing_is_found(between: Study) -> None:
     analysis = analyse(between, simulate_answers(between, 60, Effect(crowd=CAREFUL), seed=11))
-    assert {one.found for one in analysis.readings} == {"no difference found"}
+    assert {one.conclusion for one in analysis.outcomes} == {"no difference found"}
     assert "No difference between arms was found on 6 outcomes." in headline(analysis)
-    assert not [pair for one in analysis.readings for pair in one.comparison.contrasts if one.different(pair, 0.05)]
+    assert not [pair for one in analysis.outcomes for pair in one.comparison.contrasts if one.different(pair, 0.05)]
 
 
 def test_trust_that_differs_is_called_different_and_not_equal(between: Study) -> None:
     effect = Effect.of("trust:grad-cam=1.5", between.protocol, CAREFUL)
     trust = by_name(analyse(between, simulate_answers(between, 150, effect, seed=3)))["trust"]
-    verdicts = {(one.first, one.second): one.found for one in trust.equivalences}
+    verdicts = {(one.first, one.second): one.conclusion for one in trust.equivalences}
     assert verdicts["grad-cam", "none"] == verdicts["grad-cam", "lime"] == "different"
     assert verdicts["lime", "none"] == "equal"
 
@@ -98,12 +98,12 @@ def test_within_subjects_effects_are_found_too(within: Study) -> None:
     analysis = analyse(within, simulate_answers(within, 36, effect, seed=2))
     found = by_name(analysis)
     for name in ("error-detection", "confidence"):
-        assert found[name].found == "differ"
+        assert found[name].conclusion == "differ"
         pairs = {(pair.first, pair.second): pair for pair in found[name].comparison.contrasts}
         assert found[name].different(pairs["grad-cam", "none"], 0.05)
         assert not found[name].different(pairs["lime", "none"], 0.05)
         assert found[name].mixed.overall.p < 0.01  # type: ignore[union-attr]
-    assert found["trust"].found == "no difference found"
+    assert found["trust"].conclusion == "no difference found"
     assert found["trust"].distributions[0].n == 36
     assert "Greenhouse" in page(analysis)
 
@@ -139,7 +139,7 @@ def test_effects_are_covered_by_their_intervals_as_often_as_promised(between: St
         for one in outcomes(between, simulate_answers(between, 90, effect, seed=seed).counted):
             if one.facts.name in ("error-detection", "class-accuracy", "betting"):
                 sign = 1 if one.facts.better == "high" else -1
-                pair = next(some for some in contrasts(one.values) if (some.first, some.second) == ("grad-cam", "none"))
+                pair = next(some for some in contrasts(one.by_arm) if (some.first, some.second) == ("grad-cam", "none"))
                 low, high = sorted((sign * pair.g_low, sign * pair.g_high))
                 hits.append(low < 0.8 < high)
     assert 0.88 < np.mean(hits) < 0.99

@@ -11,7 +11,7 @@ from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.analysis.comparisons import compare
-from snellen.study.analysis.repeated import compare_within
+from snellen.study.analysis.within_subjects import compare_within
 from snellen.study.folder import Study
 from snellen.study.simulation.behaviour import Behaviour, simulate_answers
 from snellen.study.simulation.effect import Effect, ParticipantMix

@@ -334,22 +334,22 @@ def analyse(
     from snellen.runs import Run
     from snellen.study.analysis import analyse as analyse_study
     from snellen.study.analysis.page import write_analysis
-    from snellen.study.analysis.terminal import ShownAnalysis
+    from snellen.study.analysis.summary_table import AnalysisSummary
     from snellen.study.folder import Study
     from snellen.study.joining.join import agreement_with
 
     study, console = Study.read(folder), Console()
     collected, erased = _collect(study, database, simulated=simulated)
-    with console.status("reading the study") as status:
+    with console.status("analysing the study") as status:
         agreement = agreement_with(study, collected, Run(run)) if run else None
         analysis = analyse_study(
             study,
             collected,
             agreement,
             erased=erased,
-            telling=lambda what, place, steps: status.update(f"reading the study, {place + 1} of {steps}: {what.lower()}"),
+            on_progress=lambda step, number, steps: status.update(f"analysing, {number + 1} of {steps}: {step.lower()}"),
         )
-    console.print(ShownAnalysis(analysis))
+    console.print(AnalysisSummary(analysis))
     target = out or folder / ("simulated-analysis" if simulated else "analysis")
     print(f"report: {write_analysis(analysis, target)[0]}")
 
@@ -366,7 +366,7 @@ def join(
     """Write the study's results into the run: for its cards, its recommendations, and beside every metric."""
     from snellen.study.folder import Study
     from snellen.study.joining.join import join as join_study
-    from snellen.study.joining.terminal import ShownJoin
+    from snellen.study.joining.summary_table import ShownJoin
 
     study = Study.read(folder)
     collected, _ = _collect(study, database, simulated=simulated)

@@ -1,5 +1,5 @@
-"""Reading a study: what a referee asks for, computed by statsmodels, scipy and pingouin, and told in words first."""
+"""The analysis of a study, by statsmodels, scipy and pingouin; its page says the results in sentences first."""
 
-from snellen.study.analysis.record import Analysis, analyse
+from snellen.study.analysis.analyse import Analysis, analyse
 
 __all__ = ["Analysis", "analyse"]

@@ -1,4 +1,4 @@
-"""Do people know when they are right? Certainty and stakes against the share of right answers, arm by arm."""
+"""Whether participants know when they are right: certainty and stakes against the share of right answers, by arm."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from snellen.study.analysis.comparisons import still
+from snellen.study.analysis.comparisons import is_constant
 from snellen.study.analysis.distributions import mean_interval
 
 CERTAINTIES = ((50, 59), (60, 69), (70, 79), (80, 89), (90, 100))
+"""Bins of certainty, in per cent."""
 STAKES = ((0, 0), (1, 3), (4, 6), (7, 9), (10, 10))
+"""Bins of stakes, in points."""
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A mean over participants with its 95 % interval; some participants may have no number of their own."""
+@dataclass(frozen=True, kw_only=True)
+class ParticipantMean:
+    """A mean over participants with its 95 % interval."""
 
     mean: float
     low: float
     high: float
     n: int
     undefined: int = 0
+    """Participants without a value."""
 
 
-@dataclass(frozen=True)
-class Bin:
+@dataclass(frozen=True, kw_only=True)
+class CalibrationBin:
     """Answers given with about the same certainty or stake."""
 
     low: int
@@ -41,80 +44,81 @@ class Bin:
     right: float
     right_low: float
     right_high: float
-    """Wilson's interval at 95 %, as if the answers were independent of each other."""
+    """The share of right answers with Wilson's 95 % interval, as if the answers were independent of each other."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """One arm of error detection: certainty as a probability of being right."""
+    """One arm of error detection, with certainty as a probability of being right."""
 
     arm: str
     answers: int
-    bins: tuple[Bin, ...]
-    right: Measure
-    certainty: Measure
-    brier: Measure
-    """The mean square of certainty less rightness: 0 is perfect, 0.25 what guessing at 50 % gives."""
-    over: Measure
-    """Certainty less the share of right answers, both from 0 to 1: above 0 is overconfident."""
+    bins: tuple[CalibrationBin, ...]
+    right: ParticipantMean
+    certainty: ParticipantMean
+    brier: ParticipantMean
+    """The mean square of certainty less rightness: 0 is perfect, 0.25 is guessing at 50 %."""
+    overconfidence: ParticipantMean
+    """Certainty less the share of right answers, both from 0 to 1."""
 
 
-@dataclass(frozen=True)
-class Bets:
-    """One arm of betting: what was staked, and whether more on right answers."""
+@dataclass(frozen=True, kw_only=True)
+class BettingResults:
+    """One arm of betting."""
 
     arm: str
     answers: int
-    bins: tuple[Bin, ...]
-    right: Measure
-    stake: Measure
-    points: Measure
-    insight: Measure
+    bins: tuple[CalibrationBin, ...]
+    right: ParticipantMean
+    stake: ParticipantMean
+    points: ParticipantMean
+    insight: ParticipantMean
     """The rank correlation of stake and rightness within a participant; undefined where either never varies."""
 
 
 def calibrations(answers: pd.DataFrame, arms: Sequence[str]) -> tuple[Calibration, ...]:
-    """Error detection, arm by arm."""
-    found = []
-    for arm, given in _by_arm(answers, "error-detection", arms):
-        stated, right = given["beside"] / 100, given["right"]
-        rows = given.assign(stated=stated, brier=(stated - right) ** 2, over=stated - right)
-        means = rows.groupby("participant")[["right", "stated", "brier", "over"]].mean()
-        found.append(
+    """The calibration of every arm with answers to error detection."""
+    results = []
+    for arm, rows in _answers_by_arm(answers, "error-detection", arms):
+        stated, right = rows["beside"] / 100, rows["right"]
+        rated = rows.assign(stated=stated, brier=(stated - right) ** 2, over=stated - right)
+        means = rated.groupby("participant")[["right", "stated", "brier", "over"]].mean()
+        results.append(
             Calibration(
-                arm,
-                len(rows),
-                _bins(rows, CERTAINTIES),
-                _measure(means["right"]),
-                _measure(means["stated"]),
-                _measure(means["brier"]),
-                _measure(means["over"]),
+                arm=arm,
+                answers=len(rows),
+                bins=_bins(rows, CERTAINTIES),
+                right=_participant_mean(means["right"]),
+                certainty=_participant_mean(means["stated"]),
+                brier=_participant_mean(means["brier"]),
+                overconfidence=_participant_mean(means["over"]),
             )
         )
-    return tuple(found)
+    return tuple(results)
 
 
-def bets(answers: pd.DataFrame, arms: Sequence[str]) -> tuple[Bets, ...]:
-    """Betting, arm by arm."""
-    found = []
-    for arm, rows in _by_arm(answers, "betting", arms):
-        means = rows.groupby("participant")[["right", "beside", "score"]].mean()
-        insight = pd.Series({str(who): _insight(own) for who, own in rows.groupby("participant")}, dtype=np.float64)
-        found.append(
-            Bets(
-                arm,
-                len(rows),
-                _bins(rows, STAKES),
-                _measure(means["right"]),
-                _measure(means["beside"]),
-                _measure(means["score"]),
-                _measure(insight),
+def betting_results(answers: pd.DataFrame, arms: Sequence[str]) -> tuple[BettingResults, ...]:
+    """The bets of every arm with answers to betting."""
+    results = []
+    for arm, rows in _answers_by_arm(answers, "betting", arms):
+        participants = rows.groupby("participant")
+        means = participants[["right", "beside", "score"]].mean()
+        insight = pd.Series({str(name): _insight(bets) for name, bets in participants}, dtype=np.float64)
+        results.append(
+            BettingResults(
+                arm=arm,
+                answers=len(rows),
+                bins=_bins(rows, STAKES),
+                right=_participant_mean(means["right"]),
+                stake=_participant_mean(means["beside"]),
+                points=_participant_mean(means["score"]),
+                insight=_participant_mean(insight),
             )
         )
-    return tuple(found)
+    return tuple(results)
 
 
-def _by_arm(answers: pd.DataFrame, task: str, arms: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
+def _answers_by_arm(answers: pd.DataFrame, task: str, arms: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
     rows = answers[(answers["task"] == task) & ~answers["practice"].astype(bool)]
     columns = {name: pd.to_numeric(rows[name]).astype(np.float64) for name in ("value", "beside", "truth", "score")}
     rows = rows.assign(**columns).dropna(subset=list(columns))
@@ -122,25 +126,35 @@ def _by_arm(answers: pd.DataFrame, task: str, arms: Sequence[str]) -> list[tuple
     return [(arm, rows[rows["arm"] == arm]) for arm in arms if (rows["arm"] == arm).any()]
 
 
-def _bins(rows: pd.DataFrame, edges: Sequence[tuple[int, int]]) -> tuple[Bin, ...]:
-    found = []
+def _bins(rows: pd.DataFrame, edges: Sequence[tuple[int, int]]) -> tuple[CalibrationBin, ...]:
+    bins = []
     for low, high in edges:
-        own = rows[(rows["beside"] >= low) & (rows["beside"] <= high)]
-        if not len(own):
+        inside = rows[(rows["beside"] >= low) & (rows["beside"] <= high)]
+        if not len(inside):
             continue
-        ends = proportion_confint(int(own["right"].sum()), len(own), method="wilson")
-        share = float(own["right"].mean())
-        found.append(Bin(low, high, len(own), float(own["beside"].mean()), share, float(ends[0]), float(ends[1])))
-    return tuple(found)
+        right_low, right_high = proportion_confint(int(inside["right"].sum()), len(inside), method="wilson")
+        bins.append(
+            CalibrationBin(
+                low=low,
+                high=high,
+                n=len(inside),
+                stated=float(inside["beside"].mean()),
+                right=float(inside["right"].mean()),
+                right_low=float(right_low),
+                right_high=float(right_high),
+            )
+        )
+    return tuple(bins)
 
 
-def _measure(values: pd.Series) -> Measure:
-    known = values.dropna().to_numpy(dtype=np.float64)
-    return Measure(*mean_interval(known), len(known), len(values) - len(known))
+def _participant_mean(values: pd.Series) -> ParticipantMean:
+    defined = values.dropna().to_numpy(dtype=np.float64)
+    mean, low, high = mean_interval(defined)
+    return ParticipantMean(mean=mean, low=low, high=high, n=len(defined), undefined=len(values) - len(defined))
 
 
-def _insight(rows: pd.DataFrame) -> float:
-    stake, right = rows["beside"].to_numpy(), rows["right"].to_numpy()
-    if len(rows) < 3 or still(stake) or still(right):
+def _insight(bets: pd.DataFrame) -> float:
+    stake, right = bets["beside"].to_numpy(), bets["right"].to_numpy()
+    if len(bets) < 3 or is_constant(stake) or is_constant(right):
         return math.nan
     return float(stats.spearmanr(stake, right).statistic)

@@ -1,4 +1,4 @@
-"""Between subjects: do the arms differ, and which? Welch's test decides; the others stand beside it."""
+"""Whether the arms of a study between subjects differ, and which. Welch's test decides; other tests stand beside it."""
 
 from __future__ import annotations
 
@@ -22,260 +22,300 @@ from statsmodels.stats.weightstats import CompareMeans
 from snellen.study.protocol import NONE
 from snellen.verdicts.statistics import holm
 
-LEAST_FOR_TESTS = 5
-"""Participants below which an arm takes part in no test: its numbers are shown, and that is said."""
+MINIMUM_FOR_TESTS = 5
+"""An arm with fewer participants is in no test; its numbers are shown, and the page says so."""
 
-MOST_FOR_SHAPIRO = 5000
-"""Residuals beyond which the test's p-value is not known to hold."""
+MAXIMUM_FOR_SHAPIRO = 5000
+"""With more residuals the p-value of the Shapiro–Wilk test is not reliable."""
 
-Values = Mapping[str, Float[np.ndarray, " _"]]
+ArmScores = Mapping[str, Float[np.ndarray, " _"]]
+"""By arm, a score per participant."""
 
 
-@dataclass(frozen=True)
-class Statistic:
-    """One test: its statistic with degrees of freedom and p, or in words why there is none."""
+@dataclass(frozen=True, kw_only=True)
+class StatisticalTest:
+    """The result of one test, or in `why` the reason that there is none."""
 
     name: str
     symbol: str
+    """Of the statistic: F, H, W or χ²."""
     value: float = math.nan
     df: tuple[float, ...] = ()
+    """Degrees of freedom."""
     p: float = math.nan
     why: str = ""
 
     @property
-    def given(self) -> bool:
+    def defined(self) -> bool:
         """Whether there is a p-value."""
         return math.isfinite(self.p)
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much of the spread between participants the arms account for."""
+@dataclass(frozen=True, kw_only=True)
+class EffectSize:
+    """How much of the variance between participants the arms account for."""
 
-    eta: float
+    eta_squared: float
     low: float
     high: float
-    """The interval of eta squared at 90 %, which holds 0 exactly where the classical test at 5 % finds nothing."""
-    omega: float
-    """The same corrected for chance; undefined within subjects."""
+    """The 90 % interval of eta squared, which contains 0 exactly where the classical test at 5 % is not significant."""
+    omega_squared: float
+    """Eta squared corrected for chance; NaN within subjects."""
     partial: bool = False
-    """Within subjects, of what is left of the spread without differences between participants."""
+    """Within subjects: the share of the variance without differences between participants."""
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """Two arms: the difference of their means, first minus second, with 95 % intervals of it and of Hedges' g."""
+@dataclass(frozen=True, kw_only=True)
+class ArmContrast:
+    """The difference between two arms: first minus second, with 95 % intervals."""
 
     first: str
     second: str
     n: tuple[int, int]
+    """Participants of both arms."""
     difference: float
-    low: float
-    high: float
-    t: float
-    df: float
-    p: float
-    holm: float
-    """p after Holm's correction over the pairs of this outcome."""
-    g: float
-    g_low: float
-    g_high: float
+    """Of the means."""
+    low: float = math.nan
+    high: float = math.nan
+    t: float = math.nan
+    df: float = math.nan
+    p: float = math.nan
+    p_holm: float = math.nan
+    """After Holm's correction over the pairs of this outcome."""
+    g: float = math.nan
+    """Hedges' g: the difference in standard deviations, corrected for small samples."""
+    g_low: float = math.nan
+    g_high: float = math.nan
     why: str = ""
+    """Why the pair is not tested, if so."""
 
     @property
     def against_none(self) -> bool:
-        """Whether a method is set against no explanation."""
+        """Whether the second arm is that without explanation."""
         return self.second == NONE
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, kw_only=True)
+class ArmComparison:
     """All tests of one outcome."""
 
     arms: tuple[str, ...]
     left_out: Mapping[str, str]
-    """Arms that take part in no test, and why."""
-    decision: Statistic
-    beside: tuple[Statistic, ...] = ()
-    checks: tuple[Statistic, ...] = ()
-    size: Size | None = None
-    contrasts: tuple[Contrast, ...] = ()
-    factors: tuple[Statistic, ...] = ()
-    """Where presentation is a factor: arm, presentation and how they act together, over the arms with maps."""
+    """Arms that are in no test, and why."""
+    decision: StatisticalTest
+    """The test that decides whether the arms differ."""
+    alternatives: tuple[StatisticalTest, ...] = ()
+    """Other tests of the same question."""
+    checks: tuple[StatisticalTest, ...] = ()
+    """Tests of assumptions."""
+    effect_size: EffectSize | None = None
+    contrasts: tuple[ArmContrast, ...] = ()
+    factors: tuple[StatisticalTest, ...] = ()
+    """Where presentation is a factor: arm, presentation and their interaction, over the arms with maps."""
     quantiles: tuple[tuple[float, float], ...] = ()
-    """Residuals as a normal distribution would have them, and as they are."""
+    """Points of a quantile plot of the residuals: expected of a normal distribution, observed."""
     dropped: int = 0
-    """Participants without a number in every arm, where every participant met every arm."""
+    """Within subjects: participants without a score in every arm."""
 
 
-WELCH = Statistic("Welch's one-way ANOVA", "F")
+WELCH = StatisticalTest(name="Welch's one-way ANOVA", symbol="F")
 
 
-def compare(values: Values, cells: pd.DataFrame | None = None) -> Comparison:
-    """The arms of a study between subjects; `cells` (participant, arm, presentation, score) where presentation varies."""
-    kept, left_out = enough(values)
-    if reason := _refused(kept, left_out):
-        return Comparison(tuple(kept), left_out, replace(WELCH, why=reason), contrasts=contrasts(kept))
-    groups = list(kept.values())
-    everyone = np.concatenate([one - one.mean() for one in groups])
-    classical = anova_oneway(groups, use_var="equal", welch_correction=False)
+def compare(scores: ArmScores, cells: pd.DataFrame | None = None) -> ArmComparison:
+    """Compares the arms of a study between subjects.
+
+    Args:
+        scores: by arm, a score per participant.
+        cells: columns participant, arm, presentation and score, where presentation varies.
+    """
+    tested, left_out = split_by_size(scores)
+    arms = tuple(tested)
+    if reason := _reason_not_to_test(tested, left_out):
+        decision = replace(WELCH, why=reason)
+        return ArmComparison(arms=arms, left_out=left_out, decision=decision, contrasts=contrasts(tested))
+    groups = list(tested.values())
+    residuals = np.concatenate([group - group.mean() for group in groups])
+    anova = anova_oneway(groups, use_var="equal", welch_correction=False)
+    classical = StatisticalTest(
+        name="Classical one-way ANOVA",
+        symbol="F",
+        value=float(anova.statistic),
+        df=_float_pair(anova.df),
+        p=float(anova.pvalue),
+    )
     kruskal = stats.kruskal(*groups)
-    return Comparison(
-        tuple(kept),
-        left_out,
-        _welch(kept),
-        (
-            Statistic(
-                "Classical one-way ANOVA", "F", float(classical.statistic), _pair(classical.df), float(classical.pvalue)
-            ),
-            Statistic("Kruskal–Wallis", "H", float(kruskal.statistic), (float(len(groups) - 1),), float(kruskal.pvalue)),
-        ),
-        (_brown_forsythe(groups), shapiro(everyone)),
-        size_of(float(classical.statistic), _pair(classical.df)),
-        contrasts(kept),
-        factors(cells) if cells is not None else (),
-        quantiles(everyone),
+    by_rank = StatisticalTest(
+        name="Kruskal–Wallis",
+        symbol="H",
+        value=float(kruskal.statistic),
+        df=(float(len(groups) - 1),),
+        p=float(kruskal.pvalue),
+    )
+    return ArmComparison(
+        arms=arms,
+        left_out=left_out,
+        decision=_welch(tested),
+        alternatives=(classical, by_rank),
+        checks=(_brown_forsythe(groups), shapiro(residuals)),
+        effect_size=effect_size(classical.value, _float_pair(anova.df)),
+        contrasts=contrasts(tested),
+        factors=factors(cells) if cells is not None else (),
+        quantiles=quantiles(residuals),
     )
 
 
-def enough(values: Values) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Arms that have participants enough to be tested, and why the others have not."""
-    kept = {arm: row for arm, row in values.items() if len(row) >= LEAST_FOR_TESTS}
+def split_by_size(scores: ArmScores) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The arms that have enough participants for a test, and for each other arm why it has not."""
+    tested = {arm: values for arm, values in scores.items() if len(values) >= MINIMUM_FOR_TESTS}
     left_out = {
-        arm: f"{len(row)} of at least {LEAST_FOR_TESTS} participants" for arm, row in values.items() if arm not in kept
+        arm: f"{len(values)} of at least {MINIMUM_FOR_TESTS} participants"
+        for arm, values in scores.items()
+        if arm not in tested
     }
-    return kept, left_out
+    return tested, left_out
 
 
-def _refused(kept: Mapping[str, np.ndarray], left_out: Mapping[str, str]) -> str:
-    """Why nothing can be tested, if so."""
-    if len(kept) < 2:
-        named = {"no explanation" if arm == NONE else arm: why.split()[0] for arm, why in left_out.items()}
-        few = f"; too few: {', '.join(f'{arm} {count}' for arm, count in named.items())}" if named else ""
-        return f"a comparison needs two arms with at least {LEAST_FOR_TESTS} participants each{few}"
-    everyone = np.concatenate(list(kept.values()))
-    if still(everyone):
+def _reason_not_to_test(tested: Mapping[str, np.ndarray], left_out: Mapping[str, str]) -> str:
+    if len(tested) < 2:
+        counts = {"no explanation" if arm == NONE else arm: why.split()[0] for arm, why in left_out.items()}
+        few = f"; too few: {', '.join(f'{arm} {count}' for arm, count in counts.items())}" if counts else ""
+        return f"a comparison needs two arms with at least {MINIMUM_FOR_TESTS} participants each{few}"
+    everyone = np.concatenate(list(tested.values()))
+    if is_constant(everyone):
         return f"everybody has the same score, {everyone[0]:g}"
-    return "nobody differs from anybody else in the same arm" if all(map(still, kept.values())) else ""
+    return "nobody differs from anybody else in the same arm" if all(map(is_constant, tested.values())) else ""
 
 
-def still(values: Float[np.ndarray, " people"]) -> bool:
-    """Whether all are equal, but for the last digits that the order of adding up leaves."""
+def is_constant(values: Float[np.ndarray, " participants"]) -> bool:
+    """Whether all values are equal, up to rounding errors of sums."""
     return bool(np.ptp(values) <= 1e-9 * (1 + np.abs(values).max()))
 
 
 @contextmanager
-def unwarned() -> Iterator[None]:
-    """For statistics that are undefined on some numbers: they come out as NaN, which is said, and without a warning."""
+def ignoring_warnings() -> Iterator[None]:
+    """For statistics that are undefined on some numbers: their NaN is reported, so the warning is not needed."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
 
 
-def _welch(kept: Mapping[str, np.ndarray]) -> Statistic:
-    same = [arm for arm, row in kept.items() if still(row)]
-    if same:
-        return replace(WELCH, why=f"everybody in {same[0]} has the same score, so there is no spread to weigh that arm by")
-    found = anova_oneway(list(kept.values()), use_var="unequal", welch_correction=True)
-    return replace(WELCH, value=float(found.statistic), df=_pair(found.df), p=float(found.pvalue))
+def _welch(tested: Mapping[str, np.ndarray]) -> StatisticalTest:
+    constant = [arm for arm, values in tested.items() if is_constant(values)]
+    if constant:
+        why = f"everybody in {constant[0]} has the same score, so there is no spread to weigh that arm by"
+        return replace(WELCH, why=why)
+    anova = anova_oneway(list(tested.values()), use_var="unequal", welch_correction=True)
+    return replace(WELCH, value=float(anova.statistic), df=_float_pair(anova.df), p=float(anova.pvalue))
 
 
-def _pair(df: Sequence[float]) -> tuple[float, float]:
+def _float_pair(df: Sequence[float]) -> tuple[float, float]:
     return float(df[0]), float(df[1])
 
 
-def _brown_forsythe(groups: Sequence[np.ndarray]) -> Statistic:
-    with unwarned():
-        found = stats.levene(*groups, center="median")
+def _brown_forsythe(groups: Sequence[np.ndarray]) -> StatisticalTest:
+    test = StatisticalTest(name="Equal spread in all arms (Brown–Forsythe)", symbol="F")
+    with ignoring_warnings():
+        levene = stats.levene(*groups, center="median")
+    if not math.isfinite(levene.pvalue):
+        return replace(test, why="undefined on these numbers: all are equally far from their arm's median")
     df = (float(len(groups) - 1), float(sum(map(len, groups)) - len(groups)))
-    name = "Equal spread in all arms (Brown–Forsythe)"
-    if not math.isfinite(found.pvalue):
-        return Statistic(name, "F", why="undefined on these numbers: all are equally far from their arm's median")
-    return Statistic(name, "F", float(found.statistic), df, float(found.pvalue))
+    return replace(test, value=float(levene.statistic), df=df, p=float(levene.pvalue))
 
 
-def shapiro(residuals: Float[np.ndarray, " people"]) -> Statistic:
+def shapiro(residuals: Float[np.ndarray, " participants"]) -> StatisticalTest:
     """Whether residuals look normal."""
-    name = "Normal residuals (Shapiro–Wilk)"
-    if len(residuals) > MOST_FOR_SHAPIRO:
-        return Statistic(name, "W", why=f"not meant for more than {MOST_FOR_SHAPIRO} participants")
-    found = stats.shapiro(residuals)
-    return Statistic(name, "W", float(found.statistic), (), float(found.pvalue))
+    test = StatisticalTest(name="Normal residuals (Shapiro–Wilk)", symbol="W")
+    if len(residuals) > MAXIMUM_FOR_SHAPIRO:
+        return replace(test, why=f"not meant for more than {MAXIMUM_FOR_SHAPIRO} participants")
+    result = stats.shapiro(residuals)
+    return replace(test, value=float(result.statistic), p=float(result.pvalue))
 
 
-def quantiles(residuals: Float[np.ndarray, " people"]) -> tuple[tuple[float, float], ...]:
-    """Points of a quantile plot, both sides in standard deviations of the residuals."""
-    theory, found = stats.probplot(residuals, dist="norm", fit=False)
-    spread = float(residuals.std(ddof=1)) or 1.0
-    return tuple((float(one), float(other) / spread) for one, other in zip(theory, found, strict=True))
+def quantiles(residuals: Float[np.ndarray, " participants"]) -> tuple[tuple[float, float], ...]:
+    """Points of a quantile plot: expected and observed, both in standard deviations of the residuals."""
+    expected, observed = stats.probplot(residuals, dist="norm", fit=False)
+    deviation = float(residuals.std(ddof=1)) or 1.0
+    return tuple((float(x), float(y) / deviation) for x, y in zip(expected, observed, strict=True))
 
 
-def size_of(value: float, df: tuple[float, float], *, partial: bool = False) -> Size:
-    """Eta squared with its interval from the noncentral F distribution, and omega squared."""
-    eta, n = value * df[0] / (value * df[0] + df[1]), round(df[0] + df[1] + 1)
-    omega = math.nan if partial else max(0.0, df[0] * (value - 1) / (df[0] * (value - 1) + n))
-    with np.errstate(divide="ignore"):  # an end at exactly zero is turned over on the way
-        ends = confint_effectsize_oneway(value, df, alpha=0.1, nobs=n).eta2
-    return Size(eta, max(0.0, float(ends[0])), max(0.0, float(ends[1])), omega, partial)
+def effect_size(f: float, df: tuple[float, float], *, partial: bool = False) -> EffectSize:
+    """Eta squared with its interval from the noncentral F distribution, and omega squared.
+
+    Args:
+        f: the statistic of the classical test.
+        df: its degrees of freedom, between and within.
+        partial: within subjects, where omega squared is not defined.
+    """
+    eta, n = f * df[0] / (f * df[0] + df[1]), round(df[0] + df[1] + 1)
+    omega = math.nan if partial else max(0.0, df[0] * (f - 1) / (df[0] * (f - 1) + n))
+    with np.errstate(divide="ignore"):  # statsmodels divides by an end of the interval, which may be zero
+        low, high = confint_effectsize_oneway(f, df, alpha=0.1, nobs=n).eta2
+    return EffectSize(
+        eta_squared=eta, low=max(0.0, float(low)), high=max(0.0, float(high)), omega_squared=omega, partial=partial
+    )
 
 
-def contrasts(values: Values) -> tuple[Contrast, ...]:
-    """Every pair of arms by Welch's t, corrected by Holm over the pairs."""
-    return corrected([_contrast(one, other, values) for one, other in pairs(list(values))])
+def contrasts(scores: ArmScores) -> tuple[ArmContrast, ...]:
+    """Every pair of arms by Welch's t-test, with Holm's correction over the pairs."""
+    return holm_corrected([_contrast(first, second, scores) for first, second in arm_pairs(list(scores))])
 
 
-def pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
-    """Every two arms; no explanation always stands second, so that a difference is a method's gain."""
+def arm_pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
+    """Every two arms; no explanation is always second, so that a difference is the gain of a method."""
     order = [arm for arm in arms if arm != NONE] + [arm for arm in arms if arm == NONE]
     return list(combinations(order, 2))
 
 
-def corrected(found: Sequence[Contrast]) -> tuple[Contrast, ...]:
-    """The contrasts with Holm's correction over all of them that have a p."""
-    after = holm(np.array([one.p for one in found], dtype=np.float64))
-    return tuple(replace(one, holm=float(p)) for one, p in zip(found, after, strict=True))
+def holm_corrected(pairs: Sequence[ArmContrast]) -> tuple[ArmContrast, ...]:
+    """The contrasts with Holm's correction over all of them that have a p-value."""
+    corrected = holm(np.array([pair.p for pair in pairs], dtype=np.float64))
+    return tuple(replace(pair, p_holm=float(p)) for pair, p in zip(pairs, corrected, strict=True))
 
 
-def _contrast(first: str, second: str, values: Values) -> Contrast:
-    one, other = values[first], values[second]
-    n, nothing = (len(one), len(other)), math.nan
-    difference = float(one.mean() - other.mean())
-    if still(one) and still(other):
-        why = "nobody differs from anybody else in either arm"
-        return Contrast(first, second, n, difference, *(nothing,) * 9, why=why)
-    both = CompareMeans.from_data(one, other)
-    low, high = both.tconfint_diff(alpha=0.05, usevar="unequal")
-    t, p, df = both.ttest_ind(usevar="unequal")
-    g, variance = effectsize_smd(one.mean(), one.std(ddof=1), n[0], other.mean(), other.std(ddof=1), n[1])
-    reach = float(stats.norm.isf(0.025)) * math.sqrt(float(variance))
-    return Contrast(
-        first, second, n, difference, float(low), float(high), float(t), float(df), float(p), nothing,
-        float(g), float(g) - reach, float(g) + reach,
+def _contrast(first: str, second: str, scores: ArmScores) -> ArmContrast:
+    a, b = scores[first], scores[second]
+    n = (len(a), len(b))
+    untested = ArmContrast(first=first, second=second, n=n, difference=float(a.mean() - b.mean()))
+    if is_constant(a) and is_constant(b):
+        return replace(untested, why="nobody differs from anybody else in either arm")
+    means = CompareMeans.from_data(a, b)
+    low, high = means.tconfint_diff(alpha=0.05, usevar="unequal")
+    t, p, df = means.ttest_ind(usevar="unequal")
+    g, variance = effectsize_smd(a.mean(), a.std(ddof=1), n[0], b.mean(), b.std(ddof=1), n[1])
+    half_width = float(stats.norm.isf(0.025)) * math.sqrt(float(variance))
+    return replace(
+        untested, low=float(low), high=float(high), t=float(t), df=float(df), p=float(p),
+        g=float(g), g_low=float(g) - half_width, g_high=float(g) + half_width,
     )  # fmt: skip
 
 
-def factors(cells: pd.DataFrame) -> tuple[Statistic, ...]:
-    """Arm × presentation over the arms with maps: three tests that allow for unequal spreads (HC3)."""
+def factors(cells: pd.DataFrame) -> tuple[StatisticalTest, ...]:
+    """Arm × presentation over the arms with maps: three tests that allow for unequal variances (HC3)."""
     table = cells[cells["arm"] != NONE]
     counts = table.groupby(["arm", "presentation"]).size().unstack(fill_value=0)
     if min(counts.shape) < 2:
         return ()
-    if counts.to_numpy().min() < LEAST_FOR_TESTS:
-        why = f"some arm in some presentation has fewer than {LEAST_FOR_TESTS} participants"
-        return (Statistic("Arm × presentation", "F", why=why),)
-    if still(table["score"].to_numpy()):
-        return (Statistic("Arm × presentation", "F", why="everybody has the same score"),)
+    interaction = StatisticalTest(name="Arm × presentation", symbol="F")
+    if counts.to_numpy().min() < MINIMUM_FOR_TESTS:
+        why = f"some arm in some presentation has fewer than {MINIMUM_FOR_TESTS} participants"
+        return (replace(interaction, why=why),)
+    if is_constant(table["score"].to_numpy()):
+        return (replace(interaction, why="everybody has the same score"),)
     fitted = formulas.ols("score ~ C(arm, Sum) * C(presentation, Sum)", table).fit()
-    found = anova_lm(fitted, typ=3, robust="hc3")
-    rest = float(found.loc["Residual", "df"])
+    anova = anova_lm(fitted, typ=3, robust="hc3")
+    residual_df = float(anova.loc["Residual", "df"])
     names = {
         "C(arm, Sum)": "Arm",
         "C(presentation, Sum)": "Presentation",
-        "C(arm, Sum):C(presentation, Sum)": "Arm × presentation",
+        "C(arm, Sum):C(presentation, Sum)": interaction.name,
     }
     return tuple(
-        Statistic(
-            name, "F", float(found.loc[row, "F"]), (float(found.loc[row, "df"]), rest), float(found.loc[row, "PR(>F)"])
+        StatisticalTest(
+            name=name,
+            symbol="F",
+            value=float(anova.loc[row, "F"]),
+            df=(float(anova.loc[row, "df"]), residual_df),
+            p=float(anova.loc[row, "PR(>F)"]),
         )
         for row, name in names.items()
     )

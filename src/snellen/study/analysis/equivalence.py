@@ -1,6 +1,6 @@
-"""Are two arms the same, for all that matters? Two one-sided tests against the margin that the protocol states.
+"""Whether two arms are equal within a margin: two one-sided tests against the margin that the protocol states.
 
-That no difference was found does not show that there is none: with few participants nothing is ever found.
+A difference that was not detected is no proof of equality: with few participants nothing is detected.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pandas as pd
 from jaxtyping import Float
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW, ttost_ind, ttost_paired
 
-from snellen.study.analysis.comparisons import Contrast, Values, still
+from snellen.study.analysis.comparisons import ArmContrast, ArmScores, is_constant
 from snellen.verdicts.statistics import holm
 
-Found = Literal["equal", "different", "different but close", "neither", "not tested"]
+EquivalenceConclusion = Literal["equal", "different", "different but close", "neither", "not tested"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Equivalence:
     """Two arms on one scale: whether their difference is shown to be smaller than the margin."""
 
@@ -34,51 +34,67 @@ class Equivalence:
     """The interval at 1 − 2·alpha: it lies within the margin exactly where the uncorrected test says equal."""
     p: float
     """The larger of the two one-sided p-values."""
-    holm: float
-    found: Found
+    p_holm: float = math.nan
+    conclusion: EquivalenceConclusion = "not tested"
 
 
 def equivalences(
-    values: Values | pd.DataFrame, contrasts: Sequence[Contrast], margin: float, *, alpha: float = 0.05
+    scores: ArmScores | pd.DataFrame, contrasts: Sequence[ArmContrast], margin: float, *, alpha: float = 0.05
 ) -> tuple[Equivalence, ...]:
-    """Every contrast again, against the margin; `values` by arm, or a table of participants by arm within subjects."""
-    paired = isinstance(values, pd.DataFrame)
-    found = []
-    for one in contrasts:
-        first, second = (np.asarray(values[arm], dtype=np.float64) for arm in (one.first, one.second))
-        p, low, high = _tost(first, second, margin, alpha, paired) if not one.why else (math.nan,) * 3
-        found.append(Equivalence(one.first, one.second, margin, one.difference, low, high, p, math.nan, "not tested"))
-    after = holm(np.array([one.p for one in found], dtype=np.float64))
+    """Tests every contrast against the margin.
+
+    Args:
+        scores: by arm, a score per participant; within subjects a table with a column per arm.
+        contrasts: the pairs of arms.
+        margin: differences smaller than this count as equal, in points of the scale.
+        alpha: the level of the test.
+    """
+    paired = isinstance(scores, pd.DataFrame)
+    pairs = []
+    for contrast in contrasts:
+        first, second = (np.asarray(scores[arm], dtype=np.float64) for arm in (contrast.first, contrast.second))
+        p, low, high = (math.nan,) * 3 if contrast.why else _two_one_sided_tests(first, second, margin, alpha, paired=paired)
+        pairs.append(
+            Equivalence(
+                first=contrast.first, second=contrast.second, margin=margin, difference=contrast.difference,
+                low=low, high=high, p=p,
+            )
+        )  # fmt: skip
+    corrected = holm(np.array([pair.p for pair in pairs], dtype=np.float64))
     return tuple(
-        replace(one, holm=float(p), found=_found(float(p), False, alpha)) for one, p in zip(found, after, strict=True)
+        replace(pair, p_holm=float(p), conclusion=_conclusion(float(p), different=False, alpha=alpha))
+        for pair, p in zip(pairs, corrected, strict=True)
     )
 
 
 def with_differences(
-    found: Sequence[Equivalence], different: Sequence[bool], *, alpha: float = 0.05
+    pairs: Sequence[Equivalence], different: Sequence[bool], *, alpha: float = 0.05
 ) -> tuple[Equivalence, ...]:
-    """The same pairs, once it is known which of them are different."""
-    return tuple(replace(one, found=_found(one.holm, other, alpha)) for one, other in zip(found, different, strict=True))
+    """The same pairs, with the conclusion that also uses the test of difference; `different` has a flag per pair."""
+    return tuple(
+        replace(pair, conclusion=_conclusion(pair.p_holm, different=differs, alpha=alpha))
+        for pair, differs in zip(pairs, different, strict=True)
+    )
 
 
-def _tost(
-    one: Float[np.ndarray, " first"], other: Float[np.ndarray, " second"], margin: float, alpha: float, paired: bool
+def _two_one_sided_tests(
+    first: Float[np.ndarray, " first"], second: Float[np.ndarray, " second"], margin: float, alpha: float, *, paired: bool
 ) -> tuple[float, float, float]:
+    """P-value, and the ends of the interval at 1 − 2·alpha."""
     if paired:
-        if still(one - other):
+        if is_constant(first - second):
             return (math.nan,) * 3
-        p = ttost_paired(one, other, -margin, margin)[0]
-        low, high = DescrStatsW(one - other).tconfint_mean(alpha=2 * alpha)
+        p = ttost_paired(first, second, -margin, margin)[0]
+        low, high = DescrStatsW(first - second).tconfint_mean(alpha=2 * alpha)
     else:
-        p = ttost_ind(one, other, -margin, margin, usevar="unequal")[0]
-        low, high = CompareMeans.from_data(one, other).tconfint_diff(alpha=2 * alpha, usevar="unequal")
+        p = ttost_ind(first, second, -margin, margin, usevar="unequal")[0]
+        low, high = CompareMeans.from_data(first, second).tconfint_diff(alpha=2 * alpha, usevar="unequal")
     return float(p), float(low), float(high)
 
 
-def _found(same: float, different: bool, alpha: float) -> Found:
-    """What the corrected p of equality and the test of difference say together."""
-    if not math.isfinite(same):
+def _conclusion(p_equal: float, *, different: bool, alpha: float) -> EquivalenceConclusion:
+    if not math.isfinite(p_equal):
         return "not tested"
-    if same < alpha:
+    if p_equal < alpha:
         return "different but close" if different else "equal"
     return "different" if different else "neither"

@@ -1,4 +1,4 @@
-"""Who came, who left where, who does not count and by which rule, and whose answers are analysed."""
+"""The flow of participants: who began, who left at which page, who is excluded by which rule, who is analysed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from snellen.study.protocol import Protocol
 
 RULES = ("attention", "too fast")
-"""The pre-stated rules that exclude somebody who finished."""
+"""The rules, stated in advance, that exclude participants who finished."""
 
 PAGES = {
     "instructions": "instructions",
@@ -21,16 +21,17 @@ PAGES = {
     "attention": "attention check",
     "scale": "questionnaire",
 }
+"""By kind of page, its name on the page of results."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """The participants of one group, counted at every station."""
+@dataclass(frozen=True, kw_only=True)
+class GroupFlow:
+    """How many participants of one group reached each stage."""
 
     name: str
     arrived: int
     left: dict[str, int] = field(default_factory=dict)
-    """Those who gave no sign that they leave, by the kind of page that they did not answer."""
+    """Participants who left without withdrawing, by the kind of page that they did not answer."""
     withdrawn: int = 0
     finished: int = 0
     excluded: dict[str, int] = field(default_factory=dict)
@@ -40,53 +41,56 @@ class Group:
 
 @dataclass(frozen=True)
 class Flow:
-    """All participants, group by group; those who asked to be forgotten are only counted."""
+    """All participants, group by group. Erased ones are only counted."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[GroupFlow, ...]
     erased: int = 0
 
     @property
-    def total(self) -> Group:
+    def total(self) -> GroupFlow:
         """All groups together."""
         left: Counter[str] = Counter()
         excluded: Counter[str] = Counter()
-        for one in self.groups:
-            left.update(one.left)
-            excluded.update(one.excluded)
-        arrived, withdrawn, finished, analysed = (
-            sum(getattr(one, name) for one in self.groups) for name in ("arrived", "withdrawn", "finished", "analysed")
+        for group in self.groups:
+            left.update(group.left)
+            excluded.update(group.excluded)
+        return GroupFlow(
+            name="everybody",
+            arrived=sum(group.arrived for group in self.groups),
+            left=dict(left),
+            withdrawn=sum(group.withdrawn for group in self.groups),
+            finished=sum(group.finished for group in self.groups),
+            excluded=dict(excluded),
+            analysed=sum(group.analysed for group in self.groups),
         )
-        return Group("everybody", arrived, dict(left), withdrawn, finished, dict(excluded), analysed)
 
 
-def flow(protocol: Protocol, participants: pd.DataFrame, erased: int = 0) -> Flow:
-    """The flow of all participants of a study."""
+def participant_flow(protocol: Protocol, participants: pd.DataFrame, erased: int = 0) -> Flow:
+    """The flow of all participants of a study; `erased` is how many were erased."""
+    groups = range(len(protocol.groups))
     return Flow(
-        tuple(
-            _group(group_name(protocol, place), participants[participants["group"] == place])
-            for place in range(len(protocol.groups))
-        ),
+        tuple(_group_flow(group_name(protocol, group), participants[participants["group"] == group]) for group in groups),
         erased,
     )
 
 
-def group_name(protocol: Protocol, place: int) -> str:
-    """What a group is called: its condition, or the order of its conditions."""
-    conditions = protocol.groups[place]
-    names = [one.name if len(protocol.presentation) > 1 else one.arm for one in conditions]
+def group_name(protocol: Protocol, group: int) -> str:
+    """The name of a group: its condition, or the order of its conditions."""
+    conditions = protocol.groups[group]
+    names = [condition.name if len(protocol.presentation) > 1 else condition.arm for condition in conditions]
     return names[0] if len(names) == 1 else " → ".join(names)
 
 
-def _group(name: str, people: pd.DataFrame) -> Group:
-    states, rules = people["state"], people["excluded"]
-    left = Counter(PAGES.get(str(one), str(one)) for one in people.loc[states == "started", "last_page"])
+def _group_flow(name: str, participants: pd.DataFrame) -> GroupFlow:
+    states, rules = participants["state"], participants["excluded"]
+    left = Counter(PAGES.get(str(page), str(page)) for page in participants.loc[states == "started", "last_page"])
     excluded = {rule: int(((states == "finished") & (rules == rule)).sum()) for rule in RULES}
-    return Group(
-        name,
-        len(people),
-        dict(sorted(left.items(), key=lambda one: -one[1])),
-        int((states == "withdrawn").sum()),
-        int((states == "finished").sum()),
-        {rule: count for rule, count in excluded.items() if count},
-        int((rules == "").sum()),
+    return GroupFlow(
+        name=name,
+        arrived=len(participants),
+        left=dict(sorted(left.items(), key=lambda item: -item[1])),
+        withdrawn=int((states == "withdrawn").sum()),
+        finished=int((states == "finished").sum()),
+        excluded={rule: count for rule, count in excluded.items() if count},
+        analysed=int((rules == "").sum()),
     )

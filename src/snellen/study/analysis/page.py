@@ -1,4 +1,4 @@
-"""The analysis as one HTML page that opens offline, and as a file for programs."""
+"""The analysis as one HTML page that opens offline, and as a JSON file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from snellen.charts import numbers
 from snellen.charts.page_frame import render, write_page
@@ -16,13 +17,13 @@ from snellen.charts.verdict_marks import MARKS
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 from snellen.plugins.citations import CITATIONS
-from snellen.study.analysis import pictures, words
-from snellen.study.analysis.calibration import Measure
-from snellen.study.analysis.comparisons import Contrast
+from snellen.study.analysis import charts, sentences
+from snellen.study.analysis.analyse import Analysis, OutcomeAnalysis
+from snellen.study.analysis.calibration import ParticipantMean
+from snellen.study.analysis.comparisons import ArmContrast
 from snellen.study.analysis.distributions import Distribution
 from snellen.study.analysis.equivalence import Equivalence
-from snellen.study.analysis.mixed import NOTHING, Coefficient
-from snellen.study.analysis.record import Analysis, Reading
+from snellen.study.analysis.mixed_model import NEGLIGIBLE, Coefficient, MixedModel
 
 SIMULATED = "SIMULATED: nobody took part"
 
@@ -31,61 +32,67 @@ CITED = (
     "baayen2008", "mancl2001", "schuirmann1987", "brier1950", "feldt1965",
 )  # fmt: skip
 
-_PARTS = {
+_VARIANCES = {
     "participant": "between participants",
     "item": "between items",
-    "participant × arm": "in how arms act on participants",
+    "participant × arm": "in the effect of arms on participants",
     "rest": "the rest",
 }
 """What each part of the variance is, in words."""
 
-_EQUAL = {"equal": "pass", "different": "fail", "different but close": "pass", "neither": "inconclusive"}
-"""Which verdict's shape and colour a finding about equality borrows."""
+_BETTER = {"high": "high is better", "low": "low is better", "neither": "neither end is better"}
+
+_OUTCOME_VERDICTS = {"differ": "pass", "no difference found": "inconclusive"}
+"""The verdict whose shape and colour a conclusion about an outcome has."""
+
+_EQUALITY_VERDICTS = {"equal": "pass", "different": "fail", "different but close": "pass", "neither": "inconclusive"}
+"""The verdict whose shape and colour a conclusion about equality has."""
 
 
 def write_analysis(analysis: Analysis, folder: str | Path) -> list[Path]:
-    """Writes `analysis.html` and `analysis.json`."""
-    place = Path(folder)
+    """Writes `analysis.html` and `analysis.json` into a folder, and returns their paths."""
+    folder = Path(folder)
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         values = json.dumps(analysis.as_values(), indent=1, ensure_ascii=False, allow_nan=False)
-        write_whole(place / "analysis.json", values.encode())
+        write_whole(folder / "analysis.json", values.encode())
     except OSError as problem:
-        raise SnellenError(f"cannot write the analysis to '{place}': {problem.strerror}; choose another place") from None
-    return [write_page(page(analysis), place / "analysis.html"), place / "analysis.json"]
+        raise SnellenError(f"cannot write the analysis to '{folder}': {problem.strerror}; choose another place") from None
+    return [write_page(page(analysis), folder / "analysis.html"), folder / "analysis.json"]
 
 
 def page(analysis: Analysis) -> str:
     """The whole page as text."""
-    return render("study/report/analysis.html", ["charts/page.css", "study/report/analysis.css"], _facts(analysis))
+    return render("study/report/analysis.html", ["charts/page.css", "study/report/analysis.css"], _template_values(analysis))
 
 
-def _facts(analysis: Analysis) -> dict[str, Any]:
+def _template_values(analysis: Analysis) -> dict[str, Any]:
+    setup = analysis.setup
     return {
         "record": {"snellen": analysis.versions["snellen"]},
-        "a": analysis,
-        "simulated": SIMULATED if analysis.simulated else "",
-        "caption": f" {SIMULATED}." if analysis.simulated else "",
-        "headline": words.headline(analysis),
-        "findings": words.findings(analysis),
-        "which_p": words.which_p(analysis),
+        "analysis": analysis,
+        "setup": setup,
+        "simulated": SIMULATED if setup.simulated else "",
+        "headline": sentences.headline(analysis),
+        "findings": sentences.findings(analysis),
+        "which_p": sentences.which_p(analysis),
         "total": analysis.flow.total,
-        "outcomes": [_outcome(analysis, one) for one in analysis.readings],
-        "mixed": [_mixed(one) for one in analysis.readings if one.mixed],
-        "equalities": [_equality(one) for one in analysis.readings if one.equivalences],
-        "calibration": _calibration(analysis),
+        "outcomes": [_outcome(outcome, setup.alpha) for outcome in analysis.outcomes],
+        "mixed_models": [_mixed_model(outcome, outcome.mixed) for outcome in analysis.outcomes if outcome.mixed],
+        "equalities": [_equality(outcome) for outcome in analysis.outcomes if outcome.equivalences],
+        "calibrations": _calibrations(analysis),
         "bets": _bets(analysis),
-        "why_decision": words.WHY_WELCH if analysis.design == "between" else words.WHY_REPEATED,
-        "why_linear": words.WHY_LINEAR,
+        "why_decision": sentences.WHY_WELCH if setup.design == "between" else sentences.WHY_REPEATED,
+        "why_linear": sentences.WHY_LINEAR,
         "agreement": analysis.agreement,
-        "protocol": json.dumps(analysis.protocol, indent=1, ensure_ascii=False),
+        "protocol": json.dumps(setup.protocol, indent=1, ensure_ascii=False),
         "citations": [CITATIONS[key] for key in CITED],
         "number": _number,
-        "measure": _measure,
-        "signed": _signed,
-        "bare": words.bare,
-        "statistic": words.statistic,
-        "name_of": words.name_of,
+        "mean": _mean,
+        "signed_mean": _signed_mean,
+        "p_cell": sentences.p_cell,
+        "statistic": sentences.statistic,
+        "arm_name": sentences.arm_name,
         "span": numbers.span,
     }
 
@@ -93,67 +100,66 @@ def _facts(analysis: Analysis) -> dict[str, Any]:
 # Outcomes ----------------------------------------------------------------------------------------------------------------
 
 
-def _outcome(analysis: Analysis, one: Reading) -> dict[str, Any]:
-    facts, comparison = one.facts, one.comparison
-    every = [value for some in one.distributions for value in some.values]
-    # Intervals of few people reach far beyond anything; they are drawn as far as the outcome can go.
-    ends = [float(np.clip(end, *facts.bounds)) for some in one.distributions for end in (some.low, some.high)]
-    field, ticks = pictures.field_of([*every, *(end for end in ends if math.isfinite(end))], facts.bounds)
-    scale = pictures.contrast_scale(comparison.contrasts)
-    better = {"high": "high is better", "low": "low is better", "neither": "neither end is better"}[facts.better]
+def _outcome(outcome: OutcomeAnalysis, alpha: float) -> dict[str, Any]:
+    facts, comparison = outcome.facts, outcome.comparison
+    scores = [score for arm in outcome.distributions for score in arm.values]
+    # Intervals of few participants are wide; they are drawn within the bounds of the outcome.
+    ends = [float(np.clip(end, *facts.bounds)) for arm in outcome.distributions for end in (arm.low, arm.high)]
+    scale, ticks = charts.scale_and_ticks([*scores, *(end for end in ends if math.isfinite(end))], facts.bounds)
+    contrast_scale = charts.contrast_scale(comparison.contrasts)
+    kind = _OUTCOME_VERDICTS.get(outcome.conclusion, "not counted")
+    about_residuals = f"{facts.title}: {len(comparison.quantiles)} residuals against a normal distribution"
     return {
         "facts": facts,
         "id": f"outcome-{facts.name}",
-        "better": better,
-        "rows": [_row(some, one, field) for some in one.distributions],
-        "axis": pictures.axis(field, ticks, facts.better, facts.title.lower()) if every else "",
-        "empty": not every,
-        "found": one.found,
-        "kind": {"differ": "pass", "no difference found": "inconclusive"}.get(one.found, "not-counted"),
-        "mark": {"differ": MARKS["pass"], "no difference found": MARKS["inconclusive"]}.get(one.found, MARKS["not counted"]),
+        "better": _BETTER[facts.better],
+        "arms": [_arm(arm, scale) for arm in outcome.distributions],
+        "axis": charts.axis(scale, ticks, facts.better, facts.title.lower()) if scores else "",
+        "empty": not scores,
+        "conclusion": outcome.conclusion,
+        "kind": kind.replace(" ", "-"),
+        "mark": MARKS[kind],
         "decision": comparison.decision,
-        "every": [comparison.decision, *comparison.beside, *comparison.checks],
+        "tests": [comparison.decision, *comparison.alternatives, *comparison.checks],
         "factors": comparison.factors,
-        "left_out": [f"{words.name_of(arm)}: {why}" for arm, why in comparison.left_out.items()],
+        "left_out": [f"{sentences.arm_name(arm)}: {why}" for arm, why in comparison.left_out.items()],
         "dropped": comparison.dropped,
-        "size": comparison.size,
-        "holm": one.holm,
-        "again": one.again,
-        "contrasts": [_contrast(pair, scale, one.different(pair, analysis.alpha)) for pair in comparison.contrasts],
-        "contrast_axis": _difference_axis(scale) if scale else "",
-        "quantiles": pictures.quantile_plot(
-            comparison.quantiles, f"{facts.title}: {len(comparison.quantiles)} residuals against a normal distribution"
-        )
-        if comparison.quantiles
-        else "",
+        "effect_size": comparison.effect_size,
+        "p_holm": outcome.p_holm,
+        "without_exclusions": outcome.without_exclusions,
+        "contrasts": [
+            _contrast(pair, contrast_scale, different=outcome.different(pair, alpha)) for pair in comparison.contrasts
+        ],
+        "contrast_axis": _difference_axis(contrast_scale) if contrast_scale else "",
+        "quantiles": charts.quantile_plot(comparison.quantiles, about_residuals) if comparison.quantiles else "",
     }
 
 
-def _row(some: Distribution, one: Reading, field: Scale) -> dict[str, Any]:
-    interval = numbers.interval(some.low, some.high, some.n) if some.n else ""
+def _arm(arm: Distribution, scale: Scale) -> dict[str, Any]:
+    interval = numbers.interval(arm.low, arm.high, arm.n) if arm.n else ""
     about = (
-        f"{words.name_of(some.arm)}: {numbers.count(some.n, 'participant')}, mean {numbers.short(some.mean)} {interval}, "
-        f"standard deviation {numbers.short(some.deviation)}, median {numbers.short(some.median)}"
+        f"{sentences.arm_name(arm.arm)}: {numbers.count(arm.n, 'participant')}, mean {numbers.short(arm.mean)} {interval}, "
+        f"standard deviation {numbers.short(arm.deviation)}, median {numbers.short(arm.median)}"
     )
     return {
-        "arm": some.arm,
-        "n": some.n,
-        "svg": pictures.swarm(some, field, about) if some.n else "",
-        "mean": numbers.short(some.mean) if some.n else "nobody",
+        "arm": arm.arm,
+        "n": arm.n,
+        "svg": charts.swarm(arm, scale, about) if arm.n else "",
+        "mean": numbers.short(arm.mean) if arm.n else "nobody",
         "interval": interval,
-        "deviation": _number(some.deviation),
-        "median": _number(some.median),
-        "quartiles": f"{_number(some.quartiles[0])} – {_number(some.quartiles[1])}" if some.n else "–",
+        "deviation": _number(arm.deviation),
+        "median": _number(arm.median),
+        "quartiles": f"{_number(arm.quartiles[0])} – {_number(arm.quartiles[1])}" if arm.n else "–",
     }
 
 
-def _contrast(pair: Contrast, scale: Scale | None, shown: bool) -> dict[str, Any]:
+def _contrast(pair: ArmContrast, scale: Scale | None, *, different: bool) -> dict[str, Any]:
     return {
         "pair": pair,
-        "name": f"{pair.first} − {words.name_of(pair.second)}",
-        "shown": shown,
-        "word": "not tested" if pair.why else "different" if shown else "not shown",
-        "svg": pictures.contrast_strip(pair, scale, shown) if scale and not pair.why else "",
+        "name": f"{pair.first} − {sentences.arm_name(pair.second)}",
+        "different": different,
+        "word": "not tested" if pair.why else "different" if different else "not shown",
+        "svg": charts.contrast_strip(pair, scale, different=different) if scale and not pair.why else "",
         "value": numbers.gain(pair.difference),
         "interval": numbers.interval(pair.low, pair.high, min(pair.n), signs=True) if not pair.why else pair.why,
         "g": f"{numbers.gain(pair.g)} {numbers.interval(pair.g_low, pair.g_high, min(pair.n), signs=True)}"
@@ -162,104 +168,103 @@ def _contrast(pair: Contrast, scale: Scale | None, shown: bool) -> dict[str, Any
     }
 
 
-def _difference_axis(scale: Scale) -> Any:
-    """Under differences: their ends and zero."""
-    _, ticks = pictures.field_of([scale.low, scale.high], (-math.inf, math.inf))
-    return pictures.ruler(scale, [tick for tick in ticks if scale.low <= tick <= scale.high])
+def _difference_axis(scale: Scale) -> Markup:
+    """The axis under differences."""
+    _, ticks = charts.scale_and_ticks([scale.low, scale.high], (-math.inf, math.inf))
+    return charts.ruler(scale, [tick for tick in ticks if scale.low <= tick <= scale.high])
 
 
 # Mixed models and equality -----------------------------------------------------------------------------------------------
 
 
-def _mixed(one: Reading) -> dict[str, Any]:
-    mixed = one.mixed
-    assert mixed is not None
+def _mixed_model(outcome: OutcomeAnalysis, model: MixedModel) -> dict[str, Any]:
+    variances, shares, odds = model.variances or {}, model.shares or {}, model.odds
     return {
-        "facts": one.facts,
-        "model": mixed,
-        "reference": words.name_of(mixed.reference),
-        "overall": words.statistic(mixed.overall),
-        "coefficients": [_coefficient(some) for some in mixed.coefficients],
-        "parts": [
-            f"{100 * mixed.shares[name]:.0f} % {_PARTS[name]} (SD {_deviation(mixed.variances[name], mixed.shares[name])})"
-            for name in _PARTS
-            if mixed.shares and mixed.variances and name in mixed.shares
+        "facts": outcome.facts,
+        "model": model,
+        "reference": sentences.arm_name(model.reference),
+        "overall": sentences.statistic(model.overall),
+        "coefficients": [_coefficient(coefficient) for coefficient in model.coefficients],
+        "variances": [
+            f"{100 * shares[name]:.0f} % {words} (SD {_deviation(variances[name], shares[name])})"
+            for name, words in _VARIANCES.items()
+            if name in shares
         ],
-        "odds": mixed.odds and words.statistic(mixed.odds.overall),
-        "ratios": [_ratio(some) for some in mixed.odds.coefficients] if mixed.odds else [],
-        "problems": [*mixed.problems, *(mixed.odds.problems if mixed.odds else ())],
+        "odds": odds and sentences.statistic(odds.overall),
+        "ratios": [_odds_ratio(coefficient) for coefficient in odds.coefficients] if odds else [],
+        "problems": [*model.problems, *(odds.problems if odds else ())],
     }
 
 
-def _deviation(part: float, share: float) -> str:
-    return numbers.short(math.sqrt(part)) if share > NOTHING else "0"
+def _deviation(variance: float, share: float) -> str:
+    return numbers.short(math.sqrt(variance)) if share > NEGLIGIBLE else "0"
 
 
-def _coefficient(some: Coefficient) -> dict[str, str]:
-    ends = numbers.interval(some.low, some.high, 0, signs=True)
-    return {"arm": some.arm, "value": f"{numbers.gain(some.value)} {ends}", "p": words.bare(some.p)}
+def _coefficient(coefficient: Coefficient) -> dict[str, str]:
+    interval = numbers.interval(coefficient.low, coefficient.high, 0, signs=True)
+    value = f"{numbers.gain(coefficient.value)} {interval}"
+    return {"arm": coefficient.arm, "value": value, "p": sentences.p_cell(coefficient.p)}
 
 
-def _ratio(some: Coefficient) -> dict[str, str]:
-    ends = numbers.interval(some.low, some.high, 0)
-    return {"arm": some.arm, "value": f"× {numbers.short(some.value)} {ends}", "p": words.bare(some.p)}
+def _odds_ratio(coefficient: Coefficient) -> dict[str, str]:
+    interval = numbers.interval(coefficient.low, coefficient.high, 0)
+    value = f"× {numbers.short(coefficient.value)} {interval}"
+    return {"arm": coefficient.arm, "value": value, "p": sentences.p_cell(coefficient.p)}
 
 
-def _equality(one: Reading) -> dict[str, Any]:
-    scale = pictures.equality_scale(one.equivalences)
-    rows = []
-    for some in one.equivalences:
-        kind = _EQUAL.get(some.found, "not counted")
-        told = words.equal_words(some)
-        svg = pictures.equality_strip(some, scale, kind, told) if scale and some.found != "not tested" else ""
-        rows.append({
-            "name": f"{some.first} − {words.name_of(some.second)}",
-            "svg": svg,
-            "mark": MARKS[kind],
-            "kind": kind.replace(" ", "-"),
-            "word": _short(some),
-            "told": told,
-            "value": numbers.gain(some.difference),
-            "interval": numbers.interval(some.low, some.high, 0, signs=True),
-            "p": words.bare(some.p),
-            "holm": words.bare(some.holm),
-        })  # fmt: skip
-    return {"facts": one.facts, "rows": rows, "axis": _difference_axis(scale) if scale else ""}
+def _equality(outcome: OutcomeAnalysis) -> dict[str, Any]:
+    scale = charts.equality_scale(outcome.equivalences)
+    pairs = [_equal_pair(pair, scale) for pair in outcome.equivalences]
+    return {"facts": outcome.facts, "pairs": pairs, "axis": _difference_axis(scale) if scale else ""}
 
 
-def _short(some: Equivalence) -> str:
-    return {"different but close": "close"}.get(some.found, some.found)
+def _equal_pair(pair: Equivalence, scale: Scale | None) -> dict[str, Any]:
+    kind = _EQUALITY_VERDICTS.get(pair.conclusion, "not counted")
+    conclusion = sentences.equivalence(pair)
+    tested = pair.conclusion != "not tested"
+    return {
+        "name": f"{pair.first} − {sentences.arm_name(pair.second)}",
+        "svg": charts.equality_strip(pair, scale, kind, conclusion) if scale and tested else "",
+        "mark": MARKS[kind],
+        "kind": kind.replace(" ", "-"),
+        "word": {"different but close": "close"}.get(pair.conclusion, pair.conclusion),
+        "conclusion": conclusion,
+        "value": numbers.gain(pair.difference),
+        "interval": numbers.interval(pair.low, pair.high, 0, signs=True),
+        "p": sentences.p_cell(pair.p),
+        "p_holm": sentences.p_cell(pair.p_holm),
+    }
 
 
 # Calibration -------------------------------------------------------------------------------------------------------------
 
 
-def _calibration(analysis: Analysis) -> list[dict[str, Any]]:
-    found = []
-    for one in analysis.calibrations:
-        over = numbers.gain(100 * one.over.mean)
-        about = f"{words.name_of(one.arm)}: share right by certainty; certainty less share right {over} percentage points"
-        plot = pictures.calibration_plot(one.bins, (50.0, 100.0), ("certainty, per cent", "share right"), about)
-        found.append({"one": one, "svg": plot, "state": _confidence(one.over)})
-    return found
+def _calibrations(analysis: Analysis) -> list[dict[str, Any]]:
+    arms = []
+    for arm in analysis.calibrations:
+        name, over = sentences.arm_name(arm.arm), numbers.gain(100 * arm.overconfidence.mean)
+        about = f"{name}: share right by certainty; certainty less share right {over} percentage points"
+        plot = charts.calibration_plot(arm.bins, (50.0, 100.0), ("certainty, per cent", "share right"), about)
+        arms.append({"name": name, "results": arm, "svg": plot, "confidence": _confidence(arm.overconfidence)})
+    return arms
 
 
-def _confidence(over: Measure) -> str:
-    """Over- or underconfident where the interval says so."""
-    if not math.isfinite(over.low):
+def _confidence(overconfidence: ParticipantMean) -> str:
+    if not math.isfinite(overconfidence.low):
         return "too few to say"
-    if over.low > 0:
+    if overconfidence.low > 0:
         return "overconfident"
-    return "underconfident" if over.high < 0 else "neither is shown"
+    return "underconfident" if overconfidence.high < 0 else "neither is shown"
 
 
 def _bets(analysis: Analysis) -> list[dict[str, Any]]:
-    found = []
-    for one in analysis.bets:
-        about = f"{words.name_of(one.arm)}: share right by stake; {numbers.gain(one.points.mean)} points per bet"
-        plot = pictures.calibration_plot(one.bins, (0.0, 10.0), ("points staked", "share right"), about)
-        found.append({"one": one, "svg": plot})
-    return found
+    arms = []
+    for arm in analysis.bets:
+        name = sentences.arm_name(arm.arm)
+        about = f"{name}: share right by stake; {numbers.gain(arm.points.mean)} points per bet"
+        plot = charts.calibration_plot(arm.bins, (0.0, 10.0), ("points staked", "share right"), about)
+        arms.append({"name": name, "results": arm, "svg": plot})
+    return arms
 
 
 # Numbers -----------------------------------------------------------------------------------------------------------------
@@ -269,9 +274,9 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else numbers.short(value)
 
 
-def _measure(one: Measure) -> str:
-    return f"{_number(one.mean)} {numbers.interval(one.low, one.high, one.n)}" if one.n else "–"
+def _mean(value: ParticipantMean) -> str:
+    return f"{_number(value.mean)} {numbers.interval(value.low, value.high, value.n)}" if value.n else "–"
 
 
-def _signed(one: Measure) -> str:
-    return f"{numbers.gain(one.mean)} {numbers.interval(one.low, one.high, one.n, signs=True)}" if one.n else "–"
+def _signed_mean(value: ParticipantMean) -> str:
+    return f"{numbers.gain(value.mean)} {numbers.interval(value.low, value.high, value.n, signs=True)}" if value.n else "–"
