@@ -20,7 +20,7 @@ from snellen.images import from_arrays
 from snellen.runs import Run, evaluate
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.joining.join import images_of, people_of, refuse_another
+from snellen.study.joining.join import image_scores, people_of, refuse_other_run
 from snellen.study.simulation.effect import Effect
 
 
@@ -37,7 +37,7 @@ def collected(study_and_run):
 
 def test_an_item_gives_its_score_to_each_of_its_images(study_and_run, collected):
     study, _ = study_and_run
-    found = images_of(study, collected)
+    found = image_scores(study, collected)
     counted = collected.counted.answers
     for task, images in (("error-detection", 1), ("class-accuracy", 3)):
         rows = found[found["metric"] == f"people:{task}"]
@@ -58,7 +58,7 @@ def test_an_image_of_several_items_gets_the_answers_of_all(study_and_run, collec
     first, second = [one for one in study.items if one.task == "class-accuracy" and not one.practice][:2]
     again = tuple(replace(one, samples=(first.samples[0],)) if one is second else one for one in study.items)
     shared = Study(study.folder, study.protocol, again, study.subject, study.scales, study.texts)
-    found = images_of(shared, collected)
+    found = image_scores(shared, collected)
     row = found[(found["sample"] == first.samples[0]) & (found["method"] == "lime")].iloc[0]
     counted = collected.counted.answers
     both = counted[counted["item"].isin([first.id, second.id]) & (counted["arm"] == "lime")]
@@ -67,7 +67,7 @@ def test_an_image_of_several_items_gets_the_answers_of_all(study_and_run, collec
 
 def test_two_presentations_are_told_apart(tmp_path):
     study, _ = linked(tmp_path / "s", presentation=["overlay", "map"], tasks=[{"task": "betting", "items": 3}])
-    found = images_of(study, answers(study, 28, Effect()))
+    found = image_scores(study, answers(study, 28, Effect()))
     assert set(found["metric"]) == {"people:betting/overlay", "people:betting/map", "people:betting"}
     assert set(found[found["metric"] == "people:betting"]["method"]) == {"none"}
 
@@ -95,14 +95,14 @@ def test_only_a_run_of_the_same_model_and_images_fits(study_and_run):
     def of(**changes: str) -> Study:
         return Study(study.folder, study.protocol, study.items, subject | changes, study.scales, study.texts)
 
-    refuse_another(of(), run)
+    refuse_other_run(of(), run)
     with pytest.raises(SnellenError, match="a run of another model"):
-        refuse_another(of(fingerprint="0" * 32), run)
+        refuse_other_run(of(fingerprint="0" * 32), run)
     with pytest.raises(SnellenError, match="a run of other images"):
-        refuse_another(of(digest="0" * 32), run)
+        refuse_other_run(of(digest="0" * 32), run)
     strange = replace(run, methods=[one for one in run.methods if one.control])
     with pytest.raises(SnellenError, match="none of the methods"):
-        refuse_another(of(), strange)
+        refuse_other_run(of(), strange)
 
 
 def test_nobody_is_said_to_be_nobody(study_and_run, collected):

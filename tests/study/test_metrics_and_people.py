@@ -14,9 +14,9 @@ from tests.report.recorded import metric
 from tests.study.linked_study import ARMS, answers, knowledge, linked, shuffled
 
 from snellen.charts.page_frame import render
-from snellen.study.joining import profiles
+from snellen.study.joining import item_tables
 from snellen.study.joining.agreement import PERMUTATIONS, Agreement, agree, measure
-from snellen.study.joining.profiles import Answered
+from snellen.study.joining.item_tables import TaskScores
 from snellen.study.simulation.effect import Effect
 
 
@@ -37,37 +37,39 @@ def planted(study_and_run) -> Agreement:
 
 def test_levels_are_taken_out_by_hand():
     # Ranks 1 2 / 4 3: methods have the means 2.5 and 2.5, items 1.5 and 3.5, all 2.5.
-    left = profiles.levelled(np.array([[10.0, 20.0], [90.0, 50.0]]))
+    left = item_tables.double_centred_ranks(np.array([[10.0, 20.0], [90.0, 50.0]]))
     np.testing.assert_allclose(left, [[-0.5, 0.5], [0.5, -0.5]])
-    other = profiles.levelled(np.array([[0.0, 3.0], [5.0, 4.0]]))
-    assert profiles.link(left, other) == pytest.approx(1.0)
-    assert profiles.link(left, -other) == pytest.approx(-1.0)
+    other = item_tables.double_centred_ranks(np.array([[0.0, 3.0], [5.0, 4.0]]))
+    assert item_tables.link(left, other) == pytest.approx(1.0)
+    assert item_tables.link(left, -other) == pytest.approx(-1.0)
 
 
 def test_an_image_that_is_easy_with_any_map_and_a_method_that_is_good_anywhere_are_no_link():
     items, methods = np.arange(6.0)[:, None], np.array([0.0, 100.0, 200.0])
-    assert not profiles.levelled(items + methods).any()
+    assert not item_tables.double_centred_ranks(items + methods).any()
     row = measure("m", items + methods, np.random.default_rng(0).normal(size=(6, 3)), seed=0)
-    assert (row.word, row.p) == ("too few", pytest.approx(math.nan, nan_ok=True))
+    assert (row.relation, row.p_holm) == ("too few", pytest.approx(math.nan, nan_ok=True))
     assert "people do not tell methods apart" in row.reason
 
 
 def test_the_order_of_methods_by_hand():
     people = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, 1.0, 1.0]])
     metric = np.array([[10.0, 20.0, 30.0], [1.0, 2.0, 4.0], [1.0, 2.0, 3.0]])
-    assert profiles.order(people, metric) == pytest.approx((1 - 1) / 2)  # the third tells nothing, and is left out
+    assert item_tables.order_within_items(people, metric) == pytest.approx(
+        (1 - 1) / 2
+    )  # the third tells nothing, and is left out
 
 
 def test_people_s_means_by_hand(study_and_run):
     study, _ = study_and_run
     found = answers(study, 12, Effect())
-    table = Answered.of(found, study, "class-accuracy", ARMS)
+    table = TaskScores.of(found, study, "class-accuracy", ARMS)
     rows = found.answers[(found.answers["task"] == "class-accuracy") & ~found.answers["practice"].astype(bool)]
     for item, method in itertools.product(table.items, table.methods):
         mine = rows[(rows["item"] == item) & (rows["arm"] == method)]["score"]
         # A distance is better the smaller it is, so it is turned round.
         assert table.means()[table.items.index(item), table.methods.index(method)] == pytest.approx(-mine.mean())
-    assert table.people == 9  # three more saw no map
+    assert table.participants == 9  # three more saw no map
 
 
 # Twins -------------------------------------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ def test_p_is_that_of_all_pairings_of_few_items():
     found = measure("m", people, metric, seed=0)
     every = [abs(twin(people, metric[list(order)])) for order in itertools.permutations(range(5))]
     exact = float(np.mean(np.array(every) >= abs(found.link) - 1e-9))
-    assert found.chance == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / PERMUTATIONS) + 1e-3)
+    assert found.p_uncorrected == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / PERMUTATIONS) + 1e-3)
 
 
 def test_the_slope_is_close_to_that_of_fixed_effects():
@@ -125,13 +127,13 @@ def test_the_slope_is_close_to_that_of_fixed_effects():
 def test_a_planted_link_is_found_and_nothing_else(planted):
     assert [one.task for one in planted.tasks] == ["error-detection", "class-accuracy"]
     for task in planted.tasks:
-        assert task.named("predicts") == ["knowing"], task.task
-        assert task.named("opposite") == []
-        knowing = task.rows[0]
+        assert task.metrics_with("predicts") == ["knowing"], task.task
+        assert task.metrics_with("opposite") == []
+        knowing = task.metrics[0]
         assert 0 < knowing.low < knowing.link <= knowing.high <= 1
         assert knowing.slope_low > 0
         assert task.methods == ARMS
-        assert task.people == 54
+        assert task.participants == 54
         assert 0.3 < task.reliability <= 1
         assert "1 goes with what people could do (knowing)" in task.sentence
         assert "for 3 there is no sign of it, which with 12 items is weak evidence" in task.sentence
@@ -141,9 +143,9 @@ def test_a_metric_that_knows_the_wrong_way_round_is_opposite(study_and_run):
     study, run = study_and_run
     found = agree(run, answers(study, 72, Effect(link=knowledge(study, run, "first", -2.5))), study)
     for task in found.tasks:
-        assert "first" in task.named("opposite")
-        assert task.rows[1].link == min(one.link for one in task.rows) < -0.4
-        assert task.named("predicts") == []
+        assert "first" in task.metrics_with("opposite")
+        assert task.metrics[1].link == min(one.link for one in task.metrics) < -0.4
+        assert task.metrics_with("predicts") == []
         assert "against it (" in task.sentence
     assert {one.task for one in found.links if (one.metric, one.word) == ("first", "opposite")} == {
         "error-detection",
@@ -159,10 +161,10 @@ def test_a_method_that_people_and_metric_like_everywhere_is_no_link(study_and_ru
     effect = Effect({"abilities": {"lime": 1.6, "guided-backprop": 0.8}})
     found = agree(replace(run, values=values), answers(study, 72, effect), study)
     for task in found.tasks:
-        row = task.rows[0]
-        assert row.across == pytest.approx(1.0)
-        assert row.order > 0.5
-        assert row.word == "no sign"
+        row = task.metrics[0]
+        assert row.order_of_means == pytest.approx(1.0)
+        assert row.order_within_items > 0.5
+        assert row.relation == "no sign"
 
 
 def test_the_order_of_rows_changes_nothing(study_and_run):
@@ -181,27 +183,27 @@ def test_within_subjects_people_s_own_levels_do_not_matter(tmp_path):
     moved["score"] = moved["score"] + 100.0 * (pd.factorize(moved["participant"])[0] % 7)
     found, again = (agree(run, one, study) for one in (collected, replace(collected, answers=moved)))
     for mine, other in zip(found.tasks, again.tasks, strict=True):
-        assert mine.named("predicts") == ["knowing"]
-        assert [one.link for one in mine.rows] == pytest.approx([one.link for one in other.rows])
+        assert mine.metrics_with("predicts") == ["knowing"]
+        assert [one.link for one in mine.metrics] == pytest.approx([one.link for one in other.metrics])
 
 
 def test_too_little_is_said_in_words_and_has_no_numbers(tmp_path):
     study, run = linked(tmp_path / "s", tasks=[{"task": "betting", "items": 4}, {"task": "confidence", "items": 5}])
     first, second = agree(run, answers(study, 24, Effect()), study).tasks
-    assert {one.word for one in first.rows} == {"too few"}
+    assert {one.relation for one in first.metrics} == {"too few"}
     assert first.sentence == "Betting: 4 items with scores, where at least 5 are needed, so nothing can be said."
-    assert all(math.isnan(one.link) and math.isnan(one.p) for one in first.rows)
+    assert all(math.isnan(one.link) and math.isnan(one.p_holm) for one in first.metrics)
     assert math.isnan(first.detectable)
     assert second.tested == 4
     alone = replace(run, methods=[run.methods[0], run.methods[3]])
     for task in agree(alone, answers(study, 24, Effect()), study).tasks:
-        assert {one.reason for one in task.rows} == {"1 method with scores, where at least 2 are needed"}
+        assert {one.reason for one in task.metrics} == {"1 method with scores, where at least 2 are needed"}
 
 
 def test_a_method_that_a_metric_cannot_score_is_left_out_of_that_metric_alone(study_and_run):
     study, run = study_and_run
     partial = replace(run, refused={("lime", "second"): "no baseline"})
-    rows = {one.metric: one for one in agree(partial, answers(study, 24, Effect()), study).tasks[0].rows}
+    rows = {one.metric: one for one in agree(partial, answers(study, 24, Effect()), study).tasks[0].metrics}
     assert (rows["second"].methods, rows["first"].methods) == (2, 3)
     assert (rows["second"].items, rows["first"].items) == (12, 12)
 
@@ -210,9 +212,9 @@ def test_what_could_have_been_found_is_what_is_found_in_four_of_five():
     draw, links, limits, found = np.random.default_rng(0), [], [], []
     for _ in range(120):
         metric = draw.normal(size=(24, 3))
-        level = [profiles.levelled(one) for one in (metric + draw.normal(0, 2.2, (24, 3)), metric)]
-        drawn = profiles.permuted(*level, times=399, seed=0)
-        links.append(profiles.link(*level))
+        level = [item_tables.double_centred_ranks(one) for one in (metric + draw.normal(0, 2.2, (24, 3)), metric)]
+        drawn = item_tables.permuted_links(*level, times=399, seed=0)
+        links.append(item_tables.link(*level))
         limits.append(float(drawn.std()) * (1.96 + 0.84))
         found.append(np.mean(np.abs(drawn) >= abs(links[-1])) < 0.05)
     # The link that was planted is about as large as the one that is said to be found in 80 %.
@@ -230,9 +232,9 @@ def test_in_null_studies_a_link_is_found_in_about_one_of_twenty(tmp_path):
         values = {(arm, name): draw.normal(0, 1, len(run.ids)) + draw.normal(0, 2) for arm in ARMS for name in names}
         blind = replace(run, values=values, metrics=[metric(name) for name in names])
         effect = Effect({"abilities": {"lime": 1.0, "grad-cam": 0.5}})
-        rows = agree(blind, answers(study, 24, effect, seed=seed), study).tasks[0].rows
-        chances += [one.chance for one in rows]
-        families += any(one.word in ("predicts", "opposite") for one in rows)
+        rows = agree(blind, answers(study, 24, effect, seed=seed), study).tasks[0].metrics
+        chances += [one.p_uncorrected for one in rows]
+        families += any(one.relation in ("predicts", "opposite") for one in rows)
     assert 0.03 < np.mean(np.array(chances) < 0.05) < 0.07  # of 500, alone
     assert families <= 7  # of 50, each of ten metrics, corrected
 
@@ -261,7 +263,7 @@ def test_the_section_is_well_formed_and_says_what_was_found(planted):
     for task in planted.tasks:
         assert task.answer in seen
     assert seen.count("predicts") >= 2
-    assert "Simulated people." in seen
+    assert "Simulated participants." in seen
     graphics = [given for _, given in outline.tags if given.get("role") == "img"]
     assert len(graphics) == 2 * (4 + 1)
     assert all(given["aria-label"] for given in graphics)

@@ -121,7 +121,7 @@ def test_p_values_are_corrected_for_the_methods_of_the_task(tmp_path):
     assert found.against[0].p == pytest.approx(3 * alone)
     assert alone < 0.05 < 3 * alone
     assert found.verdict == "inconclusive"
-    assert "in company of 3 comparisons" in found.reason
+    assert "after correction over 3 comparisons" in found.reason
     more = int(found.advice.split()[1])
     assert 5 < more < 40
     # The other methods are a family of their own: three pairs.

@@ -366,12 +366,12 @@ def join(
     """Write the study's results into the run: for its cards, its recommendations, and beside every metric."""
     from snellen.study.folder import Study
     from snellen.study.joining.join import join as join_study
-    from snellen.study.joining.summary_table import ShownJoin
+    from snellen.study.joining.summary_table import JoinSummary
 
     study = Study.read(folder)
     collected, _ = _collect(study, database, simulated=simulated)
     run_folder = run or Path(study.protocol.run)
-    Console().print(ShownJoin(*join_study(study, collected, run_folder)))
+    Console().print(JoinSummary(*join_study(study, collected, run_folder)))
     print(f"joined: {run_folder}/people; `snellen cards --run {run_folder}` shows it")
 
 

@@ -1,1 +1,1 @@
-"""People's answers beside the metrics of the run: scores per image, verdicts per method, and what metrics knew."""
+"""A study joined to a run: scores per image, verdicts per method, and whether metrics predict people."""

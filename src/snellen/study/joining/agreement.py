@@ -1,14 +1,15 @@
-"""Do metrics predict people? Whether a metric knows on which image which method's map helps.
+"""Whether metrics predict people: whether a metric tells on which image which method's map helps.
 
-People's scores and the metric's stand in two tables, items down and methods across. Both are ranked, and the level of every
-item and of every method is taken out; the correlation of what is left is the *link*. Levels of items are taken out because
-an easy image is easy with any map. Levels of methods are taken out because they cannot be tested: that people did well with
-a method everywhere, and that a metric likes it everywhere, is one agreement about three or four methods, and not one for
-each image. How both order the methods as a whole is shown beside the link, untested.
+Participants' scores and the metric's are two tables, items by methods. Both are ranked, and the means of every item and of
+every method are subtracted; the correlation of what is left is the *link*. Means of items are subtracted because an easy
+image is easy with any map. Means of methods are subtracted because they cannot be tested: that participants did well with a
+method on all images, and that a metric prefers it on all images, is one agreement about three or four methods, and not one
+agreement per image. How both order the methods as a whole is shown beside the link, untested.
 
-The p value comes from permuting which item's metric scores meet which item's answers. That asks nothing of people: answers
-may hang together, and arms may differ. The interval is the jackknife's over items. Beside it a mixed model tells how many
-points people gain per standard deviation of the metric, with items as random and methods as fixed effects.
+The p-value comes from permuting which item's metric scores are paired with which item's answers. It needs no assumption
+about participants: their answers may be correlated, and arms may differ. The interval is the jackknife's over items. A mixed
+model says how many points participants gain per standard deviation of the metric, with items as random and methods as
+fixed effects.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ from typing import Any
 import numpy as np
 import scipy.stats
 from jaxtyping import Float
-from markupsafe import Markup
 from statsmodels.regression.mixed_linear_model import MixedLM
 
 from snellen.charts import numbers
-from snellen.charts.chart import Chart
+from snellen.charts.chart import Chart, Label, level
 from snellen.charts.scale import Scale
 from snellen.charts.strips import Estimate, strip
 from snellen.charts.verdict_marks import MARKS, colour_of
@@ -35,18 +35,18 @@ from snellen.report.readable import Readable
 from snellen.runs.people import Link
 from snellen.study.collected import Collected
 from snellen.study.folder import Study
-from snellen.study.joining import profiles
-from snellen.study.joining.profiles import Answered
+from snellen.study.joining import item_tables
+from snellen.study.joining.item_tables import TaskScores
 from snellen.study.tasks import find_task
-from snellen.verdicts.statistics import holm, student
+from snellen.verdicts.statistics import holm
 
 MINIMUM_ITEMS, MINIMUM_METHODS = 5, 2
 """With fewer nothing is computed."""
 
 PERMUTATIONS = 4_999
 
-WORDS = {"predicts": "pass", "opposite": "fail", "no sign": "inconclusive", "too few": "not counted"}
-"""What is said of a metric, and which verdict's shape and colour it borrows."""
+VERDICTS = {"predicts": "pass", "opposite": "fail", "no sign": "inconclusive", "too few": "not counted"}
+"""By relation, the verdict whose shape and colour it has."""
 
 SCALE = Scale(-1.0, 1.0)
 
@@ -56,12 +56,12 @@ PUBLISHED = (
 )
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, kw_only=True)
+class MetricAgreement:
     """One metric against one task. Numbers are NaN where there are too few items or methods."""
 
     metric: str
-    word: str
+    relation: str
     """predicts, opposite, no sign or too few."""
     reason: str
     items: int
@@ -69,139 +69,132 @@ class Row:
     link: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    chance: float = math.nan
-    """P of the link alone."""
-    p: float = math.nan
-    """Corrected for the number of metrics (Holm)."""
-    noise: float = math.nan
-    """The standard deviation of links that chance alone gives."""
-    order: float = math.nan
-    """Within items, how alike people and metric order the methods, levels included; not tested."""
-    across: float = math.nan
-    """The same for the means of methods over all items; not tested."""
+    """The link with the ends of its 95 % interval."""
+    p_uncorrected: float = math.nan
+    p_holm: float = math.nan
+    """Corrected for the number of metrics."""
+    chance_deviation: float = math.nan
+    """The standard deviation of links of random permutations."""
+    order_within_items: float = math.nan
+    """The rank correlation over methods within items, means of methods included; not tested."""
+    order_of_means: float = math.nan
+    """The rank correlation of the means of methods over all items; not tested."""
     slope: float = math.nan
-    """Points that people gain per standard deviation of the metric, within methods."""
+    """Points that participants gain per standard deviation of the metric, within methods."""
     slope_low: float = math.nan
     slope_high: float = math.nan
     slope_all: float = math.nan
-    """The same with differences between methods left in; not tested."""
+    """The same with differences between methods included; not tested."""
 
     @property
     def mark(self) -> dict[str, str]:
-        """What is said of it as shape, word and class of a page."""
-        kind = WORDS[self.word]
-        return {"mark": MARKS[kind], "word": self.word, "kind": kind.replace(" ", "-")}
+        """The relation as shape, word and CSS class."""
+        kind = VERDICTS[self.relation]
+        return {"mark": MARKS[kind], "word": self.relation, "kind": kind.replace(" ", "-")}
 
     @property
-    def drawn(self) -> Chart:
-        """The link as a dot with its interval; the grey tick is no link at all."""
-        words = f"{self.metric}: {self.word}, {self.reason}"
-        estimate = Estimate(mean=self.link, low=self.low, high=self.high, colour=colour_of(WORDS[self.word]))
-        return strip(SCALE, estimate, description=words, ticks=[0.0])
+    def chart(self) -> Chart:
+        """The link as a dot with its interval; the grey tick is zero."""
+        label = f"{self.metric}: {self.relation}, {self.reason}"
+        estimate = Estimate(mean=self.link, low=self.low, high=self.high, colour=colour_of(VERDICTS[self.relation]))
+        return strip(SCALE, estimate, description=label, ticks=[0.0])
 
     @property
-    def shown(self) -> dict[str, str]:
-        """Its numbers for people."""
-        ends = numbers.interval(self.low, self.high, self.items, signs=True)
-        points = numbers.interval(self.slope_low, self.slope_high, self.items, signs=True)
+    def texts(self) -> dict[str, str]:
+        """Its numbers as text."""
+        slope_interval = numbers.interval(self.slope_low, self.slope_high, self.items, signs=True)
         return {
             "link": numbers.gain(self.link),
-            "interval": ends,
-            "p": _p(self.p),
-            "order": _sign(self.order),
-            "across": _sign(self.across),
-            "slope": f"{numbers.gain(self.slope)} {points}",
-            "slope_all": _sign(self.slope_all),
+            "interval": numbers.interval(self.low, self.high, self.items, signs=True),
+            "p": _p_value(self.p_holm),
+            "order_within_items": _gain(self.order_within_items),
+            "order_of_means": _gain(self.order_of_means),
+            "slope": f"{numbers.gain(self.slope)} {slope_interval}",
+            "slope_all": _gain(self.slope_all),
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TaskAgreement:
     """All metrics against one task."""
 
     task: str
     items: int
     methods: tuple[str, ...]
-    people: int
-    rows: tuple[Row, ...]
+    participants: int
+    metrics: tuple[MetricAgreement, ...]
     reliability: float
-    """How far two halves of the people agree on which image which map helps."""
+    """The link between two halves of the participants."""
     alpha: float
 
     @property
     def title(self) -> str:
-        """The task's name for people."""
+        """The name of the task on a page."""
         return self.task.replace("-", " ").capitalize()
 
     @property
     def score(self) -> str:
-        """What people's score is, in words."""
+        """What the score of the task is, in words."""
         return find_task(self.task).traits.score
 
-    def named(self, word: str) -> list[str]:
-        """The metrics of which this is said."""
-        return [one.metric for one in self.rows if one.word == word]
+    def metrics_with(self, relation: str) -> list[str]:
+        """The names of the metrics with this relation."""
+        return [metric.metric for metric in self.metrics if metric.relation == relation]
 
     @property
     def tested(self) -> int:
         """How many metrics could be tested."""
-        return sum(one.word != "too few" for one in self.rows)
+        return sum(metric.relation != "too few" for metric in self.metrics)
 
     @property
     def detectable(self) -> float:
-        """The link that would have been found with a chance of 80 %, as a rule: the median over metrics."""
-        spread = [one.noise for one in self.rows if not math.isnan(one.noise)]
-        if not spread:
+        """The link that would be detected with a probability of 80 %, typically: the median over metrics."""
+        deviations = [metric.chance_deviation for metric in self.metrics if not math.isnan(metric.chance_deviation)]
+        if not deviations:
             return math.nan
         z = NormalDist().inv_cdf
-        return float(np.median(spread)) * (z(1 - self.alpha / (2 * len(spread))) + z(0.8))
+        return float(np.median(deviations)) * (z(1 - self.alpha / (2 * len(deviations))) + z(0.8))
 
     @property
     def sentence(self) -> str:
-        """The answer, with what it is worth, after the name of the task."""
+        """The answer after the name of the task."""
         return f"{self.title}: {self.answer[0].lower()}{self.answer[1:]}"
 
     @property
     def answer(self) -> str:
-        """The same where the name stands above it."""
+        """Which metrics agree with participants, and how much no sign of agreement means."""
         if not self.tested:
-            lack = self.rows[0].reason if self.rows else "the run has no metric"
+            lack = self.metrics[0].reason if self.metrics else "the run has no metric"
             return f"{lack[0].upper()}{lack[1:]}, so nothing can be said."
         what = "how sharp people found maps" if find_task(self.task).traits.needs_map else "what people could do"
-        parts = [f"Of {numbers.count(self.tested, 'metric')}, {_some(self.named('predicts'), f'with {what}')}"]
-        if self.named("opposite"):
-            parts.append(_some(self.named("opposite"), "against it"))
-        silent = len(self.named("no sign"))
-        if silent:
+        parts = [f"Of {numbers.count(self.tested, 'metric')}, {_go(self.metrics_with('predicts'), f'with {what}')}"]
+        if opposite := self.metrics_with("opposite"):
+            parts.append(_go(opposite, "against it"))
+        if silent := len(self.metrics_with("no sign")):
             limit = self.detectable
-            seen = (
+            visible = (
                 f"only links of about {limit:.1f} or more would probably have shown"
                 if limit < 1
                 else "not even a perfect link would probably have shown"
             )
             items = numbers.count(self.items, "item")
-            parts.append(f"for {silent} there is no sign of it, which with {items} is weak evidence: {seen}")
+            parts.append(f"for {silent} there is no sign of it, which with {items} is weak evidence: {visible}")
         return f"{'; '.join(parts)}."
 
     @property
-    def axis(self) -> Markup:
-        """What stands under the strips."""
-        texts = (
-            (SCALE.at(-1.0), "start", "−1 opposite"),
-            (50.0, "middle", "0"),
-            (SCALE.at(1.0), "end", "goes with people +1"),
+    def axis(self) -> Chart:
+        """The axis under the links."""
+        labels = (
+            Label(x=SCALE.at(-1.0), y=14, text="−1 opposite"),
+            Label(x=50, y=14, text="0", anchor="middle"),
+            Label(x=SCALE.at(1.0), y=14, text="goes with people +1", anchor="end"),
         )
-        inside = Markup("").join(
-            Markup('<text x="{:.2f}%" y="14" text-anchor="{}">{}</text>').format(at, anchor, text)
-            for at, anchor, text in texts
-        )
-        line = Markup('<line class="base" x1="0" x2="100%" y1="1" y2="1"/>')
-        words = "scale from −1, the opposite of people, to +1, goes with people"
-        return Markup('<svg class="axis" height="22" role="img" aria-label="{}">{}{}</svg>').format(words, line, inside)
+        description = "scale from −1, the opposite of people, to +1, goes with people"
+        return Chart(description=description, shapes=(level(1), *labels), height=22, kind="axis")
 
     @property
     def ceiling(self) -> str:
-        """How far people agree with each other, in words; empty where that cannot be told."""
+        """How far participants agree with each other, in words; empty where that is not defined."""
         if math.isnan(self.reliability):
             return ""
         if self.reliability <= 0:
@@ -215,137 +208,163 @@ class TaskAgreement:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Metrics against people, task by task."""
+    """The metrics of a run against the tasks of a study."""
 
     run: str
+    """The name of the run's folder."""
     tasks: tuple[TaskAgreement, ...]
     simulated: bool
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The same as a run keeps it."""
+        """The links as they are stored in the run."""
         return tuple(
-            Link(task.task, one.metric, one.word, one.link, one.low, one.high, one.p, one.items, one.methods)
+            Link(
+                task=task.task, metric=metric.metric, word=metric.relation, estimate=metric.link, low=metric.low,
+                high=metric.high, p=metric.p_holm, items=metric.items, methods=metric.methods,
+            )
             for task in self.tasks
-            for one in task.rows
-        )
+            for metric in task.metrics
+        )  # fmt: skip
 
     @property
     def published(self) -> str:
-        """What is known from elsewhere."""
+        """The published result, for comparison."""
         return PUBLISHED
 
 
 def agree(run: Readable, collected: Collected, study: Study) -> Agreement:
-    """Every metric of a run against every task of a study; the arm without maps has no metric scores and is left out."""
-    spec = run.record.spec
-    known = {one.label for one in spec.methods}
-    methods = [one for one in study.protocol.arms if one in known]
-    scores = run.scores()
-    samples = {one.id: one.samples for one in study.items}
-    found = []
-    for plan in study.protocol.tasks:
-        answered = Answered.of(collected, study, plan.task, methods)
-        people = answered.means()
-        rows = []
+    """Every metric of a run against every task of a study. The arm without maps has no metric scores and is left out."""
+    spec, protocol, scores = run.record.spec, study.protocol, run.scores()
+    labels = {method.label for method in spec.methods}
+    methods = [arm for arm in protocol.arms if arm in labels]
+    samples = {item.id: item.samples for item in study.items}
+    tasks = []
+    for plan in protocol.tasks:
+        answers = TaskScores.of(collected, study, plan.task, methods)
+        means = answers.means()
+        metrics = []
         for metric in spec.metrics:
-            table = profiles.metric_profiles(
-                scores[scores["metric"] == metric.label], samples, answered.items, answered.methods,
+            table = item_tables.metric_profiles(
+                scores[scores["metric"] == metric.label], samples, answers.items, answers.methods,
                 higher=metric.higher_is_better,
             )  # fmt: skip
-            rows.append(measure(metric.label, people, table, seed=study.protocol.seed))
-        corrected = holm(np.array([one.chance for one in rows], dtype=np.float64))
-        rows = [_told(one, float(p), study.protocol.alpha) for one, p in zip(rows, corrected, strict=True)]
-        enough = len(answered.items) >= MINIMUM_ITEMS and len(answered.methods) >= MINIMUM_METHODS
-        agreed = answered.reliability(seed=study.protocol.seed) if enough else math.nan
-        found.append(
+            metrics.append(measure(metric.label, means, table, seed=protocol.seed))
+        corrected = holm(np.array([metric.p_uncorrected for metric in metrics], dtype=np.float64))
+        enough = len(answers.items) >= MINIMUM_ITEMS and len(answers.methods) >= MINIMUM_METHODS
+        tasks.append(
             TaskAgreement(
-                plan.task, len(answered.items), answered.methods, answered.people, tuple(rows), agreed, study.protocol.alpha
+                task=plan.task,
+                items=len(answers.items),
+                methods=answers.methods,
+                participants=answers.participants,
+                metrics=tuple(
+                    _with_relation(metric, float(p), protocol.alpha) for metric, p in zip(metrics, corrected, strict=True)
+                ),
+                reliability=answers.reliability(seed=protocol.seed) if enough else math.nan,
+                alpha=protocol.alpha,
             )
         )
-    return Agreement(run.folder.name, tuple(found), collected.simulated)
+    return Agreement(run.folder.name, tuple(tasks), collected.simulated)
 
 
 def measure(
-    metric: str, people: Float[np.ndarray, "items methods"], scores: Float[np.ndarray, "items methods"], *, seed: int
-) -> Row:
-    """One metric against one task, before the correction for their number; larger is better in both tables."""
-    rows, columns = profiles.complete(people, scores)
+    metric: str, answers: Float[np.ndarray, "items methods"], scores: Float[np.ndarray, "items methods"], *, seed: int
+) -> MetricAgreement:
+    """One metric against one task, before the correction for the number of metrics.
+
+    Args:
+        metric: its name.
+        answers: mean scores of participants, higher is better.
+        scores: scores of the metric, higher is better.
+        seed: of the permutations.
+    """
+    rows, columns = item_tables.complete(answers, scores)
     items, methods = int(rows.sum()), int(columns.sum())
-    if methods < MINIMUM_METHODS or items < MINIMUM_ITEMS:
-        lack = (
-            f"{numbers.count(methods, 'method')} with scores, where at least {MINIMUM_METHODS} are needed"
-            if methods < MINIMUM_METHODS
-            else f"{numbers.count(items, 'item')} with scores, where at least {MINIMUM_ITEMS} are needed"
-        )
-        return Row(metric, "too few", lack, items, methods)
-    mine, theirs = people[np.ix_(rows, columns)], scores[np.ix_(rows, columns)]
-    level = [profiles.levelled(one) for one in (mine, theirs)]
-    link = profiles.link(*level)
+    untested = MetricAgreement(metric=metric, relation="too few", reason="", items=items, methods=methods)
+    if methods < MINIMUM_METHODS:
+        lack = f"{numbers.count(methods, 'method')} with scores, where at least {MINIMUM_METHODS} are needed"
+        return replace(untested, reason=lack)
+    if items < MINIMUM_ITEMS:
+        lack = f"{numbers.count(items, 'item')} with scores, where at least {MINIMUM_ITEMS} are needed"
+        return replace(untested, reason=lack)
+    answers, scores = answers[np.ix_(rows, columns)], scores[np.ix_(rows, columns)]
+    centred = [item_tables.double_centred_ranks(table) for table in (answers, scores)]
+    link = item_tables.link(*centred)
     if math.isnan(link):
-        who = "people do" if not level[0].any() else "the metric does"
-        return Row(metric, "too few", f"{who} not tell methods apart on one image otherwise than on another", items, methods)
-    drawn = profiles.permuted(*level, times=PERMUTATIONS, seed=seed)
-    chance = (1 + int((np.abs(drawn) >= abs(link) - 1e-12).sum())) / (1 + PERMUTATIONS)
-    reach = student(0.975, items - 1) * profiles.jackknife(mine, theirs)
-    slope, error, freedom = _slope(mine, theirs, within=True)
-    width = student(0.975, freedom) * error
-    return Row(
-        metric, "no sign", "", items, methods, link, max(-1.0, link - reach), min(1.0, link + reach), chance, math.nan,
-        float(drawn.std()), profiles.order(mine, theirs), _spearman(mine.mean(axis=0), theirs.mean(axis=0)),
-        slope, slope - width, slope + width, _slope(mine, theirs, within=False)[0],
-    )  # fmt: skip
+        who = "people do" if not centred[0].any() else "the metric does"
+        return replace(untested, reason=f"{who} not tell methods apart on one image otherwise than on another")
+    permuted = item_tables.permuted_links(*centred, times=PERMUTATIONS, seed=seed)
+    half_width = float(scipy.stats.t.ppf(0.975, items - 1)) * item_tables.jackknife_error(answers, scores)
+    slope, error, residual_df = _slope(answers, scores, within=True)
+    slope_half_width = float(scipy.stats.t.ppf(0.975, residual_df)) * error
+    return replace(
+        untested,
+        relation="no sign",
+        link=link,
+        low=max(-1.0, link - half_width),
+        high=min(1.0, link + half_width),
+        p_uncorrected=(1 + int((np.abs(permuted) >= abs(link) - 1e-12).sum())) / (1 + PERMUTATIONS),
+        chance_deviation=float(permuted.std()),
+        order_within_items=item_tables.order_within_items(answers, scores),
+        order_of_means=_spearman(answers.mean(axis=0), scores.mean(axis=0)),
+        slope=slope,
+        slope_low=slope - slope_half_width,
+        slope_high=slope + slope_half_width,
+        slope_all=_slope(answers, scores, within=False)[0],
+    )
 
 
-def _told(row: Row, p: float, alpha: float) -> Row:
+def _with_relation(metric: MetricAgreement, p: float, alpha: float) -> MetricAgreement:
     if math.isnan(p):
-        return row
-    word = "no sign" if p >= alpha else "predicts" if row.link > 0 else "opposite"
-    ends = f"link {numbers.gain(row.link)} {numbers.interval(row.low, row.high, row.items, signs=True)}"
-    return replace(row, p=p, word=word, reason=f"{ends} over {numbers.count(row.items, 'item')}, p {_p(p)} corrected")
+        return metric
+    relation = "no sign" if p >= alpha else "predicts" if metric.link > 0 else "opposite"
+    interval = f"link {numbers.gain(metric.link)} {numbers.interval(metric.low, metric.high, metric.items, signs=True)}"
+    reason = f"{interval} over {numbers.count(metric.items, 'item')}, p {_p_value(p)} corrected"
+    return replace(metric, p_holm=p, relation=relation, reason=reason)
 
 
 def _slope(
-    people: Float[np.ndarray, "items methods"], metric: Float[np.ndarray, "items methods"], *, within: bool
+    answers: Float[np.ndarray, "items methods"], metric: Float[np.ndarray, "items methods"], *, within: bool
 ) -> tuple[float, float, int]:
-    """The metric's coefficient in a mixed model with items as random effects, its standard error, and degrees of freedom.
+    """The metric's coefficient in a mixed model with random items, its standard error, and degrees of freedom.
 
-    The metric has one value per item and method, so answers are averaged to one per item and method too: counting answers
-    as if each brought a metric value of its own would make anything significant. `within` adds methods as fixed effects.
+    The metric has one value per item and method, so answers are averaged to one per item and method too: single answers
+    are not independent observations of the metric. `within` adds methods as fixed effects.
     """
-    items, methods = people.shape
-    # Both are standardised for the fit, whose search would otherwise hang on units.
-    unit = float(people.std())
+    items, methods = answers.shape
+    # Both are standardised, because the search for the best fit depends on units.
+    unit = float(answers.std())
     columns = [np.ones(items * methods), ((metric - metric.mean()) / metric.std()).ravel()]
     if within:
-        columns += [np.tile(np.arange(methods) == at, items).astype(np.float64) for at in range(1, methods)]
-    freedom = items * methods - (items - 1) - len(columns)
-    model: Any = MixedLM((people / unit).ravel(), np.column_stack(columns), groups=np.repeat(np.arange(items), methods))
+        columns += [np.tile(np.arange(methods) == method, items).astype(np.float64) for method in range(1, methods)]
+    residual_df = max(1, items * methods - (items - 1) - len(columns))
+    model: Any = MixedLM((answers / unit).ravel(), np.column_stack(columns), groups=np.repeat(np.arange(items), methods))
     try:
         with warnings.catch_warnings():
-            # Items that do not differ put their variance at its bound: worth no warning, but slopes lead nowhere there.
+            # Where items do not differ, their variance is zero, which statsmodels warns of; other searches fail there.
             warnings.simplefilter("ignore")
-            found = model.fit(reml=True, method="powell")
+            fitted = model.fit(reml=True, method="powell")
     except np.linalg.LinAlgError:
-        return math.nan, math.nan, max(1, freedom)
-    return unit * float(found.params[1]), unit * float(found.bse[1]), max(1, freedom)
+        return math.nan, math.nan, residual_df
+    return unit * float(fitted.params[1]), unit * float(fitted.bse[1]), residual_df
 
 
-def _spearman(one: Float[np.ndarray, " methods"], other: Float[np.ndarray, " methods"]) -> float:
-    if np.ptp(one) <= 0 or np.ptp(other) <= 0:
+def _spearman(first: Float[np.ndarray, " methods"], second: Float[np.ndarray, " methods"]) -> float:
+    if np.ptp(first) <= 0 or np.ptp(second) <= 0:
         return math.nan
-    return float(scipy.stats.spearmanr(one, other).statistic)
+    return float(scipy.stats.spearmanr(first, second).statistic)
 
 
-def _some(names: Sequence[str], which: str) -> str:
-    if not names:
-        return f"none goes {which}"
-    return f"{len(names)} {'goes' if len(names) == 1 else 'go'} {which} ({', '.join(names)})"
+def _go(metrics: Sequence[str], where: str) -> str:
+    if not metrics:
+        return f"none goes {where}"
+    return f"{len(metrics)} {'goes' if len(metrics) == 1 else 'go'} {where} ({', '.join(metrics)})"
 
 
-def _p(value: float) -> str:
-    return "not tested" if math.isnan(value) else "below 0.001" if value < 0.001 else f"{value:.2g}"
+def _p_value(p: float) -> str:
+    return "not tested" if math.isnan(p) else "below 0.001" if p < 0.001 else f"{p:.2g}"
 
 
-def _sign(value: float) -> str:
+def _gain(value: float) -> str:
     return "–" if math.isnan(value) else numbers.gain(value)

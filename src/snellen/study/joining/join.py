@@ -1,4 +1,4 @@
-"""A study joined to the run that it was made from: people's scores per image, verdicts per method, and what metrics knew."""
+"""Writes the results of a study into a run: scores per image, verdicts per method, and which metrics agree with people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snellen.study.protocol import NONE
 
 
 def join(study: Study, collected: Collected, folder: Path) -> tuple[People, Agreement]:
-    """Writes what the people of a study could do into the folder of a run of the same model and images."""
+    """Writes the results of a study into the folder of a run of the same model and images."""
     run = Run(folder)
     agreement = agreement_with(study, collected, run)
     people = people_of(study, collected, run, agreement)
@@ -28,65 +28,60 @@ def join(study: Study, collected: Collected, folder: Path) -> tuple[People, Agre
 
 def agreement_with(study: Study, collected: Collected, run: Readable) -> Agreement:
     """Whether the metrics of a run of the same model and images predict people."""
-    refuse_another(study, run)
+    refuse_other_run(study, run)
     return agree(run, collected, study)
 
 
-def refuse_another(study: Study, run: Readable) -> None:
-    """Refuses a run whose maps cannot be those that people saw."""
+def refuse_other_run(study: Study, run: Readable) -> None:
+    """Refuses a run whose maps cannot be those that participants saw."""
     subject, record = study.subject, run.record
-    for what, mine, theirs in (
+    for what, expected, actual in (
         ("another model", subject["fingerprint"], record.classifier.fingerprint),
         ("other images", subject["digest"], record.samples.digest),
     ):
-        if mine != theirs:
+        if expected != actual:
             raise SnellenError(
-                f"'{run.folder}' is a run of {what} than '{study.folder}' was made from ({str(theirs)[:8]}, not "
-                f"{str(mine)[:8]}); give {study.protocol.run or subject['run']} or a run of the same model and images"
+                f"'{run.folder}' is a run of {what} than '{study.folder}' was made from ({str(actual)[:8]}, not "
+                f"{str(expected)[:8]}); give {study.protocol.run or subject['run']} or a run of the same model and images"
             )
-    methods = [one.label for one in record.spec.methods]
+    methods = [method.label for method in record.spec.methods]
     if not set(study.protocol.arms) & set(methods):
+        arms = ", ".join(arm for arm in study.protocol.arms if arm != NONE)
         raise SnellenError(
-            f"'{run.folder}' has none of the methods that '{study.folder}' showed ({', '.join(_shown(study))}); "
-            "give a run that has them"
+            f"'{run.folder}' has none of the methods that '{study.folder}' showed ({arms}); give a run that has them"
         )
 
 
 def people_of(study: Study, collected: Collected, run: Readable, agreement: Agreement | None = None) -> People:
-    """What the study says of the run's methods."""
-    controls = [one.label for one in run.record.spec.methods if one.control]
+    """The results of the study as they are stored in the run."""
+    controls = [method.label for method in run.record.spec.methods if method.control]
     counted = collected.counted
     if counted.answers.empty:
         raise SnellenError(f"nobody has answered '{study.folder}' yet who counts; join it when somebody has")
-    days = sorted(str(one)[:10] for one in counted.answers["at"])
+    days = sorted(str(at)[:10] for at in counted.answers["at"])
     return People(
-        study.protocol.title,
-        study.digest,
-        "simulated" if collected.simulated else "human",
-        days[0],
-        days[-1],
-        study.protocol.design,
-        len(counted.participants),
-        len(collected.participants) - len(counted.participants),
-        outcomes(study, collected, controls),
-        agreement.links if agreement else (),
-        images_of(study, collected),
+        title=study.protocol.title,
+        digest=study.digest,
+        source="simulated" if collected.simulated else "human",
+        begun=days[0],
+        ended=days[-1],
+        design=study.protocol.design,
+        people=len(counted.participants),
+        left_out=len(collected.participants) - len(counted.participants),
+        outcomes=outcomes(study, collected, controls),
+        links=agreement.links if agreement else (),
+        images=image_scores(study, collected),
     )
 
 
-def images_of(study: Study, collected: Collected) -> pd.DataFrame:
-    """People's score of every image and method, task by task: an item of three images gives its score to each of them."""
-    shows = pd.DataFrame([(one.id, sample) for one in study.items for sample in one.samples], columns=["item", "sample"])
-    rows = collected.counted.answers.merge(shows, on="item")
+def image_scores(study: Study, collected: Collected) -> pd.DataFrame:
+    """The mean score of every image and method, task by task. An item of three images gives its score to each of them."""
+    items = pd.DataFrame([(item.id, sample) for item in study.items for sample in item.samples], columns=["item", "sample"])
+    rows = collected.counted.answers.merge(items, on="item")
     several = len(study.protocol.presentation) > 1
-    shown = ["/" + one if several and one != "photograph" else "" for one in rows["presentation"]]
-    rows = rows.assign(
-        method=rows["arm"], metric=[f"people:{task}{how}" for task, how in zip(rows["task"], shown, strict=True)]
-    )
+    suffixes = [f"/{name}" if several and name != "photograph" else "" for name in rows["presentation"]]
+    metrics = [f"people:{task}{suffix}" for task, suffix in zip(rows["task"], suffixes, strict=True)]
+    rows = rows.assign(method=rows["arm"], metric=metrics)
     groups = rows.groupby(["metric", "method", "presentation", "sample"], sort=True)["score"]
-    found = groups.agg(value="mean", n="count", error="sem").reset_index()
-    return found.assign(source="simulated" if collected.simulated else "human")[list(COLUMNS)]
-
-
-def _shown(study: Study) -> list[str]:
-    return [one for one in study.protocol.arms if one != NONE]
+    means = groups.agg(value="mean", n="count", error="sem").reset_index()
+    return means.assign(source="simulated" if collected.simulated else "human")[list(COLUMNS)]

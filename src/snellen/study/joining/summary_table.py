@@ -1,4 +1,4 @@
-"""What a study said of the methods of a run, for a terminal."""
+"""A joined study for a terminal: the verdicts on methods, and which metrics agree with people."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from snellen.runs.people import NO_MAP, Arm, Outcome, People, Standing, called
 from snellen.study.joining.agreement import Agreement
 
 
-class ShownJoin:
-    """What rich prints: every outcome with its arms and verdicts, then which metrics go with people."""
+class JoinSummary:
+    """What rich prints: every outcome with its arms and verdicts, then which metrics agree with people."""
 
     def __init__(self, people: People, agreement: Agreement) -> None:
         self._people, self._agreement = people, agreement
@@ -25,7 +25,7 @@ class ShownJoin:
         """Outcome by outcome."""
         people = self._people
         left = f", {people.left_out} left out by the study's rule" if people.left_out else ""
-        who = "simulated people, who never count" if people.source == "simulated" else "people"
+        who = "simulated participants, who never count" if people.source == "simulated" else "people"
         yield Text.assemble((people.title, "bold"), f"  {people.people} {who}{left}; {people.begun} to {people.ended}")
         for outcome in people.outcomes:
             yield Text.assemble("\n", (outcome.title, "bold"), (f"  {outcome.score}", "dim"))
@@ -40,22 +40,23 @@ class ShownJoin:
 
 def _table(outcome: Outcome) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
-    said = {(one.method, one.presentation): one for one in outcome.standings if outcome.kind != "scale"}
+    standings = {(item.method, item.presentation): item for item in outcome.standings if outcome.kind != "scale"}
     for arm in outcome.arms:
         mean = f"{numbers.short(arm.mean)} {numbers.interval(arm.low, arm.high, arm.people)} {arm.people} people"
-        one = said.get((arm.method, arm.presentation))
-        mark = Text(f"{MARKS[one.verdict]} {one.verdict}", style=STYLES[one.verdict]) if one else Text("")
-        table.add_row(mark, _name(arm), Text(mean), Text(_words(one) if one else ""))
+        standing = standings.get((arm.method, arm.presentation))
+        mark = (
+            Text(f"{MARKS[standing.verdict]} {standing.verdict}", style=STYLES[standing.verdict]) if standing else Text("")
+        )
+        table.add_row(mark, _name(arm), Text(mean), Text(_explanation(standing) if standing else ""))
     return table
 
 
-def _words(one: Standing) -> str:
+def _explanation(standing: Standing) -> str:
     gaps = [
-        f"{numbers.gain(each.mean)} {numbers.interval(each.low, each.high, each.people, signs=True)} "
-        f"against {called(each.other)}"
-        for each in one.against
+        f"{numbers.gain(gap.mean)} {numbers.interval(gap.low, gap.high, gap.people, signs=True)} against {called(gap.other)}"
+        for gap in standing.against
     ]
-    return "; ".join(filter(None, [", ".join(gaps), one.reason, one.advice]))
+    return "; ".join(filter(None, [", ".join(gaps), standing.reason, standing.advice]))
 
 
 def _name(arm: Arm) -> Text:
