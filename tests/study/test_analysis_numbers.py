@@ -409,8 +409,7 @@ def test_where_there_is_no_alpha_it_says_why(columns: list[list[int]], why: str)
 
 
 def test_dots_never_cover_each_other_more_than_they_must() -> None:
-    from snellen.charts.strips import Scale as Line
-    from snellen.study.analysis.charts import _swarm_rows, scale_and_ticks
+    from snellen.study.analysis.charts import _swarm_rows
 
     rng = np.random.default_rng(1)
     places = sorted(rng.integers(0, 300, 200).tolist())
@@ -418,6 +417,3 @@ def test_dots_never_cover_each_other_more_than_they_must() -> None:
     for lane in set(found):
         own = [place for place, at in zip(places, found, strict=True) if at == lane]
         assert all(later - sooner >= 6 for sooner, later in pairwise(own))
-    line, ticks = scale_and_ticks([1.5, 6.2], (1.0, 7.0))
-    assert isinstance(line, Line)
-    assert ticks == [1.0, 3.0, 5.0, 7.0]

@@ -97,7 +97,7 @@ def test_simulated_is_written_everywhere_and_only_where_it_is_true(analysis: Ana
     assert all(SIMULATED in one for one in figures)
     assert text.index(SIMULATED) < text.index('id="found"')
     assert "<title>Simulated: " in text
-    real = page(replace(analysis, simulated=False))
+    real = page(replace(analysis, setup=replace(analysis.setup, simulated=False)))
     assert not re.search("simulated", real.split("<main>")[1], re.IGNORECASE)
     assert "48 participants began" in real
     assert "48 simulated participants began" in text
@@ -113,7 +113,7 @@ def test_every_arm_and_every_outcome_is_named(analysis: Analysis, text: str) -> 
 
 def test_every_participant_is_a_dot(analysis: Analysis, text: str) -> None:
     swarms = re.findall(r'<svg class="swarm".*?</svg>', text, re.DOTALL)
-    assert sum(one.count('class="dot"') for one in swarms) == sum(
+    assert sum(one.count('class="faint methodology"') for one in swarms) == sum(
         some.n for one in analysis.outcomes for some in one.distributions
     )
 
@@ -127,7 +127,8 @@ def test_what_was_found_stands_before_everything_else(analysis: Analysis, text: 
 
 
 def test_names_bring_no_html_along(analysis: Analysis) -> None:
-    evil = replace(analysis, title="<script>alert(1)</script>", arms=("<b>x</b>", "none"))
+    setup = replace(analysis.setup, title="<script>alert(1)</script>", arms=("<b>x</b>", "none"))
+    evil = replace(analysis, setup=setup)
     assert "<script>" not in page(evil)
     assert "<b>x</b>" not in page(evil)
 

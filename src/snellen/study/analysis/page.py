@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from snellen.charts import numbers
+from snellen.charts.chart import Chart
 from snellen.charts.page_frame import render, write_page
-from snellen.charts.scale import Scale
+from snellen.charts.scale import Scale, round_scale
 from snellen.charts.verdict_marks import MARKS
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
@@ -105,7 +105,7 @@ def _outcome(outcome: OutcomeAnalysis, alpha: float) -> dict[str, Any]:
     scores = [score for arm in outcome.distributions for score in arm.values]
     # Intervals of few participants are wide; they are drawn within the bounds of the outcome.
     ends = [float(np.clip(end, *facts.bounds)) for arm in outcome.distributions for end in (arm.low, arm.high)]
-    scale, ticks = charts.scale_and_ticks([*scores, *(end for end in ends if math.isfinite(end))], facts.bounds)
+    scale, ticks = round_scale([*scores, *(end for end in ends if math.isfinite(end))], facts.bounds)
     contrast_scale = charts.contrast_scale(comparison.contrasts)
     kind = _OUTCOME_VERDICTS.get(outcome.conclusion, "not counted")
     about_residuals = f"{facts.title}: {len(comparison.quantiles)} residuals against a normal distribution"
@@ -144,7 +144,7 @@ def _arm(arm: Distribution, scale: Scale) -> dict[str, Any]:
     return {
         "arm": arm.arm,
         "n": arm.n,
-        "svg": charts.swarm(arm, scale, about) if arm.n else "",
+        "chart": charts.swarm(arm, scale, about) if arm.n else "",
         "mean": numbers.short(arm.mean) if arm.n else "nobody",
         "interval": interval,
         "deviation": _number(arm.deviation),
@@ -159,7 +159,7 @@ def _contrast(pair: ArmContrast, scale: Scale | None, *, different: bool) -> dic
         "name": f"{pair.first} − {sentences.arm_name(pair.second)}",
         "different": different,
         "word": "not tested" if pair.why else "different" if different else "not shown",
-        "svg": charts.contrast_strip(pair, scale, different=different) if scale and not pair.why else "",
+        "chart": charts.contrast_strip(pair, scale, different=different) if scale and not pair.why else "",
         "value": numbers.gain(pair.difference),
         "interval": numbers.interval(pair.low, pair.high, min(pair.n), signs=True) if not pair.why else pair.why,
         "g": f"{numbers.gain(pair.g)} {numbers.interval(pair.g_low, pair.g_high, min(pair.n), signs=True)}"
@@ -168,10 +168,10 @@ def _contrast(pair: ArmContrast, scale: Scale | None, *, different: bool) -> dic
     }
 
 
-def _difference_axis(scale: Scale) -> Markup:
+def _difference_axis(scale: Scale) -> Chart:
     """The axis under differences."""
-    _, ticks = charts.scale_and_ticks([scale.low, scale.high], (-math.inf, math.inf))
-    return charts.ruler(scale, [tick for tick in ticks if scale.low <= tick <= scale.high])
+    _, ticks = round_scale([scale.low, scale.high], (-math.inf, math.inf))
+    return charts.difference_axis(scale, [tick for tick in ticks if scale.low <= tick <= scale.high])
 
 
 # Mixed models and equality -----------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def _equal_pair(pair: Equivalence, scale: Scale | None) -> dict[str, Any]:
     tested = pair.conclusion != "not tested"
     return {
         "name": f"{pair.first} − {sentences.arm_name(pair.second)}",
-        "svg": charts.equality_strip(pair, scale, kind, conclusion) if scale and tested else "",
+        "chart": charts.equality_strip(pair, scale, kind, conclusion) if scale and tested else "",
         "mark": MARKS[kind],
         "kind": kind.replace(" ", "-"),
         "word": {"different but close": "close"}.get(pair.conclusion, pair.conclusion),
@@ -245,7 +245,7 @@ def _calibrations(analysis: Analysis) -> list[dict[str, Any]]:
         name, over = sentences.arm_name(arm.arm), numbers.gain(100 * arm.overconfidence.mean)
         about = f"{name}: share right by certainty; certainty less share right {over} percentage points"
         plot = charts.calibration_plot(arm.bins, (50.0, 100.0), ("certainty, per cent", "share right"), about)
-        arms.append({"name": name, "results": arm, "svg": plot, "confidence": _confidence(arm.overconfidence)})
+        arms.append({"name": name, "results": arm, "chart": plot, "confidence": _confidence(arm.overconfidence)})
     return arms
 
 
@@ -263,7 +263,7 @@ def _bets(analysis: Analysis) -> list[dict[str, Any]]:
         name = sentences.arm_name(arm.arm)
         about = f"{name}: share right by stake; {numbers.gain(arm.points.mean)} points per bet"
         plot = charts.calibration_plot(arm.bins, (0.0, 10.0), ("points staked", "share right"), about)
-        arms.append({"name": name, "results": arm, "svg": plot})
+        arms.append({"name": name, "results": arm, "chart": plot})
     return arms
 
 
