@@ -95,7 +95,7 @@ class Bench:
         """Inside, the classifier has the lessons that these methods need, from all images of the run and this seed."""
         given = dict(self.classifier.fitted_state)
         try:
-            pupils = [one for one in methods if set(methods_to_fit(one)) - set(given)]
+            pupils = [method for method in methods if set(methods_to_fit(method)) - set(given)]
             if pupils:
                 fit(self.classifier, self.samples, methods=pupils, seed=seed, observer=self.observer)
             yield

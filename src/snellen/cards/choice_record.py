@@ -21,27 +21,27 @@ def as_json(found: Recommendation) -> dict[str, Any]:
         "images": found.deck.run.record.samples.count,
         "priorities": {
             "profile": asked.profile.name if asked.profile else None,
-            "levels": {one: asked.level(one) for one in found.deck.priorities},
+            "levels": {priority: asked.level(priority) for priority in found.deck.priorities},
             "avoid_cost": asked.avoid_cost,
             "black_box": asked.black_box,
         },
         "places": [
             {
-                "place": one.place,
-                "method": one.card.method,
-                "state": one.state,
-                "score": one.score,
+                "place": place.place,
+                "method": place.card.method,
+                "state": place.state,
+                "score": place.score,
                 "needs": [
                     {"name": need.name, "state": need.state, "grade": need.grade.share if need.grade else None,
-                     "words": need.words} for need in one.needs
+                     "words": need.words} for need in place.needs
                 ],
-                "grades": {attribute: one.card.grades[attribute].share for attribute in asked.weighed},
-                "decided": one.decided,
-                "sacrifice": one.sacrifice,
-                "first": one.first,
-                "pareto": one.pareto,
+                "grades": {attribute: place.card.grades[attribute].share for attribute in asked.weighed},
+                "decided": place.decided,
+                "sacrifice": place.sacrifice,
+                "first": place.first,
+                "pareto": place.pareto,
             }
-            for one in found.places
+            for place in found.places
         ],
         "first_three_hold": found.holds,
         "nearest": [one.card.method for one in found.nearest],

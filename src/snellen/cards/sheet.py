@@ -50,12 +50,12 @@ def yardsticks(deck: Deck) -> dict[str, Yardstick]:
     """By metric; one scale for all methods, so that cards can be laid side by side."""
     spec = deck.run.record.spec
     scores = deck.run.scores()
-    controls = [one.label for one in spec.methods if one.control]
+    controls = [method.label for method in spec.methods if method.control]
     means = scores[scores["method"].isin(controls)].groupby(["metric", "method"])["value"].mean().to_dict()
     found = {}
     for metric in spec.metrics:
         label = metric.label
-        ticks = {one: float(means[(label, one)]) for one in controls if (label, one) in means}
+        ticks = {control: float(means[(label, control)]) for control in controls if (label, control) in means}
         scale = scale_of([*_values(deck, label), *ticks.values()], bounds_of(metric))
         found[label] = Yardstick(scale, ticks, metric.higher_is_better, metric.params)
     higher = {one.metric: bool(one.higher_is_better) for card in deck.cards for one in card.evidence if one.by_people}
@@ -88,7 +88,7 @@ def sheet(
         "methodology": paragraphs(card.prose.methodology),
         "source": card.source,
         "cost": _cost(card, costs),
-        "needs": [NEEDS.get(one, one) for one in card.needs],
+        "needs": [NEEDS.get(need, need) for need in card.needs],
         "claims": card.claims,
         "basis": basis(card),
         "examples": examples,
@@ -167,9 +167,9 @@ def verdict(word: str, n: int = MINIMUM_IMAGES) -> dict[str, str]:
 
 def paragraphs(text: str) -> Markup:
     """Prose as HTML: paragraphs, and code between backticks."""
-    parts = [" ".join(one.split()) for one in re.split(r"\n\s*\n", text.strip())]
+    parts = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip())]
     return Markup("").join(
-        Markup("<p>{}</p>").format(Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(one))))) for one in parts
+        Markup("<p>{}</p>").format(Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(part))))) for part in parts
     )
 
 
@@ -201,7 +201,7 @@ def _attribute(card: Card, key: Priority, named: str, asks: str, sticks: Mapping
         } if finding else None,
         "prose": paragraphs(said) if said else "",
         "tests": tests,
-        "idle": _idle(key, {one["name"] for one in tests}),
+        "idle": _idle(key, {test["name"] for test in tests}),
     }  # fmt: skip
 
 
@@ -218,8 +218,8 @@ def _settings(params: Mapping[str, Any]) -> str:
 
 def _idle(key: Priority, run: set[str]) -> list[str]:
     """Tests of the saliency card under this attribute of which nothing is known here."""
-    mine = {one.traits.test for one in METRICS.values() if one.traits.attribute == key}  # type: ignore[attr-defined]
-    return [one for one in get_args(Test) if one in mine and one not in run]
+    mine = {value.traits.test for value in METRICS.values() if value.traits.attribute == key}  # type: ignore[attr-defined]
+    return [get_arg for get_arg in get_args(Test) if get_arg in mine and get_arg not in run]
 
 
 # Tests -------------------------------------------------------------------------------------------------------------------
@@ -309,13 +309,14 @@ def _literature(papers: Sequence[Evidence], mine: Evidence | None) -> dict[str, 
     """What papers found in this test, in a word, and whether that is the opposite of what was found here."""
     if not papers:
         return None
-    words = sorted({one.verdict for one in papers})
-    against = mine is not None and any({mine.verdict, one.verdict} == {"pass", "fail"} for one in papers)
+    words = sorted({paper.verdict for paper in papers})
+    against = mine is not None and any({mine.verdict, paper.verdict} == {"pass", "fail"} for paper in papers)
     return {
         "word": words[0] if len(words) == 1 else "mixed",
         "count": numbers.count(len(papers), "paper"),
         "against": against,
         "notes": [
-            {**verdict(one.verdict), "paper": one.source.name, "data": one.source.data, "note": one.reason} for one in papers
+            {**verdict(paper.verdict), "paper": paper.source.name, "data": paper.source.data, "note": paper.reason}
+            for paper in papers
         ],
     }

@@ -47,7 +47,7 @@ class Shown:
         for category, attributes in categories(card.grades).items():
             yield Text(f"\n{category.upper()}", style="bold dim")
             if category == "methodology":
-                needs = ", ".join(NEEDS.get(one, one) for one in card.needs) or "nothing but the model's answers"
+                needs = ", ".join(NEEDS.get(need, need) for need in card.needs) or "nothing but the model's answers"
                 yield Text(f"{basis(card).capitalize()}: {card.claims}. It needs {needs}.")
             for key, (title, question) in attributes.items():
                 yield from self._attribute(key, title, question, room)  # type: ignore[arg-type]

@@ -76,7 +76,7 @@ class ShownRecommendation:
         yield Text("")
         yield head
         detailed = place.place <= _DETAILED and place.state != "missed"
-        rows = [("needs", one) for one in _needs(place.needs, detailed)]
+        rows = [("needs", need) for need in _needs(place.needs, detailed)]
         if detailed:
             asked, grades = self._found.priorities, place.card.grades
             for level, drawn in (("nice", _graded), ("unwanted", _unwanted)):
@@ -117,7 +117,7 @@ class ShownRecommendation:
         front = [one.card.method for one in some if one.pareto]
         level = "; among equals the name decides" if len(found.level) > 1 else ""
         return [
-            f"{moved}: first is " + ", ".join(f"{one.card.method} in {_percent(one.first)}" for one in firsts) + level,
+            f"{moved}: first is " + ", ".join(f"{first.card.method} in {_percent(first.first)}" for first in firsts) + level,
             f"the first {top} keep their order in {_percent(found.holds)}",
             f"Pareto set, which no other beats in all that you asked for: {', '.join(front)}",
         ]
@@ -139,7 +139,7 @@ class ShownComparison:
             yield self._table(some, min(30, (options.max_width - _NAMES) // len(some) - 1))
         yield Text("")
         yield legend() + Text("means over images; ↑ higher is better, ↓ lower is better; ! a marked metric", style="dim")
-        yield from _bullets("Where they differ most", [one.words for one in self._all.differences[:3]])
+        yield from _bullets("Where they differ most", [difference.words for difference in self._all.differences[:3]])
         yield from _bullets("Otherwise than in the literature", self._all.disagreements)
         yield from _bullets("Take care", self._all.notes)
 
@@ -152,14 +152,14 @@ class ShownComparison:
             table.add_row(Text(category.upper(), style="bold dim"))
             for row in (one for one in self._all.rows if one.attribute in attributes):
                 grades = [card.grades[row.attribute] for card in cards]
-                table.add_row(Text(plain(row.attribute), style="bold"), *(_grade_cell(one) for one in grades))
+                table.add_row(Text(plain(row.attribute), style="bold"), *(_grade_cell(grade) for grade in grades))
                 for test in row.tests:
                     cells = [test.of(card) for card in cards]
                     marked = "!" if test.marks else ""
                     name = textwrap.fill(
                         f"{test.title} {test.arrow}{marked}", _NAMES - 2, initial_indent="  ", subsequent_indent="    "
                     )
-                    table.add_row(Text(name), *(_test_cell(one, width) for one in cells), style="dim")
+                    table.add_row(Text(name), *(_test_cell(cell, width) for cell in cells), style="dim")
         return table
 
 
@@ -215,9 +215,9 @@ def _needs(needs: Sequence[Need], detailed: bool) -> Iterator[Text]:
     if detailed:
         yield from map(_need, needs)
         return
-    yield from (_need(one) for one in needs if one.state == "missed")
+    yield from (_need(need) for need in needs if need.state == "missed")
     for state, kind in (("not known", "not counted"), ("met", "pass")):
-        some = [f"{plain(one.name)}{number(one.grade) if one.grade else ''}" for one in needs if one.state == state]
+        some = [f"{plain(need.name)}{number(need.grade) if need.grade else ''}" for need in needs if need.state == state]
         if some:
             yield Text.assemble((f"{MARKS[kind]} {state} ", STYLES[kind]), ", ".join(some))
 
@@ -287,8 +287,8 @@ def _bullets(title: str, lines: Iterable[str]) -> Iterator[RenderableType]:
     if lines:
         yield Text(f"{title}:", style="bold")
         table = Table.grid(padding=(0, 1, 0, 0))
-        for one in lines:
-            table.add_row("·", Text(one))
+        for line in lines:
+            table.add_row("·", Text(line))
         yield Padding(table, (0, 0, 0, 2))
 
 

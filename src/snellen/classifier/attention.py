@@ -137,7 +137,7 @@ def find_attention_layout(
             return f"attends between other tokens at {layer}"
     _, heads, tokens, _ = noted.shapes[0]
     grids = [one for _, one in layouts.layouts if one is not None and one.order == "tokens"]
-    layout = next((one for one in grids if one.prefix + one.rows * one.columns == tokens), None)
+    layout = next((grid for grid in grids if grid.prefix + grid.rows * grid.columns == tokens), None)
     if layout is None:
         return f"attends between {tokens} tokens at {noted.layers[0]}, which form no grid"
     readers = gradient.abs().amax(dim=(0, 1, 3)) > 0

@@ -86,7 +86,7 @@ def trace_layer_to_logits(
         if two is None or three is None or len(two.calls) != len(three.calls) or two.end != three.end:
             return None
         try:
-            calls = [_common(one, other) for one, other in zip(two.calls, three.calls, strict=True)]
+            calls = [_common(call, other) for call, other in zip(two.calls, three.calls, strict=True)]
         except _DifferError:
             return None
         tail = LayerToLogits(_freeing(calls, two.end), two.end)
@@ -152,8 +152,8 @@ class _Recorder(TorchFunctionMode):
         if self.start is None:
             result = func(*args, **kwargs)
             if any(one in self.before for one in given):
-                for one in _tensors(_written(func, args, result)):
-                    self.before[one] = True
+                for tensor in _tensors(_written(func, args, result)):
+                    self.before[tensor] = True
             return result
         noted_args, noted_kwargs = _mapped(tuple(args), self._noted), _mapped(kwargs, self._noted)
         result = func(*args, **kwargs)
@@ -231,7 +231,7 @@ def _freeing(calls: list[_Call], end: int) -> tuple[_Call, ...]:
     needed = {end}
     found: list[_Call] = []
     for call in reversed(calls):
-        touched = {one.number for one in _leaves((call.args, call.kwargs)) if isinstance(one, _Made)} | set(call.makes)
+        touched = {leave.number for leave in _leaves((call.args, call.kwargs)) if isinstance(leave, _Made)} | set(call.makes)
         found.append(_Call(call.func, call.args, call.kwargs, call.makes, tuple(touched - needed)))
         needed |= touched
     return tuple(reversed(found))
@@ -248,7 +248,7 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
         return {key: _mapped(one, change) for key, one in value.items()}
     if isinstance(value, slice):
-        return slice(*(_mapped(one, change) for one in _ends(value)))
+        return slice(*(_mapped(end, change) for end in _ends(value)))
     return change(value)
 
 
@@ -265,7 +265,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    return (one for one in _leaves(value) if isinstance(one, Tensor))
+    return (leave for leave in _leaves(value) if isinstance(leave, Tensor))
 
 
 def _ends(value: slice) -> tuple[Any, Any, Any]:

@@ -102,13 +102,13 @@ class LayerLayouts:
         if len(chosen) < 2:
             left = [name for names in outer.values() for name in names if name not in chosen]
             wanted = min(len(left), 2 - len(chosen))
-            chosen += [left[(one + 1) * len(left) // (wanted + 1)] for one in range(wanted)]
+            chosen += [left[(index + 1) * len(left) // (wanted + 1)] for index in range(wanted)]
         return tuple(sorted(chosen, key=finished.index, reverse=True))
 
 
 def _outermost(names: list[str], finished: list[str]) -> list[str]:
     """Of these layers those that lie in no other of them, and only those with parts where some have any."""
-    outer = [one for one in names if not any(one.startswith(f"{other}.") for other in names)]
+    outer = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
     return [one for one in outer if any(other.startswith(f"{one}.") for other in finished)] or outer
 
 

@@ -276,9 +276,11 @@ class _Job:
 
     def _aim(self, shard: Shard, look: Seen, classes: int) -> Shard:
         """The shard with the class that each of its maps is to explain."""
-        for one, known in zip(shard.ids, look.labels, strict=True):
+        for sample_id, known in zip(shard.ids, look.labels, strict=True):
             if known is not None and not 0 <= known < classes:
-                raise SnellenError(f"'{one}' has label {known}, but '{self.classifier.name}' has classes 0 to {classes - 1}")
+                raise SnellenError(
+                    f"'{sample_id}' has label {known}, but '{self.classifier.name}' has classes 0 to {classes - 1}"
+                )
         planning.check_truth(self.metrics, shard.ids, look.truths)
         return replace(shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, look))
 
@@ -319,7 +321,7 @@ class _Job:
         if self.recipe is None or self.training is None or not relatives:
             return variants
         keys = kin.keys_of(relatives, self.recipe, self.training, self.classifier, seed=self.seed, lessons=lessons)
-        missing = {name: one for name, one in relatives.items() if not variants.add_known(name, keys[name])}
+        missing = {name: relative for name, relative in relatives.items() if not variants.add_known(name, keys[name])}
         if not missing:
             return variants
         if len(missing) < len(relatives):

@@ -105,7 +105,7 @@ def too_few(images: int, methods: Sequence[NeedsFit]) -> str | None:
     """A sentence where so few images teach that the statistics are poor."""
     if images >= FEW:
         return None
-    names = ", ".join(label(one) for one in methods)
+    names = ", ".join(label(method) for method in methods)
     return f"{names}: learning from {images} image{'' if images == 1 else 's'} only, so the statistics are poor"
 
 

@@ -29,8 +29,8 @@ class Guard:
     """
 
     def __init__(self, classifiers: Mapping[str, Classifier], tensors: Mapping[str, Tensor | None] | None = None) -> None:
-        self._classifiers = {name: (one, _clean(one)) for name, one in classifiers.items()}
-        self._tensors = {name: _Copy(one) for name, one in (tensors or {}).items() if one is not None}
+        self._classifiers = {name: (classifier, _clean(classifier)) for name, classifier in classifiers.items()}
+        self._tensors = {name: _Copy(tensor) for name, tensor in (tensors or {}).items() if tensor is not None}
 
     def lend(self, name: str, tensor: Tensor) -> None:
         """Guards one more tensor."""
@@ -51,7 +51,7 @@ class Guard:
 
     def _restored(self) -> list[str]:
         """What had been changed, in words; it is as before now."""
-        changed = [name for name, one in self._tensors.items() if one.restore()]
+        changed = [name for name, tensor in self._tensors.items() if tensor.restore()]
         suspect = bool(changed)
         for name, (_, clean) in self._classifiers.items():
             suspect |= clean.was_written()
@@ -116,7 +116,7 @@ class _Clean:
         run = classifier.network.run
         modules = list(run.named_modules()) if isinstance(run, nn.Module) else []
         self._modules = [(name, one, {key: _shallow(value) for key, value in vars(one).items()}) for name, one in modules]
-        self._tensors = {name: _Copy(one) for name, one in _tensors(classifier).items()}
+        self._tensors = {name: _Copy(tensor) for name, tensor in _tensors(classifier).items()}
         self._learned = {name: dict(one) for name, one in classifier.fitted_state.items()}
         self._marks = self._versions()
 
@@ -136,7 +136,7 @@ class _Clean:
 
     def differences(self) -> list[str]:
         """What is not as it was, in words."""
-        found = [_named(name) for name, one in self._tensors.items() if name not in self.habits and one.differs()]
+        found = [_named(name) for name, tensor in self._tensors.items() if name not in self.habits and tensor.differs()]
         for name, module, held in self._modules:
             found += [_named(name, what) for what in _changes(module, held) if _named(name, what) not in self.habits]
         classifier = self._classifier()
@@ -158,8 +158,8 @@ class _Clean:
 
     def settle(self) -> None:
         """Takes away gradients that were left."""
-        for one in self._tensors.values():
-            one.settle()
+        for tensor in self._tensors.values():
+            tensor.settle()
         self._marks = self._versions()
 
     def restore(self) -> None:
@@ -174,15 +174,15 @@ class _Clean:
                     now[key].update(value)
                 else:
                     now[key] = _shallow(value)
-        for name, one in self._tensors.items():
+        for name, tensor in self._tensors.items():
             if name not in self.habits:
-                one.restore()
+                tensor.restore()
         classifier = self._classifier()
         if classifier is not None:
             classifier.fitted_state = {name: dict(one) for name, one in self._learned.items()}
 
     def _versions(self) -> list[int]:
-        return [-1 if one.tensor.is_inference() else one.tensor._version for one in self._tensors.values()]
+        return [-1 if tensor.tensor.is_inference() else tensor.tensor._version for tensor in self._tensors.values()]
 
 
 _CLEAN: weakref.WeakKeyDictionary[Classifier, _Clean] = weakref.WeakKeyDictionary()
@@ -203,7 +203,7 @@ def _tensors(classifier: Classifier) -> dict[str, Tensor]:
     if isinstance(run, nn.Module):
         found |= dict(run.named_parameters()) | dict(run.named_buffers())
     for lesson, tensors in classifier.fitted_state.items():
-        found |= {f"{lesson}: {name}": one for name, one in tensors.items()}
+        found |= {f"{lesson}: {name}": tensor for name, tensor in tensors.items()}
     return found
 
 

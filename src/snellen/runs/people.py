@@ -106,7 +106,7 @@ class Outcome:
 
     def mean_of(self, method: str) -> float:
         """The mean of an arm over its presentations; NaN where there is no such arm."""
-        means = [one.mean for one in self.arms if one.method == method]
+        means = [arm.mean for arm in self.arms if arm.method == method]
         return sum(means) / len(means) if means else math.nan
 
 
@@ -150,7 +150,7 @@ class People:
     @property
     def presentations(self) -> tuple[str, ...]:
         """How maps were shown."""
-        shown = (arm.presentation for one in self.outcomes for arm in one.arms if arm.method != NO_MAP)
+        shown = (arm.presentation for outcome in self.outcomes for arm in outcome.arms if arm.method != NO_MAP)
         return tuple(dict.fromkeys(shown))
 
     @property
@@ -194,9 +194,13 @@ def read_people(folder: Path) -> tuple[People, ...]:
         owner = f"'{folder}/people/{key}.json'"
         found.append(
             People(
-                **{one.name: getattr(record, one.name) for one in dataclasses.fields(People) if one.name not in _APART},
-                outcomes=tuple(parse_as(Outcome, one, f"{owner}, outcomes") for one in record.outcomes),
-                links=tuple(parse_as(Link, one, f"{owner}, links") for one in record.links),
+                **{
+                    field.name: getattr(record, field.name)
+                    for field in dataclasses.fields(People)
+                    if field.name not in _APART
+                },
+                outcomes=tuple(parse_as(Outcome, outcome, f"{owner}, outcomes") for outcome in record.outcomes),
+                links=tuple(parse_as(Link, link, f"{owner}, links") for link in record.links),
                 images=store.people_table(record.file).to_pandas(),
             )
         )
@@ -214,7 +218,7 @@ def union(several: Iterable[tuple[People, ...]]) -> tuple[People, ...]:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        fields = (one.name for one in dataclasses.fields(value) if one.name != "images")
+        fields = (field.name for field in dataclasses.fields(value) if field.name != "images")
         return {name: _plain(getattr(value, name)) for name in fields}
     if isinstance(value, tuple):
         return [_plain(one) for one in value]

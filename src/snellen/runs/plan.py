@@ -62,7 +62,7 @@ def _listed(names: Any) -> list[Any]:
 def _distinct(kind: str, plugins: list[Any]) -> list[Any]:
     if not plugins:
         raise SnellenError(f"no {kind} was named; `snellen list {kind}s` shows them all")
-    labels = [label(one) for one in plugins]
+    labels = [label(plugin) for plugin in plugins]
     for one in labels:
         if labels.count(one) > 1:
             raise SnellenError(f"the {kind} '{one}' is named twice")
@@ -154,8 +154,8 @@ def _without(classifier: Classifier) -> str:
 def check_met(metrics: Sequence[Metric], classifier: Classifier, *, labels: bool, recipe: bool, checkpoints: bool) -> None:
     """Refuses metrics that lack something, all of them by name; the truth is checked sample by sample."""
     refused = {
-        label(one): unmet(one, classifier, truths=True, labels=labels, recipe=recipe, checkpoints=checkpoints)
-        for one in metrics
+        label(metric): unmet(metric, classifier, truths=True, labels=labels, recipe=recipe, checkpoints=checkpoints)
+        for metric in metrics
     }
     lacking = "; ".join(f"{name} {reason}" for name, reason in refused.items() if reason)
     if lacking:
@@ -166,7 +166,7 @@ def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[
     """Refuses metrics that need to know where the truth lies when some sample has none."""
     for metric in metrics:
         if "truth" in traits(metric).needs:
-            without = [one for one, truth in zip(ids, truths, strict=True) if truth == "none"]
+            without = [sample_id for sample_id, truth in zip(ids, truths, strict=True) if truth == "none"]
             if without:
                 raise SnellenError(
                     f"{label(metric)} needs Sample.truth, but '{without[0]}' has none"
@@ -184,9 +184,11 @@ def resolve_targets(
     if target == "least-likely":
         return seen.least
     if target == "label":
-        for one, known in zip(ids, seen.labels, strict=True):
+        for sample_id, known in zip(ids, seen.labels, strict=True):
             if known is None:
-                raise SnellenError(f"target 'label' needs a label, but '{one}' has none. Give --labels or use 'predicted'.")
+                raise SnellenError(
+                    f"target 'label' needs a label, but '{sample_id}' has none. Give --labels or use 'predicted'."
+                )
         return tuple(int(known) for known in seen.labels if known is not None)
     if isinstance(target, str) and classifier.classes and target in classifier.classes:
         target = classifier.classes.index(target)

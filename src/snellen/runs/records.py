@@ -136,9 +136,11 @@ def keep(store: Store, task: Task, result: Result, variants: Callable[[Method, M
     rows = []
     for scores in result.scores:
         curves = scores.curve.tolist() if scores.curve is not None else [None] * len(scores.ids)
-        for one, value, curve in zip(scores.ids, scores.values.tolist(), curves, strict=True):
-            rows.append({"sample": one, "method": scores.method, "metric": scores.metric, "value": value, "curve": curve})
-    keys = {label(one): metric_key(one, variants(task.method, one)) for one in task.metrics}
+        for sample_id, value, curve in zip(scores.ids, scores.values.tolist(), curves, strict=True):
+            rows.append(
+                {"sample": sample_id, "method": scores.method, "metric": scores.metric, "value": value, "curve": curve}
+            )
+    keys = {label(metric): metric_key(metric, variants(task.method, metric)) for metric in task.metrics}
     unit = UnitRecord(
         map_key=task.map_key,
         method=label(task.method),

@@ -74,10 +74,10 @@ def cut(samples: Samples, size: int) -> list[Shard]:
         raise SnellenError("there are no samples to explain; give a folder with images")
     ids = list(samples.ids)
     seen: set[str] = set()
-    for one in ids:
-        if one in seen:
-            raise SnellenError(f"two samples are called '{one}'; every sample needs an id of its own")
-        seen.add(one)
+    for sample_id in ids:
+        if sample_id in seen:
+            raise SnellenError(f"two samples are called '{sample_id}'; every sample needs an id of its own")
+        seen.add(sample_id)
     shards = []
     for start in range(0, len(ids), size):
         places = range(start, min(start + size, len(ids)))

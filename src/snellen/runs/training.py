@@ -78,7 +78,7 @@ def find_checkpoints(checkpoints: Any, classifier: Classifier) -> dict[str, nn.M
         folder = weight_folder() if checkpoints == DIGITS else Path(checkpoints)
         if not folder.is_dir():
             raise SnellenError(f"'{folder}' is not a folder of checkpoints")
-        files = sorted((one for one in folder.iterdir() if one.suffix in ENDINGS), key=lambda one: by_number(one.name))
+        files = sorted((path for path in folder.iterdir() if path.suffix in ENDINGS), key=lambda one: by_number(one.name))
         if not files:
             raise SnellenError(f"'{folder}' holds no checkpoints; they are state dicts that end in {', '.join(ENDINGS)}")
         stems = [one.stem for one in files]
@@ -138,7 +138,7 @@ class Train:
         classifier.use_compiled = False
         training = Training(self.samples, classifier, self.labels)
         with using_threads(self.threads), _own_luck(), torch.enable_grad():
-            return [self._guarded(one, training, classifier) for one in self.relatives]
+            return [self._guarded(relative, training, classifier) for relative in self.relatives]
 
     def _guarded(self, relative: TrainedVariant, training: Training, classifier: Classifier) -> Trained:
         with Guard({"the model": classifier}, {"the inputs": training[0][0][None]}).watching(relative.name, SnellenError):
@@ -300,7 +300,11 @@ class Siblings:
         return found
 
     def _names(self, method: Method, metric: Metric) -> list[str]:
-        names = [one.name for one in metric.trained_variants(method)] if isinstance(metric, NeedsVariants) else []
+        names = (
+            [trained_variant.name for trained_variant in metric.trained_variants(method)]
+            if isinstance(metric, NeedsVariants)
+            else []
+        )
         if "checkpoints" in traits(metric).needs | traits(metric).optional_needs:
             names += [name for name in self.facts if name.startswith(CHECKPOINT)]
         return names
@@ -321,7 +325,7 @@ class Siblings:
         right = []
         pictures = drawn(self.samples, self.seed)
         for start in range(0, len(pictures), self.batch):
-            known = [one for one in pictures[start : start + self.batch] if one.label is not None]
+            known = [picture for picture in pictures[start : start + self.batch] if picture.label is not None]
             if known:
                 inputs = sibling.to_inputs(torch.stack([one.image for one in known]))
                 right += (sibling.predictions(inputs) == torch.tensor([one.label for one in known])).tolist()
@@ -331,11 +335,11 @@ class Siblings:
 def wanted(metrics: Sequence[Metric], methods: Sequence[Method]) -> dict[str, TrainedVariant]:
     """Every relative that has to be trained, by name."""
     return {
-        one.name: one
+        trained_variant.name: trained_variant
         for method in methods
         for metric in metrics
         if isinstance(metric, NeedsVariants)
-        for one in metric.trained_variants(method)
+        for trained_variant in metric.trained_variants(method)
     }
 
 
@@ -356,9 +360,9 @@ def keys_of(
         "seed": seed,
     }
     keys = {}
-    for name, one in relatives.items():
-        method = getattr(one, "method", None)
-        facts: dict[str, Any] = {**common, "relative": name, "version": getattr(one, "version", 1)}
+    for name, relative in relatives.items():
+        method = getattr(relative, "method", None)
+        facts: dict[str, Any] = {**common, "relative": name, "version": getattr(relative, "version", 1)}
         if method is not None:
             facts |= {"method": [label(method), traits(method).version]}
             facts |= {"lessons": {lesson: lessons[lesson] for lesson in methods_to_fit(method)}}
@@ -369,18 +373,19 @@ def keys_of(
 def groups(relatives: Mapping[str, TrainedVariant]) -> list[tuple[TrainedVariant, ...]]:
     """Those that look at the maps of one method stand together, so that these are computed once."""
     found: dict[str, list[TrainedVariant]] = {}
-    for name, one in relatives.items():
-        method = getattr(one, "method", None)
-        found.setdefault(name if method is None else f"maps of {label(method)}", []).append(one)
+    for name, relative in relatives.items():
+        method = getattr(relative, "method", None)
+        found.setdefault(name if method is None else f"maps of {label(method)}", []).append(relative)
     return [tuple(group) for group in found.values()]
 
 
 def labels_of(training: Samples, classifier: Classifier, classes: int) -> tuple[int, ...]:
     """The label of every training picture; one without, or beyond the classifier's classes, is refused."""
     labels = Training.from_samples(training, classifier).labels
-    for one, known in zip(training.ids, labels, strict=True):
+    for sample_id, known in zip(training.ids, labels, strict=True):
         if known >= classes:
             raise SnellenError(
-                f"the training picture '{one}' has label {known}, but '{classifier.name}' has classes 0 to {classes - 1}"
+                f"the training picture '{sample_id}' has label {known}, "
+                f"but '{classifier.name}' has classes 0 to {classes - 1}"
             )
     return labels

@@ -121,12 +121,14 @@ class Look:
             predictions=tuple(best.indices.tolist()),
             least=tuple(probabilities.argmin(dim=1).tolist()),
             probabilities=tuple(best.values.tolist()),
-            labels=tuple(one.label for one in samples),
-            truths=tuple("none" if one.truth is None else "some" if one.truth.any() else "empty" for one in samples),
+            labels=tuple(sample.label for sample in samples),
+            truths=tuple(
+                "none" if sample.truth is None else "some" if sample.truth.any() else "empty" for sample in samples
+            ),
             size=(int(shard.inputs.shape[2]), int(shard.inputs.shape[3])),
-            pictures=tuple(_png(one.image) for one in samples[: self.pictures]),
+            pictures=tuple(_png(sample.image) for sample in samples[: self.pictures]),
             outputs=OutputRange.of(logits if classifier.outputs == "logits" else logits.exp()),
-            groups=tuple(one.group for one in samples),
+            groups=tuple(sample.group for sample in samples),
         )
 
 
@@ -155,9 +157,9 @@ class Unit:
             classifier.compile_for(shard.inputs)
         targets = _targets(self.targets)
         rng = Rng(self.seed, tuple(self.samples.ids))
-        variants = {name: classifier.count_passes_of(one.open()) for name, one in self.variants.items()}
+        variants = {name: classifier.count_passes_of(variant.open()) for name, variant in self.variants.items()}
         guard = Guard(
-            {"the model": classifier, **{f"its variant '{name}'": one for name, one in variants.items()}},
+            {"the model": classifier, **{f"its variant '{name}'": variant for name, variant in variants.items()}},
             {"the inputs": shard.inputs, "the targets": targets, "the labels": shard.labels, "the truth": shard.truth},
         )
         started = time.perf_counter()

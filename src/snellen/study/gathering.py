@@ -108,8 +108,8 @@ def _person(
     study: Study, visit: Visit, pages: tuple[Page, ...], answers: list[dict[str, Any]], checks: list[bool]
 ) -> dict[str, Any]:
     between = study.protocol.design == "between"
-    times = [one["seconds"] for one in answers if not one["practice"]]
-    missing = next((one.kind for one in pages if one.id not in visit.replies), "")
+    times = [answer["seconds"] for answer in answers if not answer["practice"]]
+    missing = next((page.kind for page in pages if page.id not in visit.replies), "")
     missed, middle = checks.count(False), median(times) if times else float("nan")
     return {
         "participant": visit.participant,

@@ -110,7 +110,7 @@ class Protocol:
     def groups(self) -> tuple[tuple[Condition, ...], ...]:
         """What participants are divided into: a condition each, or the order in which one meets all of them."""
         if self.design == "between":
-            return tuple((one,) for one in self.conditions)
+            return tuple((condition,) for condition in self.conditions)
         return tuple(tuple(self.conditions[place] for place in row) for row in latin_square(len(self.conditions)))
 
     @staticmethod

@@ -96,7 +96,7 @@ def _turn(
     if protocol.design == "within":
         count = len(protocol.conditions)
         share = (protocol.conditions.index(condition) + group) % count
-        some = [one for place, one in enumerate(items) if place % count == share]
+        some = [item for place, item in enumerate(items) if place % count == share]
     if plan.order == "fixed":
         return some
     draw = Rng(protocol.seed, ()).shared(f"study/{number}/{plan.task}/{condition.name}")

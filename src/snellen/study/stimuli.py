@@ -102,7 +102,7 @@ class Item:
             "pictures": {name: [_values(one) for one in some] for name, some in self.pictures.items()},
             "about": self.about,
             "further": list(self.further),
-            "choices": [_values(one) for one in self.choices],
+            "choices": [_values(choice) for choice in self.choices],
         }
 
     def problems(self, conditions: tuple[Condition, ...]) -> Iterator[str]:

@@ -40,7 +40,7 @@ def photograph(image: Float[Tensor, "channels height width"]) -> Rgb:
 
 def picture(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> Shown:
     """What a participant sees of an image: its photograph, or its map in one of the presentations."""
-    return _beside([_enlarged(one) for one in _panels(photo, values, presentation)])
+    return _beside([_enlarged(panel) for panel in _panels(photo, values, presentation)])
 
 
 def _panels(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> list[Rgb]:

@@ -107,4 +107,4 @@ def answer_models(study: Study) -> dict[str, AnswerModel]:
 
 def _difficulty(study: Study, names: list[str] | tuple[str, ...]) -> Float[np.ndarray, " items"]:
     rng = Rng(study.protocol.seed, ())
-    return np.array([rng.shared(f"difficulty/{one}").standard_normal() for one in names], dtype=np.float64)
+    return np.array([rng.shared(f"difficulty/{name}").standard_normal() for name in names], dtype=np.float64)

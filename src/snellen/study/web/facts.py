@@ -85,5 +85,5 @@ def pictures_of(page: Page) -> tuple[Picture, ...]:
 
 def ahead(pages: tuple[Page, ...], place: int) -> list[str]:
     """The names of the pictures that come next."""
-    trials = [one for one in pages[place + 1 :] if one.kind == "trial"][:AHEAD]
-    return [picture.name for one in trials for picture in pictures_of(one)]
+    trials = [page for page in pages[place + 1 :] if page.kind == "trial"][:AHEAD]
+    return [picture.name for trial in trials for picture in pictures_of(trial)]

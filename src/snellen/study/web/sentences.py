@@ -42,7 +42,7 @@ class Sentences:
         key = (name, *places)
         if key not in self._rich:
             parts = re.split(r"\n\s*\n", self.texts[_named(name, places)].strip())
-            self._rich[key] = Markup("\n").join(Markup("<p>{}</p>").format(_marked(one)) for one in parts)
+            self._rich[key] = Markup("\n").join(Markup("<p>{}</p>").format(_marked(part)) for part in parts)
         return _filled(self._rich[key], words)
 
 

@@ -72,7 +72,7 @@ class Visiting:
             "csrf": site.seal.form(token, "consent"),
             "minutes": self.minutes,
             "recruited": recruited,
-            "languages": {one: f"/?{urlencode({**recruited, 'lang': one})}" for one in site.sentences},
+            "languages": {sentence: f"/?{urlencode({**recruited, 'lang': sentence})}" for sentence in site.sentences},
             "names": {one: t("language") for one, t in site.sentences.items()},
         }
         response = site.render("consent.html", language, facts)
@@ -135,7 +135,7 @@ class Visiting:
 
     def _answer(self, token: str, person: Person, pages: tuple[Page, ...], awaited: int | None, form: Form) -> Response:
         site, name = self.site, first(form, "page") or ""
-        place = next((at for at, one in enumerate(pages) if one.id == name), None)
+        place = next((at for at, page in enumerate(pages) if page.id == name), None)
         since = site.seal.since(first(form, "shown"), token, name) if place is not None else None
         if place is None or since is None or not site.seal.holds(form, token, name):
             raise HTTPException(403)
@@ -228,7 +228,7 @@ class Visiting:
 
 def current(pages: tuple[Page, ...], answered: Container[str]) -> int | None:
     """The place of the first page without a reply; None where all have one."""
-    return next((place for place, one in enumerate(pages) if one.id not in answered), None)
+    return next((place for place, page in enumerate(pages) if page.id not in answered), None)
 
 
 def points(pages: tuple[Page, ...], replies: Mapping[str, Reply]) -> int | None:
