@@ -29,11 +29,12 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "lime-lasso": {"samples": 200, "penalty": 0.001},
     "kernel-shap": {"samples": 150},
     "sis-removal": {"cells": 4},
-    "meaningful-perturbation": {"steps": 20, "cells": 12},
-    "extremal-perturbation": {"steps": 60, "cells": 12, "areas": [0.1, 0.2]},
+    "meaningful-perturbation": {"steps": 10, "cells": 12},
+    "extremal-perturbation": {"steps": 30, "cells": 12, "areas": [0.1, 0.2]},
     "guided-ig": {"steps": 60},
-    "blur-ig": {"steps": 60},
-    "xrai": {"steps": 16},
+    "blur-ig": {"steps": 20},
+    "xrai": {"steps": 4},
+    "iba": {"samples": 3},
 }
 """Where the default would only make the tests slower."""
 
