@@ -112,7 +112,7 @@ def one(name: str, cluster: postgres.Cluster | None, people: int, think: float, 
         with serving(study.folder, address) as server, closing(Store.open(study, address)) as store:
             found = asyncio.run(loaded(study, server, store, people, think, kills))
             tally = ServedStudy(server.link, store).compare(found)
-            arms = Counter(visit.group for visit in store.visits(simulated=True))
+            arms = Counter(visit.group for visit in store.participations(simulated=True))
         assert tally is not None
         return row(name, think, kills, found, tally, arms), tally.clean
 

@@ -42,7 +42,7 @@ from snellen.runs import Run
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.settings import Settings
 from snellen.study.folder import Study
-from snellen.study.making.preview import Preview
+from snellen.study.making.preview import StudyPreview
 from snellen.study.protocol import Protocol
 from snellen.study.web.sentences import check_texts
 from snellen.textbox.networks import trained_network
@@ -266,7 +266,7 @@ def planted(folder) -> Path:
 def read_study(folder: Path) -> None:
     study = Study.read(folder)
     check_texts(study)
-    printed(Preview(study))
+    printed(StudyPreview(study))
     study.pages(0, 1)
     assert study.digest
     study.sign("x")

@@ -24,9 +24,9 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, expect, sync_playwright
 
 from snellen.study import schedule
-from snellen.study.answers.store import Person, Store
+from snellen.study.answers.store import Participant, Store
 from snellen.study.folder import Study
-from snellen.study.gathering import Visit
+from snellen.study.participation import Participation
 from snellen.study.tasks import Decision, Percent, Rating, Selection, find_task
 from snellen.study.web.sentences import Sentences, check_texts
 
@@ -236,7 +236,7 @@ class Visitor:
             str(one["value"]).partition(".")[0] for one in self.context.cookies() if str(one["name"]).startswith("snellen-")
         )
 
-    def person(self) -> Person:
+    def person(self) -> Participant:
         """Who this is for the server."""
         found = self.server.store.find(self.token)
         assert found is not None
@@ -248,10 +248,10 @@ class Visitor:
         person = self.person()
         return {one.id: one for one in self.server.study.pages(person.group, person.number)}
 
-    def visit(self) -> Visit:
+    def visit(self) -> Participation:
         """What is stored of this participant."""
         name = self.person().participant
-        return next(one for one in self.server.store.visits(simulated=False) if one.participant == name)
+        return next(one for one in self.server.store.participations(simulated=False) if one.participant == name)
 
     def stored(self) -> dict[str, Any]:
         """The stored answers by page."""

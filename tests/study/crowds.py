@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from snellen.study.answers.store import Person, Store
+from snellen.study.answers.store import Participant, Store
 from snellen.study.folder import Study
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -16,7 +16,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["snellen.study.answers.store"])
 
 
-def admit(store: Store, token: str, *, simulated: bool = False, **recruited: str) -> Person:
+def admit(store: Store, token: str, *, simulated: bool = False, **recruited: str) -> Participant:
     """Admits one, in English."""
     return store.admit(token=token, language="en", simulated=simulated, recruited=recruited)
 

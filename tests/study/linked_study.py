@@ -11,7 +11,7 @@ import numpy as np
 from tests.report.recorded import Recorded, method, metric
 from tests.study.planted_study import plant
 
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.simulation.behaviour import simulate_answers
 from snellen.study.simulation.effect import Effect, ParticipantMix
@@ -46,19 +46,19 @@ def knowledge(study: Study, run: Recorded, name: str, size: float) -> dict[tuple
     return found
 
 
-def answers(study: Study, people: int, effect: Effect, *, seed: int = 0) -> Collected:
+def answers(study: Study, people: int, effect: Effect, *, seed: int = 0) -> StudyData:
     """Everybody looks, and nobody leaves."""
     return simulate_answers(study, people, replace(effect, crowd=ParticipantMix(0.0, 0.0, 0.0)), seed=seed)
 
 
-def real(collected: Collected) -> Collected:
+def real(collected: StudyData) -> StudyData:
     """The same, as if people had answered; only for tests in folders that are thrown away."""
-    return Collected(collected.participants.assign(simulated=False), collected.answers, collected.ratings, simulated=False)
+    return StudyData(collected.participants.assign(simulated=False), collected.answers, collected.ratings, simulated=False)
 
 
-def shuffled(collected: Collected, seed: int) -> Collected:
+def shuffled(collected: StudyData, seed: int) -> StudyData:
     """The same in another order of rows."""
     tables: Sequence[Any] = [
         one.sample(frac=1, random_state=seed) for one in (collected.participants, collected.answers, collected.ratings)
     ]
-    return Collected(*tables, simulated=collected.simulated)
+    return StudyData(*tables, simulated=collected.simulated)

@@ -13,7 +13,7 @@ from PIL import Image, ImageFilter, ImageOps
 from tests.study.planted_study import plant
 
 from snellen.study.folder import Study
-from snellen.study.making.showing import encoded, picture
+from snellen.study.making.rendering import encoded, picture
 from snellen.zoo.efficientnet_lite0 import class_names
 from snellen.zoo.photographs import PHOTOGRAPHS
 

@@ -19,9 +19,9 @@ from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.page import page, write_analysis
 from snellen.study.analysis.sentences import headline
 from snellen.study.analysis.summary_table import AnalysisSummary
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
-from snellen.study.gathering import Visit, gather
+from snellen.study.participation import Participation, collect_data
 from snellen.study.simulation.behaviour import simulate_answers
 from snellen.study.simulation.effect import Effect, ParticipantMix
 
@@ -90,42 +90,42 @@ def test_the_sensitivity_analysis_counts_those_whom_a_rule_excludes(between: Stu
 # Nothing of this may end in a traceback ----------------------------------------------------------------------------------
 
 
-def constant(collected: Collected) -> Collected:
+def constant(collected: StudyData) -> StudyData:
     answers, ratings = collected.answers, collected.ratings
     return replace(collected, answers=answers.assign(score=1.0), ratings=ratings.assign(score=3, answer=3))
 
 
-def constant_arm(collected: Collected) -> Collected:
+def constant_arm(collected: StudyData) -> StudyData:
     changed = collected.answers["score"].mask(collected.answers["arm"] == "none", 1.0)
     return replace(collected, answers=collected.answers.assign(score=changed))
 
 
-def one_arm(collected: Collected) -> Collected:
+def one_arm(collected: StudyData) -> StudyData:
     people = collected.participants
     return replace(
         collected, participants=people.assign(excluded=people["excluded"].mask(people["arm"] != "lime", "attention"))
     )
 
 
-def without(task: str) -> Callable[[Collected], Collected]:
+def without(task: str) -> Callable[[StudyData], StudyData]:
     return lambda collected: replace(collected, answers=collected.answers[collected.answers["task"] != task])
 
 
-def undefined(collected: Collected) -> Collected:
+def undefined(collected: StudyData) -> StudyData:
     rng = np.random.default_rng(0)
     gaps = collected.answers["score"].mask(pd.Series(rng.random(len(collected.answers)) < 0.3), np.nan)
     return replace(collected, answers=collected.answers.assign(score=gaps))
 
 
-def all_sure(collected: Collected) -> Collected:
+def all_sure(collected: StudyData) -> StudyData:
     return replace(collected, answers=collected.answers.assign(beside=100, value=collected.answers["truth"]))
 
 
-def as_they_are(collected: Collected) -> Collected:
+def as_they_are(collected: StudyData) -> StudyData:
     return collected
 
 
-SPOILT: list[tuple[str, int, Callable[[Collected], Collected]]] = [
+SPOILT: list[tuple[str, int, Callable[[StudyData], StudyData]]] = [
     ("between", 0, as_they_are), ("between", 1, as_they_are), ("between", 7, as_they_are), ("between", 16, as_they_are),
     ("between", 21, constant), ("between", 21, constant_arm), ("between", 21, one_arm), ("between", 21, undefined),
     ("between", 21, without("error-detection")), ("between", 21, without("sharpness")), ("between", 21, all_sure),
@@ -137,7 +137,7 @@ SPOILT: list[tuple[str, int, Callable[[Collected], Collected]]] = [
 
 @pytest.mark.parametrize(("design", "people", "spoil"), SPOILT)
 def test_whatever_is_wrong_the_report_is_written_and_says_it(
-    design: str, people: int, spoil: Callable[[Collected], Collected], request: pytest.FixtureRequest, tmp_path: Path
+    design: str, people: int, spoil: Callable[[StudyData], StudyData], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     study: Study = request.getfixturevalue(design)
     analysis = analyse(study, spoil(simulate_answers(study, people, Effect(crowd=CAREFUL), seed=1)))
@@ -161,21 +161,21 @@ def test_whatever_is_wrong_the_report_is_written_and_says_it(
 
 
 def test_nobody_yet_is_said_in_so_many_words(between: Study) -> None:
-    analysis = analyse(between, gather(between, [], simulated=False))
+    analysis = analyse(between, collect_data(between, [], simulated=False))
     assert headline(analysis) == "Nobody has taken part yet."
     assert "Nobody who counts has answered this." in page(analysis)
 
 
 def test_somebody_who_came_and_left_is_counted(between: Study) -> None:
-    visit = Visit("a", 0, 0, "en", False, "started", "", "")
-    found = analyse(between, gather(between, [visit], simulated=False)).flow
+    visit = Participation("a", 0, 0, "en", False, "started", "", "")
+    found = analyse(between, collect_data(between, [visit], simulated=False)).flow
     assert found.groups[0].left == {"instructions": 1}
     assert found.total.analysed == 0
 
 
 def test_what_is_worked_on_is_told(between: Study) -> None:
     said: list[tuple[str, int, int]] = []
-    analyse(between, gather(between, [], simulated=False), on_progress=lambda *some: said.append(some))
+    analyse(between, collect_data(between, [], simulated=False), on_progress=lambda *some: said.append(some))
     assert [one[1] for one in said] == list(range(7))
     assert {one[2] for one in said} == {7}
     assert said[0][0] == "Error detection"

@@ -129,7 +129,7 @@ def test_answers_are_exported_and_a_participant_is_erased(chromium: Chromium, sm
         experimenter.page.get_by_role("button", name=experimenter.t("desk.erase_confirm", participant=name)).click()
         expect(experimenter.page.get_by_role("status")).to_have_text(experimenter.t("desk.erased", participant=name))
         assert small.store.find(visitor.token) is None
-        assert name not in {one.participant for one in small.store.visits(simulated=False)}
+        assert name not in {one.participant for one in small.store.participations(simulated=False)}
         assert not exported(experimenter, name)
         visitor.page.goto("/end")
         expect(visitor.main).to_have_attribute("data-kind", "consent")

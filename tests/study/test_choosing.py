@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.errors import SnellenError
-from snellen.study.making.choosing import Choice, choose
+from snellen.study.making.choosing import ItemChoice, choose
 from snellen.study.protocol import Protocol
 from snellen.study.tasks import Candidate, accuracy
 
@@ -32,7 +32,7 @@ def _images(classes: int, each: int, wrong: int) -> list[Candidate]:
     ]
 
 
-def _all(choice: Choice) -> list[str]:
+def _all(choice: ItemChoice) -> list[str]:
     return [image.sample for one in choice.items for image in (*one.images, *one.further)]
 
 

@@ -176,7 +176,7 @@ def test_answers_that_wait_for_each_other_are_written_together_and_a_refused_one
             kept = [one.result() for one in waiting]
         assert kept == [False, True, True, True, True, True]
         assert len(commits) == 1
-        found = [one.replies["p000"].content for one in store.visits(simulated=False)]
+        found = [one.replies["p000"].content for one in store.participations(simulated=False)]
         assert found == [{"value": 1}] + [{"value": 2}] * 5
 
 

@@ -65,7 +65,7 @@ def test_an_erasure_that_somebody_reads_past_is_told_and_completed_later(study: 
         assert store.scrub()
         assert not store.lingering
         assert _traces(study.folder) == []
-        assert [one.participant for one in store.visits(simulated=False)] == [other.participant]
+        assert [one.participant for one in store.participations(simulated=False)] == [other.participant]
 
 
 def test_what_an_erasure_left_is_removed_when_the_store_is_closed_or_opened(study: Study) -> None:
@@ -129,7 +129,7 @@ def test_where_somebody_else_writes_the_desk_says_that_nobody_was_erased(tmp_pat
             response = experimenter.client.post("/admin/erase", data=asked.fields)
         assert response.status_code == 200
         assert f"{name} was not erased" in Read(response.text).words
-        assert len(store.visits(simulated=False)) == 1
+        assert len(store.participations(simulated=False)) == 1
 
 
 @pytest.mark.parametrize("table", ["study", "events"])
@@ -174,7 +174,7 @@ def test_a_server_that_is_told_to_end_leaves_no_trace_of_who_was_erased(study: S
         with browser.open(f"{link}consent", urllib.parse.urlencode(fields).encode(), timeout=30) as response:
             assert response.status == 200
         with closing(replace(Store.open(study), patience=0.0)) as store, _reader(study):
-            assert store.erase(store.visits(simulated=False)[0].participant)
+            assert store.erase(store.participations(simulated=False)[0].participant)
             assert store.lingering
         server.send_signal(signal.SIGTERM)
         rest, _ = server.communicate(timeout=30)

@@ -17,9 +17,9 @@ from snellen.errors import SnellenError
 from snellen.study.answers import export
 from snellen.study.answers.codebook import ABOUT, SIMULATED
 from snellen.study.answers.export import write_export
-from snellen.study.answers.store import Person, Store
+from snellen.study.answers.store import Participant, Store
 from snellen.study.folder import Study
-from snellen.study.gathering import gather
+from snellen.study.participation import collect_data
 from snellen.study.schedule import Page
 
 TASKS = [
@@ -42,7 +42,7 @@ def store(study: Study) -> Iterator[Store]:
     found.close()
 
 
-def take_part(store: Store, token: str, *, simulated: bool = False, pages: int = 1000, **recruited: str) -> Person:
+def take_part(store: Store, token: str, *, simulated: bool = False, pages: int = 1000, **recruited: str) -> Participant:
     person = store.admit(token=token, language="de", simulated=simulated, recruited=recruited)
     draw = np.random.default_rng(person.number)
     schedule = store.study.pages(person.group, person.number)
@@ -63,7 +63,7 @@ def _answer(page: Page, draw: np.random.Generator) -> dict[str, Any]:
     return {"value": int(draw.integers(2)), "beside": 70, "chosen": []}
 
 
-def crowd(store: Store, *, simulated: bool = False) -> list[Person]:
+def crowd(store: Store, *, simulated: bool = False) -> list[Participant]:
     people = [
         take_part(store, f"{simulated} {one}", simulated=simulated, PROLIFIC_PID=f"pid-{one}", EMAIL="a@example.org")
         for one in range(5)
@@ -90,7 +90,7 @@ def test_tables_are_read_back_as_they_were_collected(study: Study, store: Store,
     assert sorted(one.name for one in written) == sorted(
         [*(f"{table}.{kind}" for table in TABLES for kind in ("csv", "parquet")), "codebook.json", "codebook.md"]
     )
-    collected = gather(study, store.visits(simulated=False), simulated=False)
+    collected = collect_data(study, store.participations(simulated=False), simulated=False)
     for name in ABOUT:
         wanted = getattr(collected, name)
         for found in read(tmp_path / "out", name):
@@ -167,11 +167,11 @@ def test_rows_of_the_wrong_kind_are_never_written(
 ) -> None:
     crowd(store, simulated=True)
     # Whatever the store lists: first what it must never list, then tables that claim to be real.
-    visits = store.visits(simulated=True)
-    monkeypatch.setattr(Store, "visits", lambda self, *, simulated: visits)
+    participations = store.participations(simulated=True)
+    monkeypatch.setattr(Store, "participations", lambda self, *, simulated: participations)
     with pytest.raises(ValueError, match="never put into one table"):
         write_export(study, store, tmp_path / "out", simulated=False)
-    monkeypatch.setattr(export, "gather", lambda *some, simulated: gather(*some, simulated=True))
+    monkeypatch.setattr(export, "collect_data", lambda *some, simulated: collect_data(*some, simulated=True))
     with pytest.raises(ValueError, match="never exported together"):
         write_export(study, store, tmp_path / "out", simulated=False)
     assert not (tmp_path / "out").exists()

@@ -19,7 +19,7 @@ from tests.study.visitor import FORM, Read, Served, filled
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.web.application import application
-from snellen.study.web.guard import HEADERS
+from snellen.study.web.security import HEADERS
 
 SOME = settings(max_examples=settings.default.max_examples // 2)
 FEW = settings(max_examples=settings.default.max_examples // 4)
@@ -103,7 +103,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     finished = served.visitor()
     finished.arrive("?PID=bystander-id")
     finished.take_part()
-    visit = store.visits(simulated=False)[0]
+    visit = store.participations(simulated=False)[0]
     person = store.find(finished.client.cookies[served.app_cookie].partition(".")[0])
     assert person is not None
     secrets = {one for condition in study.protocol.conditions for one in (condition.arm, condition.name)}
@@ -156,10 +156,10 @@ def _asked(scene: Scene, one: dict[str, Any], cookies: bytes = b"") -> Answer:
 @SOME
 @given(some=st.lists(requests(), min_size=1, max_size=4))
 def test_a_stranger_gets_no_failure_and_no_secret(scene: Scene, some: list[dict[str, Any]]) -> None:
-    before = len(scene.served.store.visits(simulated=False))
+    before = len(scene.served.store.participations(simulated=False))
     for one in some:
         scene.check(_asked(scene, one))
-    assert len(scene.served.store.visits(simulated=False)) == before
+    assert len(scene.served.store.participations(simulated=False)) == before
     assert scene.served.store.state == "open"
 
 
@@ -168,10 +168,10 @@ def test_a_stranger_gets_no_failure_and_no_secret(scene: Scene, some: list[dict[
 def test_a_participant_who_sends_anything_gets_no_failure_and_changes_nothing(
     scene: Scene, participant: bytes, some: list[dict[str, Any]]
 ) -> None:
-    before = scene.served.store.visits(simulated=False)
+    before = scene.served.store.participations(simulated=False)
     for one in some:
         scene.check(_asked(scene, one, participant))
-    assert scene.served.store.visits(simulated=False) == before
+    assert scene.served.store.participations(simulated=False) == before
 
 
 @pytest.fixture(scope="module")
@@ -186,10 +186,10 @@ def participant(scene: Scene) -> bytes:
 def test_the_experimenter_who_sends_anything_gets_no_failure_and_erases_nobody(
     scene: Scene, desk: bytes, some: list[dict[str, Any]]
 ) -> None:
-    before = len(scene.served.store.visits(simulated=False))
+    before = len(scene.served.store.participations(simulated=False))
     for one in some:
         assert _asked(scene, one, desk).status < 500
-    assert len(scene.served.store.visits(simulated=False)) == before
+    assert len(scene.served.store.participations(simulated=False)) == before
     assert scene.served.store.state == "open"
 
 

@@ -24,11 +24,11 @@ from snellen.runs import Run, evaluate
 from snellen.runs.progress import Silent
 from snellen.runs.reopening import reopen
 from snellen.runs.settings import Settings
+from snellen.study.duration import minutes
 from snellen.study.folder import Study
-from snellen.study.making.commented import COMMENTS, commented
 from snellen.study.making.make import make, read_tasks
-from snellen.study.making.preview import Preview, groups
-from snellen.study.pace import minutes
+from snellen.study.making.preview import StudyPreview, groups
+from snellen.study.making.protocol_file import COMMENTS, protocol_text
 from snellen.study.protocol import Exclusion, Protocol
 from snellen.study.tasks import TASKS
 from snellen.study.web.sentences import check_texts
@@ -193,12 +193,12 @@ def test_the_folder_has_everything_and_its_texts_hold(study: Study) -> None:
 
 def test_every_setting_has_a_comment_and_the_file_says_what_the_protocol_said(study: Study) -> None:
     assert set(COMMENTS) == {one.name for one in fields(Protocol)}
-    text = commented(study.protocol)
+    text = protocol_text(study.protocol)
     assert Protocol.of(yaml.safe_load(text), "again") == study.protocol
     assert (study.folder / "study.yaml").read_text() == text
     for values in ({"title": "Ja: # 'nein'", "return_link": "https://x.org/?c={code}", "recruiting": ["PID"], "people": 7},):
         changed = Protocol.of(study.protocol.as_values() | values, "changed")
-        assert Protocol.of(yaml.safe_load(commented(changed)), "again") == changed
+        assert Protocol.of(yaml.safe_load(protocol_text(changed)), "again") == changed
 
 
 def test_settings_marked_free_are_those_that_the_digest_leaves_out(study: Study) -> None:
@@ -246,7 +246,7 @@ def test_a_folder_that_is_not_empty_is_left_alone(run: Run, tmp_path: Path) -> N
 
 
 def test_a_failure_while_drawing_leaves_nothing_behind(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from snellen.study.making import showing
+    from snellen.study.making import rendering
 
     calls = []
 
@@ -256,7 +256,7 @@ def test_a_failure_while_drawing_leaves_nothing_behind(run: Run, tmp_path: Path,
             raise OSError("no space left on device")
         return b"x"
 
-    monkeypatch.setattr(showing, "encoded", breaks)
+    monkeypatch.setattr(rendering, "encoded", breaks)
     with pytest.raises(OSError, match="no space"):
         make(run.folder, tmp_path / "s", _values(), observer=Silent())
     assert list(tmp_path.iterdir()) == []
@@ -285,7 +285,7 @@ def test_a_run_of_python_objects_gets_them_again(tmp_path: Path) -> None:
 
 def test_what_participants_meet_is_told_before_anybody_comes(study: Study) -> None:
     console = Console(width=100, file=io.StringIO(), record=True)
-    console.print(Preview(study))
+    console.print(StudyPreview(study))
     text = console.export_text()
     found = groups(study)
     assert len(found) == 10

@@ -65,7 +65,7 @@ def test_nobody_else_can_read_secrets_answers_or_exports_at_any_moment(tmp_path:
             assert len(list(study.folder.glob(f"{FILE}*"))) == 3
             (tmp_path / "open").write_text("for everybody")
             written = write_export(study, store, study.folder / "export", simulated=False)
-            store.erase(store.visits(simulated=False)[0].participant)
+            store.erase(store.participations(simulated=False)[0].participant)
     assert seen == set()
     assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o666  # the umask was as permissive as can be
     assert len(written) >= 8

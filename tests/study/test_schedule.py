@@ -9,7 +9,7 @@ from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.folder import Study, new_password
-from snellen.study.gathering import Reply, Visit, gather
+from snellen.study.participation import Participation, Reply, collect_data
 from snellen.study.protocol import Protocol, latin_square
 from snellen.study.scales import Scale, shipped
 
@@ -155,7 +155,7 @@ def test_the_digest_follows_what_makes_answers_comparable(tmp_path: Path) -> Non
     assert plant(tmp_path / "c", seed=1)[0].digest != first
 
 
-def _visit(study: Study, *, missed: int = 0, seconds: float = 4.0, state: str = "finished") -> Visit:
+def _visit(study: Study, *, missed: int = 0, seconds: float = 4.0, state: str = "finished") -> Participation:
     replies = {}
     left = missed
     for page in study.pages(0, 0):
@@ -168,11 +168,11 @@ def _visit(study: Study, *, missed: int = 0, seconds: float = 4.0, state: str = 
         elif page.kind == "scale":
             content = {"answers": [4] * 8}
         replies[page.id] = Reply(content, seconds, "2026-01-01T00:00:00+00:00")
-    return Visit("a", 0, 0, "en", False, state, "", "", replies)  # type: ignore[arg-type]
+    return Participation("a", 0, 0, "en", False, state, "", "", replies)  # type: ignore[arg-type]
 
 
 def test_replies_become_scores(between: Study) -> None:
-    tables = gather(between, [_visit(between)], simulated=False)
+    tables = collect_data(between, [_visit(between)], simulated=False)
     assert len(tables.answers) == len(between.items)
     found = tables.answers[tables.answers["task"] == "error-detection"].set_index("item")["score"]
     assert found.to_dict() == {f"error-detection-{place}": float(place % 2) for place in range(7)}
@@ -194,10 +194,10 @@ def test_replies_become_scores(between: Study) -> None:
     ],
 )
 def test_who_is_excluded_is_decided_by_the_rule_of_the_protocol(between: Study, how: dict[str, object], why: str) -> None:
-    person = gather(between, [_visit(between, **how)], simulated=False).participants.iloc[0]  # type: ignore[arg-type]
+    person = collect_data(between, [_visit(between, **how)], simulated=False).participants.iloc[0]  # type: ignore[arg-type]
     assert person["excluded"] == why
 
 
 def test_real_and_simulated_participants_never_share_a_table(between: Study) -> None:
     with pytest.raises(ValueError, match="never"):
-        gather(between, [_visit(between)], simulated=True)
+        collect_data(between, [_visit(between)], simulated=True)

@@ -16,7 +16,7 @@ from snellen.cli.study import app
 from snellen.errors import SnellenError
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.gathering import gather
+from snellen.study.participation import collect_data
 from snellen.study.simulation.behaviour import Behaviour
 from snellen.study.simulation.browser import Browser, PageView
 from snellen.study.simulation.effect import Effect, ParticipantMix
@@ -78,12 +78,12 @@ def test_nothing_confirmed_is_lost_changed_or_doubled(played: Played) -> None:
 def test_every_answer_is_the_one_that_was_meant(played: Played) -> None:
     """Compared with what the schedule says, and not with what the simulation recognised on the pages."""
     people = Behaviour.of(played.study, EFFECT).people(PEOPLE, SEED)
-    visits = {one.participant: one for one in played.store.visits(simulated=True)}
+    participations = {one.participant: one for one in played.store.participations(simulated=True)}
     compared: Counter[str] = Counter()
     for ledger in played.rehearsal.ledgers:
         person = played.store.find(ledger.token)
         assert person is not None
-        replies, one, turn = visits[person.participant].replies, people.replies(ledger.row), 0
+        replies, one, turn = participations[person.participant].replies, people.replies(ledger.row), 0
         pages = played.study.pages(person.group, person.number)
         assert list(replies) == [page.id for page in pages]
         for page in pages:
@@ -97,16 +97,16 @@ def test_every_answer_is_the_one_that_was_meant(played: Played) -> None:
 
 
 def test_arms_are_balanced_and_all_are_marked_and_none_is_real(played: Played) -> None:
-    visits = played.store.visits(simulated=True)[:PEOPLE]
-    assert Counter(one.group for one in visits) == {0: 4, 1: 4, 2: 4}
+    participations = played.store.participations(simulated=True)[:PEOPLE]
+    assert Counter(one.group for one in participations) == {0: 4, 1: 4, 2: 4}
     assert {arm: sum(counts.values()) for arm, counts in played.rehearsal.arms.items()} == dict.fromkeys(
         played.study.protocol.arms, 4
     )
-    assert all(one.simulated for one in visits)
-    tables = gather(played.study, visits, simulated=True)
+    assert all(one.simulated for one in participations)
+    tables = collect_data(played.study, participations, simulated=True)
     assert tables.simulated
     assert tables.participants["simulated"].all()
-    real = gather(played.study, played.store.visits(simulated=False), simulated=False)
+    real = collect_data(played.study, played.store.participations(simulated=False), simulated=False)
     assert real.participants.empty
     assert real.answers.empty
 
@@ -121,21 +121,21 @@ async def _consent(link: str, headers: dict[str, str]) -> int:
 
 
 def test_a_wrong_mark_makes_nobody_simulated(played: Played) -> None:
-    before = len(played.store.visits(simulated=True))
+    before = len(played.store.participations(simulated=True))
     for headers in ({"X-Snellen-Rehearsal": "0" * 64}, {"X-Snellen-Rehearsal": ""}, {}):
         assert asyncio.run(_consent(played.server.link, headers)) == 303
-    assert len(played.store.visits(simulated=True)) == before
-    assert len(played.store.visits(simulated=False)) == 3
-    for person in played.store.visits(simulated=False):
+    assert len(played.store.participations(simulated=True)) == before
+    assert len(played.store.participations(simulated=False)) == 3
+    for person in played.store.participations(simulated=False):
         assert played.store.erase(person.participant)
 
 
 def test_another_study_is_left_alone(played: Played, tmp_path: Path) -> None:
     other, _ = plant(tmp_path / "other")
-    before = len(played.store.visits(simulated=False))
+    before = len(played.store.participations(simulated=False))
     with pytest.raises(SnellenError, match=r"is not '.*other'"):
         asyncio.run(simulate(other, played.server.link, 3, EFFECT))
-    assert len(played.store.visits(simulated=False)) == before
+    assert len(played.store.participations(simulated=False)) == before
     with pytest.raises(SnellenError, match="no address"), served_study(other, "localhost:8000"):
         pass
 
@@ -147,7 +147,7 @@ def test_the_books_find_what_is_lost_and_what_is_changed(played: Played) -> None
     page = next(iter(ledger.sent))
     kept, ledger.sent[page] = ledger.sent[page], {"value": -1}
     try:
-        known = len(played.store.visits(simulated=True)) - PEOPLE
+        known = len(played.store.participations(simulated=True)) - PEOPLE
         tally = ServedStudy(played.server.link, played.store, before=known - 1).compare(played.rehearsal)
     finally:
         ledger.confirmed.discard("p999")
@@ -158,7 +158,7 @@ def test_the_books_find_what_is_lost_and_what_is_changed(played: Played) -> None
 
 
 def test_the_command_simulates_at_a_link_and_says_what_came_of_it(played: Played) -> None:
-    before = len(played.store.visits(simulated=True))
+    before = len(played.store.participations(simulated=True))
     words = [
         "simulate",
         str(played.study.folder),
@@ -173,7 +173,7 @@ def test_the_command_simulates_at_a_link_and_says_what_came_of_it(played: Played
     assert found.exit_code == 0, found.output
     assert "3 simulated participants" in found.output
     assert "--simulated" in found.output
-    assert len(played.store.visits(simulated=True)) == before + 3
+    assert len(played.store.participations(simulated=True)) == before + 3
 
 
 def test_a_rehearsal_is_told_with_arms_times_and_books(played: Played) -> None:

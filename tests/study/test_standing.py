@@ -13,7 +13,7 @@ import scipy.stats
 from tests.study.planted_study import plant
 
 from snellen.runs.people import Outcome, Standing
-from snellen.study.collected import ANSWERS, PARTICIPANTS, RATINGS, Collected
+from snellen.study.data import ANSWERS, PARTICIPANTS, RATINGS, StudyData
 from snellen.study.folder import Study
 from snellen.study.joining.standing import MINIMUM_PEOPLE, SCALE, contrast, outcomes
 
@@ -29,7 +29,7 @@ def study_of(folder: Path, **changes: Any) -> Study:
     return plant(folder, **(given | changes))[0]
 
 
-def collected(values: dict[str, Any], task: str = "error-detection", items: int = 4, spread: float = 0.3) -> Collected:
+def collected(values: dict[str, Any], task: str = "error-detection", items: int = 4, spread: float = 0.3) -> StudyData:
     """By arm, one level per person; a person's answers scatter about it and have it as their mean."""
     people, rows = [], []
     for arm, levels in values.items():
@@ -43,7 +43,7 @@ def collected(values: dict[str, Any], task: str = "error-detection", items: int 
                     "presentation": "photograph" if arm == "none" else "overlay", "score": float(level + noise[place]),
                 } for place in range(items)
             ]  # fmt: skip
-    return Collected.of(people, rows, [], simulated=False)
+    return StudyData.of(people, rows, [], simulated=False)
 
 
 def levels(mean: float, people: int, deviation: float = 1.0) -> np.ndarray:
@@ -167,7 +167,7 @@ def test_within_subjects_a_person_is_compared_with_oneself(tmp_path):
     noise = NUMBERS.normal(0, 0.2, 20)
     answers = collected({"lime": ability + 1.0 + noise, "none": ability})
     same = answers.answers["participant"].str.replace("none-", "lime-")
-    answers = Collected(answers.participants.iloc[:20], answers.answers.assign(participant=same), answers.ratings)
+    answers = StudyData(answers.participants.iloc[:20], answers.answers.assign(participant=same), answers.ratings)
     found = standing(outcomes(study, answers, ())[0], "lime")
     wanted = scipy.stats.ttest_rel(ability + 1.0 + noise, ability)
     assert found.against[0].p == pytest.approx(wanted.pvalue)
@@ -190,7 +190,7 @@ def test_a_questionnaire_is_shown_and_not_judged(tmp_path):
                                       "item": one, "score": 4 - (arm == "none")}
         for arm, how in (("lime", "overlay"), ("none", "photograph")) for at in range(20) for one in range(1, 9)
     ]  # fmt: skip
-    answers = Collected(answers.participants, answers.answers, pd.DataFrame(ratings))
+    answers = StudyData(answers.participants, answers.answers, pd.DataFrame(ratings))
     found = outcomes(study, answers, ())[-1]
     assert (found.name, found.kind) == ("trust", "scale")
     assert [(one.method, one.mean) for one in found.arms] == [("lime", 4.0), ("none", 3.0)]
@@ -200,7 +200,7 @@ def test_a_questionnaire_is_shown_and_not_judged(tmp_path):
 def test_the_order_of_rows_changes_nothing(tmp_path):
     study = study_of(tmp_path / "s")
     answers = collected({arm: NUMBERS.normal(0, 1, 14) for arm in ("grad-cam", "lime", "random", "none")})
-    mixed = Collected(answers.participants, answers.answers.sample(frac=1, random_state=2), answers.ratings)
+    mixed = StudyData(answers.participants, answers.answers.sample(frac=1, random_state=2), answers.ratings)
     first, second = (outcomes(study, one, ["random"])[0] for one in (answers, mixed))
     for mine, other in zip(first.standings, second.standings, strict=True):
         assert (mine.method, mine.verdict) == (other.method, other.verdict)

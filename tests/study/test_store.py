@@ -16,10 +16,10 @@ from tests.study import crowds, postgres
 from tests.study.crowds import admit
 from tests.study.planted_study import plant
 
-from snellen.study.answers.store import LONGEST, ClosedError, Person, Store
+from snellen.study.answers.store import LONGEST, ClosedError, Participant, Store
 from snellen.study.answers.tables import METADATA
 from snellen.study.folder import Study
-from snellen.study.gathering import gather
+from snellen.study.participation import collect_data
 
 
 class Clock:
@@ -52,12 +52,12 @@ def store(study: Study, url: str, clock: Clock) -> Iterator[Store]:
     found.close()
 
 
-def finish(store: Store, person: Person) -> None:
+def finish(store: Store, person: Participant) -> None:
     assert store.reply(person, "p000", {}, 1.0, last=True)
 
 
 def groups(store: Store, *, simulated: bool = False) -> Counter[int]:
-    return Counter(one.group for one in store.visits(simulated=simulated))
+    return Counter(one.group for one in store.participations(simulated=simulated))
 
 
 def spread(counts: Counter[int]) -> int:
@@ -79,14 +79,14 @@ def test_what_a_participant_did_is_read_back_as_it_was(store: Store, study: Stud
     assert replies["p000"].content == odd
     assert replies["p000"].seconds == 1.25
     assert replies["p000"].at == "2026-03-01T00:01:00.000+00:00"
-    (visit,) = store.visits(simulated=False)
+    (visit,) = store.participations(simulated=False)
     assert (visit.participant, visit.number, visit.group, visit.state) == (person.participant, 0, person.group, "finished")
     assert (visit.started, visit.finished) == ("2026-03-01T00:00:00.000+00:00", "2026-03-01T00:02:00.000+00:00")
     assert visit.replies == replies
     found = store.find("a")
     assert found is not None
     assert found.state == "finished"
-    assert len(gather(study, store.visits(simulated=False), simulated=False).participants) == 1
+    assert len(collect_data(study, store.participations(simulated=False), simulated=False).participants) == 1
 
 
 def test_names_codes_and_orders_of_participants_are_their_own(store: Store) -> None:
@@ -99,7 +99,7 @@ def test_whoever_comes_twice_is_the_same_participant_also_when_the_study_is_clos
     person = admit(store, "a")
     store.set_state("closed")
     assert admit(store, "a") == person
-    assert len(store.visits(simulated=False)) == 1
+    assert len(store.participations(simulated=False)) == 1
 
 
 def test_only_the_hash_of_a_token_and_only_named_recruiting_ids_are_kept(store: Store) -> None:
@@ -128,7 +128,7 @@ def test_a_page_answered_many_times_at_once_has_the_first_answer_only(store: Sto
             stored = list(pool.map(send, range(16)))
         assert stored.count(True) == 1
         assert store.replies(person)[f"p{page:03d}"].content == {"value": stored.index(True)}
-    assert len(store.visits(simulated=False)[0].replies) == 5
+    assert len(store.participations(simulated=False)[0].replies) == 5
 
 
 def test_the_last_answer_finishes_and_nothing_comes_after_it(store: Store) -> None:
@@ -136,7 +136,7 @@ def test_the_last_answer_finishes_and_nothing_comes_after_it(store: Store) -> No
     finish(store, person)
     assert not store.reply(person, "p001", {}, 1.0, last=False)
     store.withdraw(person)
-    assert store.visits(simulated=False)[0].state == "finished"
+    assert store.participations(simulated=False)[0].state == "finished"
     assert list(store.replies(person)) == ["p000"]
 
 
@@ -146,7 +146,7 @@ def test_who_withdrew_answers_no_more_and_keeps_what_was_answered(store: Store) 
     store.withdraw(person)
     store.withdraw(person)
     assert not store.reply(person, "p001", {}, 1.0, last=True)
-    (visit,) = store.visits(simulated=False)
+    (visit,) = store.participations(simulated=False)
     assert (visit.state, visit.finished, list(visit.replies)) == ("withdrawn", "", ["p000"])
     assert dump(store).count("'withdrawn'") == 2  # the participant's row and one event
 
@@ -173,7 +173,7 @@ def test_two_hundred_arriving_at_once_leave_the_groups_balanced(store: Store) ->
     counts = groups(store)
     assert counts.total() == 200
     assert spread(counts) <= 1
-    assert sorted(one.number for one in store.visits(simulated=False)) == list(range(200))
+    assert sorted(one.number for one in store.participations(simulated=False)) == list(range(200))
 
 
 def test_arriving_at_several_servers_at_once_leaves_the_groups_balanced(study: Study, url: str) -> None:
@@ -231,14 +231,16 @@ def test_the_place_of_who_left_is_given_to_the_next(store: Store, clock: Clock) 
     assert {admit(store, f"late {one}").group for one in range(3)} == silent
     # Who comes back is let in and counts.
     assert store.reply(people[5], "p000", {}, 1.0, last=True)
-    assert Counter(one.group for one in store.visits(simulated=False) if one.state == "finished")[people[5].group] == 2
+    assert (
+        Counter(one.group for one in store.participations(simulated=False) if one.state == "finished")[people[5].group] == 2
+    )
 
 
 def test_groups_of_those_who_finish_stay_balanced_under_drop_out(store: Store, clock: Clock) -> None:
     # In group 0 half of the people leave, in group 1 nearly nobody; ten are on the way at a time.
     draw = np.random.default_rng(0)
     leaving = (0.5, 0.05, 0.25)
-    inside: list[Person] = []
+    inside: list[Participant] = []
     for one in range(150):
         clock.pass_minutes(5)
         inside.append(admit(store, f"t{one}"))
@@ -249,7 +251,7 @@ def test_groups_of_those_who_finish_stay_balanced_under_drop_out(store: Store, c
             elif draw.random() < 0.5:
                 store.withdraw(person)
     admitted = groups(store)
-    done = Counter(one.group for one in store.visits(simulated=False) if one.state == "finished")
+    done = Counter(one.group for one in store.participations(simulated=False) if one.state == "finished")
     assert done.total() > 80
     assert spread(admitted) > 15  # so many more had to be admitted to the group that people leave
     assert spread(done) <= 10  # of the ten who are on the way, some will leave
@@ -258,7 +260,7 @@ def test_groups_of_those_who_finish_stay_balanced_under_drop_out(store: Store, c
     clock.pass_minutes(61)
     for one in range(12):
         finish(store, admit(store, f"end {one}"))
-    assert spread(Counter(one.group for one in store.visits(simulated=False) if one.state == "finished")) <= 1
+    assert spread(Counter(one.group for one in store.participations(simulated=False) if one.state == "finished")) <= 1
 
 
 def test_real_and_simulated_participants_are_numbered_assigned_and_listed_apart(store: Store) -> None:
@@ -266,8 +268,8 @@ def test_real_and_simulated_participants_are_numbered_assigned_and_listed_apart(
     rehearsed = [admit(store, f"s{one}", simulated=True, PROLIFIC_PID="s") for one in range(6)]
     assert [one.number for one in rehearsed] == list(range(6))
     assert sorted(one.group for one in rehearsed) == sorted(order)
-    assert {one.simulated for one in store.visits(simulated=False)} == {False}
-    assert {one.simulated for one in store.visits(simulated=True)} == {True}
+    assert {one.simulated for one in store.participations(simulated=False)} == {False}
+    assert {one.simulated for one in store.participations(simulated=True)} == {True}
     assert set(store.recruited(simulated=True)) == {one.participant for one in rehearsed}
     store.erase(rehearsed[0].participant)
     assert (store.erased(), store.erased(simulated=True)) == (0, 1)
@@ -317,7 +319,7 @@ def test_erasure_leaves_a_place_and_nothing_else(store: Store) -> None:
     assert store.find("a") is None
     assert not store.reply(person, "p001", {}, 1.0, last=False)
     assert store.replies(person) == {}
-    assert [one.participant for one in store.visits(simulated=False)] == [other.participant]
+    assert [one.participant for one in store.participations(simulated=False)] == [other.participant]
     assert store.recruited(simulated=False) == {other.participant: {}}
     assert store.erased() == 1
     assert admit(store, "a").number == 2  # a newcomer as far as anybody can tell

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.study.planted_study import plant
 
-from snellen.study.answers.store import ClosedError, Person, Store
+from snellen.study.answers.store import ClosedError, Participant, Store
 from snellen.study.answers.tables import METADATA
 from snellen.study.folder import Study
-from snellen.study.gathering import Reply
+from snellen.study.participation import Reply
 
 PEOPLE = 5
 ABANDONED = 10.0
@@ -26,7 +26,7 @@ ABANDONED = 10.0
 class Somebody:
     """What the model knows of a participant."""
 
-    person: Person
+    person: Participant
     token: str
     state: str = "started"
     seen: float = 0.0
@@ -108,8 +108,8 @@ class Model:
         for simulated in (False, True):
             left = [one for one in self.everybody if one.person.simulated == simulated]
             there = [one for one in left if one.state != "erased"]
-            visits = self.store.visits(simulated=simulated)
-            assert [(one.participant, one.state, dict(one.replies)) for one in visits] == [
+            participations = self.store.participations(simulated=simulated)
+            assert [(one.participant, one.state, dict(one.replies)) for one in participations] == [
                 (one.person.participant, one.state, one.replies) for one in there
             ]
             assert self.store.erased(simulated=simulated) == len(left) - len(there)

@@ -15,7 +15,7 @@ from tests.study.planted_study import plant
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.web.application import application
-from snellen.study.web.guard import Proxies
+from snellen.study.web.security import Proxies
 
 FORM = "application/x-www-form-urlencoded"
 Fields = dict[str, Any]

@@ -12,7 +12,7 @@ from rich.console import Console
 from snellen.cli import options
 
 if TYPE_CHECKING:
-    from snellen.study.collected import Collected
+    from snellen.study.data import StudyData
     from snellen.study.folder import Study
 
 app = typer.Typer(
@@ -78,7 +78,7 @@ def new(
     from snellen.runs.settings import Settings
     from snellen.study.folder import new_password
     from snellen.study.making.make import make, read_tasks
-    from snellen.study.making.preview import Made
+    from snellen.study.making.preview import NewStudyTable
 
     values = Settings.read(protocol) if protocol else {}
     several = {"arms": arms, "presentation": presentation, "scales": scales, "languages": languages}
@@ -89,7 +89,7 @@ def new(
     if not values.get("run"):
         raise SnellenError("a study is made from a run; give --run RUN, a folder that `snellen run` wrote")
     study = make(values["run"], folder, values, observer=Live(), trust=trust)
-    Console().print(Made(study))
+    Console().print(NewStudyTable(study))
     print(f"study: {study.folder}; edit study.yaml, texts/ and questionnaires/ there")
     print(f"password for the experimenter's page, printed only now: {new_password(study.folder)}")
     print(f"next: snellen study check {folder}, then snellen study serve {folder}")
@@ -99,12 +99,12 @@ def new(
 def check(folder: Folder) -> None:
     """Check a study; print what a participant will see, how long that takes, and who will be excluded."""
     from snellen.study.folder import Study
-    from snellen.study.making.preview import Preview
+    from snellen.study.making.preview import StudyPreview
     from snellen.study.web.sentences import check_texts
 
     study = Study.read(folder)
     check_texts(study)
-    Console().print(Preview(study))
+    Console().print(StudyPreview(study))
 
 
 @app.command()
@@ -134,7 +134,7 @@ def serve(
     from snellen.study.answers.store import Store
     from snellen.study.folder import Study
     from snellen.study.web.application import serve as serve_pages
-    from snellen.study.web.guard import Proxies
+    from snellen.study.web.security import Proxies
 
     study, trusted = Study.read(folder), Proxies.of(proxies) if behind_proxy else None
     with closing(Store.open(study, database)) as store:
@@ -144,13 +144,13 @@ def serve(
 @app.command()
 def status(folder: Folder, database: Database = None) -> None:
     """Print how many participants of each arm are at which stage, and at which pages they left."""
-    from snellen.study.answers.status import Status
+    from snellen.study.answers.status import StudyStatus
     from snellen.study.answers.store import Store
     from snellen.study.folder import Study
 
     study = Study.read(folder)
     with closing(Store.open(study, database)) as store:
-        Console().print(Status.of(study, store))
+        Console().print(StudyStatus.of(study, store))
 
 
 @app.command()
@@ -375,11 +375,11 @@ def join(
     print(f"joined: {run_folder}/people; `snellen cards --run {run_folder}` shows it")
 
 
-def _collect(study: Study, database: str | None, *, simulated: bool) -> tuple[Collected, int]:
+def _collect(study: Study, database: str | None, *, simulated: bool) -> tuple[StudyData, int]:
     """What participants answered, and how many of them were erased."""
     from snellen.study.answers.store import Store
-    from snellen.study.gathering import gather
+    from snellen.study.participation import collect_data
 
     with closing(Store.open(study, database)) as store:
-        collected = gather(study, store.visits(simulated=simulated), simulated=simulated)
+        collected = collect_data(study, store.participations(simulated=simulated), simulated=simulated)
         return collected, store.erased(simulated=simulated)

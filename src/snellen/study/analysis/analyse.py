@@ -29,7 +29,7 @@ from snellen.study.analysis.mixed_model import MixedModel, fit_mixed_model
 from snellen.study.analysis.outcomes import OutcomeFacts, OutcomeScores, outcomes
 from snellen.study.analysis.reliability import Reliability, reliability
 from snellen.study.analysis.within_subjects import compare_within
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.joining.agreement import Agreement
 from snellen.verdicts.statistics import holm
@@ -156,7 +156,7 @@ class Analysis:
 
 def analyse(
     study: Study,
-    collected: Collected,
+    collected: StudyData,
     agreement: Agreement | None = None,
     *,
     erased: int = 0,
@@ -256,12 +256,12 @@ def _with_conclusion(outcome: OutcomeAnalysis, p: float, alpha: float) -> Outcom
     return replace(outcome, equivalences=with_differences(outcome.equivalences, different, alpha=alpha))
 
 
-def _not_withdrawn(collected: Collected) -> Collected:
+def _not_withdrawn(collected: StudyData) -> StudyData:
     """All participants but those who withdrew, whose answers must not be used."""
     participants = collected.participants[collected.participants["state"] != "withdrawn"]
     names = set(participants["participant"])
     answers, ratings = (table[table["participant"].isin(names)] for table in (collected.answers, collected.ratings))
-    return Collected(participants, answers, ratings, collected.simulated)
+    return StudyData(participants, answers, ratings, collected.simulated)
 
 
 def _versions() -> dict[str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from snellen.study.analysis.flow import group_name
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
 
 
@@ -30,7 +30,7 @@ class AnswerQuality:
     """By scale, how many gave the same answer to every statement, before reversing."""
 
 
-def answer_quality(study: Study, collected: Collected) -> tuple[AnswerQuality, ...]:
+def answer_quality(study: Study, collected: StudyData) -> tuple[AnswerQuality, ...]:
     """The answer quality of every group."""
     participants = collected.participants[collected.participants["state"] == "finished"]
     straight = _straight_lining(collected.ratings)

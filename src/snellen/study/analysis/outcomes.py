@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.tasks import find_task
 
@@ -68,7 +68,7 @@ class OutcomeScores:
         return table[[arm for arm in self.arms if arm in table.columns]].dropna()
 
 
-def outcomes(study: Study, collected: Collected) -> list[OutcomeScores]:
+def outcomes(study: Study, collected: StudyData) -> list[OutcomeScores]:
     """Every task and every scale of the protocol, in its order."""
     tasks = [_task(study, collected.answers, plan.task) for plan in study.protocol.tasks]
     return tasks + [_scale(study, collected.ratings, name) for name in study.protocol.scales]

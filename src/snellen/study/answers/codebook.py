@@ -10,7 +10,7 @@ import pandas as pd
 
 from snellen import __version__
 from snellen.charts.numbers import count, short
-from snellen.study.collected import ANSWERS, PARTICIPANTS, RATINGS
+from snellen.study.data import ANSWERS, PARTICIPANTS, RATINGS
 from snellen.study.folder import Study
 from snellen.study.tasks import find_task
 
@@ -32,7 +32,7 @@ DTYPES: dict[Kind, Any] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Sheet:
+class ExportTable:
     """One table of an export with a description of every column."""
 
     name: str
@@ -41,14 +41,14 @@ class Sheet:
     frame: pd.DataFrame
 
     @staticmethod
-    def of(name: str, about: str, columns: Mapping[str, str], rows: pd.DataFrame, *, simulated: bool) -> Sheet:
+    def of(name: str, about: str, columns: Mapping[str, str], rows: pd.DataFrame, *, simulated: bool) -> ExportTable:
         """A table with its columns in order and of their kind; simulated rows say so in a column of every table."""
         known = dict(columns)
         frame = rows[[one for one in columns if one in rows]].copy()
         if simulated and "simulated" not in known:
             known["simulated"] = PARTICIPANTS["simulated"]
             frame["simulated"] = True
-        return Sheet(name, about, known, frame.astype({column: DTYPES[kind(name, column)] for column in known}))
+        return ExportTable(name, about, known, frame.astype({column: DTYPES[kind(name, column)] for column in known}))
 
     def files(self, prefix: str) -> tuple[str, str]:
         """The names of the two files that hold it."""
@@ -76,7 +76,7 @@ class Codebook:
     """What an export holds and what it means."""
 
     study: Study
-    sheets: tuple[Sheet, ...]
+    sheets: tuple[ExportTable, ...]
     simulated: bool
     erased: int
     at: str

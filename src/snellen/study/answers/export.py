@@ -13,10 +13,10 @@ from pyarrow import parquet
 from snellen import __version__
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
-from snellen.study.answers.codebook import ABOUT, SIMULATED, Codebook, Sheet
+from snellen.study.answers.codebook import ABOUT, SIMULATED, Codebook, ExportTable
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.gathering import gather
+from snellen.study.participation import collect_data
 
 RECRUITING = "recruiting"
 """The one table with names that others know people by; the others can be shown to anybody."""
@@ -49,14 +49,16 @@ def export_files(study: Study, store: Store, *, simulated: bool) -> dict[str, by
     return contents
 
 
-def _sheets(study: Study, store: Store, simulated: bool) -> tuple[Sheet, ...]:
-    collected = gather(study, store.visits(simulated=simulated), simulated=simulated)
+def _sheets(study: Study, store: Store, simulated: bool) -> tuple[ExportTable, ...]:
+    collected = collect_data(study, store.participations(simulated=simulated), simulated=simulated)
     frames = {"participants": collected.participants, "answers": collected.answers, "ratings": collected.ratings}
-    found = [Sheet.of(name, about, columns, frames[name], simulated=simulated) for name, (about, columns) in ABOUT.items()]
+    found = [
+        ExportTable.of(name, about, columns, frames[name], simulated=simulated) for name, (about, columns) in ABOUT.items()
+    ]
     return (*found, _recruiting(study, store, collected.participants["participant"].tolist(), simulated))
 
 
-def _recruiting(study: Study, store: Store, people: list[str], simulated: bool) -> Sheet:
+def _recruiting(study: Study, store: Store, people: list[str], simulated: bool) -> ExportTable:
     """Completion codes and the recruiting ids that the protocol names, to pay people by."""
     columns = {
         "participant": "random name of the participant",
@@ -69,7 +71,7 @@ def _recruiting(study: Study, store: Store, people: list[str], simulated: bool) 
         for person in people
     ]
     about = "One row per participant: what recruiting and paying people takes. Never publish it."
-    return Sheet.of(RECRUITING, about, columns, pd.DataFrame(rows, columns=list(columns)), simulated=simulated)
+    return ExportTable.of(RECRUITING, about, columns, pd.DataFrame(rows, columns=list(columns)), simulated=simulated)
 
 
 def _check(book: Codebook) -> None:
@@ -79,7 +81,7 @@ def _check(book: Codebook) -> None:
         raise ValueError("real and simulated participants are never exported together")
 
 
-def _csv(sheet: Sheet) -> str:
+def _csv(sheet: ExportTable) -> str:
     frame = sheet.frame.copy()
     if sheet.name == RECRUITING:
         # A link can hold anything, and a spreadsheet would take an id such as =1+1 for a formula.
@@ -88,7 +90,7 @@ def _csv(sheet: Sheet) -> str:
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
-def _parquet(sheet: Sheet, book: Codebook) -> bytes:
+def _parquet(sheet: ExportTable, book: Codebook) -> bytes:
     table = pa.Table.from_pandas(sheet.frame, preserve_index=False)
     facts = {
         "snellen.version": __version__,

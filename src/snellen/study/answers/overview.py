@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from snellen.study.folder import Study
-from snellen.study.gathering import Visit, gather
+from snellen.study.participation import Participation, collect_data
 from snellen.study.protocol import Protocol
 from snellen.study.schedule import Page
 
@@ -35,7 +35,7 @@ class GroupCount:
 
 
 @dataclass(frozen=True)
-class Leaving:
+class DropoutPage:
     """How many dropped out at one kind of page; `about` is its task or questionnaire."""
 
     kind: str
@@ -45,7 +45,7 @@ class Leaving:
 
 
 @dataclass(frozen=True)
-class Pace:
+class AnswerTimes:
     """Seconds per trial of one task under one condition."""
 
     task: str
@@ -57,7 +57,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Flag:
+class QualityFlag:
     """Something odd about a participant: the name of the remark, and the words that it is filled with."""
 
     participant: str
@@ -87,9 +87,9 @@ class Overview:
     total: GroupCount
     withdrawn: int
     erased: int
-    leaving: tuple[Leaving, ...]
-    paces: tuple[Pace, ...]
-    flags: tuple[Flag, ...]
+    leaving: tuple[DropoutPage, ...]
+    paces: tuple[AnswerTimes, ...]
+    flags: tuple[QualityFlag, ...]
     latest: tuple[Latest, ...]
 
 
@@ -100,7 +100,7 @@ def group_names(protocol: Protocol) -> list[str]:
 
 def overview(
     study: Study,
-    visits: Sequence[Visit],
+    participations: Sequence[Participation],
     recruited: Mapping[str, Mapping[str, str]],
     *,
     simulated: bool,
@@ -110,23 +110,23 @@ def overview(
 ) -> Overview:
     """How things stand; `pages` are the schedules of participants."""
     since = (now or datetime.now(UTC)) - timedelta(minutes=study.protocol.abandoned)
-    where = {visit.participant: _where(visit, since.isoformat()) for visit in visits}
-    tables = gather(study, visits, simulated=simulated)
+    where = {visit.participant: _where(visit, since.isoformat()) for visit in participations}
+    tables = collect_data(study, participations, simulated=simulated)
     excluded = {str(one) for one in tables.participants.loc[tables.participants["excluded"] != "", "participant"].tolist()}
     names = group_names(study.protocol)
 
-    def count(name: str, some: Sequence[Visit]) -> GroupCount:
+    def count(name: str, some: Sequence[Participation]) -> GroupCount:
         places = Counter(where[one.participant] for one in some)
         out = sum(where[one.participant] == "finished" and one.participant in excluded for one in some)
         return GroupCount(name, len(some), places["finished"], places["active"], places["dropped"], out)
 
     return Overview(
         simulated,
-        tuple(count(name, [visit for visit in visits if visit.group == group]) for group, name in enumerate(names)),
-        count("", visits),
-        sum(visit.state == "withdrawn" for visit in visits),
+        tuple(count(name, [visit for visit in participations if visit.group == group]) for group, name in enumerate(names)),
+        count("", participations),
+        sum(visit.state == "withdrawn" for visit in participations),
         erased,
-        _leaving([visit for visit in visits if where[visit.participant] == "dropped"], pages),
+        _leaving([visit for visit in participations if where[visit.participant] == "dropped"], pages),
         _paces(tables.answers),
         (*_rules(study, tables.participants), *_twice(recruited), *_straight(tables.ratings)),
         tuple(
@@ -139,50 +139,50 @@ def overview(
                 len(pages(visit.group, visit.number)),
                 visit.language,
             )
-            for visit in reversed(visits[-LATEST:])
+            for visit in reversed(participations[-LATEST:])
         ),
     )
 
 
-def _where(visit: Visit, since: str) -> Where:
+def _where(visit: Participation, since: str) -> Where:
     if visit.state == "finished":
         return "finished"
     seen = max((visit.started, *(reply.at for reply in visit.replies.values())))
     return "active" if visit.state == "started" and seen >= since else "dropped"
 
 
-def _leaving(gone: Sequence[Visit], pages: Callable[[int, int], tuple[Page, ...]]) -> tuple[Leaving, ...]:
+def _leaving(gone: Sequence[Participation], pages: Callable[[int, int], tuple[Page, ...]]) -> tuple[DropoutPage, ...]:
     last: Counter[tuple[str, str]] = Counter()
     for visit in gone:
         page = next((one for one in pages(visit.group, visit.number) if one.id not in visit.replies), None)
         if page is not None:
             last[page.kind, page.scale or page.task] += 1
-    return tuple(Leaving(kind, about, people, people / len(gone)) for (kind, about), people in last.most_common())
+    return tuple(DropoutPage(kind, about, people, people / len(gone)) for (kind, about), people in last.most_common())
 
 
-def _paces(answers: Any) -> tuple[Pace, ...]:
+def _paces(answers: Any) -> tuple[AnswerTimes, ...]:
     counted = answers[~answers["practice"].astype(bool)]
     found = []
     for (task, arm, shown), some in counted.groupby(["task", "arm", "presentation"], sort=False)["seconds"]:
         low, middle, high = (float(one) for one in some.astype(float).quantile([0.25, 0.5, 0.75]))
         name = arm if shown == "photograph" else f"{arm}/{shown}"
-        found.append(Pace(task, name, len(some), low, middle, high))
+        found.append(AnswerTimes(task, name, len(some), low, middle, high))
     return tuple(sorted(found, key=lambda one: (one.task, one.condition)))
 
 
-def _rules(study: Study, people: Any) -> list[Flag]:
+def _rules(study: Study, people: Any) -> list[QualityFlag]:
     """Who misses attention checks or is too fast, by the protocol's own limits."""
     found = []
     for one in people.to_dict("records"):
         if one["attention_missed"] > study.protocol.exclude.missed:
             words = {"count": one["attention_missed"], "shown": one["attention_shown"]}
-            found.append(Flag(one["participant"], "attention", words))
+            found.append(QualityFlag(one["participant"], "attention", words))
         if one["median_seconds"] < study.protocol.exclude.seconds:
-            found.append(Flag(one["participant"], "fast", {"seconds": round(one["median_seconds"], 2)}))
+            found.append(QualityFlag(one["participant"], "fast", {"seconds": round(one["median_seconds"], 2)}))
     return found
 
 
-def _twice(recruited: Mapping[str, Mapping[str, str]]) -> list[Flag]:
+def _twice(recruited: Mapping[str, Mapping[str, str]]) -> list[QualityFlag]:
     """Who came with a recruiting id that another came with."""
     by_id: dict[tuple[str, str], list[str]] = {}
     for participant, ids in recruited.items():
@@ -195,7 +195,7 @@ def _twice(recruited: Mapping[str, Mapping[str, str]]) -> list[Flag]:
         if len(people) > 1 and name not in common:
             for person in people:
                 others.setdefault(person, set()).update(set(people) - {person})
-    return [Flag(one, "twice", {"others": ", ".join(sorted(same))}) for one, same in others.items()]
+    return [QualityFlag(one, "twice", {"others": ", ".join(sorted(same))}) for one, same in others.items()]
 
 
 def _tells_nobody_apart(name: str, recruited: Mapping[str, Mapping[str, str]]) -> bool:
@@ -203,9 +203,9 @@ def _tells_nobody_apart(name: str, recruited: Mapping[str, Mapping[str, str]]) -
     return len(values) > 2 and len(set(values)) == 1
 
 
-def _straight(ratings: Any) -> list[Flag]:
+def _straight(ratings: Any) -> list[QualityFlag]:
     found = []
     for (participant, scale, _), some in ratings.groupby(["participant", "scale", "at"], sort=False)["answer"]:
         if len(some) >= STRAIGHT and some.nunique() == 1:
-            found.append(Flag(participant, "straight", {"scale": scale}))
+            found.append(QualityFlag(participant, "straight", {"scale": scale}))
     return found

@@ -23,7 +23,7 @@ LINGERING = (
 
 
 @dataclass(frozen=True)
-class Status:
+class StudyStatus:
     """What rich prints of a study that runs: whether it is open, how many of each group are where, and where people left."""
 
     study: Study
@@ -33,12 +33,12 @@ class Status:
     lingering: bool
 
     @staticmethod
-    def of(study: Study, store: Store) -> Status:
+    def of(study: Study, store: Store) -> StudyStatus:
         """As things stand now."""
         real, simulated = (
             overview(
                 study,
-                store.visits(simulated=one),
+                store.participations(simulated=one),
                 store.recruited(simulated=one),
                 simulated=one,
                 erased=store.erased(simulated=one),
@@ -47,7 +47,7 @@ class Status:
             )
             for one in (False, True)
         )
-        return Status(study, store.state, real, simulated, store.lingering)
+        return StudyStatus(study, store.state, real, simulated, store.lingering)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """The study in a line, and a table of its groups; simulated participants, if any, in a table of their own."""
@@ -68,7 +68,7 @@ def switch(folder: Path, url: str | None, state: Openness) -> str:
     study = Study.read(folder)
     with closing(Store.open(study, url)) as store:
         store.set_state(state)
-        inside = Status.of(study, store).real.total.active
+        inside = StudyStatus.of(study, store).real.total.active
     return f"{state}; {count(inside, 'participant')} inside"
 
 

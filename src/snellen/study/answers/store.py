@@ -21,11 +21,11 @@ from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from snellen.charts.numbers import count
 from snellen.errors import SnellenError
+from snellen.study.answers.allocation import next_group
 from snellen.study.answers.database import PATIENCE, Database
-from snellen.study.answers.places import next_group
 from snellen.study.answers.tables import EVENTS, LOGOUTS, PARTICIPANTS, STUDY
 from snellen.study.folder import Study
-from snellen.study.gathering import Reply, State, Visit
+from snellen.study.participation import Participation, Reply, State
 
 FILE = "answers.sqlite"
 """The database inside the study's folder, where no other is named."""
@@ -45,7 +45,7 @@ class ClosedError(Exception):
 
 
 @dataclass(frozen=True)
-class Person:
+class Participant:
     """A participant who was admitted: a random name, the place in the design, and the completion code."""
 
     participant: str
@@ -57,8 +57,8 @@ class Person:
     code: str
 
 
-_PERSON = [PARTICIPANTS.c[field.name] for field in fields(Person)]
-_VISIT = [PARTICIPANTS.c[field.name] for field in fields(Visit) if field.name != "replies"]
+_PERSON = [PARTICIPANTS.c[field.name] for field in fields(Participant)]
+_VISIT = [PARTICIPANTS.c[field.name] for field in fields(Participation) if field.name != "replies"]
 _REPLY = [EVENTS.c.page, *(EVENTS.c[field.name] for field in fields(Reply))]
 
 # What every page asks for is put together once.
@@ -140,7 +140,7 @@ class Store:
 
     # One participant.
 
-    def admit(self, *, token: str, language: str, simulated: bool, recruited: Mapping[str, str]) -> Person:
+    def admit(self, *, token: str, language: str, simulated: bool, recruited: Mapping[str, str]) -> Participant:
         """Gives whoever holds this token a place in the design, once; nobody new is admitted to a closed or full study."""
         digest = _digest(token)
         kept = {name: _clean(recruited[name]) for name in self.study.protocol.recruiting if recruited.get(name)}
@@ -148,7 +148,7 @@ class Store:
 
     def _admit(
         self, connection: Connection, digest: str, language: str, simulated: bool, recruited: Mapping[str, str]
-    ) -> Person:
+    ) -> Participant:
         state = connection.execute(select(STUDY.c.state).with_for_update()).scalar_one()
         known = _person(connection, digest)
         if known is not None:
@@ -161,7 +161,7 @@ class Store:
             raise ClosedError("full")
         last = select(func.max(PARTICIPANTS.c.number)).where(PARTICIPANTS.c.simulated == simulated)
         number = connection.execute(last).scalar_one()
-        person = Person(
+        person = Participant(
             secrets.token_hex(12),
             0 if number is None else number + 1,
             next_group(self.study.protocol, counting, simulated=simulated),
@@ -177,17 +177,17 @@ class Store:
         connection.execute(_EVENT, {"participant": person.participant, "kind": "admitted", "content": content, "at": at})
         return person
 
-    def find(self, token: str) -> Person | None:
+    def find(self, token: str) -> Participant | None:
         """The participant who holds this token, as things stand now."""
         with self.database.reading() as connection:
             return _person(connection, _digest(token))
 
-    def replies(self, person: Person) -> dict[str, Reply]:
+    def replies(self, person: Participant) -> dict[str, Reply]:
         """What a participant has answered, by page, in the order of arrival."""
         with self.database.reading() as connection:
             return {page: Reply(*reply) for page, *reply in connection.execute(_REPLIES, {"name": person.participant})}
 
-    def progress(self, token: str) -> tuple[Person, frozenset[str]] | None:
+    def progress(self, token: str) -> tuple[Participant, frozenset[str]] | None:
         """The participant who holds this token, and the pages that are answered."""
         with self.database.reading() as connection:
             person = _person(connection, _digest(token))
@@ -195,7 +195,7 @@ class Store:
                 return None
             return person, frozenset(connection.execute(_ANSWERED, {"name": person.participant}).scalars())
 
-    def reply(self, person: Person, page: str, content: Mapping[str, Any], seconds: float, *, last: bool) -> bool:
+    def reply(self, person: Participant, page: str, content: Mapping[str, Any], seconds: float, *, last: bool) -> bool:
         """Keeps an answer; False, and nothing is kept, where the page has an answer or the participant is done or gone.
 
         When this returns True, the answer is on disk, and with `last` the participant has finished.
@@ -210,7 +210,7 @@ class Store:
         except IntegrityError:
             return False
 
-    def withdraw(self, person: Person) -> None:
+    def withdraw(self, person: Participant) -> None:
         """Ends a participation that has not finished; the place is given to the next who comes."""
         at, name = self.time(), person.participant
         with self.database.writing() as connection:
@@ -295,7 +295,7 @@ class Store:
 
     # All of them.
 
-    def visits(self, *, simulated: bool) -> list[Visit]:
+    def participations(self, *, simulated: bool) -> list[Participation]:
         """Every participant, real or simulated, with all answers, in the order of arrival; without those who were erased."""
         joined = PARTICIPANTS.outerjoin(
             EVENTS, and_(EVENTS.c.participant == PARTICIPANTS.c.participant, EVENTS.c.kind == "reply")
@@ -313,10 +313,10 @@ class Store:
                 replies = found.setdefault(tuple(row[: len(_VISIT)]), {})
                 if page is not None:
                     replies[page] = Reply(*reply)
-        return [Visit(*(*who, replies)) for who, replies in found.items()]
+        return [Participation(*(*who, replies)) for who, replies in found.items()]
 
     def kept(self, *, simulated: bool) -> int:
-        """How many answers are kept: as many as `visits` hold, unless one was kept twice."""
+        """How many answers are kept: as many as `participations` hold, unless one was kept twice."""
         own = select(PARTICIPANTS.c.participant).where(PARTICIPANTS.c.simulated == simulated)
         query = select(func.count()).where(EVENTS.c.kind == "reply", EVENTS.c.participant.in_(own))
         with self.database.reading() as connection:
@@ -370,9 +370,9 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _person(connection: Connection, digest: str) -> Person | None:
+def _person(connection: Connection, digest: str) -> Participant | None:
     row = connection.execute(_FIND, {"digest": digest}).one_or_none()
-    return None if row is None else Person(*tuple(row))
+    return None if row is None else Participant(*tuple(row))
 
 
 def _write(connection: Connection, reply: Mapping[str, Any], *, last: bool) -> bool:

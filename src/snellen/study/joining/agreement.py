@@ -33,7 +33,7 @@ from snellen.charts.strips import Estimate, strip
 from snellen.charts.verdict_marks import MARKS, colour_of
 from snellen.report.readable import Readable
 from snellen.runs.people import Link
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.joining import item_tables
 from snellen.study.joining.item_tables import TaskScores
@@ -233,7 +233,7 @@ class Agreement:
         return PUBLISHED
 
 
-def agree(run: Readable, collected: Collected, study: Study) -> Agreement:
+def agree(run: Readable, collected: StudyData, study: Study) -> Agreement:
     """Every metric of a run against every task of a study. The arm without maps has no metric scores and is left out."""
     spec, protocol, scores = run.record.spec, study.protocol, run.scores()
     labels = {method.label for method in spec.methods}

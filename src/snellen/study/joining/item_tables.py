@@ -11,7 +11,7 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Bool, Float, Int
 
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.tasks import find_task
 
@@ -34,7 +34,7 @@ class TaskScores:
     score: Float[np.ndarray, " answers"]
 
     @staticmethod
-    def of(collected: Collected, study: Study, task: str, methods: Sequence[str]) -> TaskScores:
+    def of(collected: StudyData, study: Study, task: str, methods: Sequence[str]) -> TaskScores:
         """The scores of participants who are not excluded.
 
         Within subjects the level of each participant is removed first.

@@ -10,14 +10,14 @@ from snellen.errors import SnellenError
 from snellen.report.readable import Readable
 from snellen.runs import Run
 from snellen.runs.people import COLUMNS, People, write_people
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.joining.agreement import Agreement, agree
 from snellen.study.joining.standing import outcomes
 from snellen.study.protocol import NONE
 
 
-def join(study: Study, collected: Collected, folder: Path) -> tuple[People, Agreement]:
+def join(study: Study, collected: StudyData, folder: Path) -> tuple[People, Agreement]:
     """Writes the results of a study into the folder of a run of the same model and images."""
     run = Run(folder)
     agreement = agreement_with(study, collected, run)
@@ -26,7 +26,7 @@ def join(study: Study, collected: Collected, folder: Path) -> tuple[People, Agre
     return people, agreement
 
 
-def agreement_with(study: Study, collected: Collected, run: Readable) -> Agreement:
+def agreement_with(study: Study, collected: StudyData, run: Readable) -> Agreement:
     """Whether the metrics of a run of the same model and images predict people."""
     refuse_other_run(study, run)
     return agree(run, collected, study)
@@ -52,7 +52,7 @@ def refuse_other_run(study: Study, run: Readable) -> None:
         )
 
 
-def people_of(study: Study, collected: Collected, run: Readable, agreement: Agreement | None = None) -> People:
+def people_of(study: Study, collected: StudyData, run: Readable, agreement: Agreement | None = None) -> People:
     """The results of the study as they are stored in the run."""
     controls = [method.label for method in run.record.spec.methods if method.control]
     counted = collected.counted
@@ -74,7 +74,7 @@ def people_of(study: Study, collected: Collected, run: Readable, agreement: Agre
     )
 
 
-def image_scores(study: Study, collected: Collected) -> pd.DataFrame:
+def image_scores(study: Study, collected: StudyData) -> pd.DataFrame:
     """The mean score of every image and method, task by task. An item of three images gives its score to each of them."""
     items = pd.DataFrame([(item.id, sample) for item in study.items for sample in item.samples], columns=["item", "sample"])
     rows = collected.counted.answers.merge(items, on="item")

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 from snellen.runs.people import NO_MAP, Arm, Contrast, Outcome, Standing
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.tasks import find_task
 from snellen.verdicts import MARGIN, Against
@@ -49,7 +49,7 @@ Values = dict[Key, "pd.Series[float]"]
 """A value per participant, by arm and presentation."""
 
 
-def outcomes(study: Study, collected: Collected, controls: Collection[str]) -> tuple[Outcome, ...]:
+def outcomes(study: Study, collected: StudyData, controls: Collection[str]) -> tuple[Outcome, ...]:
     """Every task and questionnaire of a study, with a verdict on each method where one can be given.
 
     Args:

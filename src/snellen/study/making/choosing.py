@@ -16,7 +16,7 @@ from snellen.study.tasks import BANDS, TASKS, Candidate, ChosenItem, Pool, find_
 
 
 @dataclass(frozen=True)
-class Choice:
+class ItemChoice:
     """All items of a study, in the order of its tasks, practice first; and what an experimenter should know of them."""
 
     items: tuple[ChosenItem, ...]
@@ -58,7 +58,7 @@ def candidates(samples: pd.DataFrame) -> tuple[Candidate, ...]:
     )
 
 
-def choose(images: Sequence[Candidate], protocol: Protocol) -> Choice:
+def choose(images: Sequence[Candidate], protocol: Protocol) -> ItemChoice:
     """Images for every task of the protocol, by its seed; what a run cannot serve is refused with the numbers there are."""
     pool = Pool(images, protocol.seed)
     # Tasks that are harder to serve choose first.
@@ -75,7 +75,7 @@ def choose(images: Sequence[Candidate], protocol: Protocol) -> Choice:
                 pool.items[start:] = _arranged(pool, protocol, pool.items[start:])
     order = [plan.task for plan in protocol.tasks]
     chosen = sorted(pool.items, key=lambda item: (order.index(item.task), not item.practice))
-    return Choice(tuple(chosen), (*_left_out(pool), *_task_notes(pool, protocol), *pool.notes, *_reused(pool, protocol)))
+    return ItemChoice(tuple(chosen), (*_left_out(pool), *_task_notes(pool, protocol), *pool.notes, *_reused(pool, protocol)))
 
 
 def _arranged(pool: Pool, protocol: Protocol, items: Sequence[ChosenItem]) -> list[ChosenItem]:

@@ -25,9 +25,9 @@ from snellen.runs.progress import Observer, default_observer
 from snellen.runs.reopening import reopen
 from snellen.study import scales
 from snellen.study.folder import SCHEMA, Study, new_password
-from snellen.study.making import showing
-from snellen.study.making.choosing import Choice, candidates, choose
-from snellen.study.making.commented import commented
+from snellen.study.making import rendering
+from snellen.study.making.choosing import ItemChoice, candidates, choose
+from snellen.study.making.protocol_file import protocol_text
 from snellen.study.protocol import NONE, Condition, Protocol
 from snellen.study.stimuli import Item, Picture
 from snellen.study.tasks import TASKS, Candidate, ChosenItem, accuracy, find_task
@@ -75,7 +75,7 @@ def make(
             "items": [one.as_values() for one in drawn.items()],
         }
         (new / "stimuli.json").write_text(json.dumps(stimuli, indent=1, ensure_ascii=False), encoding="utf-8")
-        (new / "study.yaml").write_text(commented(protocol), encoding="utf-8")
+        (new / "study.yaml").write_text(protocol_text(protocol), encoding="utf-8")
         for target, text in files.items():
             (new / target).parent.mkdir(exist_ok=True)
             (new / target).write_text(text, encoding="utf-8")
@@ -153,7 +153,7 @@ def _files(protocol: Protocol) -> dict[str, str]:
     return files
 
 
-def _subject(run: Run, pool: Sequence[Candidate], choice: Choice) -> dict[str, Any]:
+def _subject(run: Run, pool: Sequence[Candidate], choice: ItemChoice) -> dict[str, Any]:
     """What the study is about, and how it was chosen."""
     record, share = run.record, accuracy(pool)
     labels = (item.images[0].label for item in choice.items if find_task(item.task).traits.about_class)
@@ -180,7 +180,7 @@ class _Easel:
     run: Run
     samples: Samples
     protocol: Protocol
-    choice: Choice
+    choice: ItemChoice
     folder: Path
 
     @property
@@ -211,20 +211,20 @@ class _Easel:
             },
             _class(self.run, label) if task.traits.about_class and label is not None else "",
             tuple(image.sample for image in one.further),
-            tuple(self._drawn(image, NONE, showing.PHOTOGRAPH) for image in one.further),
+            tuple(self._drawn(image, NONE, rendering.PHOTOGRAPH) for image in one.further),
         )
 
     def _shown(self, condition: Condition) -> str:
         """How the pictures of a condition are drawn; where all others lack colours, those without maps lack them too."""
         grey = condition.arm == NONE and self.protocol.presentation == ("overlay",)
-        return showing.GREY if grey else condition.presentation
+        return rendering.GREY if grey else condition.presentation
 
     def _drawn(self, image: Candidate, arm: str, presentation: str) -> Picture:
         photo = self._photographs[image.sample]
         values = None if arm == NONE else self._maps[arm][image.sample]
-        shown = showing.picture(photo, values, presentation)
+        shown = rendering.picture(photo, values, presentation)
         file = self.folder / f"{secrets.token_hex(16)}.webp"
-        file.write_bytes(showing.encoded(shown, photo))
+        file.write_bytes(rendering.encoded(shown, photo))
         os.utime(file, (self._now, self._now))  # the order in which pictures were drawn is nobody's business
         return Picture(file.name, shown.shape[1], shown.shape[0])
 
@@ -237,10 +237,10 @@ class _Easel:
         return accuracy(candidates(self.run.samples()))
 
     @cached_property
-    def _photographs(self) -> dict[str, showing.Rgb]:
+    def _photographs(self) -> dict[str, rendering.Rgb]:
         wanted = {image.sample for one in self.choice.items for image in (*one.images, *one.further)}
         ids = enumerate(self.samples.ids)
-        return {name: showing.photograph(self.samples[place].image) for place, name in ids if name in wanted}
+        return {name: rendering.photograph(self.samples[place].image) for place, name in ids if name in wanted}
 
     @cached_property
     def _maps(self) -> dict[str, dict[str, Float[np.ndarray, "height width"]]]:

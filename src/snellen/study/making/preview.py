@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.charts.numbers import count, short
+from snellen.study.duration import SECONDS, minutes
 from snellen.study.folder import Study
-from snellen.study.pace import SECONDS, minutes
 from snellen.study.tasks import BANDS, find_task
 from snellen.study.tasks.task import FURTHER_SECONDS
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupPreview:
     """What the participants of one group meet."""
 
     shown: tuple[str, ...]
@@ -28,7 +28,7 @@ class Group:
     """Of all pictures that one participant loads."""
 
 
-def groups(study: Study) -> list[Group]:
+def groups(study: Study) -> list[GroupPreview]:
     """Every group of the study, by the example of its first participant."""
     sizes = {one.name: one.stat().st_size for one in (study.folder / "pictures").iterdir()}
     found = []
@@ -42,12 +42,12 @@ def groups(study: Study) -> list[Group]:
         }
         trials = sum(one.kind == "trial" and not one.practice for one in pages)
         loaded = sum(sizes[one] for one in names)
-        found.append(Group(tuple(one.name for one in conditions), len(pages), trials, minutes(pages), loaded))
+        found.append(GroupPreview(tuple(one.name for one in conditions), len(pages), trials, minutes(pages), loaded))
     return found
 
 
 @dataclass(frozen=True)
-class Made:
+class NewStudyTable:
     """What rich prints of a new study: what was chosen from the run, and what should be known of it."""
 
     study: Study
@@ -68,7 +68,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Preview:
+class StudyPreview:
     """What rich prints of a study that was checked: what participants meet, and who will not count."""
 
     study: Study
@@ -77,7 +77,7 @@ class Preview:
         """What was chosen, the groups, and the rules."""
         study, protocol = self.study, self.study.protocol
         yield Text(protocol.title, style="bold")
-        yield from Made(study).__rich_console__(console, options)
+        yield from NewStudyTable(study).__rich_console__(console, options)
         yield Text("")
         yield _flow(groups(study))
         yield Text(
@@ -108,7 +108,7 @@ def _bands() -> str:
     return f"low is below {low}, high from {middle} on"
 
 
-def _flow(found: list[Group]) -> Table:
+def _flow(found: list[GroupPreview]) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for one in ("group", "sees", "pages", "trials", "minutes", "pictures"):
         table.add_column(one, justify="left" if one == "sees" else "right")

@@ -18,9 +18,9 @@ from jaxtyping import Bool, Float, Int
 from scipy.optimize import brentq
 
 from snellen.errors import SnellenError
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
-from snellen.study.gathering import Reply, Visit, gather
+from snellen.study.participation import Participation, Reply, collect_data
 from snellen.study.protocol import NONE
 from snellen.study.schedule import CHOICES, Page
 from snellen.study.simulation.effect import Effect, SkillSpread
@@ -237,10 +237,10 @@ class ParticipantAnswers:
         return self.people.behaviour.outcomes[outcome].items.index(item)
 
 
-def simulate_answers(study: Study, participants: int, effect: Effect, *, seed: int) -> Collected:
+def simulate_answers(study: Study, participants: int, effect: Effect, *, seed: int) -> StudyData:
     """The tables of a study that nobody took part in: as many simulated people, put into groups in balanced blocks."""
     people = Behaviour.of(study, effect).people(participants, seed)
-    return gather(study, _visits(study, people, seed), simulated=True)
+    return collect_data(study, _visits(study, people, seed), simulated=True)
 
 
 def assign_groups(groups: int, people: int, draw: np.random.Generator) -> Int[np.ndarray, " people"]:
@@ -249,7 +249,7 @@ def assign_groups(groups: int, people: int, draw: np.random.Generator) -> Int[np
     return np.concatenate([np.empty(0, dtype=np.int64), *turns])[:people]
 
 
-def _visits(study: Study, people: SimulatedParticipants, seed: int) -> Iterator[Visit]:
+def _visits(study: Study, people: SimulatedParticipants, seed: int) -> Iterator[Participation]:
     groups = assign_groups(len(study.protocol.groups), len(people), Rng(seed, ()).shared("groups"))
     for number, group in enumerate(groups.tolist()):
         one, pages = people.replies(number), study.pages(group, number)
@@ -264,7 +264,7 @@ def _visits(study: Study, people: SimulatedParticipants, seed: int) -> Iterator[
             replies[page.id] = Reply(one.content(page, turn), seconds, now.isoformat())
             turn += page.kind == "attention"
         done = len(replies) == len(pages)
-        yield Visit(
+        yield Participation(
             f"simulated{number:05d}", number, group, study.protocol.languages[0], True,
             "finished" if done else "started", started.isoformat(), now.isoformat() if done else "", replies,
         )  # fmt: skip

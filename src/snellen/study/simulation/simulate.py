@@ -72,18 +72,18 @@ class ServedStudy:
         """What the store holds of these participants; None where it cannot be read."""
         if self.store is None:
             return None
-        visits = {visit.participant: visit for visit in self.store.visits(simulated=True)}
+        participations = {visit.participant: visit for visit in self.store.participations(simulated=True)}
         stored = lost = changed = known = 0
         for ledger in rehearsal.ledgers:
             person = self.store.find(ledger.token) if ledger.token else None
-            replies = visits[person.participant].replies if person is not None else {}
+            replies = participations[person.participant].replies if person is not None else {}
             known += person is not None
             stored += len(replies)
             lost += len(ledger.confirmed - set(replies))
             changed += sum(dict(reply.content) != ledger.sent.get(page) for page, reply in replies.items())
-        twice = self.store.kept(simulated=True) - sum(len(visit.replies) for visit in visits.values())
+        twice = self.store.kept(simulated=True) - sum(len(visit.replies) for visit in participations.values())
         confirmed = sum(len(one.confirmed) for one in rehearsal.ledgers)
-        return AnswerCheck(confirmed, stored, lost, changed, twice + len(visits) - self.before - known)
+        return AnswerCheck(confirmed, stored, lost, changed, twice + len(participations) - self.before - known)
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def served_study(study: Study, link: str | None = None, database: str | None = N
         yield ServedStudy(link.rstrip("/"), None)
         return
     with serving(study.folder, database) as server, closing(Store.open(study, database)) as store:
-        yield ServedStudy(server.link, store, len(store.visits(simulated=True)))
+        yield ServedStudy(server.link, store, len(store.participations(simulated=True)))
 
 
 async def simulate(

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from snellen.study.making.evenness import pick
+from snellen.study.making.balancing import pick
 from snellen.types import Rng
 
 T = TypeVar("T")

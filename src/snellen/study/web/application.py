@@ -26,12 +26,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from snellen.errors import SnellenError
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
-from snellen.study.web.desk import Desk
-from snellen.study.web.facts import pictures_of
-from snellen.study.web.guard import Forwarded, Guarded, Kind, Proxies
+from snellen.study.web.experimenter_pages import ExperimenterPages
 from snellen.study.web.limits import MOST, SENDING, LimitedProtocol, Limits
+from snellen.study.web.page_context import pictures_of
+from snellen.study.web.participant_pages import ParticipantPages
+from snellen.study.web.security import Forwarded, Guarded, Kind, Proxies
 from snellen.study.web.site import THREADS, Site
-from snellen.study.web.visiting import Visiting
 
 FOREVER = "max-age=31536000, immutable"
 
@@ -60,7 +60,7 @@ def application(
         yield
 
     app = Starlette(
-        routes=[*Visiting(site).routes(), *Desk(site).routes(), *Files(site).routes()],
+        routes=[*ParticipantPages(site).routes(), *ExperimenterPages(site).routes(), *Files(site).routes()],
         middleware=[
             Middleware(Guarded, secure=secure),
             Middleware(Forwarded, proxies=proxies or Proxies()),
@@ -269,7 +269,7 @@ def _link(host: str, port: int, secure: bool) -> str:
 
 def _greeting(study: Study, store: Store, link: str) -> list[str]:
     counts = dict.fromkeys(("finished", "started", "withdrawn"), 0)
-    for visit in store.visits(simulated=False):
+    for visit in store.participations(simulated=False):
         counts[visit.state] += 1
     return [
         f"study: {study.protocol.title} ({store.state}; {counts['finished']} finished, {counts['started']} begun)",

@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw
 
 from snellen.charts import pictures
-from snellen.study.making.showing import LEAST, picture
+from snellen.study.making.rendering import LEAST, picture
 
 SIDE = LEAST
 _FINE = 4

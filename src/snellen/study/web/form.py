@@ -8,41 +8,41 @@ from typing import Any
 from snellen.study.folder import Study
 from snellen.study.schedule import CHOICES, Page
 from snellen.study.tasks import AnswerError, SentAnswer, Task, find_task
-from snellen.study.web.guard import Form, first
+from snellen.study.web.security import Form, first
 
 LONGEST_DAY = 86_400_000
 """Milliseconds on one page that a browser is believed; more is a broken clock."""
 
 
 @dataclass(frozen=True)
-class Filled:
+class FormReply:
     """A form that was read: what to keep of it, or the sentence (by name) that belongs beside each refused field."""
 
     content: dict[str, Any] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def read_reply(study: Study, page: Page, form: Form) -> Filled:
+def read_reply(study: Study, page: Page, form: Form) -> FormReply:
     """The reply to a page; where something is missing or impossible, nothing of it is taken."""
     if page.kind == "trial":
         return _trial(find_task(page.task), form)
     if page.kind == "attention":
         value = _number(form, "value", CHOICES)
-        return Filled({"value": value}) if value else Filled(refused={"value": _why(form, "value", "missing")})
+        return FormReply({"value": value}) if value else FormReply(refused={"value": _why(form, "value", "missing")})
     if page.kind == "scale":
         scale = study.scales[page.scale]
         answers = {f"s{place}": _number(form, f"s{place}", scale.points) for place in range(1, scale.items + 1)}
         refused = {name: _why(form, name, "line") for name, value in answers.items() if not value}
-        return Filled(refused=refused) if refused else Filled({"answers": list(answers.values())})
-    return Filled()
+        return FormReply(refused=refused) if refused else FormReply({"answers": list(answers.values())})
+    return FormReply()
 
 
-def _trial(task: Task, form: Form) -> Filled:
+def _trial(task: Task, form: Form) -> FormReply:
     sent = SentAnswer(first(form, "value"), first(form, "beside"), tuple(form.get("chosen", ())))
     try:
-        return Filled(task.form.read(sent).as_values())
+        return FormReply(task.form.read(sent).as_values())
     except AnswerError as problem:
-        return Filled(refused=dict(problem.refused))
+        return FormReply(refused=dict(problem.refused))
 
 
 def _number(form: Form, name: str, most: int) -> int | None:

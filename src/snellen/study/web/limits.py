@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from snellen.study.web.guard import LARGEST, Proxies, network_of
+from snellen.study.web.security import LARGEST, Proxies, network_of
 
 RESERVED = 128
 """File descriptors that are kept for the database, files and the server itself."""

@@ -20,12 +20,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from snellen.errors import SnellenError
-from snellen.study.answers.store import Person, Store
+from snellen.study.answers.store import Participant, Store
 from snellen.study.folder import Study
 from snellen.study.schedule import Page
 from snellen.study.tasks import find_task
 from snellen.study.web.example import examples
-from snellen.study.web.guard import REHEARSAL, Rates, Seal, address_of, same
+from snellen.study.web.security import REHEARSAL, Rates, Seal, address_of, same
 from snellen.study.web.sentences import Sentences, check_texts
 from snellen.study.web.session import Sessions
 
@@ -42,7 +42,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,64}")
 
 
 @dataclass(frozen=True)
-class File:
+class StaticFile:
     """A file of the pages, in memory."""
 
     content: bytes
@@ -57,7 +57,7 @@ class Site:
     study: Study
     store: Store
     sentences: Mapping[str, Sentences]
-    files: Mapping[str, File]
+    files: Mapping[str, StaticFile]
     templates: jinja2.Environment
     pages: Callable[[int, int], tuple[Page, ...]]
     seal: Seal
@@ -67,7 +67,7 @@ class Site:
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "page"))
     one_by_one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     """Passwords are checked behind each other, so that many who guess cannot take the whole machine."""
-    _people: dict[str, tuple[float, Person]] = field(default_factory=dict)
+    _people: dict[str, tuple[float, Participant]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     @staticmethod
@@ -134,7 +134,7 @@ class Site:
         """Whom a request is counted for."""
         return address_of(request)
 
-    async def person(self, token: str | None) -> Person | None:
+    async def person(self, token: str | None) -> Participant | None:
         """Who holds a token, as of the last seconds."""
         if token is None:
             return None
@@ -234,9 +234,9 @@ def _read(name: str) -> bytes:
     return resources.files("snellen.study.web").joinpath("pages", name).read_bytes()
 
 
-def _files() -> dict[str, File]:
+def _files() -> dict[str, StaticFile]:
     contents = {name: _read(name) for name in ("study.css", "study.js", "desk.js", "icon.svg")} | examples()
     return {
-        name: File(content, TYPES[name.rpartition(".")[2]], hashlib.sha256(content).hexdigest()[:12])
+        name: StaticFile(content, TYPES[name.rpartition(".")[2]], hashlib.sha256(content).hexdigest()[:12])
         for name, content in contents.items()
     }

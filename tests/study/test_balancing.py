@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.study.making.evenness import pick
+from snellen.study.making.balancing import pick
 
 # Each one: its number, its group, how often it was used, its class and its band.
 One = tuple[int, bool, int, int, int]

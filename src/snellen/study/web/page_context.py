@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from snellen.study.folder import Study
-from snellen.study.gathering import Reply
+from snellen.study.participation import Reply
 from snellen.study.protocol import NONE
 from snellen.study.schedule import CHOICES, Page
 from snellen.study.stimuli import Item, Picture
@@ -16,7 +16,7 @@ AHEAD = 2
 """Trials whose pictures are loaded in advance."""
 
 
-def facts_of(
+def page_context(
     study: Study, language: str, pages: tuple[Page, ...], place: int, replies: Mapping[str, Reply]
 ) -> dict[str, Any]:
     """The facts of one page."""

@@ -21,7 +21,7 @@ from snellen.errors import SnellenError
 from snellen.study.answers.export import export_files
 from snellen.study.answers.overview import Overview, overview
 from snellen.study.answers.store import Openness
-from snellen.study.web.guard import Form, first, read_form
+from snellen.study.web.security import Form, first, read_form
 from snellen.study.web.session import HOURS
 from snellen.study.web.site import Site, onward
 
@@ -29,7 +29,7 @@ _ORDERS: dict[str, Openness] = {"pause": "paused", "resume": "open", "close": "c
 
 
 @dataclass(frozen=True, eq=False)
-class Desk:
+class ExperimenterPages:
     """The experimenter's pages; all but the login need one."""
 
     site: Site
@@ -115,7 +115,7 @@ class Desk:
         store = self.site.store
         return overview(
             self.site.study,
-            store.visits(simulated=simulated),
+            store.participations(simulated=simulated),
             store.recruited(simulated=simulated),
             simulated=simulated,
             erased=store.erased(simulated=simulated),
@@ -180,5 +180,7 @@ class Desk:
 
     def _known(self, name: str) -> bool:
         return any(
-            visit.participant == name for simulated in (False, True) for visit in self.site.store.visits(simulated=simulated)
+            visit.participant == name
+            for simulated in (False, True)
+            for visit in self.site.store.participations(simulated=simulated)
         )

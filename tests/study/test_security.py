@@ -15,7 +15,7 @@ from tests.study.visitor import FORM, Read, Served, filled, served
 from snellen.errors import SnellenError
 from snellen.study.answers.store import Store
 from snellen.study.web.application import application
-from snellen.study.web.guard import HEADERS, LARGEST, RATES, Forwarded, Proxies, Rate, Rates, Seal, address_of
+from snellen.study.web.security import HEADERS, LARGEST, RATES, Forwarded, Proxies, Rate, Rates, Seal, address_of
 from snellen.study.web.site import Site
 
 TASKS = [
@@ -123,7 +123,7 @@ def test_a_form_without_its_marks_is_refused_and_nothing_is_kept(one: Served, ch
     read = visitor.arrive()
     assert visitor.send(read.fields | change).status_code == 403
     assert visitor.send({name: value for name, value in read.fields.items() if name not in change}).status_code == 403
-    assert not one.store.visits(simulated=False)[-1].replies
+    assert not one.store.participations(simulated=False)[-1].replies
 
 
 def test_marks_are_bound_to_page_and_participant(one: Served) -> None:
@@ -136,19 +136,19 @@ def test_marks_are_bound_to_page_and_participant(one: Served) -> None:
     assert theirs.page == first.page
     assert theirs.fields["csrf"] != first.fields["csrf"]
     assert other.send(first.fields).status_code == 403
-    assert not one.store.visits(simulated=False)[-1].replies
+    assert not one.store.participations(simulated=False)[-1].replies
 
 
 def test_consent_needs_its_cookie_and_its_mark(one: Served) -> None:
-    before = len(one.store.visits(simulated=False))
+    before = len(one.store.participations(simulated=False))
     visitor = one.visitor()
     consent = visitor.get("/")
     assert one.visitor().client.post("/consent", data=consent.fields).status_code == 403
     assert visitor.client.post("/consent", data=consent.fields | {"csrf": "x"}).status_code == 403
-    assert len(one.store.visits(simulated=False)) == before
+    assert len(one.store.participations(simulated=False)) == before
     for _ in range(3):
         assert visitor.client.post("/consent", data=consent.fields).status_code == 200
-    assert len(one.store.visits(simulated=False)) == before + 1
+    assert len(one.store.participations(simulated=False)) == before + 1
 
 
 def test_what_is_no_form_too_large_or_too_much_is_refused(one: Served) -> None:
@@ -183,7 +183,7 @@ def test_nobody_reads_or_writes_as_somebody_else(one: Served) -> None:
 def test_pictures_are_for_those_whom_they_are_shown_to(one: Served) -> None:
     visitor = one.visitor()
     visitor.arrive()
-    visit = one.store.visits(simulated=False)[-1]
+    visit = one.store.participations(simulated=False)[-1]
     own = one.study.protocol.groups[visit.group][0].name
     other = next(condition.name for condition in one.study.protocol.conditions if condition.name != own)
     item = one.study.items[0]
@@ -204,7 +204,7 @@ def test_no_page_betrays_arm_method_truth_or_images(one: Served) -> None:
     for _ in range(2):
         visitor = one.visitor(**{"x-snellen-rehearsal": one.study.rehearsal})
         read = visitor.arrive()
-        visit = one.store.visits(simulated=True)[-1]
+        visit = one.store.participations(simulated=True)[-1]
         pages = {page.id: page for page in one.study.pages(visit.group, visit.number)}
         secrets = {name for condition in one.study.protocol.conditions for name in (condition.arm, condition.name)}
         secrets |= {sample for item in one.study.items for sample in (item.id, *item.samples, *item.further)}
@@ -355,7 +355,7 @@ def test_a_token_that_a_visitor_chose_is_no_participants(one: Served) -> None:
     consent = client.get("/")
     issued = consent.cookies[one.app_cookie]
     assert not issued.startswith(chosen)
-    before = len(one.store.visits(simulated=False))
+    before = len(one.store.participations(simulated=False))
     for cookie in (chosen, f"{chosen}.{issued.partition('.')[2]}", chosen + "."):
         client.cookies.clear()
         client.cookies.set(one.app_cookie, cookie)
@@ -363,7 +363,7 @@ def test_a_token_that_a_visitor_chose_is_no_participants(one: Served) -> None:
             answer = client.post("/consent", data=Read(consent.text).fields | {"csrf": mark})
             assert answer.status_code == 403
     assert one.store.find(chosen) is None
-    assert len(one.store.visits(simulated=False)) == before
+    assert len(one.store.participations(simulated=False)) == before
 
 
 def test_who_began_with_an_earlier_version_goes_on_with_the_page_that_is_open(one: Served) -> None:
@@ -379,7 +379,7 @@ def test_who_began_with_an_earlier_version_goes_on_with_the_page_that_is_open(on
     }
     assert visitor.send(read.fields | old | {"csrf": "0" * 64}).status_code == 403
     assert visitor.send(read.fields | old).headers["location"] == "/page"
-    assert list(one.store.visits(simulated=False)[-1].replies) == [read.page]
+    assert list(one.store.participations(simulated=False)[-1].replies) == [read.page]
 
 
 def test_the_time_a_page_was_shown_cannot_be_made_up(one: Served) -> None:

@@ -47,7 +47,7 @@ COMMENTS: Mapping[str, str] = {
 _WIDTH = 118
 
 
-def commented(protocol: Protocol) -> str:
+def protocol_text(protocol: Protocol) -> str:
     """The protocol as YAML with its comments."""
     values = protocol.as_values()
     parts = [_comment(HEAD)]

@@ -14,10 +14,10 @@ import pytest
 from starlette.testclient import TestClient
 from tests.study.visitor import FORM, Fields, Read, Served, Visitor, filled, served
 
-from snellen.study.answers.overview import Flag, Leaving, overview
+from snellen.study.answers.overview import DropoutPage, QualityFlag, overview
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study, new_password
-from snellen.study.gathering import Reply, Visit
+from snellen.study.participation import Participation, Reply
 from snellen.study.web.application import application
 from snellen.study.web.session import HOURS, Sessions
 
@@ -54,7 +54,7 @@ def _form(desk: Read, action: str, **more: str) -> Fields:
 
 def test_without_the_password_the_desk_shows_its_door_and_nothing_else(one: Served) -> None:
     one.visitor().arrive()
-    name = one.store.visits(simulated=False)[0].participant
+    name = one.store.participations(simulated=False)[0].participant
     visitor = one.visitor()
     assert visitor.get("/admin").kind == "door"
     for path in ("/admin/export", "/admin/export?data=simulated", f"/admin/erase?participant={name}"):
@@ -64,7 +64,7 @@ def test_without_the_password_the_desk_shows_its_door_and_nothing_else(one: Serv
         response = visitor.client.post(path, data={"order": "close", "participant": name, "csrf": ""})
         assert response.status_code == 403
     assert one.store.state == "open"
-    assert len(one.store.visits(simulated=False)) == 1
+    assert len(one.store.participations(simulated=False)) == 1
 
 
 @pytest.mark.parametrize("password", ["", "wrong", "ü" * 500])
@@ -156,15 +156,15 @@ def test_the_desk_counts_who_is_where_and_shows_simulated_people_apart(one: Serv
     assert "1 of 9 wanted have finished." in desk.words
     assert "Withdrew: 1. Erased: 0." in desk.words
     assert "instructions 1 100 %" in desk.words
-    finished = next(visit for visit in one.store.visits(simulated=False) if visit.state == "finished")
+    finished = next(visit for visit in one.store.participations(simulated=False) if visit.state == "finished")
     assert _row(desk, finished.participant)[2] == "finished"
     assert "median" in desk.words
     real, simulated = desk.text.split('<section class="unreal">')
     assert "Simulated participants" in simulated
-    for visit in one.store.visits(simulated=True):
+    for visit in one.store.participations(simulated=True):
         assert visit.participant in simulated
         assert visit.participant not in real
-    for visit in one.store.visits(simulated=False):
+    for visit in one.store.participations(simulated=False):
         assert visit.participant not in simulated
 
 
@@ -173,7 +173,9 @@ def test_an_empty_desk_says_so_in_both_languages(one: Served) -> None:
     assert "Nobody has begun yet." in one.experimenter().get("/admin?lang=en").words
 
 
-def _visit(study: Study, name: str, *, last: int, at: datetime, wanted: bool = True, straight: bool = False) -> Visit:
+def _visit(
+    study: Study, name: str, *, last: int, at: datetime, wanted: bool = True, straight: bool = False
+) -> Participation:
     replies = {}
     for page in study.pages(0, 0)[:last]:
         content: Fields = {}
@@ -185,14 +187,14 @@ def _visit(study: Study, name: str, *, last: int, at: datetime, wanted: bool = T
             content = {"answers": [3] * 8 if straight else [1, 2, 3, 4, 5, 4, 3, 2]}
         replies[page.id] = Reply(content, 0.5 if straight else 4.0, at.isoformat())
     state = "finished" if last == len(study.pages(0, 0)) else "started"
-    return Visit(name, 0, 0, "en", False, state, at.isoformat(), "", replies)  # type: ignore[arg-type]
+    return Participation(name, 0, 0, "en", False, state, at.isoformat(), "", replies)  # type: ignore[arg-type]
 
 
 def test_what_looks_odd_is_flagged_and_who_is_silent_has_dropped_out(one: Served) -> None:
     study, now = one.study, datetime(2026, 5, 1, 12, tzinfo=UTC)
     all_pages = len(study.pages(0, 0))
     long_ago = now - timedelta(minutes=study.protocol.abandoned + 1)
-    visits = [
+    participations = [
         _visit(study, "careful", last=all_pages, at=long_ago),
         _visit(study, "careless", last=all_pages, at=now, wanted=False),
         _visit(study, "hasty", last=all_pages, at=now, straight=True),
@@ -201,12 +203,12 @@ def test_what_looks_odd_is_flagged_and_who_is_silent_has_dropped_out(one: Served
     ]
     ids = {"careful": "1", "careless": "2", "hasty": "2", "silent": "3", "here": "4"}
     recruited = {name: {"PID": value, "STUDY_ID": "same"} for name, value in ids.items()}
-    found = overview(study, visits, recruited, simulated=False, erased=2, pages=study.pages, now=now)
+    found = overview(study, participations, recruited, simulated=False, erased=2, pages=study.pages, now=now)
     count = found.groups[0]
     assert (count.begun, count.finished, count.active, count.dropped, count.excluded) == (5, 3, 1, 1, 2)
     assert found.total.begun == 5
     assert found.erased == 2
-    assert found.leaving == (Leaving("trial", "error-detection", 1, 1.0),)
+    assert found.leaving == (DropoutPage("trial", "error-detection", 1, 1.0),)
     assert set(map(_told, found.flags)) == {
         ("careless", "attention", "1 of 1"),
         ("hasty", "fast", "0.5"),
@@ -219,7 +221,7 @@ def test_what_looks_odd_is_flagged_and_who_is_silent_has_dropped_out(one: Served
     assert (pace.task, pace.answers, pace.low, pace.median, pace.high) == ("error-detection", 11, 2.25, 4.0, 4.0)
 
 
-def _told(flag: Flag) -> tuple[str, str, str]:
+def _told(flag: QualityFlag) -> tuple[str, str, str]:
     joined = " of ".join(map(str, flag.words.values()))
     return flag.participant, flag.kind, joined
 
@@ -259,22 +261,22 @@ def test_real_and_simulated_answers_are_exported_apart(one: Served) -> None:
     assert all(name.startswith("simulated-") for name in simulated)
     assert {"participants.csv", "answers.csv", "answers.parquet", "codebook.md"} <= set(real)
     people = pd.read_csv(io.BytesIO(real["participants.csv"]))
-    assert people["participant"].tolist() == [one.store.visits(simulated=False)[0].participant]
+    assert people["participant"].tolist() == [one.store.participations(simulated=False)[0].participant]
     others = pd.read_csv(io.BytesIO(simulated["simulated-participants.csv"]))
-    assert others["participant"].tolist() == [one.store.visits(simulated=True)[0].participant]
+    assert others["participant"].tolist() == [one.store.participations(simulated=True)[0].participant]
 
 
 def test_a_participant_is_erased_after_a_question_and_is_a_stranger_then(one: Served) -> None:
     person = one.visitor()
     person.arrive()
-    name = one.store.visits(simulated=False)[0].participant
+    name = one.store.participations(simulated=False)[0].participant
     visitor = one.experimenter()
     asked = visitor.get(f"/admin/erase?participant={name}")
     assert asked.kind == "erase"
-    assert len(one.store.visits(simulated=False)) == 1
+    assert len(one.store.participations(simulated=False)) == 1
     told = Read(visitor.client.post("/admin/erase", data=asked.fields).text)
     assert f"{name} has been erased" in told.words
-    assert one.store.visits(simulated=False) == []
+    assert one.store.participations(simulated=False) == []
     assert person.client.get("/page", follow_redirects=False).headers["location"] == "/"
     again = Read(visitor.client.post("/admin/erase", data=asked.fields).text)
     assert f"There is no participant “{name}”" in again.words

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from snellen.charts import pictures
-from snellen.study.making.showing import GAP, LEAST, MOST, encoded, photograph, picture
+from snellen.study.making.rendering import GAP, LEAST, MOST, encoded, photograph, picture
 
 SMALL, LARGE = 32, 224
 

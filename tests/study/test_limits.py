@@ -20,8 +20,8 @@ from tests.study.planted_study import plant
 from snellen.study.answers.store import Store
 from snellen.study.folder import Study
 from snellen.study.web.application import application, listen, server
-from snellen.study.web.guard import LARGEST, Proxies
 from snellen.study.web.limits import RESERVED, Limits
+from snellen.study.web.security import LARGEST, Proxies
 
 GET = b"GET /health HTTP/1.1\r\nhost: x\r\n"
 POST = b"POST /page HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\n"
@@ -245,7 +245,7 @@ def test_where_all_are_being_answered_the_next_is_turned_away_with_a_word(study:
             assert told.startswith(b"HTTP/1.1 503")
             assert b"Please try again" in told
         assert [_status(one) for one in waiting] == [b"303"] * 3
-        assert len(store.visits(simulated=False)) == 1
+        assert len(store.participations(simulated=False)) == 1
 
 
 def test_limits_follow_from_the_descriptors_of_the_process() -> None:

@@ -21,10 +21,10 @@ def small(tmp_path: Path) -> Iterator[Served]:
 def _arms(one: Served) -> Iterator[tuple[str, Visitor]]:
     """A participant of every group, each in a browser of their own, with the first arm of the group."""
     groups = one.study.protocol.groups
-    while len(one.store.visits(simulated=False)) < len(groups):
+    while len(one.store.participations(simulated=False)) < len(groups):
         visitor = one.visitor()
-        visitor.arrive(f"?lang={'de' if len(one.store.visits(simulated=False)) % 2 else 'en'}")
-        group = one.store.visits(simulated=False)[-1].group
+        visitor.arrive(f"?lang={'de' if len(one.store.participations(simulated=False)) % 2 else 'en'}")
+        group = one.store.participations(simulated=False)[-1].group
         yield groups[group][0].arm, visitor
 
 
@@ -37,7 +37,7 @@ def test_every_task_can_be_taken_from_consent_to_code_in_both_languages_and_with
     ) as one:
         for arm, visitor in _arms(one):
             end = visitor.take_part()
-            visit = one.store.visits(simulated=False)[-1]
+            visit = one.store.participations(simulated=False)[-1]
             pages = one.study.pages(visit.group, visit.number)
             assert visit.state == "finished"
             assert set(visit.replies) == {page.id for page in pages}
@@ -51,7 +51,7 @@ def test_every_task_can_be_taken_from_consent_to_code_in_both_languages_and_with
                 spoken = " ".join(read.words for read in visitor.seen if read.kind not in ("end", "consent")).lower()
                 assert not re.search(r"\bmaps?\b|karte|bright|hell", spoken)
                 assert not [name for read in visitor.seen for name in read.pictures if "static" in name["src"]]
-        assert {visit.language for visit in one.store.visits(simulated=False)} == {"en", "de"}
+        assert {visit.language for visit in one.store.participations(simulated=False)} == {"en", "de"}
 
 
 def test_within_subjects_everybody_is_told_when_maps_change_go_or_come(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_within_subjects_everybody_is_told_when_maps_change_go_or_come(tmp_path:
         told = set()
         for _, visitor in _arms(one):
             visitor.take_part()
-            visit = one.store.visits(simulated=False)[-1]
+            visit = one.store.participations(simulated=False)[-1]
             texts = one.study.texts[visit.language]["change"]
             changes = [read for read in visitor.seen if read.kind == "change"]
             orders = one.study.protocol.groups[visit.group]
@@ -85,7 +85,7 @@ def test_what_is_answered_is_what_is_kept(small: Served) -> None:
         return {"value": "4"} if read.kind == "attention" else {}
 
     visitor.take_part(answer)
-    visit = small.store.visits(simulated=False)[0]
+    visit = small.store.participations(simulated=False)[0]
     for page in small.study.pages(visit.group, visit.number):
         reply = visit.replies[page.id]
         if page.kind == "trial":
@@ -111,7 +111,7 @@ def test_closing_the_browser_or_killing_the_server_changes_nothing(small: Served
     back = again.get("/")
     assert back.page == there.page
     assert small.study.texts[back.language]["notice"]["resumed"] in back.words
-    assert len(small.store.visits(simulated=False)) == 1
+    assert len(small.store.participations(simulated=False)) == 1
 
 
 def test_a_page_sent_twice_is_answered_once_and_the_first_answer_counts(small: Served) -> None:
@@ -127,7 +127,7 @@ def test_a_page_sent_twice_is_answered_once_and_the_first_answer_counts(small: S
         onward = visitor.get(response.headers["location"])
         assert onward.page > read.page
         assert "The first answer counts" in onward.words
-    replies = small.store.visits(simulated=False)[0].replies
+    replies = small.store.participations(simulated=False)[0].replies
     assert replies[read.page].content == {"value": 1, "beside": 60, "chosen": []}
     assert len(replies) == len([one for one in replies if one <= read.page])
 
@@ -139,7 +139,7 @@ def test_two_tabs_show_the_same_page_and_the_slower_one_is_told(small: Served) -
     assert left.page == right.page
     assert visitor.send(left.fields).headers["location"] == "/page"
     assert visitor.send(right.fields).headers["location"] == "/page?notice=answered"
-    assert len(small.store.visits(simulated=False)[0].replies) == 1
+    assert len(small.store.participations(simulated=False)[0].replies) == 1
 
 
 def test_after_the_end_every_way_back_leads_to_the_code(small: Served) -> None:
@@ -149,11 +149,11 @@ def test_after_the_end_every_way_back_leads_to_the_code(small: Served) -> None:
     assert visitor.send(first.fields).headers["location"] == "/end"
     for path in ("/", "/page", "/end", "/withdraw"):
         assert visitor.get(path).words == end.words
-    assert len(small.store.visits(simulated=False)) == 1
+    assert len(small.store.participations(simulated=False)) == 1
     # On a shared computer, the next person begins anew.
     assert visitor.get("/?next").kind == "consent"
     assert visitor.arrive().page == "p000"
-    assert len(small.store.visits(simulated=False)) == 2
+    assert len(small.store.participations(simulated=False)) == 2
     assert visitor.get("/?next").page == "p000"
 
 
@@ -189,7 +189,7 @@ def test_an_answer_that_cannot_be_comes_back_with_the_sentence_beside_it_and_not
     for name, value in given.items():
         if name not in refused:
             assert back.fields[name] == value
-    assert read.page not in small.store.visits(simulated=False)[0].replies
+    assert read.page not in small.store.participations(simulated=False)[0].replies
     assert visitor.send(back.fields | {"value": "1", "beside": "80"}).status_code == 303
 
 
@@ -210,9 +210,9 @@ def test_whoever_withdraws_is_asked_first_and_is_then_done(small: Served) -> Non
     visitor = small.visitor()
     visitor.arrive("?lang=en")
     asked = visitor.get("/withdraw")
-    assert small.store.visits(simulated=False)[0].state == "started"
+    assert small.store.participations(simulated=False)[0].state == "started"
     response = visitor.client.post("/withdraw", data=asked.fields)
-    visit = small.store.visits(simulated=False)[0]
+    visit = small.store.participations(simulated=False)[0]
     assert visit.state == "withdrawn"
     told = Read(response.text)
     assert told.kind == "withdrawn"
@@ -231,7 +231,7 @@ def test_when_the_study_is_not_open_nobody_new_comes_in_but_who_is_inside_finish
     assert response.status_code == 403
     assert Read(response.text).kind == "closed"
     inside.take_part()
-    assert [one.state for one in small.store.visits(simulated=False)] == ["finished"]
+    assert [one.state for one in small.store.participations(simulated=False)] == ["finished"]
 
 
 def test_a_full_study_says_so(tmp_path: Path) -> None:

@@ -18,14 +18,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from snellen.study.answers.store import LONGEST, ClosedError, Person
-from snellen.study.gathering import Reply
-from snellen.study.pace import minutes
+from snellen.study.answers.store import LONGEST, ClosedError, Participant
+from snellen.study.duration import minutes
+from snellen.study.participation import Reply
 from snellen.study.schedule import Page
 from snellen.study.tasks import Answer, find_task
-from snellen.study.web.facts import ahead, facts_of
-from snellen.study.web.form import Filled, read_reply, seconds
-from snellen.study.web.guard import Form, first, read_form
+from snellen.study.web.form import FormReply, read_reply, seconds
+from snellen.study.web.page_context import ahead, page_context
+from snellen.study.web.security import Form, first, read_form
 from snellen.study.web.site import Site, onward
 
 MONTH = 30 * 86_400
@@ -33,7 +33,7 @@ MONTH = 30 * 86_400
 
 
 @dataclass(frozen=True, eq=False)
-class Visiting:
+class ParticipantPages:
     """The pages of participants."""
 
     site: Site
@@ -133,7 +133,7 @@ class Visiting:
         notice = notice if notice in ("answered", "resumed") and answered else ""
         return self._show(token, person, pages, place, notice=notice)
 
-    def _answer(self, token: str, person: Person, pages: tuple[Page, ...], awaited: int | None, form: Form) -> Response:
+    def _answer(self, token: str, person: Participant, pages: tuple[Page, ...], awaited: int | None, form: Form) -> Response:
         site, name = self.site, first(form, "page") or ""
         place = next((at for at, page in enumerate(pages) if page.id == name), None)
         since = site.seal.since(first(form, "shown"), token, name) if place is not None else None
@@ -152,13 +152,13 @@ class Visiting:
     def _show(
         self,
         token: str,
-        person: Person,
+        person: Participant,
         pages: tuple[Page, ...],
         place: int,
         *,
         notice: str = "",
         form: Form | None = None,
-        filled: Filled | None = None,
+        filled: FormReply | None = None,
     ) -> Response:
         site, page = self.site, pages[place]
         given = form or {}
@@ -178,10 +178,10 @@ class Visiting:
             "ahead": ahead(pages, place),
         }
         replies = site.store.replies(person) if page.kind == "feedback" else {}
-        facts |= facts_of(site.study, person.language, pages, place, replies)
+        facts |= page_context(site.study, person.language, pages, place, replies)
         return site.render(f"{page.kind}.html", person.language, facts, 422 if filled else 200)
 
-    # Leaving ---------------------------------------------------------------------------------------------------------------
+    # Withdrawing -----------------------------------------------------------------------------------------------------------
 
     async def withdraw(self, request: Request) -> Response:
         """Asks whether somebody really wants to stop, and ends the participation."""

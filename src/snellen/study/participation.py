@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-from snellen.study.collected import Collected
+from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.protocol import Exclusion
 from snellen.study.schedule import Page
@@ -26,7 +26,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Visit:
+class Participation:
     """One participant: who, where in the design, and the replies by page."""
 
     participant: str
@@ -40,12 +40,12 @@ class Visit:
     replies: Mapping[str, Reply] = field(default_factory=dict)
 
 
-def gather(study: Study, visits: Iterable[Visit], *, simulated: bool) -> Collected:
+def collect_data(study: Study, participations: Iterable[Participation], *, simulated: bool) -> StudyData:
     """The tables of all these participants, who are either all real or all simulated."""
     people: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     ratings: list[dict[str, Any]] = []
-    for visit in visits:
+    for visit in participations:
         if visit.simulated != simulated:
             raise ValueError("real and simulated participants are never put into one table")
         pages = study.pages(visit.group, visit.number)
@@ -53,11 +53,11 @@ def gather(study: Study, visits: Iterable[Visit], *, simulated: bool) -> Collect
         people.append(_person(study, visit, pages, own, checks))
         answers += own
         ratings += rated
-    return Collected.of(people, answers, ratings, simulated=simulated)
+    return StudyData.of(people, answers, ratings, simulated=simulated)
 
 
 def _replies(
-    study: Study, visit: Visit, pages: tuple[Page, ...]
+    study: Study, visit: Participation, pages: tuple[Page, ...]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[bool]]:
     answers: list[dict[str, Any]] = []
     ratings: list[dict[str, Any]] = []
@@ -105,7 +105,7 @@ def _answer(page: Page, reply: Reply, position: int) -> dict[str, Any]:
 
 
 def _person(
-    study: Study, visit: Visit, pages: tuple[Page, ...], answers: list[dict[str, Any]], checks: list[bool]
+    study: Study, visit: Participation, pages: tuple[Page, ...], answers: list[dict[str, Any]], checks: list[bool]
 ) -> dict[str, Any]:
     between = study.protocol.design == "between"
     times = [answer["seconds"] for answer in answers if not answer["practice"]]

@@ -57,7 +57,7 @@ RATINGS: dict[str, str] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Collected:
+class StudyData:
     """The three tables of a study, with the columns above; `simulated` where nobody took part."""
 
     participants: pd.DataFrame
@@ -68,9 +68,9 @@ class Collected:
     @staticmethod
     def of(
         participants: list[dict[str, Any]], answers: list[dict[str, Any]], ratings: list[dict[str, Any]], *, simulated: bool
-    ) -> Collected:
+    ) -> StudyData:
         """From rows."""
-        return Collected(
+        return StudyData(
             pd.DataFrame(participants, columns=list(PARTICIPANTS)),
             pd.DataFrame(answers, columns=list(ANSWERS)),
             pd.DataFrame(ratings, columns=list(RATINGS)),
@@ -78,9 +78,9 @@ class Collected:
         )
 
     @property
-    def counted(self) -> Collected:
+    def counted(self) -> StudyData:
         """Only participants that no rule excludes, and only answers that are no practice."""
         people = self.participants[self.participants["excluded"] == ""]
         known = set(people["participant"])
         answers = self.answers[self.answers["participant"].isin(known) & ~self.answers["practice"].astype(bool)]
-        return Collected(people, answers, self.ratings[self.ratings["participant"].isin(known)], self.simulated)
+        return StudyData(people, answers, self.ratings[self.ratings["participant"].isin(known)], self.simulated)
