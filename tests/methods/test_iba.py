@@ -111,7 +111,7 @@ def test_nothing_learnt_gets_a_remedy_that_works() -> None:
     with pytest.raises(SnellenError) as caught:
         Iba(beta=1.0)(case.classifier, case.inputs, case.targets, rng=case.rng)
     assert str(caught.value) == (
-        "iba(beta=1.0) has not learnt from any images yet for 'planted'; "
+        "iba(beta=1.0) is not fitted to any images yet for 'planted'; "
         'call snellen.fit(classifier, images, methods=["iba(beta=1.0)"]) first'
     )
     fit(case.classifier, case.pixels, methods=["iba(beta=1.0)"])

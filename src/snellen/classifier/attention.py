@@ -1,4 +1,4 @@
-"""Which token attends to which: the weights of every attention in a pass, however the model writes it."""
+"""Attention: the weights between tokens in every attention of a pass, whichever torch function computes them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from snellen.errors import SnellenError
 
 Weights = Float[Tensor, "batch heads tokens tokens"]
 Folding = Callable[[Weights], Float[Tensor, "batch tokens tokens"]]
+"""Folds the heads into one."""
 Weighing = Callable[[Weights, Weights], Float[Tensor, "batch tokens tokens"]]
+"""Combines weights and their gradient, and folds the heads into one."""
 
 
 class AttentionRecorder:
-    """A handler that computes every attention step by step, and keeps its weights.
+    """A handler of operations that computes every attention step by step and records its weights.
 
-    With `gradients`, the graph starts at the first attention, and each of the weights is a part of it.
+    Args:
+        gradients: start the autograd graph at the first attention, with all recorded weights in it.
+        fold: applied to the weights before they are recorded.
     """
 
     def __init__(self, *, gradients: bool = False, fold: Callable[[Tensor], Tensor] | None = None) -> None:
@@ -40,10 +44,10 @@ class AttentionRecorder:
         if operation.name == "multi_head_attention_forward":
             return self._packed(operation)
         result = operation.run()
-        attends = operation.kind == "softmax" and isinstance(result, Tensor) and result.dim() == 4
-        return self._keep(result, operation.layer) if attends else result
+        is_attention = operation.kind == "softmax" and isinstance(result, Tensor) and result.dim() == 4
+        return self._record(result, operation.layer) if is_attention else result
 
-    def _keep(self, weights: Tensor, layer: str) -> Tensor:
+    def _record(self, weights: Tensor, layer: str) -> Tensor:
         if self.gradients and not weights.requires_grad:
             weights = weights.detach().requires_grad_()
         self.layers.append(layer)
@@ -55,42 +59,44 @@ class AttentionRecorder:
         query, key, value = (operation.argument(place, name) for place, name in enumerate(("query", "key", "value")))
         mask, scale = operation.argument(3, "attn_mask"), operation.kwargs.get("scale")
         if operation.kwargs.get("enable_gqa", False):
-            key, value = (one.repeat_interleave(query.shape[1] // one.shape[1], dim=1) for one in (key, value))
+            key, value = (heads.repeat_interleave(query.shape[1] // heads.shape[1], dim=1) for heads in (key, value))
         if operation.argument(5, "is_causal", False):
             mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
         scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
-        mixed: Tensor = self._keep(_masked(scores, mask).softmax(dim=-1), operation.layer) @ value
+        mixed: Tensor = self._record(_masked(scores, mask).softmax(dim=-1), operation.layer) @ value
         return mixed
 
     def _packed(self, operation: Operation) -> tuple[Tensor, Tensor | None]:
-        """What `torch.nn.MultiheadAttention` computes, tokens first and images second."""
-        given = dict(zip(_PACKED, operation.args, strict=False)) | operation.kwargs
-        if given.get("bias_k") is not None or given.get("add_zero_attn") or given.get("static_k") is not None:
+        """The computation of `torch.nn.MultiheadAttention`; its first axis is tokens, its second images."""
+        arguments = dict(zip(_PACKED, operation.args, strict=False)) | operation.kwargs
+        if arguments.get("bias_k") is not None or arguments.get("add_zero_attn") or arguments.get("static_k") is not None:
             raise SnellenError(f"attention with added keys at {operation.layer} is not between tokens; use grad-cam")
-        heads, bias = given["num_heads"], given["in_proj_bias"]
-        if given.get("use_separate_proj_weight"):
-            parts = [given[f"{one}_proj_weight"] for one in "qkv"]
+        heads, bias = arguments["num_heads"], arguments["in_proj_bias"]
+        if arguments.get("use_separate_proj_weight"):
+            parts = [arguments[f"{letter}_proj_weight"] for letter in "qkv"]
         else:
-            parts = given["in_proj_weight"].chunk(3)
+            parts = arguments["in_proj_weight"].chunk(3)
         biases = (None, None, None) if bias is None else bias.chunk(3)
         query, key, value = (
-            functional.linear(given[name], weight, offset).unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)
+            functional.linear(arguments[name], weight, offset).unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)
             for name, weight, offset in zip(("query", "key", "value"), parts, biases, strict=True)
         )
         scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-        mask, padding = given.get("attn_mask"), given.get("key_padding_mask")
+        mask, padding = arguments.get("attn_mask"), arguments.get("key_padding_mask")
         if mask is not None:
-            mask = mask.unflatten(0, (-1, heads)) if mask.dim() == 3 else mask  # images and heads are one axis
-            scores = _masked(scores, ~mask if mask.dtype == torch.bool else mask)  # here True hides, above it shows
+            mask = mask.unflatten(0, (-1, heads)) if mask.dim() == 3 else mask  # images and heads share an axis
+            scores = _masked(
+                scores, ~mask if mask.dtype == torch.bool else mask
+            )  # here True hides a token, above it shows one
         if padding is not None:
             padding = padding[:, None, None]
             scores = _masked(scores, ~padding if padding.dtype == torch.bool else padding)
-        weights = self._keep(scores.softmax(dim=-1), operation.layer)
+        weights = self._record(scores.softmax(dim=-1), operation.layer)
         mixed = (weights @ value).permute(2, 0, 1, 3).flatten(2)
-        out = functional.linear(mixed, given["out_proj_weight"], given["out_proj_bias"])
-        if not given.get("need_weights", True):
+        out = functional.linear(mixed, arguments["out_proj_weight"], arguments["out_proj_bias"])
+        if not arguments.get("need_weights", True):
             return out, None
-        return out, weights.mean(dim=1) if given.get("average_attn_weights", True) else weights
+        return out, weights.mean(dim=1) if arguments.get("average_attn_weights", True) else weights
 
 
 _PACKED = (
@@ -109,38 +115,45 @@ def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class AttentionLayout:
-    """Every attention of a pass between the same tokens, which of these hold the image, and which the head reads."""
+    """The tokens that the attentions of a model connect."""
 
     layers: int
+    """Number of attentions in a pass."""
     heads: int
     layout: Layout
+    """Which tokens are image patches, and their grid."""
     readers: Bool[Tensor, " tokens"]
+    """The tokens that the model's head reads, such as the class token."""
 
     def read(self, flow: Float[Tensor, "batch tokens tokens"]) -> Float[Tensor, "batch 1 rows columns"]:
-        """What comes from each place, on average over the tokens that the head reads."""
+        """The flow from each patch, averaged over the tokens that the head reads, as a map."""
         return self.layout.to_map(flow[:, self.readers.to(flow.device)].mean(dim=1).unsqueeze(2))
 
 
 def find_attention_layout(
-    noted: AttentionRecorder, gradient: Tensor | None, images: int, layouts: LayerLayouts
+    recorder: AttentionRecorder, gradient: Tensor | None, images: int, layouts: LayerLayouts
 ) -> AttentionLayout | str:
-    """What a pass of that many images showed, or in words why the attention of this model cannot be followed.
+    """The layout of the recorded attentions, or a phrase that says why they cannot be followed.
 
-    `gradient` is that of the outputs at the last weights: a token that the head does not read has none in its row.
+    Args:
+        recorder: holds the attentions of one pass.
+        gradient: gradient of the outputs at the last attention weights; 0 in the row of a token that the head does not read.
+        images: number of images in that pass.
+        layouts: layouts of the layers.
     """
-    if not noted.layers or gradient is None:
+    if not recorder.layers or gradient is None:
         return "has no attention"
-    for layer, shape in zip(noted.layers, noted.shapes, strict=True):
+    for layer, shape in zip(recorder.layers, recorder.shapes, strict=True):
         if shape[0] != images:
             return f"attends within windows at {layer}"
-        if shape[2] != shape[3] or shape != noted.shapes[0]:
+        if shape[2] != shape[3] or shape != recorder.shapes[0]:
             return f"attends between other tokens at {layer}"
-    _, heads, tokens, _ = noted.shapes[0]
-    grids = [one for _, one in layouts.layouts if one is not None and one.order == "tokens"]
+    _, heads, tokens, _ = recorder.shapes[0]
+    grids = [grid for _, grid in layouts.layouts if grid is not None and grid.order == "tokens"]
     layout = next((grid for grid in grids if grid.prefix + grid.rows * grid.columns == tokens), None)
     if layout is None:
-        return f"attends between {tokens} tokens at {noted.layers[0]}, which form no grid"
+        return f"attends between {tokens} tokens at {recorder.layers[0]}, which form no grid"
     readers = gradient.abs().amax(dim=(0, 1, 3)) > 0
     if not readers.any():  # a head whose weights are all zero reads nothing
         readers = torch.arange(tokens, device=readers.device) < (1 if layout.prefix else tokens)
-    return AttentionLayout(len(noted.layers), heads, layout, readers)
+    return AttentionLayout(len(recorder.layers), heads, layout, readers)

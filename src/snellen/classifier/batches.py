@@ -1,4 +1,4 @@
-"""Batches: how many rows go through a network at once, and blocks of rows regrouped so that every pass is full."""
+"""Batches: the number of rows per pass, and regrouping of rows into full passes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Block = tuple[Float[Tensor, "batch channels height width"], Int[Tensor, " batch"
 """Inputs and their targets."""
 
 FORWARD_BUDGET = 128 << 20
-"""Bytes of the largest activation in a forward pass: beyond that a larger batch only leaves the processor's caches."""
+"""Bytes of the largest activation in a forward pass; larger batches do not fit the processor's caches and gain nothing."""
 
-TAIL_BUDGET = 16 << 20
-"""Bytes of a layer's activations that go through the rest of the model at once; more would only leave the caches."""
+RESUME_BUDGET = 16 << 20
+"""Bytes of a layer's activations from which a pass is resumed at once; more do not fit the caches."""
 
 GRADIENT_BUDGET = 768 << 20
-"""Bytes of activations that a pass with gradients may hold, all layers together."""
+"""Bytes of all activations in a pass with gradients."""
 
 
 def rows(network: Network, inputs: Float[Tensor, "batch channels height width"]) -> tuple[int, int]:
-    """Rows per pass without and with gradients, as powers of two, from the bytes that one row's activations take."""
+    """Rows per pass without and with gradients, as powers of two, from the size of one row's activations."""
     if "layer" not in network.offers:
         return 16, 16
     with torch.inference_mode():
@@ -36,41 +36,41 @@ def rows(network: Network, inputs: Float[Tensor, "batch channels height width"])
 
 
 def resume_rows(features: int, rows: int, columns: int) -> int:
-    """Rows of a layer of this shape that go through what follows it."""
-    return _power_of_two(TAIL_BUDGET // (4 * features * rows * columns))
+    """Rows per pass that is resumed from a layer of this shape."""
+    return _power_of_two(RESUME_BUDGET // (4 * features * rows * columns))
 
 
-def attention_rows(attending: AttentionLayout, element_size: int, *, gradients: bool = False) -> int:
-    """Rows whose attention weights, with what is computed from them, fit into the budget; gradients hold all layers'."""
-    budget, kept = (GRADIENT_BUDGET, attending.layers) if gradients else (FORWARD_BUDGET, 1)
-    return _power_of_two(budget // (4 * kept * attending.heads * len(attending.readers) ** 2 * element_size))
+def attention_rows(layout: AttentionLayout, element_size: int, *, gradients: bool = False) -> int:
+    """Rows per pass whose attention weights fit into the budget; with gradients the weights of all layers are in memory."""
+    budget, layers = (GRADIENT_BUDGET, layout.layers) if gradients else (FORWARD_BUDGET, 1)
+    return _power_of_two(budget // (4 * layers * layout.heads * len(layout.readers) ** 2 * element_size))
 
 
 def regrouped(blocks: Iterable[Block], rows_for: Callable[[Tensor], int]) -> Iterator[Block]:
-    """The same rows in blocks that fill one pass each; `rows_for` tells from the first block how many rows that takes."""
-    held_inputs: list[Tensor] = []
-    held_targets: list[Tensor] = []
-    held = 0
+    """The same rows in blocks that fill one pass each; `rows_for(inputs)` is the number of rows of a pass."""
+    waiting_inputs: list[Tensor] = []
+    waiting_targets: list[Tensor] = []
+    waiting = 0
     full = 0
 
     def take(count: int) -> Block:
-        nonlocal held
-        inputs = held_inputs[0] if len(held_inputs) == 1 else torch.cat(held_inputs)
-        targets = held_targets[0] if len(held_targets) == 1 else torch.cat(held_targets)
-        held -= count
-        held_inputs[:] = [inputs[count:]] if held else []
-        held_targets[:] = [targets[count:]] if held else []
+        nonlocal waiting
+        inputs = waiting_inputs[0] if len(waiting_inputs) == 1 else torch.cat(waiting_inputs)
+        targets = waiting_targets[0] if len(waiting_targets) == 1 else torch.cat(waiting_targets)
+        waiting -= count
+        waiting_inputs[:] = [inputs[count:]] if waiting else []
+        waiting_targets[:] = [targets[count:]] if waiting else []
         return inputs[:count], targets[:count]
 
     for inputs, targets in blocks:
         full = full or rows_for(inputs)
-        held_inputs.append(inputs)
-        held_targets.append(targets)
-        held += len(inputs)
-        while held >= full:
+        waiting_inputs.append(inputs)
+        waiting_targets.append(targets)
+        waiting += len(inputs)
+        while waiting >= full:
             yield take(full)
-    if held:
-        yield take(held)
+    if waiting:
+        yield take(waiting)
 
 
 def _power_of_two(rows: int) -> int:

@@ -1,7 +1,7 @@
-"""Models that come as a graph, not as Python: TorchScript and torch.export programs.
+"""Models that are graphs instead of Python code: TorchScript and torch.export programs.
 
-Both offer gradients, but no layers and no rectifiers to look at. Neither can be pickled as it is, so each is kept together
-with the bytes of its file and is built anew from those in another process.
+They offer gradients, but no layers. They cannot be pickled, so each holds the bytes of its file, from which another process
+builds it again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ScriptedModel(nn.Module):
         self.requires_grad_(False)
 
     def forward(self, inputs: Tensor) -> Any:
-        """Whatever the model puts out."""
+        """The model's own outputs."""
         return self.graph(inputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -40,9 +40,9 @@ class ScriptedModel(nn.Module):
 
 
 class ExportedModel(nn.Module):
-    """A torch.export program; it takes batches of any size, also where the program takes only certain ones.
+    """A torch.export program that takes batches of any size, even if the program itself does not.
 
-    `least` and `most` bound the rows of one call.
+    `least` and `most` are the smallest and largest number of rows that the program takes.
     """
 
     def __init__(self, saved: bytes) -> None:
@@ -56,11 +56,11 @@ class ExportedModel(nn.Module):
         self.requires_grad_(False)
 
     def forward(self, inputs: Tensor) -> Any:
-        """Whatever the program puts out, for all rows."""
+        """The program's outputs for all rows."""
         return in_batches(self.graph, inputs, self.least, self.most)
 
     def train(self, mode: bool = True) -> ExportedModel:
-        """Does nothing: the mode was fixed when the program was exported."""
+        """Does nothing, because the mode was fixed when the program was exported."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -71,7 +71,7 @@ Graph = ScriptedModel | ExportedModel
 
 
 def in_batches(run: Callable[[Tensor], Any], inputs: Tensor, least: int, most: int | None) -> Any:
-    """What a model puts out for all rows that takes from `least` to `most` rows in one call.
+    """The outputs for all rows, of a model that takes from `least` to `most` rows per call.
 
     Rows are independent in evaluation mode, so a short batch is filled up with copies of its first row.
     """
@@ -89,24 +89,24 @@ def in_batches(run: Callable[[Tensor], Any], inputs: Tensor, least: int, most: i
 
 
 def as_graph(model: Any) -> Graph | None:
-    """The wrapped form of a TorchScript module or an exported program; None for anything else."""
+    """A wrapped TorchScript module or exported program; None for other models."""
     if isinstance(model, torch.jit.ScriptModule):
-        held = io.BytesIO()
+        buffer = io.BytesIO()
         with _quiet():
-            torch.jit.save(model, held)
-        return ScriptedModel(held.getvalue())
+            torch.jit.save(model, buffer)
+        return ScriptedModel(buffer.getvalue())
     if isinstance(model, ExportedProgram):
-        held = io.BytesIO()
+        buffer = io.BytesIO()
         with _quiet():
-            torch.export.save(model, held)
-        return ExportedModel(held.getvalue())
+            torch.export.save(model, buffer)
+        return ExportedModel(buffer.getvalue())
     if isinstance(model, torch.fx.GraphModule) and hasattr(model, "_guards_fn"):
         raise SnellenError("give the ExportedProgram itself as a model, not its module(), which cannot be copied to workers")
     return None
 
 
 def read_graph(path: str | Path) -> Graph:
-    """A model from a TorchScript file (.pt) or a torch.export file (.pt2), told apart by what is inside."""
+    """A model from a TorchScript file (.pt) or a torch.export file (.pt2), distinguished by their content."""
     path = Path(path)
     if not path.is_file():
         raise SnellenError(f"there is no model file '{path}'")
@@ -134,11 +134,11 @@ def read_graph(path: str | Path) -> Graph:
 
 
 def _batch(program: ExportedProgram) -> tuple[tuple[int | None, ...], int, int | None]:
-    """The shape of the input (None where any number will do), and the least and the most rows of one call."""
-    wanted = program.graph_signature.user_inputs
-    inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in wanted]
+    """The shape of the input (None for any number), and the smallest and largest number of rows per call."""
+    names = program.graph_signature.user_inputs
+    inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
     if len(inputs) != 1 or not isinstance(inputs[0].meta.get("val"), Tensor):
-        raise SnellenError(f"takes {len(wanted)} inputs; a classifier takes one batch of images")
+        raise SnellenError(f"takes {len(names)} inputs; a classifier takes one batch of images")
     sizes = inputs[0].meta["val"].shape
     shape = tuple(size if isinstance(size, int) else None for size in sizes)
     rows = shape[0]
@@ -147,7 +147,7 @@ def _batch(program: ExportedProgram) -> tuple[tuple[int | None, ...], int, int |
     span = program.range_constraints.get(sizes[0].node.expr)
     if span is None:
         return shape, 1, None
-    # torch.export writes 2 as the least size of any dynamic dimension, though such a program takes a single row too.
+    # torch.export writes 2 as the smallest size of any dynamic dimension, but such a program takes a single row too.
     least = int(span.lower) if int(span.lower) > 2 else 1
     most = int(span.upper) if span.upper.is_Integer else None
     return shape, least, most
@@ -165,12 +165,12 @@ def _on_device(kind: type[Graph], saved: bytes, device: str) -> nn.Module:
 
 
 def _device(module: nn.Module) -> torch.device:
-    return next((one.device for one in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+    return next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu"))
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """TorchScript is deprecated, and every call says so; the files that people have stay what they are."""
+    """Hides the deprecation warnings of TorchScript."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -36,7 +36,7 @@ class NetworkStructure:
             operations: list[Operation] = []
 
             def note(operation: Operation) -> Any:
-                operations.append(operation.noted())
+                operations.append(operation.without_arguments())
                 return operation.run()
 
             module = self.network.module

@@ -1,4 +1,4 @@
-"""Shows every operation of a forward pass, by kind and layer, and lets a handler stand in for it."""
+"""Operations: the tensor functions of a forward pass, by kind and layer; a handler may replace each of them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _KINDS: dict[Kind, str] = {
 }  # fmt: skip
 _KIND_OF: dict[str, Kind] = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 
-_QUESTIONS = {
+_QUERIES = {
     "__get__", "__set__", "dim", "size", "numel", "ndimension", "stride", "is_floating_point", "is_complex", "is_contiguous",
     "element_size", "get_device", "storage_offset", "item", "tolist", "type", "__len__", "__bool__", "__int__", "__index__",
     "__hash__", "__format__",
 }  # fmt: skip
-"""What only asks about a tensor and computes nothing."""
+"""Functions that only read properties of a tensor."""
 
 _INFINITE = float("inf")
 _RECTIFIERS = {"relu": _INFINITE, "relu6": 6.0}
@@ -52,40 +52,39 @@ _IN_PLACE_OPERATORS = {"__iadd__": "__add__", "__isub__": "__sub__", "__imul__":
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """One call of a tensor function: its kind, its name, the innermost layer that made it, and how to run it.
-
-    `ceiling` is the upper end of a rectifier, infinite for a ReLU and 6 for a ReLU6.
-    """
+    """One call of a tensor function."""
 
     kind: Kind
     name: str
     layer: str
+    """The innermost layer that makes the call."""
     ceiling: float = _INFINITE
+    """The upper limit of a rectifier: infinite for a ReLU, 6 for a ReLU6."""
     func: Callable[..., Any] | None = field(default=None, repr=False)
     args: tuple[Any, ...] = field(default=(), repr=False)
     kwargs: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def argument(self, place: int, name: str, default: Any = None) -> Any:
-        """An argument, wherever the caller put it."""
+        """An argument, given by position or by name."""
         return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
 
     @property
     def values(self) -> Any:
-        """The first argument: what the operation works on."""
+        """The first argument: the tensor that the operation works on."""
         return self.argument(0, "input")
 
     def run(self) -> Any:
-        """The operation as the model meant it."""
-        assert self.func is not None, "an operation that was only noted cannot run again"
+        """The result of the original operation."""
+        assert self.func is not None, "an operation without its arguments cannot run"
         return self.func(*self.args, **self.kwargs)
 
-    def noted(self) -> Operation:
-        """The same without its tensors, to keep."""
+    def without_arguments(self) -> Operation:
+        """The same operation without its arguments, which saves memory."""
         return Operation(self.kind, self.name, self.layer, self.ceiling)
 
 
 Handler = Callable[[Operation], Any]
-"""Gives the result of an operation; `Operation.run` is the handler that changes nothing."""
+"""A function that returns the result of an operation; `Operation.run` is the handler that changes nothing."""
 
 
 class _Mode(TorchFunctionMode):
@@ -98,7 +97,7 @@ class _Mode(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         written = getattr(func, "__name__", "")
         name = written.lstrip("_") if written.startswith("_") and not written.startswith("__") else written
-        if not self.layers or name in _QUESTIONS:  # what happens around the model is not the model's
+        if not self.layers or name in _QUERIES:  # outside of the model, or only a query
             return func(*args, **kwargs)
         name, in_place = _out_of_place(name, args, kwargs)
         kind, name, ceiling = _kind(name, args, kwargs)
@@ -112,10 +111,10 @@ class _Mode(TorchFunctionMode):
 
 @contextmanager
 def intercepting(module: nn.Module, handler: Handler) -> Iterator[None]:
-    """Sends every tensor operation of the module's forward pass through the handler, until the body ends.
+    """Sends every tensor operation of the module's forward passes in the body through the handler.
 
-    A function call, a module that is used twice and an operation in place look the same from here, so none is missed. An
-    operation in place reaches the handler as one that is not, and its result is written back.
+    Functions, modules and in-place operations are all intercepted. An in-place operation reaches the handler as an ordinary
+    one, and its result is written back.
     """
     layers: list[str] = []
 
@@ -126,9 +125,9 @@ def intercepting(module: nn.Module, handler: Handler) -> Iterator[None]:
         layers.pop()
 
     handles = []
-    for name, one in module.named_modules():
-        handles.append(one.register_forward_pre_hook(enter(name)))
-        handles.append(one.register_forward_hook(leave, always_call=True))
+    for name, layer in module.named_modules():
+        handles.append(layer.register_forward_pre_hook(enter(name)))
+        handles.append(layer.register_forward_hook(leave, always_call=True))
     try:
         with _Mode(handler, layers):
             yield
@@ -138,7 +137,7 @@ def intercepting(module: nn.Module, handler: Handler) -> Iterator[None]:
 
 
 def _out_of_place(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, bool]:
-    """The name without its mark of working in place, and whether it had one; the flag itself is taken out of kwargs."""
+    """The name of the ordinary operation, and whether this one works in place."""
     if name in _IN_PLACE_OPERATORS:
         return _IN_PLACE_OPERATORS[name], True
     if name.endswith("_") and not name.endswith("__"):
@@ -152,7 +151,7 @@ def _out_of_place(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
 
 
 def _same_without_mutation(func: Any, written: str) -> Callable[..., Any]:
-    """A function that computes what an in-place function would, on a copy of what it would overwrite."""
+    """The function applied to a copy of the tensor that it would overwrite."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if written in _IN_PLACE_OPERATORS:
@@ -165,7 +164,7 @@ def _same_without_mutation(func: Any, written: str) -> Callable[..., Any]:
 
 
 def _kind(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kind, str, float]:
-    """The kind, the plain name, and the ceiling of a rectifier."""
+    """Kind, name and ceiling of an operation."""
 
     def argument(place: int, key: str, default: Any) -> Any:
         return args[place] if len(args) > place else kwargs.get(key, default)

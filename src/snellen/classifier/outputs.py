@@ -1,4 +1,4 @@
-"""TargetOutputs: what a classifier says of each row's target."""
+"""TargetOutputs: the logit and probability of each row's target class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snellen.types import Output
 
 @dataclass(frozen=True, eq=False)
 class TargetOutputs:
-    """What the classifier says of each row: the target's logit and probability, and the class that it finds most likely."""
+    """For each row the target's logit and probability, and the predicted class."""
 
     logit: Float[Tensor, "*rows"]
     probability: Float[Tensor, "*rows"]
@@ -20,19 +20,19 @@ class TargetOutputs:
 
     @staticmethod
     def read(logits: Float[Tensor, "rows classes"], targets: Int[Tensor, " rows"]) -> TargetOutputs:
-        """What the logits say of each row's target."""
+        """The outputs of each row's target, from the logits of all classes."""
         best = logits.argmax(dim=1).to(targets.device)
         return TargetOutputs(target_output(logits, targets, "logit"), target_output(logits, targets, "probability"), best)
 
     def of(self, output: Output) -> Float[Tensor, "*rows"]:
-        """The number that is meant."""
+        """The logits or the probabilities."""
         return self.logit if output == "logit" else self.probability
 
 
 def target_output(
     logits: Float[Tensor, "rows classes"], targets: Int[Tensor, " rows"], of: Output
 ) -> Float[Tensor, " rows"]:
-    """The logit or probability of each row's target alone."""
+    """The logit or probability of each row's target."""
     rows = logits if of == "logit" else logits.softmax(dim=1)
     picked: Tensor = rows.gather(1, targets.to(rows.device).view(-1, 1)).squeeze(1)
     return picked.to(targets.device)

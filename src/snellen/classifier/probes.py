@@ -1,4 +1,4 @@
-"""One look into a model: how much memory a pass takes, what its outputs are, whether gradients come back."""
+"""Examination of a model in a single pass: memory, order of layers, kind of outputs, gradients."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from snellen.errors import SnellenError
+from snellen.errors import SnellenError, first_line
 
 
 def activation_bytes(module: nn.Module, run: Callable[[], Any]) -> tuple[int, int]:
-    """The bytes of the largest layer's output, and of all layers' outputs together."""
+    """Bytes of the largest layer output, and of all layer outputs together."""
     sizes = [0]
 
     def note(layer: nn.Module, output: Any) -> None:
         if isinstance(output, Tensor):
             sizes.append(output.numel() * output.element_size())
 
-    with _watching([one for one in module.modules() if not list(one.children())], note):
+    with _watching([layer for layer in module.modules() if not list(layer.children())], note):
         run()
     return max(sizes), sum(sizes)
 
 
 def call_order(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
-    """The names of all layers in the order in which a pass enters them.
+    """Names of all layers in the order in which a pass calls them.
 
-    A layer that is never entered, because the one around it reads its weights directly, follows the one around it.
+    A layer that is never called, because its parent reads its weights directly, follows its parent.
     """
     places: dict[str, tuple[int, ...]] = {}
     names = {name: place for place, (name, _) in enumerate(module.named_modules())}
@@ -39,7 +39,7 @@ def call_order(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
     def note(name: str, *_: Any) -> None:
         places.setdefault(name, (len(places), 0))
 
-    handles = [one.register_forward_pre_hook(functools.partial(note, name)) for name, one in module.named_modules()]
+    handles = [layer.register_forward_pre_hook(functools.partial(note, name)) for name, layer in module.named_modules()]
     try:
         run()
     finally:
@@ -47,30 +47,31 @@ def call_order(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
             handle.remove()
     for name, place in names.items():
         if name not in places:
-            around = name.rpartition(".")[0]
-            places[name] = (places.get(around, (-1,))[0], place)
+            parent = name.rpartition(".")[0]
+            places[name] = (places.get(parent, (-1,))[0], place)
     return tuple(sorted(names, key=places.__getitem__))
 
 
 TWO_CLASSES = "torch.cat([torch.zeros_like(z), z], 1)"
-"""How one logit z, that of a sigmoid, becomes the logits of two classes with the same probability."""
+"""Code that turns one logit z of a sigmoid into the logits of two classes."""
 
-SHOWN_BY = 8
-"""Images from which on values alone may show that a model ends in a sigmoid per class."""
+ENOUGH_IMAGES = 8
+"""Number of images whose values are enough to conclude that a model ends in a sigmoid per class."""
 
 
 @dataclass(frozen=True)
 class OutputRange:
-    """Where the outputs of some images lie: the lowest and highest value, and how far a row's sum is from 1 at most."""
+    """The range of a model's outputs for some images."""
 
     images: int
     low: float
     high: float
     off_one: float
+    """Largest distance of a row's sum from 1."""
 
     @staticmethod
     def of(raw: Float[Tensor, "images classes"]) -> OutputRange:
-        """The range of these outputs."""
+        """Measured range of outputs."""
         return OutputRange(len(raw), float(raw.min()), float(raw.max()), float((raw.sum(dim=1) - 1).abs().max()))
 
     def __or__(self, other: OutputRange) -> OutputRange:
@@ -83,17 +84,17 @@ class OutputRange:
 
     @property
     def within_one(self) -> bool:
-        """Whether every value could be a probability."""
+        """Whether all values lie in [0, 1]."""
         return self.low >= 0 and self.high <= 1
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether every row could be the probabilities of classes of which one is right."""
+        """Whether all rows look like softmax probabilities."""
         return self.low >= 0 and self.off_one < 1e-3
 
 
 def check_outputs(raw: Tensor, images: int, name: str) -> int:
-    """The number of classes; a sentence when the outputs are not one finite row per image."""
+    """The number of classes; raises a SnellenError if the outputs are not one finite row per image."""
     if raw.dim() != 2 or len(raw) != images:
         shape = "×".join(map(str, raw.shape))
         raise SnellenError(f"'{name}' returned {shape} for {images} images; it must return one row of logits per image")
@@ -108,10 +109,14 @@ def check_outputs(raw: Tensor, images: int, name: str) -> int:
 
 
 def check_output_range(seen: OutputRange, name: str, outputs: str, *, stated: bool, sigmoid: bool = False) -> str | None:
-    """A sentence when these outputs hardly are what they are taken for; it is raised where they cannot be.
+    """A warning if the outputs are hardly what they are taken for; raises a SnellenError if they cannot be.
 
-    `stated` says that a user said what the outputs are: logits may lie anywhere, so that is believed, and noted.
-    `sigmoid` says that the last operation of the model is one.
+    Args:
+        seen: range of the outputs.
+        name: name of the model.
+        outputs: "logits" or "probabilities".
+        stated: the user stated what the outputs are; logits may have any range, so this is accepted with a warning.
+        sigmoid: the last operation of the model is a sigmoid.
     """
     independent = (
         f"values in [0, 1] that do not sum to 1 ({seen.low:.2g} to {seen.high:.2g} over "
@@ -127,36 +132,36 @@ def check_output_range(seen: OutputRange, name: str, outputs: str, *, stated: bo
         hint = f"; where each is a sigmoid, {remedy}" if seen.within_one else ""
         raise SnellenError(f"'{name}' was said to return probabilities, but its rows do not sum to 1{hint}")
     if stated:
-        likely = "probabilities" if seen.sums_to_one else independent if sigmoid or _decided(seen) else ""
+        likely = "probabilities" if seen.sums_to_one else independent if sigmoid or _looks_like_sigmoids(seen) else ""
         return f"'{name}' returns {likely}; they are taken as logits, as was stated" if likely else None
     if seen.sums_to_one:
         raise SnellenError(
             f"'{name}' returns probabilities (each row sums to 1), not logits; "
             "leave out its softmax or say outputs='probabilities'"
         )
-    if seen.within_one and (sigmoid or _decided(seen)):
+    if seen.within_one and (sigmoid or _looks_like_sigmoids(seen)):
         raise SnellenError(
             f"'{name}' returns {independent}, as a sigmoid per class does; {remedy}. "
             "If these are logits, say outputs='logits'."
         )
-    if seen.within_one and seen.images >= SHOWN_BY:
+    if seen.within_one and seen.images >= ENOUGH_IMAGES:
         return f"'{name}' returns {independent}; they are taken as logits. If they come from a sigmoid, {remedy}."
     return None
 
 
-def _decided(seen: OutputRange) -> bool:
-    """Whether values alone show sigmoids: many images, no value outside [0, 1], and some close to either end.
+def _looks_like_sigmoids(seen: OutputRange) -> bool:
+    """Whether the values of many images lie in [0, 1], some close to 0 and some close to 1.
 
-    Logits of a network that has learnt nothing may lie in [0, 1] too, but near their bias and not at both ends.
+    Logits of an untrained network may lie in [0, 1] too, but near their bias and not at both ends.
     """
-    return seen.within_one and seen.images >= SHOWN_BY and seen.low < 0.1 and seen.high > 0.9
+    return seen.within_one and seen.images >= ENOUGH_IMAGES and seen.low < 0.1 and seen.high > 0.9
 
 
 DETACHED = "its forward pass detaches its outputs from its inputs"
 
 
 def no_gradient_reason(output: Callable[[Tensor], Tensor], inputs: Tensor) -> str | None:
-    """Why no gradient comes from an output back to these inputs, in a few words; None where one comes."""
+    """Why the output has no gradient at these inputs, in a few words; None if it has one."""
     try:
         with torch.inference_mode(False), torch.enable_grad():
             leaf = inputs.detach().clone().requires_grad_()
@@ -164,16 +169,15 @@ def no_gradient_reason(output: Callable[[Tensor], Tensor], inputs: Tensor) -> st
             if not total.requires_grad:
                 return DETACHED
             (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
-    except Exception as problem:  # numpy on the way, an operation without a backward pass: all mean the same here
-        reason = str(problem).strip().splitlines()
-        return reason[0] if reason else type(problem).__name__
+    except Exception as problem:  # such as numpy in the model, or an operation without a backward pass
+        return first_line(problem)
     return DETACHED if gradient is None else None
 
 
 @contextmanager
 def _watching(layers: list[nn.Module], note: Callable[[nn.Module, Any], None]) -> Iterator[None]:
-    """Calls `note(layer, output)` whenever one of the layers finishes, until the body ends."""
-    handles = [one.register_forward_hook(lambda layer, args, output: note(layer, output)) for one in layers]
+    """Calls `note(layer, output)` whenever one of the layers finishes in the body."""
+    handles = [layer.register_forward_hook(lambda layer, args, output: note(layer, output)) for layer in layers]
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Steadiness: whether a classifier says the same of an image when it is asked again, alone or beside others."""
+"""Repeatability: whether a classifier gives the same outputs for an image every time, alone or in a batch."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 
 TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
-"""Which share of the spread of all outputs is rounding; live dropout and statistics of a batch move far more."""
+"""Share of the range of all outputs that is rounding; active dropout and batch statistics change outputs far more."""
 
-ASKED = 3
-"""How often a batch is asked: two answers of a model with little dropout may agree by chance."""
+REPEATS = 3
+"""Passes of the same batch that are compared; with little dropout, two passes may agree by chance."""
 
 
 def repeatability_warnings(classifier: Classifier, pixels: Float[Tensor, "channels height width"]) -> list[str]:
-    """A sentence for each way in which the outputs for this image depend on more than the image; none for most models."""
+    """A sentence for each way in which the outputs for this image depend on more than the image; empty for most models."""
     batch = classifier.to_inputs(torch.stack([pixels, 1 - pixels, pixels.flip(-1), 0.5 * pixels]))
     try:
         classifier.logits(batch)
-    except Exception:  # a model of one image at a time is asked about one
+    except Exception:  # perhaps the model takes one image at a time
         batch = batch[:1]
     before = _state(classifier)
-    answers = [classifier.logits(batch) for _ in range(ASKED)]
+    outputs = [classifier.logits(batch) for _ in range(REPEATS)]
     alone = classifier.logits(batch[:1])
     after = _state(classifier)
 
-    spread = float(answers[0].max() - answers[0].min())
-    rounding = TOLERANCE[classifier.precision] * spread + 1e-5 * float(answers[0].abs().max())
-    again = max(float((answers[0] - answer).abs().max()) for answer in answers[1:])
-    apart = float((answers[0][:1] - alone).abs().max())
+    spread = float(outputs[0].max() - outputs[0].min())
+    rounding = TOLERANCE[classifier.precision] * spread + 1e-5 * float(outputs[0].abs().max())
+    again = max(float((outputs[0] - repeat).abs().max()) for repeat in outputs[1:])
+    apart = float((outputs[0][:1] - alone).abs().max())
     sentences = []
     if again > rounding:
         sentences.append(
@@ -54,7 +54,7 @@ def repeatability_warnings(classifier: Classifier, pixels: Float[Tensor, "channe
 
 
 def _state(classifier: Classifier) -> dict[str, tuple[int, int]]:
-    """Marks of all parameters and buffers that differ once one of them was replaced or written to."""
+    """The identity and version of each parameter and buffer, which change when it is replaced or written to."""
     run = classifier.network.run
     tensors = run.state_dict(keep_vars=True) if isinstance(run, nn.Module) else {}
     return {name: (id(tensor), tensor._version) for name, tensor in tensors.items() if isinstance(tensor, Tensor)}

@@ -1,7 +1,7 @@
-"""What follows a layer, noted once as a list of calls and made again on other activations of that layer.
+"""Resuming a pass from a layer: the calls after the layer are recorded once and repeated on other activations.
 
-Methods that change one layer a thousand times need not run what comes before it a thousand times. A tail exists only where
-nothing after the layer reads what was computed from the image before it; where that is in doubt, there is none.
+Methods that change the output of one layer many times then run only the part after it. This works only if nothing after the
+layer reads values that were computed from the image before it; in case of doubt it is not used.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-_STRUCTURE = {
+_QUERIES = {
     "__get__", "dim", "size", "numel", "nelement", "ndimension", "stride", "is_floating_point", "is_complex", "__hash__",
     "is_contiguous", "element_size", "get_device", "storage_offset", "type", "__len__", "is_inference",
 }  # fmt: skip
-"""Questions whose answers do not hang on a tensor's values."""
+"""Functions whose results do not depend on a tensor's values."""
 
 _GRADIENT_MODES = {"_set_grad_enabled", "set_grad_enabled"}
 
 
 @dataclass(frozen=True)
-class _Made:
-    """Stands for a tensor that an earlier call of the tape made; number 0 is the layer's output."""
+class _Result:
+    """Placeholder for a tensor that an earlier recorded call returned; number 0 is the layer's output."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class _PerRow:
-    """Stands for a whole number that grows with the rows of the batch."""
+    """Placeholder for an integer that is proportional to the number of rows."""
 
     times: int
 
@@ -44,67 +44,75 @@ class _Call:
     func: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    makes: tuple[int, ...]
+    results: tuple[int, ...]
+    """Numbers of the tensors that the call returns."""
     frees: tuple[int, ...] = ()
+    """Numbers of the tensors that no later call needs."""
 
 
 @dataclass(frozen=True, eq=False)
 class LayerToLogits:
-    """The calls from a layer's output to the logits; gradients flow through it as through the model."""
+    """The part of a model from a layer's output to the logits; gradients flow through it."""
 
     calls: tuple[_Call, ...]
     end: int
+    """Number of the tensor that holds the logits."""
 
     def __call__(self, activations: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows classes"]:
-        held: dict[int, Tensor] = {0: activations.clone()}  # a call may work in place
+        tensors: dict[int, Tensor] = {0: activations.clone()}  # a call may work in place
         rows = len(activations)
 
-        def given(value: Any) -> Any:
-            if isinstance(value, _Made):
-                return held[value.number]
+        def fill_in(value: Any) -> Any:
+            if isinstance(value, _Result):
+                return tensors[value.number]
             return value.times * rows if isinstance(value, _PerRow) else value
 
         for call in self.calls:
-            args, kwargs = _mapped(call.args, given), _mapped(call.kwargs, given)
+            args, kwargs = _map(call.args, fill_in), _map(call.kwargs, fill_in)
             result = call.func(*args, **kwargs)
-            held.update(zip(call.makes, _tensors(_written(call.func, args, result)), strict=True))
+            tensors.update(zip(call.results, _tensors(_changed(call.func, args, result)), strict=True))
             for number in call.frees:
-                del held[number]
-        return held[self.end]
+                del tensors[number]
+        return tensors[self.end]
 
 
 def trace_layer_to_logits(
     layer: nn.Module, run: Callable[[Tensor], Tensor], image: Float[Tensor, "1 channels height width"]
 ) -> LayerToLogits | None:
-    """The tail behind a layer of the model that `run` calls, or None where the whole model must run.
+    """The part of a model after a layer, or None if the whole model must run.
 
-    Two recordings with two and three rows tell which numbers mean the batch. The tail must then give the model's own
-    logits for four rows of other activations.
+    Recordings with two and with three rows show which integers depend on the batch size. The result is tested: it must give
+    the model's own logits for four rows of other activations.
+
+    Args:
+        layer: the layer.
+        run: makes a pass of the model that contains the layer.
+        image: an input as a batch of one.
     """
     with torch.no_grad():
         two, three = (_record(layer, run, image.repeat(rows, 1, 1, 1)) for rows in (2, 3))
         if two is None or three is None or len(two.calls) != len(three.calls) or two.end != three.end:
             return None
         try:
-            calls = [_common(call, other) for call, other in zip(two.calls, three.calls, strict=True)]
+            calls = [_common(*pair) for pair in zip(two.calls, three.calls, strict=True)]
         except _DifferError:
             return None
-        tail = LayerToLogits(_freeing(calls, two.end), two.end)
+        rest = LayerToLogits(_with_frees(calls, two.end), two.end)
         own = two.start[:1]
         others = torch.cat([own, 0.5 * own, own.flip(1), torch.zeros_like(own)])
         expected = run_replaced(layer, lambda _: others.clone(), lambda: run(image.repeat(4, 1, 1, 1)))
         try:
-            found = tail(others)
-        except (RuntimeError, ValueError, TypeError, IndexError):  # whatever shape did not fit: the model itself will do
+            logits = rest(others)
+        except (RuntimeError, ValueError, TypeError, IndexError):  # some shape did not fit
             return None
-        near = found.shape == expected.shape and torch.allclose(
-            found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max())
+        near = logits.shape == expected.shape and torch.allclose(
+            logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max())
         )
-    return tail if near else None
+    return rest if near else None
 
 
 def run_replaced(layer: nn.Module, replace: Callable[[Tensor], Tensor], run: Callable[[], Tensor]) -> Tensor:
-    """What the model gives when this layer puts out something else; `replace` is given what it would have put out."""
+    """The result of `run` when the layer's output is replaced by `replace(output)`."""
     handle = layer.register_forward_hook(lambda module, args, output: replace(output))
     try:
         return run()
@@ -113,18 +121,18 @@ def run_replaced(layer: nn.Module, replace: Callable[[Tensor], Tensor], run: Cal
 
 
 @dataclass(frozen=True, eq=False)
-class _Tape:
+class _Recording:
     calls: list[_Call]
     start: Tensor
     end: int
 
 
 class _DifferError(Exception):
-    """Two recordings cannot be told by the number of rows alone."""
+    """Two recordings differ by more than the number of rows."""
 
 
 class _Recorder(TorchFunctionMode):
-    """Follows the image up to the layer, and notes every call from there on."""
+    """Follows values computed from the image up to the layer, and records every call after it."""
 
     def __init__(self, image: Tensor) -> None:
         super().__init__()
@@ -133,14 +141,14 @@ class _Recorder(TorchFunctionMode):
         self.numbers: Any = WeakTensorKeyDictionary()
         self.start: Tensor | None = None
         self.calls: list[_Call] = []
-        self.made = 0
-        self.whole = True
+        self.count = 0
+        self.complete = True
 
     def begin(self, output: Any) -> Any:
         if not isinstance(output, Tensor) or self.start is not None:
-            self.whole = False
+            self.complete = False
             return None
-        # Whoever holds the layer's own output from within the layer holds something else than what the layer put out.
+        # A copy, to distinguish the layer's output from the same tensor inside the layer.
         fresh = output.clone()
         self.start = output.detach().clone()
         self.numbers[fresh] = 0
@@ -148,40 +156,40 @@ class _Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        given = list(_tensors((tuple(args), kwargs)))
+        arguments = list(_tensors((tuple(args), kwargs)))
         if self.start is None:
             result = func(*args, **kwargs)
-            if any(one in self.before for one in given):
-                for tensor in _tensors(_written(func, args, result)):
+            if any(tensor in self.before for tensor in arguments):
+                for tensor in _tensors(_changed(func, args, result)):
                     self.before[tensor] = True
             return result
-        noted_args, noted_kwargs = _mapped(tuple(args), self._noted), _mapped(kwargs, self._noted)
+        recorded_args, recorded_kwargs = _map(tuple(args), self._placeholder), _map(kwargs, self._placeholder)
         result = func(*args, **kwargs)
-        made = list(_tensors(_written(func, args, result)))
+        results = list(_tensors(_changed(func, args, result)))
         name = getattr(func, "__name__", "")
-        follows = [one in self.numbers for one in given]
-        if not made:
-            # Here the model would look at values, and might go another way with others.
-            self.whole &= name in _STRUCTURE or not (any(follows) or name in _GRADIENT_MODES)
+        follows = [tensor in self.numbers for tensor in arguments]
+        if not results:
+            # The model reads values here, and might take another branch with other values.
+            self.complete &= name in _QUERIES or not (any(follows) or name in _GRADIENT_MODES)
             return result
-        from_before = any(one in self.before and one not in self.numbers for one in given)
-        known = {id(one) for one in given}
-        over_constant = any(id(one) in known and one not in self.numbers for one in made)
-        self.whole &= not from_before and not over_constant
-        makes = []
-        for one in made:
-            if one not in self.numbers:
-                self.made += 1
-                self.numbers[one] = self.made
-            makes.append(self.numbers[one])
-        self.calls.append(_Call(func, noted_args, noted_kwargs, tuple(makes)))
+        from_before = any(tensor in self.before and tensor not in self.numbers for tensor in arguments)
+        argument_ids = {id(tensor) for tensor in arguments}
+        over_constant = any(id(tensor) in argument_ids and tensor not in self.numbers for tensor in results)
+        self.complete &= not from_before and not over_constant
+        numbers = []
+        for tensor in results:
+            if tensor not in self.numbers:
+                self.count += 1
+                self.numbers[tensor] = self.count
+            numbers.append(self.numbers[tensor])
+        self.calls.append(_Call(func, recorded_args, recorded_kwargs, tuple(numbers)))
         return result
 
-    def _noted(self, value: Any) -> Any:
-        return _Made(self.numbers[value]) if isinstance(value, Tensor) and value in self.numbers else value
+    def _placeholder(self, value: Any) -> Any:
+        return _Result(self.numbers[value]) if isinstance(value, Tensor) and value in self.numbers else value
 
 
-def _record(layer: nn.Module, run: Callable[[Tensor], Tensor], images: Tensor) -> _Tape | None:
+def _record(layer: nn.Module, run: Callable[[Tensor], Tensor], images: Tensor) -> _Recording | None:
     recorder = _Recorder(images)
     handle = layer.register_forward_hook(lambda module, args, output: recorder.begin(output))
     try:
@@ -189,32 +197,32 @@ def _record(layer: nn.Module, run: Callable[[Tensor], Tensor], images: Tensor) -
             logits = run(images)
     finally:
         handle.remove()
-    if not recorder.whole or recorder.start is None or logits not in recorder.numbers:
+    if not recorder.complete or recorder.start is None or logits not in recorder.numbers:
         return None
-    return _Tape(recorder.calls, recorder.start, recorder.numbers[logits])
+    return _Recording(recorder.calls, recorder.start, recorder.numbers[logits])
 
 
 def _common(two: _Call, three: _Call) -> _Call:
-    """One call for any number of rows, from the same call with two rows and with three."""
-    if two.func != three.func or two.makes != three.makes:
+    """The call for any number of rows, from the recorded calls with two and with three rows."""
+    if two.func != three.func or two.results != three.results:
         raise _DifferError
-    return _Call(two.func, _merged(two.args, three.args), _merged(two.kwargs, three.kwargs), two.makes)
+    return _Call(two.func, _merge(two.args, three.args), _merge(two.kwargs, three.kwargs), two.results)
 
 
-def _merged(two: Any, three: Any) -> Any:
+def _merge(two: Any, three: Any) -> Any:
     if type(two) is not type(three):
         raise _DifferError
     if isinstance(two, tuple | list):
         if len(two) != len(three):
             raise _DifferError
-        merged = [_merged(*pair) for pair in zip(two, three, strict=True)]
+        merged = [_merge(*pair) for pair in zip(two, three, strict=True)]
         return merged if isinstance(two, list) else tuple(merged)
     if isinstance(two, dict):
         if two.keys() != three.keys():
             raise _DifferError
-        return {key: _merged(two[key], three[key]) for key in two}
+        return {key: _merge(two[key], three[key]) for key in two}
     if isinstance(two, slice):
-        return slice(*(_merged(*pair) for pair in zip(_ends(two), _ends(three), strict=True)))
+        return slice(*(_merge(*pair) for pair in zip(_ends(two), _ends(three), strict=True)))
     if isinstance(two, Tensor):
         if two is three or (two.shape == three.shape and torch.equal(two, three)):
             return two
@@ -226,29 +234,30 @@ def _merged(two: Any, three: Any) -> Any:
     raise _DifferError
 
 
-def _freeing(calls: list[_Call], end: int) -> tuple[_Call, ...]:
-    """The same calls, each told which tensors nobody needs after it."""
+def _with_frees(calls: list[_Call], end: int) -> tuple[_Call, ...]:
+    """The same calls with `frees` filled in."""
     needed = {end}
-    found: list[_Call] = []
+    reversed_calls: list[_Call] = []
     for call in reversed(calls):
-        touched = {leave.number for leave in _leaves((call.args, call.kwargs)) if isinstance(leave, _Made)} | set(call.makes)
-        found.append(_Call(call.func, call.args, call.kwargs, call.makes, tuple(touched - needed)))
-        needed |= touched
-    return tuple(reversed(found))
+        used = {leaf.number for leaf in _leaves((call.args, call.kwargs)) if isinstance(leaf, _Result)} | set(call.results)
+        reversed_calls.append(_Call(call.func, call.args, call.kwargs, call.results, tuple(used - needed)))
+        needed |= used
+    return tuple(reversed(reversed_calls))
 
 
-def _written(func: Any, args: Any, result: Any) -> Any:
+def _changed(func: Any, args: Any, result: Any) -> Any:
+    """What a call writes to: its result, or the tensor whose items it sets."""
     return args[0] if func is Tensor.__setitem__ else result
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+def _map(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, tuple | list):
-        changed = [_mapped(one, change) for one in value]
+        changed = [_map(item, change) for item in value]
         return changed if isinstance(value, list) else tuple(changed)
     if isinstance(value, dict):
-        return {key: _mapped(one, change) for key, one in value.items()}
+        return {key: _map(item, change) for key, item in value.items()}
     if isinstance(value, slice):
-        return slice(*(_mapped(end, change) for end in _ends(value)))
+        return slice(*(_map(item, change) for item in _ends(value)))
     return change(value)
 
 
@@ -258,14 +267,14 @@ def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, slice):
         value = _ends(value)
     if isinstance(value, tuple | list):
-        for one in value:
-            yield from _leaves(one)
+        for item in value:
+            yield from _leaves(item)
     else:
         yield value
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    return (leave for leave in _leaves(value) if isinstance(leave, Tensor))
+    return (item for item in _leaves(value) if isinstance(item, Tensor))
 
 
 def _ends(value: slice) -> tuple[Any, Any, Any]:

@@ -1,4 +1,4 @@
-"""A private copy of a model, and the digits that stand for it."""
+"""A private copy of a model, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snellen.errors import SnellenError
 
 
 def snapshot(model: nn.Module, device: torch.device) -> nn.Module:
-    """A copy in evaluation mode whose parameters need no gradient; the model itself stays as it is."""
+    """A copy of the model in evaluation mode, whose parameters need no gradient."""
     try:
         module = copy.deepcopy(model)
     except Exception as problem:
@@ -27,7 +27,7 @@ def snapshot(model: nn.Module, device: torch.device) -> nn.Module:
 
 
 def frozen(module: nn.Module, device: torch.device) -> nn.Module:
-    """A module that nobody else holds, itself put into that state."""
+    """The module itself in evaluation mode, without gradients; for modules that nobody else uses."""
     module = module.to(device).eval()
     for parameter in module.parameters():
         parameter.requires_grad_(False)
@@ -36,7 +36,7 @@ def frozen(module: nn.Module, device: torch.device) -> nn.Module:
 
 
 def fingerprint(model: Any, mean: Tensor, std: Tensor, outputs: str) -> str:
-    """Sixteen hexadecimal digits that change with any weight, layer, normalisation or (for a function) source line."""
+    """Sixteen hexadecimal digits that depend on weights, layers and normalisation, or on the source code of a function."""
     digest = hashlib.sha256()
     digest.update(repr((mean.flatten().tolist(), std.flatten().tolist(), outputs)).encode())
     if isinstance(model, Graph):

@@ -1,1 +1,1 @@
-"""What is done with maps and their images: folding channels, filling removed pixels, superpixels, similarity."""
+"""Operations on maps and images: folding channels, filling removed pixels, superpixels, similarity, explaining again."""

@@ -1,4 +1,4 @@
-"""Explainer: one method on one classifier, memoised by content, so that nobody pays for the same map twice."""
+"""Explainer: runs a method, and caches maps by the content of inputs, targets, model and random seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snellen.types import Case, Method, Rng
 
 
 class Explainer:
-    """Runs *the same method object* again on other inputs, targets or a sibling of the classifier."""
+    """Runs the same method object on other inputs, other targets or a variant of the classifier."""
 
     def __init__(self, method: Method, classifier: Classifier, targets: Int[Tensor, " batch"]) -> None:
         self.method = method
@@ -33,15 +33,15 @@ class Explainer:
         classifier: Classifier | None = None,
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
-        """One map per row of `inputs`; without `targets` the case's own are meant, each repeated to fill the rows."""
-        used = classifier or self.classifier
+        """One map per row of `inputs`; the default targets are those of the case, each repeated to fill the rows."""
+        model = classifier or self.classifier
         if targets is None:
             targets = self.targets.repeat_interleave(len(inputs) // len(self.targets))
         digest = hashlib.sha256(inputs.contiguous().numpy().data)
         digest.update(targets.contiguous().numpy().data)
-        digest.update(f"{used.fingerprint}{rng!r}".encode())
+        digest.update(f"{model.fingerprint}{rng!r}".encode())
         key = digest.digest()
-        return self._maps.get_or_compute(key, lambda: self.method(used, inputs, targets, rng=rng), used)
+        return self._maps.get_or_compute(key, lambda: self.method(model, inputs, targets, rng=rng), model)
 
 
 def case_of(
@@ -56,7 +56,19 @@ def case_of(
     maps: Float[Tensor, "batch height width"] | None = None,
     variants: Mapping[str, Classifier] | None = None,
 ) -> Case:
-    """A case whose maps come from the method, or were computed by it before and are given as `maps`."""
+    """The case of a method on a batch of inputs.
+
+    Args:
+        method: the method that explains.
+        classifier: the model that is explained.
+        inputs: normalised images.
+        targets: the class of each image that is explained.
+        rng: random numbers of the method.
+        truth: the regions that correct maps should highlight.
+        labels: true classes, -1 where unlabelled.
+        maps: maps that the method computed before; computed now if None.
+        variants: variants of the classifier by name.
+    """
     explain = Explainer(method, classifier, targets)
     if maps is None:
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What "removed" means. Each fill says in which space: pixels (what people see) or inputs (what the network sees)."""
+"""Fills: what replaces removed pixels. Each is defined in pixels (before normalisation) or in inputs (after it)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Images = Float[Tensor, "batch channels height width"]
 @fill("black", space="pixels")
 @dataclass(frozen=True)
 class Black:
-    """Zero pixels: what a person calls black."""
+    """Black pixels: zero before normalisation."""
 
     def __call__(self, classifier: Classifier, inputs: Images, *, rng: Rng) -> Images:
         return classifier.to_inputs(torch.zeros_like(inputs))
@@ -30,7 +30,7 @@ class Black:
 @fill("mean", space="inputs")
 @dataclass(frozen=True)
 class Mean:
-    """Zero inputs: the mean colour of the training data, the grey of most published code that says "zero"."""
+    """The mean colour of the training data: zero after normalisation, as in most published code."""
 
     def __call__(self, classifier: Classifier, inputs: Images, *, rng: Rng) -> Images:
         return torch.zeros_like(inputs)
@@ -39,10 +39,10 @@ class Mean:
 @fill("blur", space="inputs")
 @dataclass(frozen=True)
 class Blur:
-    """The image itself, smeared beyond recognition: the starting picture of the insertion test.
+    """The blurred image, as at the start of the insertion test.
 
-    The kernel is that of Petsiuk et al. 2018: a Gaussian folded back into its own window, so that a wide sigma gives
-    nearly a box. Outside the image lies zero input.
+    The kernel is that of Petsiuk et al. 2018: a Gaussian folded back into its window, so that a wide sigma gives nearly a
+    box. Inputs outside of the image count as 0.
     """
 
     kernel: int = 11
@@ -63,7 +63,7 @@ class Blur:
 @fill("noise", space="pixels")
 @dataclass(frozen=True)
 class Noise:
-    """Uniform random pixels, drawn anew for every sample."""
+    """Uniform random pixels, different for every sample."""
 
     def __call__(self, classifier: Classifier, inputs: Images, *, rng: Rng) -> Images:
         return classifier.to_inputs(rng.uniform("fill", tuple(inputs.shape[1:])).to(inputs))
@@ -72,7 +72,7 @@ class Noise:
 @fill("gaussian", space="inputs")
 @dataclass(frozen=True)
 class Gaussian:
-    """Standard normal inputs, drawn anew for every sample: the baseline of some published wrappers."""
+    """Standard normal inputs, different for every sample: the baseline of some published code."""
 
     def __call__(self, classifier: Classifier, inputs: Images, *, rng: Rng) -> Images:
         return rng.normal("fill", tuple(inputs.shape[1:])).to(inputs)
@@ -83,7 +83,7 @@ BLACK, MEAN, BLUR, NOISE = Black(), Mean(), Blur(), Noise()
 
 @lru_cache
 def _folded_gaussian(size: int, sigma: float) -> tuple[float, ...]:
-    """The response of a reflecting Gaussian filter (cut at 4 sigma) to a single spike in the middle of a window."""
+    """The response of a reflecting Gaussian filter (cut off at 4 sigma) to a spike in the middle of a window."""
     reach = int(4 * sigma + 0.5)
     weights = [0.0] * size
     for offset in range(-reach, reach + 1):

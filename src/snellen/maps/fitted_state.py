@@ -1,4 +1,4 @@
-"""What a method must learn from the user's images before it can explain one: found in a method, looked up, told apart."""
+"""Fitted state: what some methods compute from the user's images before they can explain one."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from snellen.types import Method, NeedsFit
 
 
 def methods_to_fit(method: Method) -> dict[str, NeedsFit]:
-    """Every lesson that this method or one that it wraps needs, by name, with one that can learn it."""
-    return {one.fit_key(): one for one in _within(method) if isinstance(one, NeedsFit)}
+    """The methods that must be fitted, by their `fit_key()`: this method and those that it wraps."""
+    return {part.fit_key(): part for part in _methods_within(method) if isinstance(part, NeedsFit)}
 
 
 def read_fitted_state(method: NeedsFit, classifier: Classifier) -> dict[str, Tensor]:
-    """What the method learnt on this classifier, or a sentence that says how it would."""
-    lesson = method.fit_key()
-    if lesson not in classifier.fitted_state:
+    """The fitted state of a method for this classifier; a SnellenError if there is none."""
+    key = method.fit_key()
+    if key not in classifier.fitted_state:
         name = label(method)
         raise SnellenError(
-            f"{name} has not learnt from any images yet for '{classifier.name}'; "
+            f"{name} is not fitted to any images yet for '{classifier.name}'; "
             f'call snellen.fit(classifier, images, methods=["{name}"]) first'
         )
-    return classifier.fitted_state[lesson]
+    return classifier.fitted_state[key]
 
 
-def digest(lesson: Mapping[str, Tensor]) -> str:
-    """Stands for the content of a lesson; any other number gives another."""
-    found = hashlib.sha256()
-    for name in sorted(lesson):
-        array = lesson[name].detach().cpu().contiguous().numpy()
-        found.update(repr((name, str(array.dtype), array.shape)).encode())
-        found.update(array.tobytes())
-    return found.hexdigest()[:20]
+def digest(state: Mapping[str, Tensor]) -> str:
+    """A hash of all names and numbers in a fitted state."""
+    content = hashlib.sha256()
+    for name in sorted(state):
+        array = state[name].detach().cpu().contiguous().numpy()
+        content.update(repr((name, str(array.dtype), array.shape)).encode())
+        content.update(array.tobytes())
+    return content.hexdigest()[:20]
 
 
-def _within(plugin: object) -> Iterator[Method]:
+def _methods_within(plugin: object) -> Iterator[Method]:
     if not dataclasses.is_dataclass(plugin) or not hasattr(plugin, "traits"):
         return
     if isinstance(plugin, Method) and hasattr(traits(plugin), "deterministic"):
@@ -49,4 +49,4 @@ def _within(plugin: object) -> Iterator[Method]:
     for field in dataclasses.fields(plugin):
         value = getattr(plugin, field.name)
         for part in value if isinstance(value, tuple) else (value,):
-            yield from _within(part)
+            yield from _methods_within(part)

@@ -1,4 +1,4 @@
-"""The one place where channels become one map, and where maps become masks or masses."""
+"""Folding the channels of attributions into one map, and maps into masks or shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Fold = Literal["sum", "absolute-sum", "absolute-max", "norm", "mean"]
 
 
 def fold(attributions: Float[Tensor, "batch channels height width"], how: Fold) -> Float[Tensor, "batch height width"]:
-    """One number per pixel; `sum` keeps the sign and the total, `norm` and the `absolute-` ways keep neither."""
+    """One number per pixel from one per channel; `sum` and `mean` keep the sign, the others do not."""
     if how == "sum":
         return attributions.sum(dim=1)
     if how == "mean":
@@ -24,9 +24,9 @@ def fold(attributions: Float[Tensor, "batch channels height width"], how: Fold) 
 
 
 def unit_mask(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
-    """Each map's magnitude stretched to [0, 1]; a constant map has no such mask and becomes NaN.
+    """Each map's magnitude scaled to [0, 1]; NaN for a constant map.
 
-    The order (magnitude first, then stretch) is that of the published code of Zhang et al. 2024.
+    The order (magnitude first, then scaling) is that of the published code of Zhang et al. 2024.
     """
     size = maps.abs()
     low = size.amin(dim=(1, 2), keepdim=True)
@@ -34,6 +34,6 @@ def unit_mask(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch
 
 
 def mass(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
-    """Each map's magnitude as shares that sum to 1; an all-zero map has no shares and becomes NaN."""
+    """Each map's magnitude as shares that sum to 1; NaN for a map of zeros."""
     size = maps.abs()
     return size / size.sum(dim=(1, 2), keepdim=True)

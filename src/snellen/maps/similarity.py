@@ -1,4 +1,4 @@
-"""How alike two maps are: structural similarity and correlation, for a batch at once. Undefined is NaN."""
+"""Similarity of maps: structural similarity and correlation, for a batch at once. Undefined values are NaN."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ Masks = Bool[Tensor, "batch height width"]
 
 Likeness = Literal["ssim", "pearson", "spearman"]
 MaskedLikeness = Literal["ssim", "ssim-mirrored", "pearson", "spearman"]
-"""How maps of which some pixels have no counterpart can be compared."""
+"""Measures for maps of which some pixels have no counterpart."""
 
 
 def likeness(first: Maps, second: Maps, how: MaskedLikeness, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
-    """1 where the two maps are the same; for the correlations also where one is a rising straight line of the other.
+    """Similarity of two maps, 1 for equal maps; a correlation is also 1 for linearly related maps.
 
-    `within` leaves out pixels that have no counterpart, as after a rotation. Structural similarity also leaves out pixels
-    whose window reaches beyond them. `ssim-mirrored` is the same where no pixel is left out.
+    Args:
+        first: maps.
+        second: the maps that are compared with them, in the same order.
+        how: the measure. `ssim-mirrored` differs from `ssim` only with `within`.
+        within: the pixels that have a counterpart, for example after a rotation; others are ignored. Structural similarity
+            also ignores pixels whose window contains such pixels.
     """
     if how == "ssim-mirrored":
         return ssim(first, second, within=within, mirrored=within is not None)
@@ -31,7 +35,7 @@ def likeness(first: Maps, second: Maps, how: MaskedLikeness, *, within: Masks | 
 
 
 def likeness_to(first: Maps, how: Likeness) -> Callable[[Maps], Float[Tensor, " batch"]]:
-    """As `likeness`, for several others that are held against the same maps: their ranks are found once."""
+    """A function that gives the likeness of other maps to these; faster than `likeness` for several other maps."""
     if how != "spearman":
         return lambda second: likeness(first, second, how)
     places = mean_ranks(_rows(first, None))
@@ -39,20 +43,24 @@ def likeness_to(first: Maps, how: Likeness) -> Callable[[Maps], Float[Tensor, " 
 
 
 def is_constant(maps: Maps) -> Bool[Tensor, " batch"]:
-    """Which maps are the same everywhere."""
+    """Which maps have the same value everywhere."""
     return maps.amax(dim=(1, 2)) == maps.amin(dim=(1, 2))
 
 
 def ssim(
     first: Maps, second: Maps, *, window: int = 5, within: Masks | None = None, mirrored: bool = False
 ) -> Float[Tensor, " batch"]:
-    """Mean structural similarity over all whole windows, as scikit-image computes it (Wang et al. 2004).
+    """Mean structural similarity over all whole windows, as in scikit-image (Wang et al. 2004).
 
-    With `mirrored` pixels at the rim of the picture have windows too, completed by mirroring, as in scikit-image's map of
-    similarities before it crops it.
+    Uniform window, sample covariance, C1 = (0.01 L)², C2 = (0.03 L)², where L is the larger of the two maps' ranges. NaN for
+    two constant maps, for maps with NaN and for maps smaller than the window.
 
-    Uniform window, sample covariance, C1 = (0.01 L)², C2 = (0.03 L)², where L is the larger of the two maps' ranges; two
-    constant maps have no range and no similarity, nor has a map with NaN or one that is smaller than the window.
+    Args:
+        first: maps.
+        second: the maps that are compared with them, in the same order.
+        window: side of the window in pixels.
+        within: the pixels that count; a window counts if all its pixels do.
+        mirrored: mirror the maps at their border, so that pixels there have windows too, as in scikit-image before cropping.
     """
     if min(first.shape[1:]) < window:
         return torch.full_like(first[:, 0, 0], torch.nan)
@@ -66,26 +74,26 @@ def ssim(
     mean_one, mean_two, square_one, square_two, product = _window_means(moments, window).unbind(1)
     sample = window**2 / (window**2 - 1)
     spread = sample * (square_one - mean_one**2 + square_two - mean_two**2)
-    shared = sample * (product - mean_one * mean_two)
+    covariance = sample * (product - mean_one * mean_two)
     near, far = (0.01 * span) ** 2, (0.03 * span) ** 2
-    values = (2 * mean_one * mean_two + near) * (2 * shared + far) / ((mean_one**2 + mean_two**2 + near) * (spread + far))
+    values = (2 * mean_one * mean_two + near) * (2 * covariance + far) / ((mean_one**2 + mean_two**2 + near) * (spread + far))
     whole = torch.ones_like(values)
-    if within is not None:  # a window counts when all of its pixels do
+    if within is not None:  # a window counts if all its pixels do
         whole = 1 - functional.max_pool2d((~within).double(), window, stride=1)
-    found = (values.nan_to_num() * whole).sum(dim=(1, 2)) / whole.sum(dim=(1, 2))
-    return found.masked_fill(~((span > 0) & span.isfinite()).flatten(), torch.nan).to(first.dtype)
+    mean = (values.nan_to_num() * whole).sum(dim=(1, 2)) / whole.sum(dim=(1, 2))
+    return mean.masked_fill(~((span > 0) & span.isfinite()).flatten(), torch.nan).to(first.dtype)
 
 
-def _mirrored(maps: Maps, rim: int) -> Float[Tensor, "batch down across"]:
-    """Maps with a rim around them that repeats their outermost pixels in reverse: c b a | a b c."""
+def _mirrored(maps: Maps, border: int) -> Float[Tensor, "batch down across"]:
+    """Maps with a border that mirrors their outermost pixels: c b a | a b c."""
     height, width = (
-        torch.cat([torch.arange(rim).flip(0), torch.arange(size), size - 1 - torch.arange(rim)]) for size in maps.shape[1:]
+        torch.cat([torch.arange(border).flip(0), torch.arange(size), size - 1 - torch.arange(border)]) for size in maps.shape[1:]
     )
     return maps[:, height][:, :, width]
 
 
 def _window_means(values: Float[Tensor, "... height width"], window: int) -> Float[Tensor, "... down across"]:
-    """The mean over every whole window, down and then across: five times as fast as pooling."""
+    """The mean over every whole window, first down, then across; five times as fast as pooling."""
     for axis in (-2, -1):
         length = values.shape[axis] - window + 1
         total = values.narrow(axis, 0, length).clone()
@@ -96,7 +104,7 @@ def _window_means(values: Float[Tensor, "... height width"], window: int) -> Flo
 
 
 def pearson(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
-    """The correlation of pixels; a constant map has none, nor has a map with NaN."""
+    """Pearson correlation of the pixels; NaN for constant maps and maps with NaN."""
     return correlation(*(_rows(one, within) for one in (first, second))).to(first.dtype)
 
 
@@ -106,21 +114,21 @@ def spearman(first: Maps, second: Maps, *, within: Masks | None = None) -> Float
 
 
 def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
-    """Pearson's correlation of each pair of rows over the places that are not NaN; NaN where a row does not vary."""
+    """Pearson correlation of each pair of rows over columns without NaN; NaN if a row is constant."""
     one, two = first.double(), second.double()
-    known = ~(one.isnan() | two.isnan())
-    one, two = one.masked_fill(~known, torch.nan), two.masked_fill(~known, torch.nan)
+    defined = ~(one.isnan() | two.isnan())
+    one, two = one.masked_fill(~defined, torch.nan), two.masked_fill(~defined, torch.nan)
     one, two = (values - values.nanmean(dim=1, keepdim=True) for values in (one, two))
     sizes = one.square().nansum(dim=1).sqrt() * two.square().nansum(dim=1).sqrt()
-    # Rounding leaves a little of a constant row; relative to its own size that is no variation.
-    still = [values.nan_to_num().abs().amax(dim=1) <= 1e-12 * given.double().abs().nan_to_num().amax(dim=1)
-             for values, given in ((one, first), (two, second))]  # fmt: skip
-    found: Tensor = (one * two).nansum(dim=1) / sizes
-    return found.clamp(-1, 1).masked_fill(still[0] | still[1] | (known.sum(dim=1) < 2), torch.nan)
+    # Rounding leaves tiny differences in a constant row; relative to its size they do not count.
+    is_flat = [values.nan_to_num().abs().amax(dim=1) <= 1e-12 * row.double().abs().nan_to_num().amax(dim=1)
+             for values, row in ((one, first), (two, second))]  # fmt: skip
+    products: Tensor = (one * two).nansum(dim=1) / sizes
+    return products.clamp(-1, 1).masked_fill(is_flat[0] | is_flat[1] | (defined.sum(dim=1) < 2), torch.nan)
 
 
 def rank_correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
-    """Spearman's correlation of each pair of rows; equal values share their mean rank, and a constant row has none."""
+    """Spearman correlation of each pair of rows; equal values get their mean rank; NaN for a constant row."""
     return correlation(mean_ranks(first.double()), mean_ranks(second.double()))
 
 
@@ -131,5 +139,5 @@ def _rows(maps: Maps, within: Masks | None) -> Float[Tensor, "batch n"]:
 
 
 def mean_ranks(rows: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
-    """The place of each value in its row, from the smallest up; equal values share their mean rank, and NaN has none."""
+    """The rank of each value in its row, 1 for the smallest; equal values get their mean rank; NaN stays NaN."""
     return torch.from_numpy(rankdata(rows.numpy(), axis=1, nan_policy="omit"))

@@ -1,4 +1,4 @@
-"""Superpixels: regions of an image that are removed or kept as one, and the classifier's answer to each choice of them."""
+"""Superpixels: regions of an image that are removed together, and the outputs for images without some of them."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from snellen.types import Output
 Images = Float[Tensor, "batch channels height width"]
 
 Segmentation = Literal["quickshift", "quickshift-inputs", "slic", "grid"]
-"""How an image is cut: by colour and place (quickshift as in the lime package, slic as in the shap package), or in squares.
+"""How an image is divided: by colour and position (quickshift as in lime, slic as in shap) or in squares.
 
-`quickshift-inputs` takes the network's normalised inputs for colours, as much published code does.
+`quickshift-inputs` uses normalised inputs as colours, as much published code does.
 """
 
-KEPT = 128
-"""Images whose superpixels are remembered, so that methods of one run cut the same images once."""
+CACHED_IMAGES = 128
+"""Number of images whose superpixels are cached, so that methods of a run find them once."""
 
 CELLS = 7
 PUBLISHED_SIDE = 224
-"""The side that the packages' settings were made for; smaller images get smaller kernels, or nothing would be cut."""
+"""The image side that the packages' settings are made for; smaller images get smaller kernels."""
 
-_known: OrderedDict[bytes, Int[Tensor, "height width"]] = OrderedDict()
+_cache: OrderedDict[bytes, Int[Tensor, "height width"]] = OrderedDict()
 _lock = threading.Lock()
 
 
 def superpixels(classifier: Classifier, inputs: Images, how: Segmentation) -> Int[Tensor, "batch height width"]:
-    """The number of each pixel's superpixel, from 0 without gaps in every image."""
+    """The number of each pixel's superpixel, counted from 0 in every image."""
     colours = (inputs if how == "quickshift-inputs" else classifier.to_pixels(inputs)).detach().cpu()
     if colours.shape[1] != 3:
         colours = colours.mean(dim=1, keepdim=True).expand(-1, 3, -1, -1)
     pictures = [colour.permute(1, 2, 0).contiguous().numpy() for colour in colours]
-    keys = [hashlib.blake2b(one.tobytes(), digest_size=16, key=f"{how} {one.shape}".encode()).digest() for one in pictures]
+    keys = [hashlib.blake2b(image.tobytes(), digest_size=16, key=f"{how} {image.shape}".encode()).digest() for image in pictures]
     with _lock:
-        found = {key: _known[key] for key in keys if key in _known}
-    missing = {key: picture for key, picture in zip(keys, pictures, strict=True) if key not in found}
+        regions = {key: _cache[key] for key in keys if key in _cache}
+    missing = {key: picture for key, picture in zip(keys, pictures, strict=True) if key not in regions}
     if missing:
         with ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)) as threads:
-            found.update(zip(missing, threads.map(lambda picture: _cut(picture, how), missing.values()), strict=True))
+            regions.update(zip(missing, threads.map(lambda picture: _segment(picture, how), missing.values()), strict=True))
     with _lock:
         for key in keys:
-            _known[key] = found[key]
-            _known.move_to_end(key)
-        while len(_known) > KEPT:
-            _known.popitem(last=False)
-    return torch.stack([found[key] for key in keys]).to(inputs.device, torch.long)
+            _cache[key] = regions[key]
+            _cache.move_to_end(key)
+        while len(_cache) > CACHED_IMAGES:
+            _cache.popitem(last=False)
+    return torch.stack([regions[key] for key in keys]).to(inputs.device, torch.long)
 
 
 def superpixel_outputs(
@@ -69,11 +69,21 @@ def superpixel_outputs(
     start: Images,
     of: Output,
 ) -> list[Float[Tensor, " _"]]:
-    """The target's output for each image and each choice of superpixels that stay; `start` stands where the others were."""
+    """The target's output for each image and each choice of superpixels.
+
+    Args:
+        classifier: the model.
+        inputs: the images.
+        targets: the target class of each image.
+        labels: the superpixel of each pixel.
+        kept: for each image a row per choice, True for superpixels that stay.
+        start: what replaces the other superpixels.
+        of: which output of the target.
+    """
     rows = classifier.rows_for(inputs)
 
     def blocks() -> Iterator[tuple[Tensor, Tensor]]:
-        room = rows  # blocks end where passes end, so that nothing is copied to regroup them
+        room = rows  # blocks end where passes end, so that regrouping copies nothing
         for image, fill, target, label, choices in zip(inputs, start, targets, labels, kept, strict=True):
             first = 0
             while first < len(choices):
@@ -90,7 +100,7 @@ def superpixel_outputs(
 
 
 def pad_blocks(blocks: Sequence[Tensor], shape: tuple[int, ...]) -> Float[Tensor, "batch ..."]:
-    """Blocks of several sizes as one batch in double precision, with zeros where a block ends."""
+    """Blocks of different sizes as one batch in double precision, padded with zeros."""
     batch = torch.zeros(len(blocks), *shape, dtype=torch.float64, device=blocks[0].device)
     for row, block in zip(batch, blocks, strict=True):
         row[tuple(slice(size) for size in block.shape)] = block
@@ -98,14 +108,14 @@ def pad_blocks(blocks: Sequence[Tensor], shape: tuple[int, ...]) -> Float[Tensor
 
 
 def squares(height: int, width: int, cells: int = CELLS) -> Int[Tensor, "height width"]:
-    """The number of each pixel's square in a grid of `cells` by `cells`, or of single pixels where there are fewer."""
+    """The number of each pixel's square in a grid of `cells` by `cells`; at most one square per pixel."""
     rows, columns = min(cells, height), min(cells, width)
     down, right = torch.arange(height) * rows // height, torch.arange(width) * columns // width
     return down[:, None] * columns + right
 
 
-def _cut(picture: Float[np.ndarray, "height width 3"], how: Segmentation) -> Int[Tensor, "height width"]:
-    from skimage.segmentation import quickshift, slic  # half a second that only those who cut should pay
+def _segment(picture: Float[np.ndarray, "height width 3"], how: Segmentation) -> Int[Tensor, "height width"]:
+    from skimage.segmentation import quickshift, slic  # importing it takes half a second
 
     height, width = picture.shape[:2]
     shrink = min(1.0, min(height, width) / PUBLISHED_SIDE)
