@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: under a temporary name beside their own, and then renamed."""
+"""Atomic writing: a file is written under a temporary name and then renamed, so it is never half-written."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = ".writing-"
-"""How temporary names begin; what a killed process leaves behind is known by it."""
+"""Prefix of temporary names, by which remains of killed processes can be found."""
 
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """A temporary name that takes the place of `path` when the body ends well, and is gone when it does not.
+    """A temporary path in the same folder, renamed to `path` after the body; removed if the body raises.
 
-    A `private` file is for its owner alone from the first moment on.
+    A `private` file can be read only by its owner, from the beginning.
     """
     handle, name = tempfile.mkstemp(prefix=PREFIX, dir=path.parent)
     os.close(handle)
@@ -24,14 +24,14 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
     try:
         yield temporary
         if not private:
-            temporary.chmod(0o644)  # temporary files are for their owner alone; what is kept is for others to read
+            temporary.chmod(0o644)  # temporary files are readable for their owner only
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Writes a file that has reached the disk before anybody finds it under its name."""
+    """Writes a file that is complete on disk before it appears under its name."""
     with replacing(path, private=private) as temporary, open(temporary, "wb") as file:
         file.write(content)
         file.flush()

@@ -1,7 +1,7 @@
-"""Documents: values in YAML, TOML and JSON files, read within limits and checked against declared types.
+"""Documents: values from YAML, TOML and JSON files, read with limits and checked against declared types.
 
 A file kind is declared once, as a dataclass or a TypedDict with the bounds of its fields; see `parse_as` and `check_shape`.
-Whatever is wrong is one `SnellenError` with the file, the path of the value inside it, the value and the rule.
+A mistake raises a `SnellenError` with the file, the path of the value in it, the value and the rule.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from snellen.errors import SnellenError, nearest, short_repr, shorten
 
 T = TypeVar("T")
 Steps = tuple[str | int, ...]
-"""Where a value stands in a document: names and places, from the outside in."""
+"""Path of a value in a document: names and indices."""
 
 MOST_BYTES = 4 << 20
-"""The largest file that a person is thought to have written; records that Snellen writes have no such limit."""
+"""Largest file that a user may write; files that Snellen writes have no limit."""
 MOST_VALUES = 100_000
-"""So many values may stand in a YAML file once its aliases are written out."""
+"""Largest number of values in a YAML file after its aliases are expanded."""
 MOST_DEPTH = 40
-"""Values may be nested so deep; what reads them recurses."""
+"""Deepest nesting of values, because reading them recurses."""
 MOST_WHOLE = 2**63 - 1
 
 EXACT = ConfigDict(extra="forbid", allow_inf_nan=False)
-"""For what people write: unknown names are mistakes, and numbers are finite."""
+"""For files that users write: unknown names are refused, and numbers are finite."""
 OPEN = ConfigDict(extra="allow", allow_inf_nan=False)
-"""For records: another version of Snellen may have written more."""
+"""For records: another version of Snellen may have written more fields."""
 
 
 def _undefined(value: Any) -> Any:
@@ -48,17 +48,24 @@ def _undefined(value: Any) -> Any:
 
 
 PlainName = Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=200)]
-"""A name that becomes a part of a path and stays where it belongs."""
+"""A name that can be part of a path without leaving its folder."""
 
 Number = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(_undefined)]
-"""A number that JSON writes as null where it is undefined and as a word where it is infinite."""
+"""A number that is null in JSON if undefined, and "inf" or "-inf" if infinite."""
 
 Loose = Annotated[Any, BeforeValidator(lambda value: math.nan if value is None else value)]
-"""Any value; null is a number that is undefined."""
+"""Any value; null means an undefined number."""
 
 
 def read_text(path: str | Path, what: str, *, remedy: str, most: int | None = MOST_BYTES) -> str:
-    """The text of a file; `what` it is and the `remedy` are for the sentence that refuses it."""
+    """The text of a file.
+
+    Args:
+        path: the file.
+        what: what the file is, for the error message.
+        remedy: what to do about it, for the error message.
+        most: largest size in bytes; None for no limit.
+    """
     try:
         with open(path, "rb") as file:
             content = file.read() if most is None else file.read(most + 1)
@@ -71,30 +78,30 @@ def read_text(path: str | Path, what: str, *, remedy: str, most: int | None = MO
 
 
 def parse_yaml(text: str, owner: str) -> Any:
-    """The values in YAML text."""
-    return _parsed(lambda: yaml.load(text, _Loader), "YAML", owner)
+    """Values from YAML text; `owner` names the file in error messages."""
+    return _parse(lambda: yaml.load(text, _Loader), "YAML", owner)
 
 
 def parse_toml(text: str, owner: str) -> Any:
-    """The values in TOML text."""
-    return _parsed(lambda: tomllib.loads(text), "TOML", owner)
+    """Values from TOML text; `owner` names the file in error messages."""
+    return _parse(lambda: tomllib.loads(text), "TOML", owner)
 
 
 def parse_json(text: str, owner: str) -> Any:
-    """The values in JSON text."""
-    return _parsed(lambda: json.loads(text), "JSON", owner)
+    """Values from JSON text; `owner` names the file in error messages."""
+    return _parse(lambda: json.loads(text), "JSON", owner)
 
 
 def read_json(path: Path, what: str, *, remedy: str) -> Any:
-    """The values in a JSON file that Snellen wrote."""
+    """Values from a JSON file that Snellen wrote."""
     return parse_json(read_text(path, what, remedy=remedy, most=None), f"'{path}'")
 
 
 def parse_as(kind: type[T], values: Any, owner: str) -> T:
-    """Values from a file or a command line as what `kind` declares, or one sentence about the first that does not fit."""
+    """Values from a file or a command line as an object of type `kind`; `owner` names them in error messages."""
     _check_plain(values, owner)
     try:
-        # JSON mode takes lists for tuples and names for dataclasses, and is strict in everything else.
+        # JSON mode accepts lists for tuples and mappings for dataclasses, and is strict otherwise.
         adapter: Any = _adapter(cast("Any", kind))
         value: T = adapter.validate_json(json.dumps(values, default=os.fspath), strict=True)
         return value
@@ -103,7 +110,7 @@ def parse_as(kind: type[T], values: Any, owner: str) -> T:
 
 
 def check_shape(kind: Any, values: Any, owner: str) -> None:
-    """Refuses values that do not have the shape that `kind` declares, and leaves them as they are."""
+    """Refuses values that do not have the type `kind`, without converting them."""
     _check_plain(values, owner)
     try:
         _adapter(kind).validate_python(values, strict=True)
@@ -116,21 +123,21 @@ def _adapter(kind: Any) -> Any:
     return TypeAdapter(kind)
 
 
-def _parsed(parse: Callable[[], Any], kind: str, owner: str) -> Any:
+def _parse(parse: Callable[[], Any], kind: str, owner: str) -> Any:
     try:
         values = parse()
     except RecursionError:
         raise SnellenError(f"{owner} is nested too deep; write it with at most {MOST_DEPTH} levels") from None
-    except (ValueError, yaml.YAMLError) as problem:  # also a date of month 13, or a number of too many digits
+    except (ValueError, yaml.YAMLError) as problem:  # also an impossible date, or a number of too many digits
         raise SnellenError(f"{owner} is not valid {kind}: {shorten(str(problem), 200)}") from None
-    except (TypeError, KeyError, AttributeError, OverflowError) as problem:  # tags of YAML on values that do not fit them
+    except (TypeError, KeyError, AttributeError, OverflowError) as problem:  # YAML tags on values of the wrong type
         raise SnellenError(f"{owner} is not valid {kind}: {shorten(f'{type(problem).__name__}: {problem}', 200)}") from None
     _check_plain(values, owner)
     return values
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses deep nesting and aliases that would multiply, before anything is built from them."""
+    """Safe YAML that refuses deep nesting and aliases that expand to too many values, before building them."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -138,7 +145,7 @@ class _Loader(yaml.SafeLoader):
         self.sizes: dict[int, int] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """A node, counted with everything below it, what aliases repeat included."""
+        """A node, counted with all nodes below it, including those that aliases repeat."""
         alias = self.check_event(yaml.AliasEvent)
         before = self.total
         self.depth += 1
@@ -156,7 +163,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _check_plain(values: Any, owner: str) -> None:
-    """Refuses values that JSON could not hold or text that is none, and nesting that would break what recurses."""
+    """Refuses values that JSON cannot represent, invalid text, and deep nesting."""
     todo: list[tuple[Any, Steps]] = [(values, ())]
     while todo:
         value, path = todo.pop()
@@ -184,7 +191,7 @@ def _check_plain(values: Any, owner: str) -> None:
 
 
 def is_unicode(value: str) -> bool:
-    """Whether a string can be written to a file: it holds no half of a pair of surrogates."""
+    """Whether a string can be encoded: it contains no lone surrogate."""
     return value.isascii() or not _SURROGATE.search(value)
 
 
@@ -223,14 +230,14 @@ _WORDS = {
 
 
 def _sentence(problem: ValidationError, values: Any, owner: str, kind: Any) -> str:
-    """The first thing that is wrong, in the words of a user."""
+    """The first mistake as a sentence for users."""
     first = problem.errors(include_url=False)[0]
     path: Steps = ()
     value = values
     for step in first["loc"]:
         try:
             value = value[step]
-        except (KeyError, IndexError, TypeError):  # a missing name, or pydantic's name for a member of a union
+        except (KeyError, IndexError, TypeError):  # a missing name, or pydantic's name of a member of a union
             break
         path = (*path, step)
     if first["type"] in ("missing", "missing_argument"):
@@ -248,7 +255,7 @@ def _sentence(problem: ValidationError, values: Any, owner: str, kind: Any) -> s
 
 
 def _names(kind: Any, path: Steps) -> list[str]:
-    """The names that may stand where this path ends."""
+    """The names that are allowed at this path."""
     for step in path[:-1]:
         inner = typing.get_args(kind)
         kind = typing.get_type_hints(kind).get(str(step)) if dataclasses.is_dataclass(kind) else inner[0] if inner else None

@@ -1,4 +1,4 @@
-"""Whether a folder was made here: what it would execute is sealed with a key that only this user has."""
+"""Seals: signatures with the user's own key, which show that a folder with executable content was made by this user."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ import typer
 from snellen.errors import SnellenError
 
 HOME = "SNELLEN_HOME"
-"""The environment variable that moves the user's folder elsewhere."""
+"""Environment variable with the path of the user's folder."""
 
 _KEY, _LENGTH = "key", 32
 
 
 def user_folder() -> Path | None:
-    """Where Snellen keeps the user's key, or None where nobody's home is known."""
+    """The folder with the user's key; None if there is no home folder."""
     named = os.environ.get(HOME)
     folder = Path(named) if named else Path(typer.get_app_dir("snellen"))
     return folder if folder.is_absolute() else None
 
 
 def seal(facts: Any) -> str | None:
-    """What nobody can write without this user's key; None where no key can be kept."""
+    """A signature of these facts with the user's key; None if there can be no key."""
     key = _key()
     if key is None:
         return None
@@ -39,24 +39,24 @@ def seal(facts: Any) -> str | None:
 
 
 def is_sealed(facts: Any, mark: Any) -> bool:
-    """Whether this user sealed exactly these facts."""
-    mine = seal(facts)
-    return mine is not None and isinstance(mark, str) and hmac.compare_digest(mine.encode(), mark.encode())
+    """Whether `mark` is this user's signature of these facts."""
+    expected = seal(facts)
+    return expected is not None and isinstance(mark, str) and hmac.compare_digest(expected.encode(), mark.encode())
 
 
-def untrusted_folder(folder: Path, would: Sequence[str]) -> SnellenError:
-    """The refusal of a folder that was not made here: what would be executed, and what to do."""
-    *rest, last = would
+def untrusted_folder(folder: Path, actions: Sequence[str]) -> SnellenError:
+    """The error for a folder that was not made by this user; `actions` say what opening it would execute."""
+    *rest, last = actions
     what = f"{', '.join(rest)} and {last}" if rest else last
-    known = "" if _key() else f" (no key could be kept in '{user_folder() or '~'}', so no folder is known to be made here)"
+    reason = "" if _key() else f" (no key could be kept in '{user_folder() or '~'}', so no folder is known to be made here)"
     return SnellenError(
-        f"'{folder}' was not made here and would {what}{known}; look at it, and add --trust (trust=True in Python) "
+        f"'{folder}' was not made here and would {what}{reason}; look at it, and add --trust (trust=True in Python) "
         "if you trust whoever made it"
     )
 
 
 def first_time(what: str) -> bool:
-    """Whether this user is to be told something for the first time; true every time where that cannot be remembered."""
+    """Whether a note is shown to this user for the first time; always true if that cannot be stored."""
     folder = user_folder()
     try:
         if folder is None:
@@ -71,7 +71,7 @@ def first_time(what: str) -> bool:
 
 
 def _key() -> bytes | None:
-    """The user's key, made when it is needed first; None where it cannot be kept."""
+    """The user's key, made when first needed; None if it cannot be stored."""
     folder = user_folder()
     if folder is None:
         return None
@@ -79,11 +79,11 @@ def _key() -> bytes | None:
     try:
         if not path.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=folder)  # for this user alone from the first moment
+            handle, name = tempfile.mkstemp(dir=folder)  # readable for this user only
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(secrets.token_bytes(_LENGTH))
-                os.link(name, path)  # whole or not at all, and never over the key of a process that was faster
+                os.link(name, path)  # atomic, and it never overwrites the key of another process
             except FileExistsError:
                 pass
             finally:

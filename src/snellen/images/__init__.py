@@ -1,6 +1,6 @@
-"""Pictures from folders, datasets and arrays, as Samples; every way a picture can be broken is met here."""
+"""Samples from folders, files, arrays and datasets; and conditions, which change the images of a run."""
 
-from snellen.images.anything import as_samples as as_samples
+from snellen.images.any_source import as_samples as as_samples
 from snellen.images.arrays import from_arrays as from_arrays
 from snellen.images.conditions import apply_condition as apply_condition
 from snellen.images.dataset import from_dataset as from_dataset

@@ -1,4 +1,4 @@
-"""Arrays of pictures as samples."""
+"""Samples from arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = np.ndarray | Tensor
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """Samples that are cut from arrays when they are asked for; a memory-mapped file stays on disk."""
+    """Samples in arrays, each converted when it is loaded; a memory-mapped file stays on disk."""
 
     images: Array
     channels_last: bool
@@ -29,7 +29,7 @@ class Arrays:
     groups: tuple[str | None, ...]
 
     def load(self, index: int) -> Sample:
-        """One row as pixels in [0, 1]."""
+        """The sample at this index."""
         image = as_pixels(self.images[index], self.channels_last)
         check_pixels(image, self.ids[index])
         row = None if self.truth is None else self.truth[index]
@@ -37,7 +37,7 @@ class Arrays:
         return Sample(self.ids[index], image, self.labels[index], truth, self.groups[index])
 
     def take(self, indices: Sequence[int]) -> Arrays:
-        """Copies of these rows alone."""
+        """Copies of these samples."""
         rows = list(indices)
         return Arrays(
             self.images[rows],
@@ -58,11 +58,16 @@ def from_arrays(
     groups: Sequence[Any] | Array | None = None,
     progress: Progress | None = None,
 ) -> Samples:
-    """Samples from numpy or torch arrays: bytes, or floating-point numbers in [0, 1].
+    """Samples from numpy or torch arrays.
 
-    The shape is (samples, channels, height, width), (samples, height, width, channels) or (samples, height, width) for grey;
-    `truth` is (samples, height, width), marked where it is not zero. `groups` names what pictures share, such as a patient;
-    None belongs to no group.
+    Args:
+        images: bytes, or floats in [0, 1], of shape (samples, channels, height, width), (samples, height, width, channels)
+            or (samples, height, width) for greyscale.
+        labels: class indices.
+        truth: (samples, height, width); what is not zero belongs to the region that correct maps highlight.
+        ids: names of the samples; numbers by default.
+        groups: what images have in common, such as a patient; None belongs to no group.
+        progress: called with (images checked, images in total).
     """
     shape = tuple(images.shape)
     if len(shape) not in (3, 4) or 0 in shape:
@@ -74,35 +79,37 @@ def from_arrays(
     size = shape[1:3] if channels_last or len(shape) == 3 else shape[2:]
     if truth is not None and tuple(truth.shape) != (count, *size):
         raise SnellenError(f"truth has the shape {_times(truth.shape)}, but the images need {_times((count, *size))}")
-    for name, given in (("labels", labels), ("ids", ids), ("groups", groups)):
-        if given is not None and len(given) != count:
-            raise SnellenError(f"there are {count} images, but {len(given)} {name}")
+    for name, values in (("labels", labels), ("ids", ids), ("groups", groups)):
+        if values is not None and len(values) != count:
+            raise SnellenError(f"there are {count} images, but {len(values)} {name}")
     if isinstance(labels, np.ndarray | Tensor) and labels.ndim == 2:
         if labels.shape[1] > 1:
             raise several_labels(
                 "each image", f"an array of {_times(labels.shape)}; where each row marks one, give labels.argmax(1)"
             )
         labels = labels[:, 0]
-    known = (
+    class_indices = (
         tuple(as_label(label, f"image {place}") for place, label in enumerate(labels))
         if labels is not None
         else (None,) * count
     )
     width = len(str(count - 1))
     names = tuple(ids) if ids is not None else tuple(f"{place:0{width}d}" for place in range(count))
-    shared = tuple(None if one is None else str(one) for one in _listed(groups)) if groups is not None else (None,) * count
+    group_names = (
+        tuple(None if group is None else str(group) for group in _listed(groups)) if groups is not None else (None,) * count
+    )
     pixels = images.detach().cpu() if isinstance(images, Tensor) else images
-    source = Arrays(pixels, channels_last, known, truth, names, shared)
+    source = Arrays(pixels, channels_last, class_indices, truth, names, group_names)
     return check_samples(source, names, "arrays", progress=progress)
 
 
 def _listed(values: Sequence[Any] | Array) -> list[Any]:
-    """Plain values: the numbers of an array would else be told as tensor(3)."""
+    """Python values instead of numbers of an array, which would be written as tensor(3)."""
     return list(values.tolist()) if isinstance(values, Tensor | np.ndarray) else list(values)
 
 
 def as_pixels(values: Array, channels_last: bool) -> Tensor:
-    """One picture as a float tensor of (channels, height, width); bytes are divided by 255."""
+    """An image as floats of shape (channels, height, width); bytes are divided by 255."""
     tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
     if tensor.dtype == torch.uint8:
         tensor = tensor.float() / 255.0

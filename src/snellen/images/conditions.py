@@ -1,8 +1,7 @@
-"""Conditions: the same samples turned, shrunk, cropped or mixed, so that any metric can be run on pictures of that kind.
+"""Conditions: rotated, resized, cropped or mixed samples, so that any metric can be run on such images.
 
-Zhang et al. 2024 (Table 4) ask how maps do on pictures that are not of the best quality or upright. A condition changes the
-pictures before anything looks at them: predictions, targets, maps and scores are those of the changed pictures. The truth
-goes along.
+Zhang et al. 2024 (Table 4) test maps on images that are rotated or of lower quality. A condition changes the images before
+everything else: predictions, targets, maps and scores are those of the changed images. The truth is changed with the image.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from snellen.types import Condition, Rng, Sample
 @condition("rotation", cite="zhang2024")
 @dataclass(frozen=True)
 class Rotation:
-    """Each picture turned counter-clockwise about its centre, nearest neighbour, with corners of the fill colour.
+    """Each image rotated counter-clockwise about its centre, nearest neighbour, with corners of the fill colour.
 
-    The paper turns by 45, 135, 225 and 315 degrees, and has the mean colour of ImageNet in the corners, which is
+    The paper rotates by 45, 135, 225 and 315 degrees, with the mean colour of ImageNet in the corners, which is
     fill=[0.485, 0.456, 0.406]. `fill` is one number for all channels or one for each.
     """
 
@@ -39,7 +38,7 @@ class Rotation:
     fill: tuple[float, ...] = (0.0,)
 
     def __post_init__(self) -> None:
-        if not self.fill or not all(0 <= one <= 1 for one in self.fill):
+        if not self.fill or not all(0 <= value <= 1 for value in self.fill):
             raise ValueError(f"fill must be pixels from 0 to 1, not {list(self.fill)}")
 
     def __call__(self, sample: Sample, partner: Sample | None, *, rng: Rng) -> Sample:
@@ -57,9 +56,9 @@ class Rotation:
 @condition("resize", cite="zhang2024")
 @dataclass(frozen=True)
 class Resize:
-    """Each picture scaled until its short side has `side` pixels, and back to its size: fewer details, the same place.
+    """Each image resized until its short side has `side` pixels, and back to its size, which removes details.
 
-    The paper uses 32, 64, 128 and 448. Linear interpolation, which averages where it shrinks.
+    The paper uses 32, 64, 128 and 448. Linear interpolation, with averaging when it shrinks.
     """
 
     side: int = 64
@@ -71,18 +70,18 @@ class Resize:
     def __call__(self, sample: Sample, partner: Sample | None, *, rng: Rng) -> Sample:
         _, height, width = sample.image.shape
         scale = self.side / min(height, width)
-        small = _scaled(sample.image, (max(1, round(height * scale)), max(1, round(width * scale))))
-        return replace(sample, image=_scaled(small, (height, width)))
+        small = _resize(sample.image, (max(1, round(height * scale)), max(1, round(width * scale))))
+        return replace(sample, image=_resize(small, (height, width)))
 
 
 @condition("crop", cite="zhang2024")
 @dataclass(frozen=True)
 class Crop:
-    """A random window of each picture, enlarged to the size of the whole.
+    """A random crop of each image, enlarged to the size of the whole.
 
-    The window has a share of the area drawn from `scale` and a width of 3/4 to 4/3 of its height, as in the training of
-    most networks; where no such window fits in ten draws, it is the largest in the middle that does. The paper uses four
-    seeds. The truth is what the window shows of it, so it may be empty.
+    Its share of the area is drawn from `scale`, and its width is 3/4 to 4/3 of its height, as in the training of most
+    networks; if no such crop fits in ten draws, it is the largest in the middle that does. The paper uses four seeds. The
+    truth is cropped too, so it may be empty.
     """
 
     scale: tuple[float, ...] = (0.08, 1.0)
@@ -95,14 +94,14 @@ class Crop:
         _, height, width = sample.image.shape
         top, left, rows, columns = self.window((height, width), rng)
         part = (slice(top, top + rows), slice(left, left + columns))
-        image = _scaled(sample.image[:, *part], (height, width))
+        image = _resize(sample.image[:, *part], (height, width))
         truth = None
         if sample.truth is not None:
-            truth = _scaled(sample.truth[None, *part].float(), (height, width))[0] >= 0.5
+            truth = _resize(sample.truth[None, *part].float(), (height, width))[0] >= 0.5
         return replace(sample, image=image, truth=truth)
 
     def window(self, size: tuple[int, int], rng: Rng) -> tuple[int, int, int, int]:
-        """Top, left, height and width of the window, drawn for one sample."""
+        """Top, left, height and width of the crop, drawn for one sample."""
         height, width = size
         wide, narrow = math.log(4 / 3), math.log(3 / 4)
         for area, ratio, down, across in rng.uniform("crop", (10, 4))[0].double().tolist():
@@ -119,10 +118,10 @@ class Crop:
 @condition("mixup", cite="zhang2018mixup", partner=True)
 @dataclass(frozen=True)
 class Mixup:
-    """Each picture mixed with another one of the run, by a share drawn from Beta(alpha, alpha).
+    """Each image mixed with another image of the run, by a share drawn from Beta(alpha, alpha).
 
-    Label and truth are those of the picture that has the larger share; the published code for Table 4 of Zhang et al. 2024
-    keeps those of the first picture, however faint it is. Who is mixed with whom is drawn with the run's seed.
+    Label and truth are those of the image with the larger share; the published code for Table 4 of Zhang et al. 2024 uses
+    those of the first image, however small its share is. The pairs are drawn with the run's seed.
     """
 
     alpha: float = 1.0
@@ -135,24 +134,25 @@ class Mixup:
         if partner is None:
             raise SnellenError(f"mixup needs a second picture to mix '{sample.id}' with; give more than one")
         share = float(rng.shared(f"mixup/{sample.id}").beta(self.alpha, self.alpha))
-        louder = sample if share >= 0.5 else partner
+        stronger = sample if share >= 0.5 else partner
         image = (share * sample.image + (1 - share) * partner.image).clamp(0, 1)
-        return Sample(sample.id, image, louder.label, louder.truth, sample.group)
+        return Sample(sample.id, image, stronger.label, stronger.truth, sample.group)
 
 
-def _scaled(image: Float[Tensor, "channels height width"], size: tuple[int, int]) -> Float[Tensor, "channels down across"]:
-    found: Tensor = functional.interpolate(image[None], size, mode="bilinear", antialias=True, align_corners=False)[0]
-    return found.clamp(0, 1)
+def _resize(image: Float[Tensor, "channels height width"], size: tuple[int, int]) -> Float[Tensor, "channels down across"]:
+    resized: Tensor = functional.interpolate(image[None], size, mode="bilinear", antialias=True, align_corners=False)[0]
+    return resized.clamp(0, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Conditioned:
-    """Samples of another source, each changed when it is loaded; `pairs` are its place and that of its partner."""
+    """Samples of another source, each changed when it is loaded."""
 
     source: Source
     condition: Condition
     seed: int
     pairs: tuple[tuple[int, int | None], ...]
+    """Index of each sample in `source`, and that of its partner for conditions that mix two."""
 
     def load(self, index: int) -> Sample:
         """The changed sample."""
@@ -162,7 +162,7 @@ class Conditioned:
         return self.condition(sample, partner, rng=Rng(self.seed, (sample.id,), "/condition"))
 
     def take(self, indices: Sequence[int]) -> Conditioned:
-        """A source of these samples and their partners alone."""
+        """A source of these samples and their partners."""
         pairs = [self.pairs[index] for index in indices]
         needed = list(dict.fromkeys(place for pair in pairs for place in pair if place is not None))
         places = {place: at for at, place in enumerate(needed)}
@@ -170,15 +170,15 @@ class Conditioned:
         return Conditioned(self.source.take(needed), self.condition, self.seed, moved)
 
 
-def apply_condition(samples: Samples, given: Any, *, seed: int) -> Samples:
-    """The samples under a condition, named as in `rotation(degrees=45)`; all else, and their ids, stay the same."""
-    chosen: Condition = CONDITIONS.parse(given)
+def apply_condition(samples: Samples, condition: Any, *, seed: int) -> Samples:
+    """The samples changed by a condition, written as in `rotation(degrees=45)`; their ids stay the same."""
+    chosen: Condition = CONDITIONS.parse(condition)
     others: list[int | None] = [None] * len(samples)
     if traits(chosen).partner:
         if len(samples) < 2:
             raise SnellenError(f"{label(chosen)} mixes two pictures, but there is only '{samples.ids[0]}'; give more")
         lots = Rng(seed, tuple(samples.ids), "/condition").uniform("partner", (1,))
-        # Any of the others, each as likely as the next: one of n - 1 places, counted on from one's own.
+        # Any of the others with equal probability: a step of 1 to n - 1 from the sample's own index.
         steps = [1 + int(lot * (len(samples) - 1)) for lot in lots.flatten().double().tolist()]
         others = [(place + step) % len(samples) for place, step in enumerate(steps)]
     pairs = tuple(

@@ -1,4 +1,4 @@
-"""A torch Dataset as samples."""
+"""Samples from a torch Dataset."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from snellen.types import Sample
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
-    """Samples that a Dataset yields when it is asked; a part of them is loaded at once, because a Dataset has no parts."""
+class DatasetItems:
+    """Samples of a Dataset; a part of them is loaded into memory, because a Dataset has no parts."""
 
     dataset: Dataset[Any]
     geometry: Geometry
@@ -29,7 +29,7 @@ class Items:
     ids: tuple[str, ...]
 
     def load(self, index: int) -> Sample:
-        """The item at this place as a sample."""
+        """The sample at this index."""
         name = self.ids[index]
         try:
             item = self.dataset[index]
@@ -73,7 +73,8 @@ def from_dataset(
 ) -> Samples:
     """Samples from a map-style torch Dataset of (image, label) or (image, label, truth).
 
-    A PIL picture goes through `geometry`; a tensor is taken as it is and must hold pixels in [0, 1], without normalisation.
+    PIL images are cropped and resized by `geometry`; tensors are used as they are and must be pixels in [0, 1], without
+    normalisation.
     """
     try:
         count = len(dataset)  # type: ignore[arg-type]
@@ -83,4 +84,6 @@ def from_dataset(
         raise SnellenError(f"'{type(dataset).__name__}' is empty")
     width = len(str(count - 1))
     ids = tuple(f"{place:0{width}d}" for place in range(count))
-    return check_samples(Items(dataset, geometry, channels, ids), ids, f"a {type(dataset).__name__}", progress=progress)
+    return check_samples(
+        DatasetItems(dataset, geometry, channels, ids), ids, f"a {type(dataset).__name__}", progress=progress
+    )

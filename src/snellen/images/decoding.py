@@ -1,4 +1,4 @@
-"""Opens a picture file, whatever it holds, or says in one sentence why not."""
+"""Decoding of image files; a file that cannot be used raises an error that says why."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ SUFFIXES = frozenset(
         ".pnm", ".ppm", ".tga", ".tif", ".tiff", ".webp",
     }
 )  # fmt: skip
-"""File names that are taken for pictures; other files in a folder are ignored and counted."""
+"""Endings of image files; other files in a folder are ignored and counted."""
 
 FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "WEBP", "BMP", "DIB", "PPM", "TGA", "JPEG2000", "AVIF")
-"""What Pillow may decode, whatever a file is called: others start programs (EPS) or hide a picture in a picture (ICO)."""
+"""Formats that Pillow may decode, whatever the file's name; others start programs (EPS) or contain several images (ICO)."""
 
 MOST_PIXELS = 64_000_000
-"""The largest picture that is unpacked, after the reduction that JPEG offers: a small file can hold gigabytes."""
+"""Largest decoded image, after the reduction that JPEG offers: a small file can contain gigabytes."""
 
 SMALLEST = 2
-"""Pixels that each side needs: on a single pixel there is nothing to point at."""
+"""Smallest side in pixels."""
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """A picture in mode "L", "RGB" or "F" (grey in [0, 1]), upright; `size` is (width, height) before any reduction."""
+    """A decoded image."""
 
     image: Image.Image
+    """Upright, in mode "L", "RGB" or "F" (greyscale in [0, 1])."""
     size: tuple[int, int]
+    """(width, height) before any reduction."""
 
 
 def decode(path: str | Path, *, at_least: tuple[int, int] | None = None) -> Decoded:
-    """The first frame of a picture file, turned upright, transparent parts on white, colour profiles ignored.
+    """The first frame of an image file, turned upright, transparent parts on white, colour profiles ignored.
 
-    A JPEG that is far larger than `at_least` (width, height) is reduced while it is read.
+    A JPEG that is much larger than `at_least` (width, height) is reduced while it is read.
     """
     path = Path(path)
     try:
@@ -65,24 +67,24 @@ def decode(path: str | Path, *, at_least: tuple[int, int] | None = None) -> Deco
 
 
 def size_of(path: str | Path) -> tuple[int, int]:
-    """Width and height of a readable picture when it stands upright, from its header."""
+    """Width and height of the upright image, from the file's header."""
     with _opened(Path(path)) as opened:
         width, height = opened.size
-        return (height, width) if _sideways(opened) else (width, height)
+        return (height, width) if _is_sideways(opened) else (width, height)
 
 
 def frames(path: str | Path) -> int:
-    """How many frames an animation or many-page file holds, from its header; 1 for every other file."""
+    """Number of frames of an animation or multi-page file, from its header; 1 for other files."""
     if Path(path).suffix.lower() not in (".gif", ".png", ".apng", ".webp", ".tif", ".tiff", ".avif"):
         return 1
-    # A file whose first frame could be decoded may still be damaged behind it; what lies there is not used.
+    # A file whose first frame can be decoded may be damaged after it; the rest is not used.
     with contextlib.suppress(Exception), _opened(Path(path)) as opened:
         return int(getattr(opened, "n_frames", 1))
     return 1
 
 
 def brightest_of_16_bits(path: str | Path) -> float | None:
-    """The largest value of a picture with 16 bits per channel, as a share of what 16 bits can hold; None for all others."""
+    """The largest value of an image with 16 bits per channel, as a share of 65535; None for other images."""
     if Path(path).suffix.lower() not in (".png", ".apng", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".jp2"):
         return None
     with _opened(Path(path)) as opened:
@@ -93,7 +95,7 @@ def brightest_of_16_bits(path: str | Path) -> float | None:
 
 
 def decode_mask(path: str | Path) -> np.ndarray:
-    """Which pixels a mask file marks: all that are not zero (in a JPEG, which blurs edges: brighter than half)."""
+    """The pixels of a mask file that are not zero; for a JPEG, which blurs edges, those above 127."""
     path = Path(path)
     lossy = path.suffix.lower() in (".jpg", ".jpeg", ".jpe", ".jfif")
     try:
@@ -111,17 +113,17 @@ def decode_mask(path: str | Path) -> np.ndarray:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
-    """The file, of which Pillow has read the header only."""
-    if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for somebody to write into it
+    """The file as Pillow opens it, with only its header read."""
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for a writer
         raise UnreadablePictureError(f"'{path}' is not an ordinary file and cannot be read")
-    # Pillow warns of odd metadata and of pictures near its size limit; neither changes what is decoded.
+    # Pillow warns about odd metadata and large images; neither changes what is decoded.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with Image.open(path, formats=FORMATS) as opened:
             yield opened
 
 
-def _sideways(opened: Image.Image) -> bool:
+def _is_sideways(opened: Image.Image) -> bool:
     return opened.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
 
 
@@ -140,16 +142,16 @@ def _read(opened: Image.Image, path: Path, at_least: tuple[int, int] | None) -> 
     if min(width, height) < SMALLEST:
         raise UnreadablePictureError(f"'{path}' is {width}×{height} pixels; a picture needs at least {SMALLEST}×{SMALLEST}")
     if at_least is not None and opened.format == "JPEG":
-        opened.draft(None, at_least[::-1] if _sideways(opened) else at_least)
+        opened.draft(None, at_least[::-1] if _is_sideways(opened) else at_least)
     _check_size(opened, path)  # before a PNG is asked for its orientation, which unpacks all of it
-    sideways = _sideways(opened)
+    sideways = _is_sideways(opened)
     opened.load()
     ImageOps.exif_transpose(opened, in_place=True)
     return Decoded(_plain(opened, path), (height, width) if sideways else (width, height))
 
 
 def _plain(image: Image.Image, path: Path) -> Image.Image:
-    """The same picture as "L", "RGB" or "F"."""
+    """The image in mode "L", "RGB" or "F"."""
     if image.mode in ("L", "RGB"):
         if "transparency" in image.info:
             return _on_white(image)
@@ -171,7 +173,7 @@ def _plain(image: Image.Image, path: Path) -> Image.Image:
 
 
 def _on_white(image: Image.Image) -> Image.Image:
-    """Transparent parts on white, some rows at a time: three copies of a large picture would take a gigabyte."""
+    """The image on a white background, some rows at a time: three copies of a large image would take a gigabyte."""
     width, height = image.size
     whole = Image.new("RGB", image.size)
     for top in range(0, height, 256):

@@ -1,4 +1,4 @@
-"""Picture files as samples."""
+"""Samples from image files."""
 
 from __future__ import annotations
 
@@ -16,37 +16,36 @@ from snellen.images.samples import Progress, Samples, check_samples
 from snellen.types import Sample
 
 DARK = 0.25
-"""The share of 16 bits that 14-bit data fills; 12-bit data fills a sixteenth. Pictures that fill no more are spoken of."""
+"""Share of 65535 that 14-bit data fills; 16-bit images that do not exceed it are mentioned in a note."""
 
-LOOKED_AT = 20
-"""How many pictures with 16 bits are looked at for values that use only some of them."""
+DARK_CHECKED = 20
+"""Number of 16-bit images that are checked for dark values."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One picture file and what is known about it; boxes are in pixels of the upright original.
-
-    Paths should be absolute, because a worker may run in another folder.
-    """
+    """An image file with its label and ground truth. Paths are absolute, because a worker may run in another folder."""
 
     id: str
     path: str
     label: int | None = None
     mask: str | None = None
+    """Path of a mask file."""
     boxes: tuple[Box, ...] = ()
+    """In pixels of the upright original."""
     group: str | None = None
 
 
 @dataclass(frozen=True)
 class Files:
-    """Samples that are decoded from files each time they are asked for."""
+    """Samples that are decoded from files each time they are loaded."""
 
     entries: tuple[Entry, ...]
     geometry: Geometry
     channels: int
 
     def load(self, index: int) -> Sample:
-        """Decodes the picture and its truth, through one geometry."""
+        """The sample at this index; image and truth are cropped and resized alike."""
         entry = self.entries[index]
         decoded = decode(entry.path, at_least=_at_least(self.geometry))
         image = self.geometry.picture(decoded.image, self.channels)
@@ -71,7 +70,7 @@ class Files:
         return Sample(entry.id, image, entry.label, truth, entry.group)
 
     def take(self, indices: Sequence[int]) -> Files:
-        """These entries alone: paths, not pictures."""
+        """A source of these samples."""
         return Files(tuple(self.entries[index] for index in indices), self.geometry, self.channels)
 
 
@@ -85,27 +84,37 @@ def from_entries(
     notes: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Samples:
-    """Samples from files whose labels and truth are known already."""
+    """Samples from image files with labels and truth.
+
+    Args:
+        entries: the files.
+        description: where they come from, for reports.
+        geometry: how images are cropped and resized.
+        channels: 3, or 1 for greyscale.
+        unreadable: "refuse" or "skip" files that cannot be decoded.
+        notes: sentences for the user, kept with the samples.
+        progress: called with (images checked, images in total).
+    """
     source = Files(tuple(entries), geometry, channels)
     ids = [entry.id for entry in entries]
-    found = check_samples(source, ids, description, unreadable=unreadable, notes=notes, progress=progress)
-    moving = [entries[place].id for place in found.places if frames(entries[place].path) > 1]
+    samples = check_samples(source, ids, description, unreadable=unreadable, notes=notes, progress=progress)
+    moving = [entries[place].id for place in samples.places if frames(entries[place].path) > 1]
     if moving:
         which = f"'{moving[0]}' holds" if len(moving) == 1 else f"'{moving[0]}' and {len(moving) - 1} more hold"
-        found = replace(found, notes=(*found.notes, f"{which} several frames; only the first is used"))
-    if dark := _dark([entries[place] for place in found.places]):
-        found = replace(found, notes=(*found.notes, dark))
-    return found
+        samples = replace(samples, notes=(*samples.notes, f"{which} several frames; only the first is used"))
+    if dark := _dark([entries[place] for place in samples.places]):
+        samples = replace(samples, notes=(*samples.notes, dark))
+    return samples
 
 
 def _dark(entries: Sequence[Entry]) -> str | None:
-    """A sentence about files of 16 bits whose values would fit into fewer, where all of the first ones are like that."""
+    """A note about 16-bit files whose values would fit into fewer bits, if the first such files are all like that."""
     deep = ((entry, brightest_of_16_bits(entry.path)) for entry in entries)
-    seen = list(islice(((entry, share) for entry, share in deep if share is not None), LOOKED_AT))
+    seen = list(islice(((entry, share) for entry, share in deep if share is not None), DARK_CHECKED))
     brightest = max((share for _, share in seen), default=1.0)
     if brightest > DARK or brightest == 0:
         return None
-    unused = math.floor(-math.log2(brightest) + 1e-3)  # 4095 of 65535 is a hair more than 2 to the power of -4
+    unused = math.floor(-math.log2(brightest) + 1e-3)  # 4095 / 65535 is slightly more than 2 to the power of -4
     which = f"'{seen[0][0].id}' uses" if len(seen) == 1 else f"'{seen[0][0].id}' and {len(seen) - 1} more use"
     return (
         f"{which} only the darkest 1/{2**unused} of 16 bits, as {16 - unused}-bit data does that was saved without scaling; "
@@ -121,7 +130,7 @@ def from_files(
     unreadable: str = "refuse",
     progress: Progress | None = None,
 ) -> Samples:
-    """Unlabelled samples from a list of picture files."""
+    """Unlabelled samples from a list of image files."""
     if not paths:
         raise SnellenError("there are no pictures: the list of files is empty")
     entries = [Entry(str(path), os.path.abspath(path)) for path in paths]
@@ -129,7 +138,7 @@ def from_files(
 
 
 def _at_least(geometry: Geometry) -> tuple[int, int] | None:
-    """The reduced size that still has two pixels for each one that the classifier sees of the short side."""
+    """The size to which a JPEG may be reduced: two pixels for each pixel of the classifier's input."""
     if geometry.size is None:
         return None
     side = round(2 * max(geometry.size) / geometry.crop)

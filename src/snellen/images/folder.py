@@ -1,4 +1,4 @@
-"""A folder of pictures as samples: class sub-folders or a table of labels, and masks or boxes as truth."""
+"""Samples from a folder of images, with class sub-folders or a table of labels, and with masks or boxes as truth."""
 
 from __future__ import annotations
 
@@ -27,13 +27,20 @@ def from_folder(
     unreadable: str = "refuse",
     progress: Progress | None = None,
 ) -> Samples:
-    """All pictures in a folder and its sub-folders, by name; each is checked now, and loaded when needed.
+    """All images in a folder and its sub-folders, sorted by name; each is checked now and loaded when needed.
 
-    `labels` is a CSV with the columns file and label, and perhaps group (a patient, say). Without it, pictures in
-    sub-folders are labelled by the first sub-folder: its name is a class index or a class name, or stands for its place in
-    sorted order (the notes say so).
-    `masks` is a folder with a picture of the same stem for each picture that has a truth; what is not zero is marked.
-    `boxes` is a CSV with the columns file, x0, y0, x1, y1 in pixels of the upright original.
+    Args:
+        path: the folder.
+        geometry: how images are cropped and resized.
+        channels: 3, or 1 for greyscale.
+        labels: a CSV with the columns file and label, and optionally group (such as a patient). Without it, images in
+            sub-folders are labelled by the first sub-folder: its name is a class index or a class name; other names are
+            numbered in sorted order, which a note says.
+        masks: a folder with a mask of the same stem for each image that has a truth; pixels that are not zero are true.
+        boxes: a CSV with the columns file, x0, y0, x1, y1 in pixels of the upright original.
+        classes: names of the classifier's classes.
+        unreadable: "refuse" or "skip" files that cannot be decoded.
+        progress: called with (images checked, images in total).
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -46,19 +53,19 @@ def from_folder(
     if not ids:
         beside = f" ({ignored} other files are there)" if ignored else ""
         raise SnellenError(f"'{folder}' holds no pictures{beside}; pictures end in .jpg, .png and the like")
-    known: dict[str, int | None]
+    label_of: dict[str, int | None]
     groups: dict[str, str] = {}
     if labels is not None:
-        known, groups = read_labels(labels, ids, classes)
+        label_of, groups = read_labels(labels, ids, classes)
     else:
-        known = _by_sub_folder(folder, ids, classes, notes)
+        label_of = _by_sub_folder(folder, ids, classes, notes)
     marks = _masks(Path(masks), ids, notes) if masks is not None else {}
     boxed = read_boxes(boxes, ids) if boxes is not None else {}
     entries = [
         Entry(
             sample_id,
             os.path.abspath(folder / sample_id),
-            known.get(sample_id),
+            label_of.get(sample_id),
             marks.get(sample_id),
             boxed.get(sample_id, ()),
             groups.get(sample_id),
@@ -77,28 +84,28 @@ def from_folder(
 
 
 def _pictures(folder: Path) -> tuple[list[str], int]:
-    """Paths of pictures below the folder, sorted, and how many other files lie there; hidden ones do not count."""
-    found: list[str] = []
+    """Sorted paths of images below the folder, and the number of other files there; hidden files are ignored."""
+    images: list[str] = []
     ignored = 0
-    been: set[str] = set()
+    visited: set[str] = set()
     for here, folders, files in os.walk(folder, followlinks=True):
         real = os.path.realpath(here)
-        if real in been:  # a link that leads back up
+        if real in visited:  # a link to a parent folder
             folders.clear()
             continue
-        been.add(real)
+        visited.add(real)
         folders[:] = [name for name in folders if not _hidden(name)]
         for name in files:
             if _hidden(name):
                 continue
             if os.path.splitext(name)[1].lower() in SUFFIXES:
-                found.append((Path(here) / name).relative_to(folder).as_posix())
+                images.append((Path(here) / name).relative_to(folder).as_posix())
             else:
                 ignored += 1
-    for one in found:
-        if not is_unicode(one):
-            raise SnellenError(f"{short_repr(one)} in '{folder}' has a name that is not UTF-8; rename it")
-    return sorted(found), ignored
+    for image in images:
+        if not is_unicode(image):
+            raise SnellenError(f"{short_repr(image)} in '{folder}' has a name that is not UTF-8; rename it")
+    return sorted(images), ignored
 
 
 def _hidden(name: str) -> bool:
@@ -108,7 +115,7 @@ def _hidden(name: str) -> bool:
 def _by_sub_folder(
     folder: Path, ids: Sequence[str], classes: Sequence[str] | None, notes: list[str]
 ) -> dict[str, int | None]:
-    """Labels from the first sub-folder of each picture; pictures that lie in no sub-folder have none."""
+    """Labels from the first sub-folder of each image; none if no image is in a sub-folder."""
     inside = [sample_id for sample_id in ids if "/" in sample_id]
     if not inside:
         return {}
@@ -118,9 +125,9 @@ def _by_sub_folder(
             f"'{folder}' holds pictures beside class sub-folders ('{loose}' and '{inside[0]}'); "
             "move them into one, or give a CSV of labels"
         )
-    names = sorted({one.split("/")[0] for one in inside})
+    names = sorted({sample_id.split("/")[0] for sample_id in inside})
     numbers = _numbers(folder, names, classes, notes)
-    return {one: numbers[one.split("/")[0]] for one in inside}
+    return {sample_id: numbers[sample_id.split("/")[0]] for sample_id in inside}
 
 
 def _numbers(folder: Path, names: Sequence[str], classes: Sequence[str] | None, notes: list[str]) -> dict[str, int]:
@@ -132,12 +139,12 @@ def _numbers(folder: Path, names: Sequence[str], classes: Sequence[str] | None, 
                 )
         return {name: int(name) for name in names}
     index_of = indices(classes or ())
-    strangers = [name for name in names if plain(name) not in index_of]
-    if not strangers:
+    unknown = [name for name in names if plain(name) not in index_of]
+    if not unknown:
         return {name: index_of[plain(name)] for name in names}
     if classes is not None and len(names) != len(classes):
         raise SnellenError(
-            f"the sub-folder '{folder / strangers[0]}' is no class of this classifier{nearest(strangers[0], classes)}; "
+            f"the sub-folder '{folder / unknown[0]}' is no class of this classifier{nearest(unknown[0], classes)}; "
             "name sub-folders by class name or index, or give a CSV of labels"
         )
     shown = ", ".join(f"{name} = {place}" for place, name in enumerate(names[:3]))
@@ -147,7 +154,7 @@ def _numbers(folder: Path, names: Sequence[str], classes: Sequence[str] | None, 
 
 
 def _masks(folder: Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]:
-    """The mask file of each picture that has one: same path, or same name, without regard to the suffix."""
+    """The mask file of each image that has one: same path or same name, apart from the suffix."""
     if not folder.is_dir():
         raise SnellenError(f"'{folder}' is not a folder of masks")
     by_stem: dict[str, str] = {}
@@ -157,7 +164,7 @@ def _masks(folder: Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]
             raise SnellenError(f"'{by_stem[stem]}' and '{picture}' in '{folder}' are masks of the same picture; keep one")
         by_stem[stem] = picture
     owner: dict[str, str] = {}
-    found: dict[str, str] = {}
+    mask_of: dict[str, str] = {}
     for sample_id in ids:
         stem = os.path.splitext(sample_id)[0]
         match = next((key for key in (stem, stem.rsplit("/", 1)[-1]) if key in by_stem), None)
@@ -168,14 +175,14 @@ def _masks(folder: Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]
                 f"'{owner[match]}' and '{sample_id}' would share the mask '{by_stem[match]}'; give each its own stem"
             )
         owner[match] = sample_id
-        found[sample_id] = os.path.abspath(folder / by_stem[match])
-    if not found:
+        mask_of[sample_id] = os.path.abspath(folder / by_stem[match])
+    if not mask_of:
         raise SnellenError(
             f"no mask in '{folder}' has the same stem as a picture, such as '{os.path.splitext(ids[0])[0]}.png'"
         )
-    if len(found) < len(ids):
-        bare = next(sample_id for sample_id in ids if sample_id not in found)
-        notes.append(f"{len(ids) - len(found)} of {len(ids)} pictures have no mask in '{folder}', first '{bare}'")
-    if len(found) < len(by_stem):
-        notes.append(f"{len(by_stem) - len(found)} masks in '{folder}' belong to no picture")
-    return found
+    if len(mask_of) < len(ids):
+        bare = next(sample_id for sample_id in ids if sample_id not in mask_of)
+        notes.append(f"{len(ids) - len(mask_of)} of {len(ids)} pictures have no mask in '{folder}', first '{bare}'")
+    if len(mask_of) < len(by_stem):
+        notes.append(f"{len(by_stem) - len(mask_of)} masks in '{folder}' belong to no picture")
+    return mask_of

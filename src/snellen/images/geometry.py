@@ -1,4 +1,4 @@
-"""How a picture of any size becomes the square that a classifier takes, and its truth mask with it."""
+"""Geometry: cropping and resizing of images and their truth to the size that a classifier takes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from snellen.errors import SnellenError
 
 Number = int | float
 Box = tuple[Number, Number, Number, Number]
-"""Left, top, right and bottom in pixels of the picture; right and bottom lie just outside."""
+"""Left, top, right and bottom in pixels; right and bottom are exclusive."""
 
 _RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """Centre-crops the share `crop` of the short side, then resizes to `size`; `size=None` leaves a picture as it is.
+    """Crops the centre of an image and resizes it; masks and boxes are cropped and resized alike.
 
-    `size` is (height, width). The window has the shape of `size`, so nothing is stretched; its edges may fall between
-    pixels. The picture, its mask and its boxes go through the same window.
+    The crop has the proportions of `size`, so nothing is stretched; its edges may lie between pixels.
 
     >>> Geometry(size=(224, 224), crop=0.5).window(100, 60)
     (35.0, 15.0, 65.0, 45.0)
     """
 
     size: tuple[int, int] | None = (224, 224)
+    """(height, width); None leaves images as they are."""
     crop: float = 0.875
+    """Share of the short side that remains."""
     interpolation: Literal["bicubic", "bilinear"] = "bicubic"
 
     def __post_init__(self) -> None:
@@ -43,17 +44,17 @@ class Geometry:
             raise SnellenError(f"crop is the share of the short side that is kept, above 0 and at most 1, not {self.crop}")
 
     def window(self, width: int, height: int) -> Box:
-        """The part of a picture of this size that the classifier sees."""
+        """The crop of an image of this size."""
         if self.size is None:
             return (0.0, 0.0, float(width), float(height))
         rows, columns = self.size
         scale = self.crop * min(width / columns, height / rows)
         wide, tall = columns * scale, rows * scale
-        left, top = max(0.0, (width - wide) / 2), max(0.0, (height - tall) / 2)  # rounding may fall just outside
+        left, top = max(0.0, (width - wide) / 2), max(0.0, (height - tall) / 2)  # rounding may be just outside
         return (left, top, min(float(width), left + wide), min(float(height), top + tall))
 
     def picture(self, image: Image.Image, channels: int = 3) -> Float[Tensor, "channels height width"]:
-        """Pixels in [0, 1] of a grey ("L"), colour ("RGB") or floating-point grey ("F", already in [0, 1]) picture."""
+        """Pixels in [0, 1] of a cropped and resized image; mode "F" must be in [0, 1] already."""
         if image.mode not in ("L", "RGB", "F"):
             image = image.convert("RGB")
         if channels == 1 and image.mode == "RGB":
@@ -69,7 +70,7 @@ class Geometry:
         return tensor.expand(channels, -1, -1).contiguous()
 
     def mask(self, marked: np.ndarray) -> Bool[Tensor, "height width"]:
-        """A truth mask of the whole picture through the window: a pixel is marked when at least half of it was."""
+        """A cropped and resized mask; a pixel is true if at least half of it was."""
         whole = Image.fromarray(np.where(marked, 255, 0).astype(np.uint8))
         if self.size is not None:
             rows, columns = self.size
@@ -77,9 +78,12 @@ class Geometry:
         return torch.from_numpy(np.array(whole) >= 128)
 
     def boxes(self, boxes: Sequence[Box], width: int, height: int) -> Bool[Tensor, "height width"]:
-        """The union of boxes, given in pixels of a picture of this size, through the window.
+        """A mask of boxes, cropped and resized; a box that is partly visible covers at least one pixel.
 
-        A box of which anything is visible marks at least one pixel.
+        Args:
+            boxes: in pixels of the original image.
+            width: width of the original image.
+            height: height of the original image.
         """
         left, top, right, bottom = self.window(width, height)
         rows, columns = self.size or (height, width)

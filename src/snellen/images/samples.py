@@ -1,4 +1,4 @@
-"""Samples: pictures in a row, each loaded when it is asked for."""
+"""Samples: a sequence of samples, each loaded when it is used."""
 
 from __future__ import annotations
 
@@ -15,40 +15,42 @@ from snellen.errors import SnellenError
 from snellen.types import Sample
 
 Progress = Callable[[int, int], None]
-"""Called with (pictures checked, pictures in all)."""
+"""Called with (images checked, images in total)."""
 
 
 class UnreadablePictureError(SnellenError):
-    """A picture file that cannot be used; the one mistake that a user may choose to skip."""
+    """An image file that cannot be decoded; users may choose to skip such files."""
 
 
 @runtime_checkable
 class Source(Protocol):
-    """Where samples come from; holds paths or arrays, never a growing heap of decoded pictures."""
+    """Where samples are loaded from, such as paths or arrays; it does not keep decoded images."""
 
     def load(self, index: int) -> Sample:
-        """The sample at this place, decoded now."""
+        """The sample at this index."""
         ...
 
     def take(self, indices: Sequence[int]) -> Source:
-        """A source of these samples alone, small enough to send to another process."""
+        """A source of these samples only, small enough to send to another process."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Samples(Sequence[Sample]):
-    """A row of samples that are loaded one by one; picklable, and cut into small picklable parts by `take`.
-
-    `skipped` names the pictures that were left out, each with the reason; `notes` says what else a reader should know.
-    """
+    """A sequence of samples that are loaded one by one. It can be pickled; `take` makes smaller parts of it."""
 
     source: Source
     ids: tuple[str, ...]
     places: tuple[int, ...]
+    """Index of each sample in the source."""
     description: str
+    """Where the samples come from."""
     digests: tuple[str, ...]
+    """Checksum of each sample."""
     skipped: tuple[tuple[str, str], ...] = ()
+    """Id of each image that was skipped, and the reason."""
     notes: tuple[str, ...] = field(default=())
+    """Sentences for the user."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -65,7 +67,7 @@ class Samples(Sequence[Sample]):
         return self.source.load(self.places[index])
 
     def take(self, indices: Iterable[int]) -> Samples:
-        """These samples alone: paths of files, slices of arrays, and the loaded items of a torch Dataset."""
+        """These samples only. Files and arrays stay as they are; items of a torch Dataset are loaded."""
         chosen = list(indices)
         return replace(
             self,
@@ -76,27 +78,27 @@ class Samples(Sequence[Sample]):
         )
 
     def digest(self, index: int) -> str:
-        """A checksum that changes with any pixel, the label or the truth of this sample."""
+        """Checksum of the pixels, label and truth of this sample."""
         return self.digests[index]
 
     def describe(self) -> str:
-        """One line for a report: how many pictures, from where, and what was left out."""
+        """A line for reports: number of images, where they come from, number of skipped ones."""
         left_out = f", {len(self.skipped)} skipped as unreadable" if self.skipped else ""
         return f"{len(self)} picture{'' if len(self) == 1 else 's'} from {self.description}{left_out}"
 
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Samples that are in memory already."""
+    """Samples in memory."""
 
     samples: tuple[Sample, ...]
 
     def load(self, index: int) -> Sample:
-        """The sample at this place."""
+        """The sample at this index."""
         return self.samples[index]
 
     def take(self, indices: Sequence[int]) -> InMemory:
-        """These samples alone, copied: a slice of a large tensor would take all of it along when it is pickled."""
+        """Copies of these samples: pickling a slice of a large tensor would pickle the whole tensor."""
         return InMemory(tuple(_copied(self.samples[index]) for index in indices))
 
 
@@ -106,18 +108,18 @@ def _copied(sample: Sample) -> Sample:
 
 
 def digest(sample: Sample) -> str:
-    """A checksum over pixels, label and truth; the id is not part of it."""
-    found = hashlib.sha256()
-    _add(found, sample.image)
-    found.update(repr(sample.label).encode())
+    """Checksum of pixels, label and truth, but not of the id."""
+    content = hashlib.sha256()
+    _add(content, sample.image)
+    content.update(repr(sample.label).encode())
     if sample.truth is not None:
-        _add(found, sample.truth)
-    return found.hexdigest()
+        _add(content, sample.truth)
+    return content.hexdigest()
 
 
-def _add(found: hashlib._Hash, tensor: Tensor) -> None:
-    found.update(repr((str(tensor.dtype), tuple(tensor.shape))).encode())
-    found.update(tensor.contiguous().numpy().tobytes())
+def _add(content: hashlib._Hash, tensor: Tensor) -> None:
+    content.update(repr((str(tensor.dtype), tuple(tensor.shape))).encode())
+    content.update(tensor.contiguous().numpy().tobytes())
 
 
 def check_samples(
@@ -129,7 +131,16 @@ def check_samples(
     notes: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Samples:
-    """Loads every sample once, so that nothing can go wrong later, and keeps only its checksum."""
+    """Samples of a source; each is loaded once now, so that mistakes are found before anything is computed.
+
+    Args:
+        source: where samples are loaded from.
+        ids: names of the samples; each must be unique.
+        description: where they come from, for reports.
+        unreadable: "refuse" or "skip" files that cannot be decoded.
+        notes: sentences for the user, kept with the samples.
+        progress: called with (images checked, images in total).
+    """
     if unreadable not in ("refuse", "skip"):
         raise SnellenError(f"unreadable is 'refuse' or 'skip', not {unreadable!r}")
     if len(set(ids)) != len(ids):
@@ -173,7 +184,7 @@ def check_samples(
 
 
 def from_list(samples: Sequence[Any], *, progress: Progress | None = None) -> Samples:
-    """Samples that somebody made already; each is checked."""
+    """Samples from a list of `Sample`."""
     if not samples:
         raise SnellenError("there are no samples: the list is empty")
     for place, sample in enumerate(samples):
@@ -185,7 +196,7 @@ def from_list(samples: Sequence[Any], *, progress: Progress | None = None) -> Sa
 
 
 def check_pixels(image: Tensor, name: str) -> None:
-    """Refuses what is not pixels in [0, 1]."""
+    """Refuses images that are not pixels in [0, 1]."""
     if not bool(torch.isfinite(image).all()):
         raise SnellenError(f"'{name}' holds NaN or infinite pixels")
     low, high = float(image.min()), float(image.max())
@@ -197,7 +208,7 @@ def check_pixels(image: Tensor, name: str) -> None:
 
 
 def as_label(value: Any, name: str) -> int | None:
-    """A class index from an int, numpy or torch number; None stays unknown."""
+    """A class index from an int, numpy or torch number; None for an unlabelled sample."""
     if value is None:
         return None
     if isinstance(value, Tensor | np.ndarray | np.generic):
@@ -211,7 +222,7 @@ def as_label(value: Any, name: str) -> int | None:
 
 
 def several_labels(who: str, labels: Any) -> SnellenError:
-    """The sentence for a picture with more than one label."""
+    """The error for an image with more than one label."""
     return SnellenError(
         f"{who} has several labels ({labels}), but a classifier here tells classes apart of which one is right; "
         "give the one that counts, or none (independent labels are not supported yet)"

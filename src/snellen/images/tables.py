@@ -1,4 +1,4 @@
-"""CSV files that tell labels and boxes of pictures."""
+"""CSV files with labels and boxes of images."""
 
 from __future__ import annotations
 
@@ -16,56 +16,59 @@ from snellen.images.samples import several_labels
 def read_labels(
     path: str | Path, ids: Sequence[str], classes: Sequence[str] | None
 ) -> tuple[dict[str, int | None], dict[str, str]]:
-    """The class index of every picture, and the groups of those that have one, from a CSV with the columns file and label.
+    """The class index of every image, and the group of each image that has one.
 
-    A label is an index or, where class names are known, one of those; an empty label means unknown. A column group is not
-    needed; a picture whose group is empty belongs to none.
+    Args:
+        path: a CSV with the columns file and label, and optionally group. A label is a class index or a class name; an empty
+            label means unlabelled, an empty group no group.
+        ids: the images, by their paths in the folder.
+        classes: names of the classes.
     """
     find = _finder(ids, Path(path))
     index_of = indices(classes or ())
-    found: dict[str, int | None] = {}
+    labels: dict[str, int | None] = {}
     groups: dict[str, str] = {}
     for line, row in _rows(Path(path), ("file", "label"), ("group",)):
-        one = find(row["file"], line)
+        sample_id = find(row["file"], line)
         group = row["group"].strip()
-        if one in found and groups.get(one, "") != group:
-            raise SnellenError(f"'{path}', line {line}: '{one}' has a second, different group")
+        if sample_id in labels and groups.get(sample_id, "") != group:
+            raise SnellenError(f"'{path}', line {line}: '{sample_id}' has a second, different group")
         if group:
-            groups[one] = group
+            groups[sample_id] = group
         label = _label(row["label"], classes, index_of, f"'{path}', line {line}")
-        if one in found and found[one] != label:
-            raise several_labels(f"'{path}', line {line}: '{one}'", f"{found[one]} and {label}")
-        found[one] = label
-    missing = [sample_id for sample_id in ids if sample_id not in found]
+        if sample_id in labels and labels[sample_id] != label:
+            raise several_labels(f"'{path}', line {line}: '{sample_id}'", f"{labels[sample_id]} and {label}")
+        labels[sample_id] = label
+    missing = [sample_id for sample_id in ids if sample_id not in labels]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise SnellenError(f"'{path}' has no row for '{missing[0]}'{more}; add it (an empty label means unknown)")
-    return found, groups
+    return labels, groups
 
 
 def read_boxes(path: str | Path, ids: Sequence[str]) -> dict[str, tuple[Box, ...]]:
-    """The boxes of pictures from a CSV with the columns file, x0, y0, x1, y1; several rows of one file add up."""
+    """The boxes of images from a CSV with the columns file, x0, y0, x1, y1; a file may have several rows."""
     find = _finder(ids, Path(path))
-    found: dict[str, tuple[Box, ...]] = {}
+    boxes: dict[str, tuple[Box, ...]] = {}
     for line, row in _rows(Path(path), ("file", "x0", "y0", "x1", "y1")):
-        one = find(row["file"], line)
+        sample_id = find(row["file"], line)
         try:
             x0, y0, x1, y1 = (float(row[key]) for key in ("x0", "y0", "x1", "y1"))
         except ValueError:
             x0 = y0 = x1 = y1 = math.nan
         if not all(map(math.isfinite, (x0, y0, x1, y1))):
             raise SnellenError(f"'{path}', line {line}: x0, y0, x1, y1 must be numbers of pixels")
-        found[one] = (*found.get(one, ()), (x0, y0, x1, y1))
-    return found
+        boxes[sample_id] = (*boxes.get(sample_id, ()), (x0, y0, x1, y1))
+    return boxes
 
 
 def plain(name: str) -> str:
-    """A class name without the differences that people make between `tiger cat`, `Tiger_cat` and `tiger-cat`."""
+    """A class name in a normal form: equal for `tiger cat`, `Tiger_cat` and `tiger-cat`."""
     return " ".join(name.replace("_", " ").replace("-", " ").casefold().split())
 
 
 def indices(classes: Sequence[str]) -> dict[str, int]:
-    """Plain class names to indices."""
+    """Class indices by normalised name."""
     return {plain(name): index for index, name in enumerate(classes)}
 
 
@@ -80,7 +83,7 @@ def _label(text: str, classes: Sequence[str] | None, index_of: Mapping[str, int]
             raise SnellenError(f"{where}: label {label} is out of range{last}")
         return label
     parts = [part.strip() for part in re.split(r"[;,|]|\s+(?=\d)", text)]
-    if plain(text) not in index_of and len(parts) > 1 and all(one.isdigit() or plain(one) in index_of for one in parts):
+    if plain(text) not in index_of and len(parts) > 1 and all(part.isdigit() or plain(part) in index_of for part in parts):
         raise several_labels(f"{where}: the picture", text)
     if classes is None:
         raise SnellenError(f"{where}: the label '{text}' is a name, but no class names are known; write the class index")
@@ -114,15 +117,15 @@ def _rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> l
 
 
 def _finder(ids: Sequence[str], path: Path) -> Callable[[str, int], str]:
-    """Looks a file of the table up among the pictures: by its path in the folder, or by a name that is unique there."""
-    known = set(ids)
+    """A function that finds an image by its path in the folder, or by its name if that is unique."""
+    paths = set(ids)
     by_name: dict[str, list[str]] = {}
     for sample_id in ids:
         by_name.setdefault(sample_id.rsplit("/", 1)[-1], []).append(sample_id)
 
     def find(text: str, line: int) -> str:
         name = text.strip().replace("\\", "/").removeprefix("./")
-        if name in known:
+        if name in paths:
             return name
         matches = by_name.get(name, [])
         if len(matches) == 1:

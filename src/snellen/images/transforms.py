@@ -1,8 +1,8 @@
-"""Natural changes of a picture, geometric and photometric, and the way back for maps: the augmentations of COSE.
+"""Transforms: geometric and photometric augmentations of images, and their inverse for maps (those of COSE).
 
-The operations and ranges are those of TrivialAugment (Müller and Hutter 2021) without the unnatural ones, as Daroya et al.
-2023 use them: 30 magnitudes on either side of nothing for the signed operations, nearest interpolation, black where nothing
-is known. Photometric operations work on 8-bit levels, as the operations of the Python Imaging Library do, level for level.
+The operations and ranges are those of TrivialAugment (Müller and Hutter 2021) without unnatural ones, as in Daroya et al.
+2023: 30 magnitudes in either direction for signed operations, nearest interpolation, black outside of the image. Photometric
+operations work on 8-bit levels and give the same levels as the Python Imaging Library.
 """
 
 from __future__ import annotations
@@ -28,31 +28,32 @@ Levels = Float[Tensor, "batch channels height width"]
 Maps = Float[Tensor, "batch height width"]
 Masks = Bool[Tensor, "batch height width"]
 Steps = Int[Tensor, " batch"]
-"""A signed magnitude per picture, from -30 to 30; the operations without magnitude do not look at it."""
+"""A signed magnitude per image, from -30 to 30; operations without magnitude ignore it."""
 
 Kind = Literal["geometric", "photometric"]
 
 STEPS = 30
-"""Magnitudes on either side of nothing: TrivialAugment's 31 bins less the first, which changes nothing."""
+"""Magnitudes in either direction: TrivialAugment's 31 bins without the first, which changes nothing."""
 
 FARTHEST = (32, 224)
-"""The longest translation: 32 pixels where the side has 224, and as much of any other side."""
+"""The longest translation: 32 pixels of a side of 224, and the same share of other sides."""
 WIDEST = 135.0
 """The widest rotation in degrees."""
 STRONGEST = 0.99
-"""How far from 1 the factor of brightness, colour, contrast and sharpness goes."""
+"""Largest distance from 1 of the factor for brightness, colour, contrast and sharpness."""
 
 
 @dataclass(frozen=True)
 class Transform:
-    """One operation on pictures; a geometric one moves pixels and can be undone on a map, a photometric one does not."""
+    """An operation on images; a geometric one moves pixels, a photometric one changes their values."""
 
     name: str
     kind: Kind
     signed: bool
+    """Whether it has a signed magnitude; a flip, for example, has none."""
 
     def __call__(self, classifier: Classifier, inputs: Images, steps: Steps) -> Images:
-        """What the network sees of the changed pictures."""
+        """The transformed inputs."""
         if self.kind == "geometric":
             black = classifier.to_inputs(torch.zeros_like(inputs[:1, :, :1, :1]))
             return move_pixels(inputs, _GEOMETRIC[self.name](_size(inputs), steps), black)
@@ -60,27 +61,28 @@ class Transform:
         return classifier.to_inputs(_PHOTOMETRIC[self.name](levels, steps) / 255)
 
     def undo(self, maps: Maps, steps: Steps) -> tuple[Maps, Masks | None]:
-        """Maps of changed pictures in the place of the unchanged ones, and which of their pixels have a counterpart there.
+        """Maps of transformed images, moved back to the positions in the original, and the pixels that have a counterpart.
 
-        A picture of ones goes the same way there and back: what is not zero afterwards has a counterpart. No mask where no
-        pixel leaves the picture: changes of light and colour, and flips.
+        The pixels are found by transforming an image of ones and moving it back. There is no mask for photometric
+        transforms and flips, where no pixel leaves the image.
         """
         if self.kind == "photometric":
             return maps, None
         index = _GEOMETRIC[self.name](_size(maps), steps)
-        if not self.signed:  # a flip is its own way back
+        if not self.signed:  # a flip is its own inverse
             return move_pixels(maps.unsqueeze(1), index, torch.zeros(1).to(maps)).squeeze(1), None
         ones = move_pixels(torch.ones_like(maps, dtype=torch.float64).unsqueeze(1), index, torch.zeros(1).double()).squeeze(
             1
         )
         if self.name == "rotate":
-            back, seen = (_turned(one.double(), _degrees(steps)) for one in (maps, ones))
-        else:  # whole pixels move, so that the way back is a move too
+            back, seen = (_rotate_back(values.double(), _degrees(steps)) for values in (maps, ones))
+        else:  # whole pixels move, so the inverse is a translation too
             index = _GEOMETRIC[self.name](_size(maps), -steps)
             back, seen = (
-                move_pixels(one.double().unsqueeze(1), index, torch.zeros(1).double()).squeeze(1) for one in (maps, ones)
+                move_pixels(values.double().unsqueeze(1), index, torch.zeros(1).double()).squeeze(1)
+                for values in (maps, ones)
             )
-        return back.to(maps.dtype), seen > 1e-6  # less is rounding
+        return back.to(maps.dtype), seen > 1e-6  # smaller values are rounding
 
 
 TRANSFORMS = (
@@ -98,37 +100,40 @@ TRANSFORMS = (
     Transform("blur", "photometric", signed=False),
     Transform("smooth", "photometric", signed=False),
 )
-"""Positive steps go right, down, counter-clockwise, or towards more of what the name says."""
+"""Positive magnitudes go right, down, counter-clockwise, or towards more of what the name says."""
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """One change that every picture undergoes: a transform, and for a signed one which of its drawn magnitudes."""
+    """A transform, and for a signed one which of its drawn magnitudes is used."""
 
     transform: Transform
     draw: int
 
     @property
     def name(self) -> str:
-        """Such as `geometric/rotate/3`, or `geometric/flip-lr` where there is nothing to draw."""
+        """Such as `geometric/rotate/3`, or `geometric/flip-lr` for a transform without magnitude."""
         return f"{self.transform.kind}/{self.transform.name}" + (f"/{self.draw}" if self.transform.signed else "")
 
     def steps(self, draws: int, *, rng: Rng) -> Steps:
-        """The magnitude of this change for each sample, out of `draws` different ones."""
+        """The magnitude for each sample, out of `draws` different ones."""
         if not self.transform.signed:
             return torch.zeros(len(rng), dtype=torch.long)
         return draw_magnitudes(self.transform, draws, rng=rng)[:, self.draw]
 
 
 def augmentations(kind: Kind, draws: int) -> tuple[Augmentation, ...]:
-    """All changes of one kind, in the order of `TRANSFORMS`; with 6 draws 20 geometric and 28 photometric ones."""
+    """All augmentations of one kind, in the order of `TRANSFORMS`; with 6 draws 20 geometric and 28 photometric ones."""
     return tuple(
-        Augmentation(one, draw) for one in TRANSFORMS if one.kind == kind for draw in range(draws if one.signed else 1)
+        Augmentation(transform, draw)
+        for transform in TRANSFORMS
+        if transform.kind == kind
+        for draw in range(draws if transform.signed else 1)
     )
 
 
 def draw_magnitudes(transform: Transform, draws: int, *, rng: Rng) -> Int[Tensor, "batch draws"]:
-    """Different signed magnitudes for each sample, out of the 60 that are not nothing; the same for every method.
+    """Different signed magnitudes for each sample, out of the 60 that are not 0; the same for every method.
 
     >>> sorted(draw_magnitudes(TRANSFORMS[2], 60, rng=Rng(0, ("a",)))[0].tolist())[:3]
     [-30, -29, -28]
@@ -138,10 +143,10 @@ def draw_magnitudes(transform: Transform, draws: int, *, rng: Rng) -> Int[Tensor
     return steps[lots.argsort(dim=1, stable=True)[:, :draws]]
 
 
-# Where pixels come from ---------------------------------------------------------------------------------------------
+# Geometric operations -----------------------------------------------------------------------------------------------
 
 Index = Int[Tensor, "batch height width"]
-"""For each pixel the place that it is read from, counted row by row; -1 where that lies outside."""
+"""For each pixel the number of the pixel that it is read from, counted row by row; -1 for outside of the image."""
 
 
 def _size(images: Tensor) -> tuple[int, int]:
@@ -158,14 +163,14 @@ def _index(rows: Tensor, columns: Tensor, size: tuple[int, int]) -> Index:
 
 
 def move_pixels(images: Images, index: Index, outside: Tensor) -> Images:
-    """Each pixel from its place in the index, and `outside` where there is none."""
+    """Images whose pixels are read from the positions in `index`; `outside` is the value of pixels outside of the image."""
     flat = index.flatten(1).unsqueeze(1)
-    found = images.flatten(2).gather(2, flat.clamp_min(0).expand(-1, images.shape[1], -1)).view_as(images)
-    return torch.where(index.unsqueeze(1) < 0, outside, found)
+    pixels = images.flatten(2).gather(2, flat.clamp_min(0).expand(-1, images.shape[1], -1)).view_as(images)
+    return torch.where(index.unsqueeze(1) < 0, outside, pixels)
 
 
 def _shift(steps: Steps, side: int) -> Int[Tensor, " batch"]:
-    """Whole pixels, cut off as TrivialAugment does; at least one, so that no translation of a small picture is idle."""
+    """Whole pixels, truncated as in TrivialAugment; at least one, so that small images move too."""
     pixels = steps.abs() * side * FARTHEST[0] // (FARTHEST[1] * STEPS)
     return steps.sign() * pixels.clamp_min(1)
 
@@ -199,9 +204,9 @@ def _rotate(size: tuple[int, int], steps: Steps) -> Index:
 
 
 def rotation_index(size: tuple[int, int], degrees: Float[Tensor, " batch"]) -> Index:
-    """Where the pixels of a picture come from that is turned counter-clockwise about its centre, nearest neighbour.
+    """The index of images rotated counter-clockwise about their centre, nearest neighbour.
 
-    In the fixed-point arithmetic of the Python Imaging Library: 16 bits behind the point.
+    It uses the fixed-point arithmetic of the Python Imaging Library, with 16 fractional bits.
     """
     rows, columns = _grid(size)
     middle_row, middle_column = size[0] / 2, size[1] / 2
@@ -219,20 +224,20 @@ def _fixed(value: float) -> int:
     return math.floor(value * 65536.0 + 0.5)
 
 
-def _turned(maps: Maps, degrees: Float[Tensor, " batch"]) -> Maps:
-    """Maps turned clockwise about their centre with linear interpolation; zero lies outside."""
+def _rotate_back(maps: Maps, degrees: Float[Tensor, " batch"]) -> Maps:
+    """Maps rotated clockwise about their centre with linear interpolation; 0 outside."""
     height, width = _size(maps)
     angle = torch.deg2rad(degrees).view(-1, 1, 1)
     rows, columns = (torch.arange(side).double() - (side - 1) / 2 for side in (height, width))
     down, across = rows.view(1, -1, 1), columns.view(1, 1, -1)
     x = angle.cos() * across + angle.sin() * down
     y = angle.cos() * down - angle.sin() * across
-    # A side of one pixel has no extent that could be divided by.
+    # A side of one pixel would divide by zero.
     places = torch.stack([x * 2 / max(1, width - 1), y * 2 / max(1, height - 1)], dim=-1)
-    found: Tensor = functional.grid_sample(
+    rotated: Tensor = functional.grid_sample(
         maps.unsqueeze(1), places, mode="bilinear", padding_mode="zeros", align_corners=True
     ).squeeze(1)
-    return found
+    return rotated
 
 
 _GEOMETRIC: dict[str, Callable[[tuple[int, int], Steps], Index]] = {
@@ -243,56 +248,56 @@ _GEOMETRIC: dict[str, Callable[[tuple[int, int], Steps], Index]] = {
     "flip-ud": _flip_ud,
 }
 
-# What becomes of levels ---------------------------------------------------------------------------------------------
+# Photometric operations ---------------------------------------------------------------------------------------------
 
 
 def _grey(levels: Levels) -> Float[Tensor, "batch 1 height width"]:
-    """Luma (ITU-R 601-2) in whole numbers; grey stays as it is."""
+    """Luma (ITU-R 601-2) in whole numbers; greyscale images stay as they are."""
     if levels.shape[1] != 3:
         return levels
     red, green, blue = levels.long().unbind(1)
     return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).to(levels.dtype).unsqueeze(1)
 
 
-def _blended(plain: Float[Tensor, "batch _channels _height _width"], levels: Levels, steps: Steps) -> Levels:
-    """From a plain version of the picture through the picture itself (factor 1) to as far beyond; cut off, not rounded."""
+def _blend(plain: Float[Tensor, "batch _channels _height _width"], levels: Levels, steps: Steps) -> Levels:
+    """A blend of a plain image (factor 0) and the image itself (factor 1), with factors up to 2; truncated, not rounded."""
     factor = (1 + steps.double() * (STRONGEST / STEPS)).to(levels.dtype).view(-1, 1, 1, 1)
     return (plain + factor * (levels - plain)).clamp(0, 255).trunc()
 
 
 def _brightness(levels: Levels, steps: Steps) -> Levels:
-    return _blended(torch.zeros_like(levels), levels, steps)
+    return _blend(torch.zeros_like(levels), levels, steps)
 
 
 def _color(levels: Levels, steps: Steps) -> Levels:
-    return _blended(_grey(levels), levels, steps)
+    return _blend(_grey(levels), levels, steps)
 
 
 def _contrast(levels: Levels, steps: Steps) -> Levels:
     mean = _grey(levels).double().mean(dim=(1, 2, 3), keepdim=True)
-    return _blended((mean + 0.5).floor().to(levels.dtype), levels, steps)
+    return _blend((mean + 0.5).floor().to(levels.dtype), levels, steps)
 
 
 def _sharpness(levels: Levels, steps: Steps) -> Levels:
-    return _blended(_smooth(levels, steps), levels, steps)
+    return _blend(_smooth(levels, steps), levels, steps)
 
 
 def _smooth(levels: Levels, steps: Steps) -> Levels:
-    """Nine pixels, of which the middle one counts five times."""
-    return _filtered(levels, 1, lambda whole: (_box(whole, 1) + 4 * whole[:, :, 1:-1, 1:-1]) / 13)
+    """Mean of 3×3 pixels, in which the middle one counts five times."""
+    return _filter(levels, 1, lambda whole: (_box(whole, 1) + 4 * whole[:, :, 1:-1, 1:-1]) / 13)
 
 
 def _blur(levels: Levels, steps: Steps) -> Levels:
-    """The sixteen pixels on the edge of a square of five by five."""
-    return _filtered(levels, 2, lambda whole: (_box(whole, 2) - _box(whole[:, :, 1:-1, 1:-1], 1)) / 16)
+    """Mean of the sixteen pixels on the edge of a 5×5 square."""
+    return _filter(levels, 2, lambda whole: (_box(whole, 2) - _box(whole[:, :, 1:-1, 1:-1], 1)) / 16)
 
 
 def _box(levels: Tensor, reach: int) -> Tensor:
     return functional.avg_pool2d(levels, 2 * reach + 1, stride=1, divisor_override=1)
 
 
-def _filtered(levels: Levels, reach: int, apply: Callable[[Tensor], Tensor]) -> Levels:
-    """Rounded, within a border that stays as it is; a picture smaller than the window stays as a whole."""
+def _filter(levels: Levels, reach: int, apply: Callable[[Tensor], Tensor]) -> Levels:
+    """The filtered image, rounded; its border, and images smaller than the window, stay as they are."""
     if min(_size(levels)) < 2 * reach + 1:
         return levels
     out = levels.clone()
@@ -303,20 +308,20 @@ def _filtered(levels: Levels, reach: int, apply: Callable[[Tensor], Tensor]) -> 
 def _autocontrast(levels: Levels, steps: Steps) -> Levels:
     """Each channel stretched from its darkest and brightest level to black and white."""
     low, high = (of(dim=(2, 3), keepdim=True).double() for of in (levels.amin, levels.amax))
-    scale = torch.full_like(low, 255.0) / (high - low)  # a number over a tensor would be rounded twice
+    scale = torch.full_like(low, 255.0) / (high - low)  # dividing a number by a tensor would round twice
     stretched = (levels.double() * scale - low * scale).trunc().clamp(0, 255)
     return torch.where(high > low, stretched.to(levels.dtype), levels)
 
 
 def _equalize(levels: Levels, steps: Steps) -> Levels:
-    """Each channel's levels spread out so that each takes room by how many pixels have it."""
+    """Histogram equalisation of each channel."""
     flat = levels.long().flatten(2)
     counts = torch.zeros(*flat.shape[:2], 256, dtype=torch.long).scatter_add_(2, flat, torch.ones_like(flat))
     last = counts.gather(2, flat.amax(dim=2, keepdim=True))
-    room = (flat.shape[2] - last) // 255
-    before = counts.cumsum(dim=2) - counts + room // 2
-    table = (before // room.clamp_min(1)).clamp(0, 255)
-    return torch.where(room > 0, table.gather(2, flat), flat).view_as(levels).to(levels.dtype)
+    step_size = (flat.shape[2] - last) // 255
+    before = counts.cumsum(dim=2) - counts + step_size // 2
+    table = (before // step_size.clamp_min(1)).clamp(0, 255)
+    return torch.where(step_size > 0, table.gather(2, flat), flat).view_as(levels).to(levels.dtype)
 
 
 _PHOTOMETRIC: dict[str, Callable[[Levels, Steps], Levels]] = {

@@ -73,8 +73,8 @@ def case_of(
     if maps is None:
         with torch.no_grad():
             maps = method(classifier, inputs, targets, rng=rng)
-        wanted = (len(inputs), *inputs.shape[2:])
-        if tuple(maps.shape) != wanted:
-            given, needed = ("×".join(map(str, one)) for one in (maps.shape, wanted))
-            raise ValueError(f"{label(method)} gave maps of {given}, not one number per pixel of each image, {needed}")
+        expected = (len(inputs), *inputs.shape[2:])
+        if tuple(maps.shape) != expected:
+            actual, needed = ("×".join(map(str, shape)) for shape in (maps.shape, expected))
+            raise ValueError(f"{label(method)} gave maps of {actual}, not one number per pixel of each image, {needed}")
     return Case(classifier, inputs, targets, maps, explain, truth, MappingProxyType(dict(variants or {})), labels)

@@ -53,7 +53,7 @@ def ssim(
     """Mean structural similarity over all whole windows, as in scikit-image (Wang et al. 2004).
 
     Uniform window, sample covariance, C1 = (0.01 L)², C2 = (0.03 L)², where L is the larger of the two maps' ranges. NaN for
-    two constant maps, for maps with NaN and for maps smaller than the window.
+    b constant maps, for maps with NaN and for maps smaller than the window.
 
     Args:
         first: maps.
@@ -64,19 +64,19 @@ def ssim(
     """
     if min(first.shape[1:]) < window:
         return torch.full_like(first[:, 0, 0], torch.nan)
-    one, two = first.double(), second.double()
+    a, b = first.double(), second.double()
     if mirrored:
-        one, two = (_mirrored(maps, window // 2) for maps in (one, two))
+        a, b = (_mirrored(maps, window // 2) for maps in (a, b))
         within = None if within is None else functional.pad(within, (window // 2,) * 4, value=True)
-    pair = torch.stack([one, two])
+    pair = torch.stack([a, b])
     span = (pair.amax(dim=(2, 3)) - pair.amin(dim=(2, 3))).amax(dim=0).view(-1, 1, 1)
-    moments = torch.stack([one, two, one * one, two * two, one * two], dim=1)
-    mean_one, mean_two, square_one, square_two, product = _window_means(moments, window).unbind(1)
+    moments = torch.stack([a, b, a * a, b * b, a * b], dim=1)
+    mean_a, mean_b, square_a, square_b, product = _window_means(moments, window).unbind(1)
     sample = window**2 / (window**2 - 1)
-    spread = sample * (square_one - mean_one**2 + square_two - mean_two**2)
-    covariance = sample * (product - mean_one * mean_two)
+    spread = sample * (square_a - mean_a**2 + square_b - mean_b**2)
+    covariance = sample * (product - mean_a * mean_b)
     near, far = (0.01 * span) ** 2, (0.03 * span) ** 2
-    values = (2 * mean_one * mean_two + near) * (2 * covariance + far) / ((mean_one**2 + mean_two**2 + near) * (spread + far))
+    values = (2 * mean_a * mean_b + near) * (2 * covariance + far) / ((mean_a**2 + mean_b**2 + near) * (spread + far))
     whole = torch.ones_like(values)
     if within is not None:  # a window counts if all its pixels do
         whole = 1 - functional.max_pool2d((~within).double(), window, stride=1)
@@ -87,7 +87,8 @@ def ssim(
 def _mirrored(maps: Maps, border: int) -> Float[Tensor, "batch down across"]:
     """Maps with a border that mirrors their outermost pixels: c b a | a b c."""
     height, width = (
-        torch.cat([torch.arange(border).flip(0), torch.arange(size), size - 1 - torch.arange(border)]) for size in maps.shape[1:]
+        torch.cat([torch.arange(border).flip(0), torch.arange(size), size - 1 - torch.arange(border)])
+        for size in maps.shape[1:]
     )
     return maps[:, height][:, :, width]
 
@@ -105,25 +106,25 @@ def _window_means(values: Float[Tensor, "... height width"], window: int) -> Flo
 
 def pearson(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
     """Pearson correlation of the pixels; NaN for constant maps and maps with NaN."""
-    return correlation(*(_rows(one, within) for one in (first, second))).to(first.dtype)
+    return correlation(*(_rows(maps, within) for maps in (first, second))).to(first.dtype)
 
 
 def spearman(first: Maps, second: Maps, *, within: Masks | None = None) -> Float[Tensor, " batch"]:
-    """The correlation of the pixels' ranks; equal pixels share their mean rank, and a map with NaN has none."""
-    return correlation(*(mean_ranks(_rows(one, within)) for one in (first, second))).to(first.dtype)
+    """Spearman correlation of the pixels; equal pixels get their mean rank; NaN for constant maps and maps with NaN."""
+    return correlation(*(mean_ranks(_rows(maps, within)) for maps in (first, second))).to(first.dtype)
 
 
 def correlation(first: Float[Tensor, "batch n"], second: Float[Tensor, "batch n"]) -> Float[Tensor, " batch"]:
     """Pearson correlation of each pair of rows over columns without NaN; NaN if a row is constant."""
-    one, two = first.double(), second.double()
-    defined = ~(one.isnan() | two.isnan())
-    one, two = one.masked_fill(~defined, torch.nan), two.masked_fill(~defined, torch.nan)
-    one, two = (values - values.nanmean(dim=1, keepdim=True) for values in (one, two))
-    sizes = one.square().nansum(dim=1).sqrt() * two.square().nansum(dim=1).sqrt()
+    a, b = first.double(), second.double()
+    defined = ~(a.isnan() | b.isnan())
+    a, b = a.masked_fill(~defined, torch.nan), b.masked_fill(~defined, torch.nan)
+    a, b = (values - values.nanmean(dim=1, keepdim=True) for values in (a, b))
+    sizes = a.square().nansum(dim=1).sqrt() * b.square().nansum(dim=1).sqrt()
     # Rounding leaves tiny differences in a constant row; relative to its size they do not count.
     is_flat = [values.nan_to_num().abs().amax(dim=1) <= 1e-12 * row.double().abs().nan_to_num().amax(dim=1)
-             for values, row in ((one, first), (two, second))]  # fmt: skip
-    products: Tensor = (one * two).nansum(dim=1) / sizes
+             for values, row in ((a, first), (b, second))]  # fmt: skip
+    products: Tensor = (a * b).nansum(dim=1) / sizes
     return products.clamp(-1, 1).masked_fill(is_flat[0] | is_flat[1] | (defined.sum(dim=1) < 2), torch.nan)
 
 

@@ -43,7 +43,9 @@ def superpixels(classifier: Classifier, inputs: Images, how: Segmentation) -> In
     if colours.shape[1] != 3:
         colours = colours.mean(dim=1, keepdim=True).expand(-1, 3, -1, -1)
     pictures = [colour.permute(1, 2, 0).contiguous().numpy() for colour in colours]
-    keys = [hashlib.blake2b(image.tobytes(), digest_size=16, key=f"{how} {image.shape}".encode()).digest() for image in pictures]
+    keys = [
+        hashlib.blake2b(image.tobytes(), digest_size=16, key=f"{how} {image.shape}".encode()).digest() for image in pictures
+    ]
     with _lock:
         regions = {key: _cache[key] for key in keys if key in _cache}
     missing = {key: picture for key, picture in zip(keys, pictures, strict=True) if key not in regions}

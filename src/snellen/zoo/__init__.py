@@ -1,4 +1,4 @@
-"""Classifiers and images that are ready to use, each with its licence and checksum."""
+"""Ready-made classifiers and images, and loading of models by name."""
 
 from snellen.zoo.digit_networks import digits_recipe as digits_recipe
 from snellen.zoo.digits import digit_samples as digit_samples

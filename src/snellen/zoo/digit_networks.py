@@ -1,4 +1,4 @@
-"""Two small networks for the digit scenes, the recipe that trains them in seconds, and the trained ones that come along."""
+"""Two small networks for the digit scenes, the recipe that trains them in seconds, and trained weights."""
 
 from __future__ import annotations
 

