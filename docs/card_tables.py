@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
 from snellen.cards.methodology import measure
 from snellen.cards.tables import write_tables
 from snellen.plugins.registry import METHODS, label, traits
@@ -32,7 +32,7 @@ def main(out: str) -> None:
     able, _ = servable(classifier, everything, classifier.to_inputs(samples[0].image[None]))
     run_suite(subject({"methods": list(map(label, able)), "out": out}, full=True), full=True, observer=observer)
     run = Run(out)
-    for one in write_tables(Deck.of(run, measure(run, observer=observer)), Path(out) / "cards"):
+    for one in write_tables(CardSet.of(run, measure(run, observer=observer)), Path(out) / "cards"):
         if one.name in NAMES:
             (FOLDER / NAMES[one.name]).write_text(one.read_text())
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from snellen.cards.deck import card
-from snellen.cards.document import CHAPTERS, Link, ReadCard, Result
-from snellen.cards.schema import METHODOLOGY, TESTED, Card, Evidence, Finding, Source
+from snellen.cards.card_set import card
+from snellen.cards.markdown_format import CHAPTERS, CardLink, CardResult, MarkdownCard
+from snellen.cards.schema import METHODOLOGY, TESTED, Card, Evidence, EvidenceSource, Finding
 from snellen.plugins.registry import METHODS
-from snellen.suite.questions import TESTS
+from snellen.suite.card_tests import TESTS
 from snellen.verdicts import Against, Trust
 from snellen.verdicts.trust import Known
 
@@ -39,7 +39,7 @@ def _results(draw: st.DrawFn) -> tuple[str, str, str, str, str]:
 
 
 @st.composite
-def read_cards(draw: st.DrawFn) -> Callable[[], ReadCard]:
+def read_cards(draw: st.DrawFn) -> Callable[[], MarkdownCard]:
     """What a Markdown card may say; results stand in the order of the card's headings."""
     links = st.lists(st.tuples(st.just("") | st.just("Original Paper"), names, urls), max_size=3)
     found, works, programs = draw(st.lists(_results(), max_size=6)), draw(links), draw(links)
@@ -57,15 +57,15 @@ def read_cards(draw: st.DrawFn) -> Callable[[], ReadCard]:
     chapters = draw(st.dictionaries(st.sampled_from(["Sensitivity Testing", "Perceptibility Testing"]), prose, max_size=2))
     citation = draw(st.just("") | words.map(lambda text: f"@misc{{{text.replace('`', '')},\n# no heading\n}}"))
     ordered = [one for part in CHAPTERS.values() for key in part.values() for one in found if one[0] == key]
-    return lambda: ReadCard(
-        title, summary, methodology, developers, sharer, tuple(Link(*one) for one in works),
-        tuple(Link(*one) for one in programs), aliases, example, picture, caption, sections, measured,
-        tuple(Result(*one) for one in ordered), citation, chapters,
+    return lambda: MarkdownCard(
+        title, summary, methodology, developers, sharer, tuple(CardLink(*one) for one in works),
+        tuple(CardLink(*one) for one in programs), aliases, example, picture, caption, sections, measured,
+        tuple(CardResult(*one) for one in ordered), citation, chapters,
     )  # fmt: skip
 
 
 @st.composite
-def _evidence(draw: st.DrawFn) -> Callable[[Source], Evidence]:
+def _evidence(draw: st.DrawFn) -> Callable[[EvidenceSource], Evidence]:
     attribute = draw(st.sampled_from(TESTED))
     test, metric = draw(st.sampled_from(TESTS[attribute])), draw(st.sampled_from(["deletion", "mine(of=[1])"]))
     verdict, reason, mean, low, high = draw(verdicts), draw(words), draw(numbers), draw(numbers), draw(numbers)
@@ -89,7 +89,7 @@ def cards(draw: st.DrawFn) -> Callable[[], Card]:
     label = draw(st.sampled_from([name, f"{name}(steps=3)"]))
 
     def made() -> Card:
-        source = Source("run", *free)
+        source = EvidenceSource("run", *free)
         findings = {
             key: Finding(key, "often", said, share, {"seconds": share, "tried": [1, "a"]}, source)
             for key, (said, share) in found.items()

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.cards.planted_deck import planted_deck
+from tests.cards.planted_card_set import planted_deck
 from typer.testing import CliRunner
 
+from snellen.cards.card_json import as_json, write_json
 from snellen.cards.files import everywhere, file_name, read_card, write_files
-from snellen.cards.markdown import document, write_markdown
-from snellen.cards.reading import read_markdown
-from snellen.cards.record import as_json, write_json
-from snellen.cards.summary import shown
+from snellen.cards.markdown_reader import read_markdown
+from snellen.cards.markdown_writer import document, write_markdown
+from snellen.cards.printed_card import shown
 from snellen.cli.main import app
 from snellen.errors import SnellenError
 
 
 @pytest.fixture(scope="module")
-def deck():
+def card_set():
     return planted_deck()
 
 
@@ -50,9 +50,9 @@ def test_labels_make_sane_file_names(label, name):
     assert "/" not in file_name(label)
 
 
-def test_a_card_of_a_run_is_written_in_all_forms_with_an_example(deck, tmp_path):
-    card = deck.find("rise")
-    paths = write_files(card, deck, tmp_path / "new")
+def test_a_card_of_a_run_is_written_in_all_forms_with_an_example(card_set, tmp_path):
+    card = card_set.find("rise")
+    paths = write_files(card, card_set, tmp_path / "new")
     assert {path.name for path in paths} == {f"rise-masks-100.{ending}" for ending in ("html", "md", "json", "png")}
     found = read_markdown((tmp_path / "new" / "rise-masks-100.md").read_text(encoding="utf-8"))
     assert found == document(card, "rise-masks-100.png")
@@ -63,12 +63,12 @@ def test_a_card_of_a_run_is_written_in_all_forms_with_an_example(deck, tmp_path)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_the_terminal_shows_marks_words_numbers_and_the_literature_within_the_width(deck, width):
-    text = printed(deck.find("grad-cam"), width)
+def test_the_terminal_shows_marks_words_numbers_and_the_literature_within_the_width(card_set, width):
+    text = printed(card_set.find("grad-cam"), width)
     assert max(map(len, text.splitlines())) <= width
     for part in ("METHODOLOGY", "SENSITIVITY", "PERCEPTIBILITY", "● pass", "■ fail", "in the literature"):
         assert part in text
-    again = printed(read_markdown(write_markdown(deck.find("grad-cam"))), width)
+    again = printed(read_markdown(write_markdown(card_set.find("grad-cam"))), width)
     assert max(map(len, again.splitlines())) <= width
     assert "Grad-CAM" in again
     assert again.count("● pass") == text.count("● pass")
@@ -85,9 +85,9 @@ def test_a_card_without_a_run_says_so_and_knows_the_literature():
     assert "a control, which knows nothing" in printed(everywhere("random"), 120)
 
 
-def test_a_note_on_the_run_stands_below_its_card(deck):
+def test_a_note_on_the_run_stands_below_its_card(card_set):
     out = io.StringIO()
-    Console(file=out, width=80).print(shown(deck.find("rise"), ["'mine' is unfinished"]))
+    Console(file=out, width=80).print(shown(card_set.find("rise"), ["'mine' is unfinished"]))
     assert "'mine' is unfinished" in out.getvalue()
 
 
@@ -120,7 +120,7 @@ def test_wrong_names_get_one_sentence(arguments, told, tmp_path):
     assert "\n" not in str(refusal)
 
 
-def test_a_file_that_cannot_be_read_or_written_is_told_by_its_name(deck, tmp_path):
+def test_a_file_that_cannot_be_read_or_written_is_told_by_its_name(card_set, tmp_path):
     (tmp_path / "bad.md").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SnellenError, match="cannot read the card"):
         read_card(tmp_path / "bad.md")
@@ -128,8 +128,8 @@ def test_a_file_that_cannot_be_read_or_written_is_told_by_its_name(deck, tmp_pat
     with pytest.raises(SnellenError, match=r"odd.md', line 2: 'Wind' is no heading"):
         read_card(tmp_path / "odd.md")
     with pytest.raises(SnellenError, match="cannot write into"):
-        write_files(deck.find("rise"), deck, Path(tmp_path / "bad.md"))
-    assert write_json(deck.find("rise")).endswith("}\n")
+        write_files(card_set.find("rise"), card_set, Path(tmp_path / "bad.md"))
+    assert write_json(card_set.find("rise")).endswith("}\n")
 
 
 def test_a_public_card_is_shown_with_all_that_it_says():

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from tests.cards.generated_cards import cards, read_cards
 
 from snellen.cards.bibliography import place_of, reference
-from snellen.cards.deck import card
-from snellen.cards.document import CHAPTERS, ENTITIES, Link, ReadCard, Result
+from snellen.cards.card_set import card
 from snellen.cards.literature import literature
-from snellen.cards.markdown import document, render, write_markdown
-from snellen.cards.reading import read_markdown
-from snellen.cards.schema import Evidence, Finding, Source
+from snellen.cards.markdown_format import CHAPTERS, ENTITIES, CardLink, CardResult, MarkdownCard
+from snellen.cards.markdown_reader import read_markdown
+from snellen.cards.markdown_writer import document, render, write_markdown
+from snellen.cards.schema import Evidence, EvidenceSource, Finding
 from snellen.errors import SnellenError
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS
-from snellen.suite.questions import TESTS
+from snellen.suite.card_tests import TESTS
 from snellen.verdicts import Against
 
-RUN = Source("run", "kites 12ab/34cd", "kite net", "40 images: kites", "target predicted, seed 0")
+RUN = EvidenceSource("run", "kites 12ab/34cd", "kite net", "40 images: kites", "target predicted, seed 0")
 
 # A card in the public format, in our own words, with the habits of the cards that are found there: marks in the title, a
 # field without its colon inside the bold, `[optional]`, a link over two lines, a result over two lines, another test's name,
@@ -107,18 +107,18 @@ Blurry from below.
 
 def test_a_card_in_the_public_format_is_read_with_all_its_habits():
     found = read_markdown(PUBLIC)
-    assert found == ReadCard(
+    assert found == MarkdownCard(
         "Kite Maps",
         "Kite maps are invented for this test.",
         "A kite is flown over the picture.\n\nIt is not meant for storms.",
         "Nobody at all",
         "",
         (
-            Link("Original Paper", "Flying kites", "https://example.org/kites.pdf"),
-            Link("", "A letter [sic]", "https://example.org/letter"),
-            Link("", "A conversation", ""),
+            CardLink("Original Paper", "Flying kites", "https://example.org/kites.pdf"),
+            CardLink("", "A letter [sic]", "https://example.org/letter"),
+            CardLink("", "A conversation", ""),
         ),
-        (Link("", "kites", "https://example.org/code_(1)"),),
+        (CardLink("", "kites", "https://example.org/code_(1)"),),
         ("flying", "string"),
         "A kite (left) and its `map` (right).",
         "kite.png",
@@ -132,11 +132,11 @@ def test_a_card_in_the_public_format_is_read_with_all_its_habits():
         },
         {},
         (
-            Result("input-sensitivity", "Deletion", "inconclusive", "Kite maps are undecided. Tried on\na meadow.",
+            CardResult("input-sensitivity", "Deletion", "inconclusive", "Kite maps are undecided. Tried on\na meadow.",
                    "https://example.org/d"),
-            Result("input-sensitivity", "Insertion", "pass", "It rises.", "https://example.org/i"),
-            Result("input-sensitivity", "Perturbation Testing (LeRF)", "fail", "It falls.", ""),
-            Result("minimality", "Visual Sharpening", "fail", "Blurry from below.", "https://example.org/v"),
+            CardResult("input-sensitivity", "Insertion", "pass", "It rises.", "https://example.org/i"),
+            CardResult("input-sensitivity", "Perturbation Testing (LeRF)", "fail", "It falls.", ""),
+            CardResult("minimality", "Visual Sharpening", "fail", "Blurry from below.", "https://example.org/v"),
         ),
         "@misc{kites,\n  # a line that is no heading\n}",
         {"Sensitivity Testing": "All of it on one meadow."},
@@ -177,7 +177,7 @@ def test_a_citation_is_kept_whatever_its_form(below, kept):
 
 def test_fields_that_are_missing_are_empty():
     found = read_markdown("# Kites Saliency Card\n## Methodology\nFly.\n")
-    assert found == ReadCard("Kites", methodology="Fly.")
+    assert found == MarkdownCard("Kites", methodology="Fly.")
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_only_controls_that_a_paper_made_name_people():
 
 
 def test_names_that_users_gave_bring_no_html_along():
-    one = card("grad-cam", "grad-cam", [evidence("pass")], {}, Source("run", "r", "<b>net", "x", "y"))
+    one = card("grad-cam", "grad-cam", [evidence("pass")], {}, EvidenceSource("run", "r", "<b>net", "x", "y"))
     assert "<b>" not in write_markdown(one)
 
 

@@ -10,17 +10,17 @@ import pandas as pd
 import pytest
 from tests.report.recorded import Recorded, method, metric
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
 from snellen.cards.schema import METHODOLOGY, Finding
 from snellen.cards.tables import grid_of, methodology_markdown, results_markdown, results_table, write_tables
 from snellen.plugins.registry import Test
-from snellen.suite.questions import TESTS
+from snellen.suite.card_tests import TESTS
 
 IMAGES = 40
 
 
 @pytest.fixture(scope="module")
-def deck() -> Deck:
+def card_set() -> CardSet:
     noise = np.random.default_rng(0).normal(0, 0.01, IMAGES)
     run = Recorded(
         methods=[method("grad-cam"), method("rise(masks=50)"), method("random", control=True)],
@@ -40,7 +40,7 @@ def deck() -> Deck:
         refused={("rise(masks=50)", "completeness"): "rise has no | baseline"},
     )
     findings = {"grad-cam": {"determinism": Finding("determinism", "fixed", "5 seeds gave one map.", 1.0, {"seeds": 5})}}
-    return Deck.of(run, findings)
+    return CardSet.of(run, findings)
 
 
 def rows_of(text: str) -> dict[str, list[str]]:
@@ -50,16 +50,16 @@ def rows_of(text: str) -> dict[str, list[str]]:
     return {line[0]: line[1:] for line in lines}
 
 
-def test_a1_has_what_was_measured_and_the_prose_in_short(deck):
-    rows = rows_of(methodology_markdown(deck.methods))
+def test_a1_has_what_was_measured_and_the_prose_in_short(card_set):
+    rows = rows_of(methodology_markdown(card_set.methods))
     assert list(rows)[2:] == ["`grad-cam`", "`rise(masks=50)`"]
     assert rows["`grad-cam`"][0] == "**fixed**: 5 seeds gave one map. No chance is involved."
     assert rows["`rise(masks=50)`"][3] == "One forward pass per mask."
     assert all(cell for row in rows.values() for cell in row)
 
 
-def test_a2_has_all_33_tests_and_a_reason_for_every_cell_without_a_verdict(deck):
-    text = results_markdown(grid_of(deck))
+def test_a2_has_all_33_tests_and_a_reason_for_every_cell_without_a_verdict(card_set):
+    text = results_markdown(grid_of(card_set))
     table = rows_of(text.split("## Metrics beside")[0])
     tests = [test for those in TESTS.values() for test in those]
     assert [name.rstrip(" ↑↓") for name in table][2:] == tests
@@ -80,29 +80,31 @@ def test_a2_has_all_33_tests_and_a_reason_for_every_cell_without_a_verdict(deck)
     assert rows_of(text.split("## In the literature")[1])["Completeness"][0] == "● pass"
 
 
-def test_a_run_that_has_the_truth_asks_for_none(deck):
-    record = deck.run.record
+def test_a_run_that_has_the_truth_asks_for_none(card_set):
+    record = card_set.run.record
     rows = tuple(row.changed(truth="some") for row in record.samples.rows)
     record = record.changed(samples=record.samples.changed(rows=rows))
-    run = Recorded(methods=deck.run.methods, metrics=deck.run.metrics, ids=deck.run.ids, values=deck.run.values)
+    run = Recorded(
+        methods=card_set.run.methods, metrics=card_set.run.metrics, ids=card_set.run.ids, values=card_set.run.values
+    )
     type(run).record, kept = property(lambda _: record), type(run).record
     try:
-        rows = {row.test: row for row in grid_of(Deck(run, deck.cards, deck.trust)).tests}
+        rows = {row.test: row for row in grid_of(CardSet(run, card_set.cards, card_set.trust)).tests}
     finally:
         type(run).record = kept
     assert rows["Mean IoU"].reason == "not run: not asked for: add mean-iou to --metrics"
 
 
-def test_the_files_hold_the_same(deck, tmp_path):
-    paths = write_tables(deck, tmp_path / "new")
+def test_the_files_hold_the_same(card_set, tmp_path):
+    paths = write_tables(card_set, tmp_path / "new")
     assert [path.name for path in paths] == [
         "table-a1-methodology.md", "table-a1-methodology.csv", "table-a2-tests.md", "table-a2-tests.csv",
     ]  # fmt: skip
     first, second = pd.read_csv(paths[1]), pd.read_csv(paths[3])
-    assert len(first) == len(deck.methods) * len(METHODOLOGY)
+    assert len(first) == len(card_set.methods) * len(METHODOLOGY)
     assert first.loc[0, ["word", "share", "seeds"]].tolist() == ["fixed", 1.0, 5]
     assert set(second["test"].dropna()) == set(Test.__args__)
     assert (second["source"] != "run").sum() == 86
     assert second["reason"].notna().all()
-    assert len(results_table(grid_of(deck))) == len(second)
+    assert len(results_table(grid_of(card_set))) == len(second)
     assert list(csv.reader(io.StringIO(paths[3].read_text())))[1][1] == "Completeness"

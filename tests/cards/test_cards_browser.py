@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cards.browser import Browser
-from tests.cards.recorded_deck import deck_of
+from tests.cards.recorded_card_set import deck_of
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
+from snellen.cards.card_view import title
 from snellen.cards.page import write_card, write_cards
 from snellen.cards.priorities import Priorities, profiles
 from snellen.cards.recommend import recommend
 from snellen.cards.schema import ATTRIBUTES
-from snellen.cards.sheet import title
 
 pytestmark = pytest.mark.slow
 
@@ -26,13 +26,13 @@ VISIBLE = "(one) => one.checkVisibility({ visibilityProperty: true, contentVisib
 
 
 @pytest.fixture(scope="module")
-def deck() -> Deck:
+def card_set() -> CardSet:
     return deck_of(40)
 
 
 @pytest.fixture(scope="module")
-def path(deck, tmp_path_factory) -> Path:
-    return write_cards(deck, tmp_path_factory.mktemp("cards"))
+def path(card_set, tmp_path_factory) -> Path:
+    return write_cards(card_set, tmp_path_factory.mktemp("cards"))
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +68,14 @@ def tab_to(browser: Browser, selector: str, most: int = 400) -> None:
     raise AssertionError(f"Tab never reaches {selector}")
 
 
-def test_priorities_a_card_and_the_way_back_by_keyboard_alone(browser, deck):
+def test_priorities_a_card_and_the_way_back_by_keyboard_alone(browser, card_set):
     tab_to(browser, "input[name=determinism]")
     assert browser.run("document.activeElement.value") == "unimportant"
     browser.press("ArrowLeft")
     browser.press("ArrowLeft")
     assert browser.run("document.activeElement.value + document.activeElement.checked") == "essentialtrue"
     browser.rest()
-    wanted = recommend(deck, Priorities({"determinism": "essential"}))
+    wanted = recommend(card_set, Priorities({"determinism": "essential"}))
     shown = "[...document.querySelectorAll('#ranking > ol .entry')].map((one) => one.dataset.method)"
     assert browser.run(shown) == [one.card.method for one in wanted.qualified]
     news = browser.run("document.querySelector('#news').textContent")
@@ -143,7 +143,7 @@ def test_two_that_were_chosen_fit_a_phone_without_scrolling(browser, path):
     assert 300 < browser.run(right) <= 390
 
 
-def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser, deck):
+def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser, card_set):
     asked = [Priorities(one.levels, profile=one) for one in profiles()]
     asked += [Priorities({}, avoid_cost=0.05), Priorities({}, black_box=True)]
     asked += [Priorities(one.levels, avoid_cost=0.5, black_box=True) for one in profiles()]
@@ -153,7 +153,7 @@ def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser
         cost = "null" if one.avoid_cost is None else one.avoid_cost
         wishes = f"{{levels: {dict(one.levels)}, cost: {cost}, blackBox: {str(one.black_box).lower()}}}"
         got = browser.run(f"""(() => {{
-            const found = rank(deck.methods, {wishes});
+            const found = rank(card_set.methods, {wishes});
             return {{
                 places: found.map((one) => [one.method.label, Number.isNaN(one.score) ? null : one.score, one.state,
                     one.sacrifice && [one.sacrifice.name, one.sacrifice.best.label], one.decided.map((each) => each.name)]),
@@ -163,7 +163,7 @@ def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser
                 shares: [...stability(contenders(found), {wishes})].map(([each, share]) => [each.method.label, share]),
             }};
         }})()""")
-        wanted = recommend(deck, one)
+        wanted = recommend(card_set, one)
         for mine, place in zip(got["places"], wanted.places, strict=True):
             label, score, state, sacrifice, decided = mine
             assert (label, state) == (place.card.method, place.state)
@@ -209,12 +209,12 @@ def test_before_anything_is_chosen_the_answer_says_how_to_begin_and_one_press_cl
     assert browser.run("document.querySelector('#news').textContent") == "Nothing is chosen yet."
 
 
-def test_a_profile_is_one_press_and_an_address_brings_it_back(browser, path, deck):
+def test_a_profile_is_one_press_and_an_address_brings_it_back(browser, path, card_set):
     tab_to(browser, "[data-profile=consultant]")
     browser.press("Enter")
     browser.rest()
     assert browser.run("document.activeElement.getAttribute('aria-pressed')") == "true"
-    wanted = recommend(deck, Priorities.read(profile="consultant"))
+    wanted = recommend(card_set, Priorities.read(profile="consultant"))
     shown = [one.card.method for one in (wanted.qualified or wanted.nearest)]
     listed = "[...document.querySelectorAll('#ranking > .entries .entry')].map((one) => one.dataset.method)"
     assert browser.run(listed) == shown
@@ -235,13 +235,13 @@ def test_an_address_that_was_cut_short_does_no_harm(browser, path, address):
     assert browser.run("document.querySelector('#cost').value") == ""
 
 
-def test_when_nothing_will_do_the_page_says_so_and_names_the_nearest(browser, path, deck):
+def test_when_nothing_will_do_the_page_says_so_and_names_the_nearest(browser, path, card_set):
     every = ",".join(ATTRIBUTES)
     browser.open(path, f"#priorities?essential={every}&seconds=0.000001")
     browser.rest()
     assert "No method" in browser.run("document.querySelector('#news').textContent")
     assert "These come closest" in browser.run("document.querySelector('#ranking').textContent")
-    wanted = recommend(deck, Priorities(dict.fromkeys(ATTRIBUTES, "essential"), avoid_cost=1e-6))
+    wanted = recommend(card_set, Priorities(dict.fromkeys(ATTRIBUTES, "essential"), avoid_cost=1e-6))
     listed = "[...document.querySelectorAll('#ranking > .entries .entry')].map((one) => one.dataset.method)"
     assert browser.run(listed) == [one.card.method for one in wanted.nearest]
 
@@ -287,11 +287,13 @@ CARDS = f"[...document.querySelectorAll('article.card')].filter({VISIBLE}).map((
 
 
 @pytest.mark.parametrize("name", ["grad-cam", "integrated-gradients", "random"])
-def test_a_card_takes_at_most_four_sheets_of_paper(browser, deck, tmp_path, name):
-    browser.open(write_card(deck.find(name), deck, tmp_path / "card.html"))
+def test_a_card_takes_at_most_four_sheets_of_paper(browser, card_set, tmp_path, name):
+    browser.open(write_card(card_set.find(name), card_set, tmp_path / "card.html"))
     assert browser.sheets() <= (1 if name == "random" else 4)
     seen = on_paper(browser)
-    wanted = {"Determinism", "METHODOLOGY", "Origin"} | {one.test for one in deck.find(name).evidence if name != "random"}
+    wanted = {"Determinism", "METHODOLOGY", "Origin"} | {
+        one.test for one in card_set.find(name).evidence if name != "random"
+    }
     assert [one for one in wanted if one not in seen] == []
     assert name == "random" or re.search(r"\d \[[^]]+\]", seen), "no number with its interval"
     assert "numbers" not in seen.split("Origin")[0].splitlines()

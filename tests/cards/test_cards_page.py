@@ -8,13 +8,13 @@ from importlib import resources
 
 import numpy as np
 import pytest
-from tests.cards.planted_bench import planted_run
+from tests.cards.planted_loaded_run import planted_run
 from tests.report.outline import Outline, words
 from tests.report.recorded import METHODS, Recorded, method
 from typer.testing import CliRunner
 
-from snellen.cards.deck import Deck, card
-from snellen.cards.measured import facts_of, settings_of
+from snellen.cards.card_set import CardSet, card
+from snellen.cards.finding_tables import facts_of, settings_of
 from snellen.cards.page import BRIEFLY, WISHES, card_page, page, write_cards
 from snellen.cards.priorities import LEVELS, profiles
 from snellen.cards.schema import ATTRIBUTES, PRIORITIES, Finding
@@ -25,21 +25,21 @@ from snellen.errors import SnellenError
 ENOUGH = [f"{at}.jpg" for at in range(40)]
 
 
-def deck_of(run: Recorded) -> Deck:
+def deck_of(run: Recorded) -> CardSet:
     cost = Finding(
         "computational-efficiency", "quick", "12.5 ms a map.", 0.9, {"seconds": 0.0125, "forward": 1, "backward": 1}
     )
-    return Deck.of(run, {"grad-cam": {"computational-efficiency": cost}})
+    return CardSet.of(run, {"grad-cam": {"computational-efficiency": cost}})
 
 
 @pytest.fixture(scope="module")
-def deck() -> Deck:
+def card_set() -> CardSet:
     return deck_of(Recorded(ids=ENOUGH))
 
 
 @pytest.fixture(scope="module")
-def text(deck) -> str:
-    return page(deck)
+def text(card_set) -> str:
+    return page(card_set)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def few() -> str:
 
 
 def data_of(text: str) -> dict:
-    return json.loads(re.search(r'<script type="application/json" id="deck">(.*?)</script>', text, re.DOTALL)[1])
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
 def test_the_page_is_well_formed_and_needs_no_other_file(text):
@@ -66,9 +66,9 @@ def test_the_page_is_well_formed_and_needs_no_other_file(text):
     assert not re.search(r"@import|<link|<iframe|url\((?!data:)", text)
 
 
-def test_every_method_and_control_has_its_card_and_its_tile(text, deck):
+def test_every_method_and_control_has_its_card_and_its_tile(text, card_set):
     outline, seen = Outline(text), words(text)
-    for one in deck.cards:
+    for one in card_set.cards:
         assert seen.count(one.prose.title) >= 2
     cards = {f"#{given['id']}" for tag, given in outline.tags if tag == "article"}
     assert len(cards) == len(METHODS)
@@ -78,7 +78,7 @@ def test_every_method_and_control_has_its_card_and_its_tile(text, deck):
 def test_labels_that_differ_in_signs_alone_have_cards_of_their_own():
     methods = [method("grad-cam"), method("grad-cam++"), method("random", control=True)]
     run = Recorded(ids=ENOUGH, methods=methods, metrics=Recorded().metrics[:1])
-    outline = Outline(page(Deck.of(run)))
+    outline = Outline(page(CardSet.of(run)))
     assert [given["id"] for tag, given in outline.tags if tag == "article"] == [
         "card-grad-cam",
         "card-grad-cam-2",
@@ -112,10 +112,10 @@ def test_the_ten_wishes_are_in_plain_words(text):
         assert len(wish.split()) <= 10
 
 
-def test_the_script_ranks_by_the_cards_grades_and_the_nine_profiles(text, deck):
+def test_the_script_ranks_by_the_cards_grades_and_the_nine_profiles(text, card_set):
     data = data_of(text)
-    assert [one["label"] for one in data["methods"]] == [one.method for one in deck.methods]
-    for shown, own in zip(data["methods"], deck.methods, strict=True):
+    assert [one["label"] for one in data["methods"]] == [one.method for one in card_set.methods]
+    for shown, own in zip(data["methods"], card_set.methods, strict=True):
         for attribute in ATTRIBUTES:
             share = own.grades[attribute].share
             assert shown["grades"][attribute] == (None if np.isnan(share) else share)
@@ -156,8 +156,8 @@ def test_names_from_outside_are_text_and_never_markup():
     assert text.count("<script") == 3
 
 
-def test_a_card_alone_has_one_first_heading_and_what_papers_say(deck):
-    text = card_page(deck.find("grad-cam"), deck)
+def test_a_card_alone_has_one_first_heading_and_what_papers_say(card_set):
+    text = card_page(card_set.find("grad-cam"), card_set)
     outline = Outline(text)
     assert outline.headings[0] == 1
     assert outline.headings.count(1) == 1
@@ -182,7 +182,7 @@ def test_a_method_that_disagrees_with_a_paper_says_so():
     rng = np.random.default_rng(0)
     for name, (_, control) in METHODS.items():
         run.values[(name, "localisation-utility")] = rng.normal(0.2 if control else 0.8, 0.05, 40)
-    seen = words(card_page(Deck.of(run).find("grad-cam"), Deck.of(run)))
+    seen = words(card_page(CardSet.of(run).find("grad-cam"), CardSet.of(run)))
     assert "literature: fail , the opposite of here" in seen
     assert "On 1 test this run says the opposite of a paper." in seen
 

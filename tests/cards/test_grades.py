@@ -7,10 +7,10 @@ import math
 import pytest
 
 from snellen.cards.grades import grade, word
-from snellen.cards.schema import Evidence, Source
+from snellen.cards.schema import Evidence, EvidenceSource
 from snellen.verdicts import Trust
 
-RUN, PAPER = Source("run", "mine", "model", "images"), Source("literature", "Somebody 2020", "", "")
+RUN, PAPER = EvidenceSource("run", "mine", "model", "images"), EvidenceSource("literature", "Somebody 2020", "", "")
 
 
 def told(verdict, split_half=1.0, *, beaten=math.nan, by=(), source=RUN, attribute="minimality", reason="as it is"):

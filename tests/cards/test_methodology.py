@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import spearmanr
-from tests.cards.planted_bench import ACROSS, COUNT, RAMP, measured, planted_run, registered, samples
+from tests.cards.planted_loaded_run import ACROSS, COUNT, RAMP, measured, planted_run, registered, samples
 from tests.planted import planted
 
 from snellen import fit

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cards.planted_bench import measured, planted_run
+from tests.cards.planted_loaded_run import measured, planted_run
 
 from snellen.runs import Run
 

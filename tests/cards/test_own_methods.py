@@ -6,15 +6,15 @@ import json
 from dataclasses import dataclass, replace
 
 import pytest
-from tests.cards.planted_bench import COUNT, Free, planted_run, samples
+from tests.cards.planted_loaded_run import COUNT, Free, planted_run, samples
 from tests.planted import planted
 from typer.testing import CliRunner
 
 from snellen.cards import files, methodology
-from snellen.cards.deck import card, deck_of_runs
-from snellen.cards.markdown import write_markdown
+from snellen.cards.card_set import card, cards_of_runs
+from snellen.cards.markdown_reader import read_markdown
+from snellen.cards.markdown_writer import write_markdown
 from snellen.cards.page import card_page
-from snellen.cards.reading import read_markdown
 from snellen.cli.main import app
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS, method
@@ -47,21 +47,21 @@ def again(run):
 
 
 def test_nobody_judged_how_directly_ones_own_method_reads_and_its_claims_are_its_own(run):
-    deck = deck_of_runs([run.folder])
-    own = deck.find("louder")
+    card_set = cards_of_runs([run.folder])
+    own = card_set.find("louder")
     assert own.grades["semantic-directness"].word == "not known"
     assert "semantic-directness" not in own.findings
     assert own.prose.summary == "The picture itself, as loud as asked."
-    assert "claims of its own: deterministic" in card_page(own, deck)
-    assert "shown by tests on planted and pretrained networks" in card_page(deck.find("grad-cam"), deck)
+    assert "claims of its own: deterministic" in card_page(own, card_set)
+    assert "shown by tests on planted and pretrained networks" in card_page(card_set.find("grad-cam"), card_set)
     assert read_markdown(write_markdown(own)).title == "louder"
-    assert deck.find("grad-cam").grades["semantic-directness"].word == "mixed"
+    assert card_set.find("grad-cam").grades["semantic-directness"].word == "mixed"
 
 
 def test_a_method_that_wraps_another_needs_what_that_one_needs(run):
-    deck = deck_of_runs([run.folder])
+    card_set = cards_of_runs([run.folder])
     for written in (WRAPPED, WRAPPED.replace(" ", ""), "smoothgrad"):
-        assert deck.find(written).needs == ("gradients", "layer")
+        assert card_set.find(written).needs == ("gradients", "layer")
     assert card("smoothgrad", "smoothgrad").needs == ("gradients",)
     assert files.everywhere("smoothgrad(of=rise)").needs == ()
     assert card("smoothgrad", "smoothgrad(gone=1)").needs == ("gradients",)
@@ -70,7 +70,7 @@ def test_a_method_that_wraps_another_needs_what_that_one_needs(run):
 def test_a_run_with_a_method_that_is_not_installed_here_says_what_to_do(run):
     METHODS._classes.pop("louder")
     with pytest.raises(SnellenError, match="has the method 'louder', which no installed package registers; install") as told:
-        deck_of_runs([run.folder])
+        cards_of_runs([run.folder])
     assert "snellen.plugins" in str(told.value)
 
 
@@ -81,7 +81,7 @@ def test_a_run_made_in_python_says_where_its_methodology_is_measured_and_is(run)
         methodology.measure(run)
     found = again(run)
     assert found["louder"]["determinism"].word == "exact"
-    assert deck_of_runs([run.folder]).find("louder").grades["determinism"].share == 1
+    assert cards_of_runs([run.folder]).find("louder").grades["determinism"].share == 1
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_was_measured_but_cannot_be_read_gets_one_sentence(run, broken):
 
 
 def test_a_test_that_was_not_run_is_not_said_to_be_evaluated(run):
-    own = deck_of_runs([run.folder]).find("louder")
+    own = cards_of_runs([run.folder]).find("louder")
     gone = replace(own, evidence=tuple(replace(one, n=0, undefined=0, reason="not run") for one in own.evidence))
     assert "Not counted: not run." in write_markdown(gone)
     assert "Evaluated with" not in write_markdown(gone)
@@ -105,4 +105,4 @@ def test_a_test_that_was_not_run_is_not_said_to_be_evaluated(run):
 
 def test_the_nearest_name_is_looked_for_among_names_without_settings_too(run):
     with pytest.raises(SnellenError, match="did you mean 'smoothgrad'"):
-        deck_of_runs([run.folder]).find("smothgrad")
+        cards_of_runs([run.folder]).find("smothgrad")

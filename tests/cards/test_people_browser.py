@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cards.browser import Browser
-from tests.cards.studied_deck import seen_by_many
+from tests.cards.studied_card_set import seen_by_many
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
 from snellen.cards.page import write_card, write_cards
 from snellen.cards.priorities import Priorities, profiles
 from snellen.cards.recommend import recommend
@@ -21,13 +21,13 @@ VISIBLE = "(one) => one.checkVisibility({ visibilityProperty: true, contentVisib
 
 
 @pytest.fixture(scope="module")
-def deck() -> Deck:
+def card_set() -> CardSet:
     return seen_by_many(40)
 
 
 @pytest.fixture(scope="module")
-def path(deck, tmp_path_factory) -> Path:
-    return write_cards(deck, tmp_path_factory.mktemp("people"))
+def path(card_set, tmp_path_factory) -> Path:
+    return write_cards(card_set, tmp_path_factory.mktemp("people"))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
         assert found.errors == []
 
 
-def test_the_ranking_is_pythons_with_people_at_every_level(browser, path, deck):
+def test_the_ranking_is_pythons_with_people_at_every_level(browser, path, card_set):
     browser.size(1280)
     browser.open(path)
     asked = [Priorities({"people": level}) for level in ("essential", "nice", "unwanted")]
@@ -47,9 +47,9 @@ def test_the_ranking_is_pythons_with_people_at_every_level(browser, path, deck):
     states = set()
     for one in asked:
         wishes = f"{{levels: {dict(one.levels)}, cost: null, blackBox: false}}"
-        got = browser.run(f"""rank(deck.methods, {wishes}).map((one) => [one.method.label, one.score, one.state,
+        got = browser.run(f"""rank(card_set.methods, {wishes}).map((one) => [one.method.label, one.score, one.state,
             one.sacrifice && [one.sacrifice.name, one.sacrifice.best.label], one.decided.map((each) => each.name)])""")
-        wanted = recommend(deck, one)
+        wanted = recommend(card_set, one)
         for (label, score, state, sacrifice, decided), place in zip(got, wanted.places, strict=True):
             assert (label, state) == (place.card.method, place.state)
             assert score == pytest.approx(place.score, abs=1e-12)
@@ -59,12 +59,12 @@ def test_the_ranking_is_pythons_with_people_at_every_level(browser, path, deck):
     assert states == {"met", "not known", "missed"}
 
 
-def test_the_wish_is_in_the_form_in_the_address_and_in_the_answer(browser, path, deck):
+def test_the_wish_is_in_the_form_in_the_address_and_in_the_answer(browser, path, card_set):
     browser.size(1280)
     browser.open(path, "#priorities?essential=people")
     browser.rest()
     assert browser.run("document.querySelector('input[name=people][value=essential]').checked")
-    wanted = recommend(deck, Priorities({"people": "essential"}))
+    wanted = recommend(card_set, Priorities({"people": "essential"}))
     shown = "[...document.querySelectorAll('#ranking > ol .entry')].map((one) => one.dataset.method)"
     assert browser.run(shown) == [one.card.method for one in wanted.qualified]
     assert "helps people" in browser.run("document.querySelector('#ranking').innerText")
@@ -102,9 +102,9 @@ def test_a_grade_more_does_not_disturb_the_others(browser, path):
     assert places[10][0] == places[0][0]
 
 
-def test_the_section_is_read_by_colour_shape_and_word_and_fits_on_paper(browser, deck, tmp_path):
+def test_the_section_is_read_by_colour_shape_and_word_and_fits_on_paper(browser, card_set, tmp_path):
     browser.size(1280)
-    browser.open(write_card(deck.find("grad-cam"), deck, tmp_path / "card.html"))
+    browser.open(write_card(card_set.find("grad-cam"), card_set, tmp_path / "card.html"))
     seen = browser.run("document.querySelector('#card-people').closest('section').innerText")
     assert "● good" in " ".join(seen.split()).replace("●good", "● good")
     assert "against no map" in seen

@@ -10,38 +10,38 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
-from tests.cards.planted_deck import planted_deck
-from tests.cards.studied_deck import SAID, scale, seen_by_many, studied_deck, study
+from tests.cards.planted_card_set import planted_deck
+from tests.cards.studied_card_set import SAID, scale, seen_by_many, studied_deck, study
 from tests.report.outline import Outline, words
 from typer.testing import CliRunner
 
-from snellen.cards.choice_record import as_json as choice_json
-from snellen.cards.compare import Comparison
+from snellen.cards.card_json import as_json, read_json, write_json
+from snellen.cards.card_set import CardSet
+from snellen.cards.compare import CardComparison
 from snellen.cards.compare_page import page as comparison_page
-from snellen.cards.deck import Deck
-from snellen.cards.markdown import document, write_markdown
+from snellen.cards.markdown_reader import read_markdown
+from snellen.cards.markdown_writer import document, write_markdown
 from snellen.cards.page import card_page, page
 from snellen.cards.people import categories, opposed
+from snellen.cards.printed_card import shown
+from snellen.cards.printed_choice import PrintedComparison, PrintedRecommendation
 from snellen.cards.priorities import Priorities
-from snellen.cards.reading import read_markdown
 from snellen.cards.recommend import recommend
-from snellen.cards.record import as_json, read_json, write_json
+from snellen.cards.recommendation_json import as_json as choice_json
 from snellen.cards.schema import ATTRIBUTES, PRIORITIES
-from snellen.cards.summary import shown
 from snellen.cards.tables import grid_of, results_markdown
-from snellen.cards.terminal import ShownComparison, ShownRecommendation
 from snellen.cli.main import app
 from snellen.errors import SnellenError
 from snellen.suite.page import page as suite_page
 
 
 @pytest.fixture(scope="module")
-def deck() -> Deck:
+def card_set() -> CardSet:
     return studied_deck()
 
 
 @pytest.fixture(scope="module")
-def simulated() -> Deck:
+def simulated() -> CardSet:
     return studied_deck(study(source="simulated"))
 
 
@@ -54,30 +54,30 @@ def printed(found, width: int = 110) -> str:
 # Evidence and grades -----------------------------------------------------------------------------------------------------
 
 
-def test_the_grade_is_the_formula_of_every_grade(deck):
-    assert deck.studied
+def test_the_grade_is_the_formula_of_every_grade(card_set):
+    assert card_set.studied
     # (½ + Σ v) / (1 + n): a pass counts 1, an open test ½, a fail 0; questionnaires and sharpness count nothing here.
     wanted = {"grad-cam": (0.5 + 1 + 0.5) / 3, "rise(masks=100)": 0.5 / 3, "gradient": (0.5 + 0.5) / 3,
               "integrated-gradients(steps=8)": 2.5 / 3}  # fmt: skip
     for name, share in wanted.items():
-        assert deck.find(name).grades["people"].share == pytest.approx(share)
-    assert list(deck.cards[0].grades) == list(PRIORITIES)
+        assert card_set.find(name).grades["people"].share == pytest.approx(share)
+    assert list(card_set.cards[0].grades) == list(PRIORITIES)
 
 
-def test_the_ten_attributes_stay_ten(deck):
+def test_the_ten_attributes_stay_ten(card_set):
     assert len(ATTRIBUTES) == 10
     plain = planted_deck()
     assert list(plain.cards[0].grades) == list(ATTRIBUTES)
     assert categories(plain.cards[0].grades).keys() == {"methodology", "sensitivity", "perceptibility"}
-    for card in deck.methods:
+    for card in card_set.methods:
         before = plain.find(card.method)
         for attribute in ATTRIBUTES:
             if attribute != "minimality":  # there people answered a test of the card's own
                 assert card.grades[attribute] == before.grades[attribute] or math.isnan(before.grades[attribute].share)
 
 
-def test_a_task_says_what_it_was_held_against_and_who_saw_what(deck):
-    one = next(one for one in deck.find("grad-cam").evidence if one.metric == "people:error-detection")
+def test_a_task_says_what_it_was_held_against_and_who_saw_what(card_set):
+    one = next(one for one in card_set.find("grad-cam").evidence if one.metric == "people:error-detection")
     assert (one.test, one.verdict, one.n, one.counted) == ("Error detection", "pass", 30, "30 people")
     assert one.mean == pytest.approx(0.8)
     assert [(each.control, each.mean) for each in one.against] == [("no map", pytest.approx(0.2))]
@@ -87,14 +87,14 @@ def test_a_task_says_what_it_was_held_against_and_who_saw_what(deck):
     assert one.weight == 1.0
 
 
-def test_sharpness_fills_the_card_s_own_test_and_counts_there(deck):
+def test_sharpness_fills_the_card_s_own_test_and_counts_there(card_set):
     plain = planted_deck()
     for name, signs in SAID.items():
-        card = deck.find(name)
+        card = card_set.find(name)
         (mine,) = [one for one in card.measured("minimality") if one.test == "Visual Sharpening"]
         assert mine.verdict == {"+": "pass", "=": "fail", "?": "inconclusive"}[signs[2]]
         assert {each.control for each in mine.against} == {"random", "edge"}
-    before, after = (one.find("grad-cam").grades["minimality"] for one in (plain, deck))
+    before, after = (one.find("grad-cam").grades["minimality"] for one in (plain, card_set))
     assert after.weight == pytest.approx(before.weight + 1)
     assert after.share > before.share
 
@@ -162,8 +162,8 @@ def test_simulated_people_are_no_reason_to_recommend_anything(simulated):
 # Every form --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_has_a_section_of_people_and_is_well_formed(deck):
-    text = page(deck)
+def test_the_page_has_a_section_of_people_and_is_well_formed(card_set):
+    text = page(card_set)
     outline, seen = Outline(text), words(text)
     assert (outline.wrong, outline.open) == ([], [])
     assert len(outline.ids) == len(set(outline.ids))
@@ -173,34 +173,34 @@ def test_the_page_has_a_section_of_people_and_is_well_formed(deck):
     assert "30 people saw its maps (overlay), 31 saw none" in seen
     assert "goes against people: error detection in “Do maps help?”, −0.61 [−0.80, −0.40] over 12 items" in seen
     assert "too few yet" not in seen  # thirty people are no thirty images
-    data = json.loads(re.search(r'<script type="application/json" id="deck">(.*?)</script>', text, re.DOTALL)[1])
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert list(data["wishes"]) == list(PRIORITIES)
-    assert [one["grades"]["people"] for one in data["methods"]] == [one.grades["people"].share for one in deck.methods]
+    assert [one["grades"]["people"] for one in data["methods"]] == [one.grades["people"].share for one in card_set.methods]
 
 
-def test_a_single_card_and_a_comparison_have_it_too(deck):
-    single = words(card_page(deck.find("grad-cam"), deck))
+def test_a_single_card_and_a_comparison_have_it_too(card_set):
+    single = words(card_page(card_set.find("grad-cam"), card_set))
     assert "Use to people" in single
     assert "a questionnaire is information" in single
-    comparison = Comparison.of(deck, ["grad-cam", "rise"])
+    comparison = CardComparison.of(card_set, ["grad-cam", "rise"])
     assert [one.attribute for one in comparison.rows] == list(PRIORITIES)
     text = comparison_page(comparison)
     assert Outline(text).wrong == []
     assert "Error detection" in words(text)
     assert "use to people: grad-cam 0.67: passes 1 of 2 tests" in " ".join(one.words for one in comparison.differences)
-    assert "PEOPLE" in printed(ShownComparison(comparison))
+    assert "PEOPLE" in printed(PrintedComparison(comparison))
 
 
-def test_the_terminal_says_verdict_difference_and_study(deck):
-    seen = printed(shown(deck.find("grad-cam")), 200)
+def test_the_terminal_says_verdict_difference_and_study(card_set):
+    seen = printed(shown(card_set.find("grad-cam")), 200)
     assert "Use to people ● good 0.67" in seen
     assert "+0.20 [+0.10, +0.30] against no map (+ is better)" in seen
     assert "“Do maps help?”, 2026-02-03 to 2026-02-17" in seen
 
 
 @pytest.mark.parametrize("name", list(SAID))
-def test_markdown_comes_back_as_it_was(deck, name):
-    card = deck.find(name)
+def test_markdown_comes_back_as_it_was(card_set, name):
+    card = card_set.find(name)
     text = write_markdown(card)
     found = read_markdown(text)
     assert found == document(card)
@@ -213,8 +213,8 @@ def test_markdown_comes_back_as_it_was(deck, name):
     assert "## People" not in write_markdown(planted_deck().find(name))
 
 
-def test_json_comes_back_as_it_was_and_older_cards_stay_readable(deck):
-    card = deck.find("grad-cam")
+def test_json_comes_back_as_it_was_and_older_cards_stay_readable(card_set):
+    card = card_set.find("grad-cam")
     text = write_json(card)
     assert as_json(read_json(text)) == as_json(card)
     trust = next(one["trust"] for one in as_json(card)["evidence"] if one["metric"] == "input-sensitivity-1")
@@ -227,12 +227,12 @@ def test_json_comes_back_as_it_was_and_older_cards_stay_readable(deck):
 # Metrics that people speak against ---------------------------------------------------------------------------------------
 
 
-def test_a_metric_that_goes_against_people_is_marked_and_keeps_its_weight(deck):
+def test_a_metric_that_goes_against_people_is_marked_and_keeps_its_weight(card_set):
     plain = planted_deck()
-    marked = deck.trust["input-sensitivity-1"]
+    marked = card_set.trust["input-sensitivity-1"]
     assert marked.marks[-1].startswith("goes against people: error detection")
     assert marked.weight == plain.trust["input-sensitivity-1"].weight
-    assert deck.trust["minimality-2"].marks == plain.trust["minimality-2"].marks
+    assert card_set.trust["minimality-2"].marks == plain.trust["minimality-2"].marks
     axiom = replace(marked, axiom=True)
     assert axiom.marks == (marked.people,)
 
@@ -240,8 +240,8 @@ def test_a_metric_that_goes_against_people_is_marked_and_keeps_its_weight(deck):
 # Table A2 ----------------------------------------------------------------------------------------------------------------
 
 
-def test_table_a2_has_people_s_answer(deck):
-    grid = grid_of(deck)
+def test_table_a2_has_people_s_answer(card_set):
+    grid = grid_of(card_set)
     row = next(one for one in grid.tests if one.test == "Visual Sharpening")
     assert (row.metric, row.reason, row.higher_is_better) == ("people:sharpness", "", True)
     assert {one.method: one.verdict for one in row.cells if not one.control} == {
@@ -268,8 +268,8 @@ def test_of_several_studies_table_a2_has_the_one_with_most_people():
 # Recommendations ---------------------------------------------------------------------------------------------------------
 
 
-def test_people_can_be_needed_liked_and_unwanted(deck):
-    need = recommend(deck, Priorities.read(need=["people"], nice=["minimality"]))
+def test_people_can_be_needed_liked_and_unwanted(card_set):
+    need = recommend(card_set, Priorities.read(need=["people"], nice=["minimality"]))
     assert [(one.card.method, one.state) for one in need.places] == [
         ("integrated-gradients(steps=8)", "met"), ("grad-cam", "met"), ("gradient", "missed"), ("rise(masks=100)", "missed"),
     ]  # fmt: skip
@@ -277,19 +277,19 @@ def test_people_can_be_needed_liked_and_unwanted(deck):
     shares = [first.card.grades[one].share for one in ("people", "minimality")]
     assert first.score == pytest.approx((3 * shares[0] + shares[1]) / 4)
     assert first.needs[0].words == "passes 2 of 2 tests (Error detection: better than no map, +0.20 [+0.10, +0.30])"
-    seen = printed(ShownRecommendation(need))
+    seen = printed(PrintedRecommendation(need))
     assert "needed: use to people; nice to have: minimality" in seen
     assert choice_json(need)["priorities"]["levels"]["people"] == "essential"
-    wanted, unwanted = (recommend(deck, Priorities.read(**{how: ["people"]})) for how in ("nice", "unwanted"))
+    wanted, unwanted = (recommend(card_set, Priorities.read(**{how: ["people"]})) for how in ("nice", "unwanted"))
     assert [one.card.method for one in wanted.places] == [one.card.method for one in reversed(unwanted.places)]
 
 
 def test_where_no_study_was_joined_people_cannot_be_asked_for():
-    deck = planted_deck()
+    card_set = planted_deck()
     with pytest.raises(SnellenError, match="`snellen study join STUDY --run RUN` joins one") as refusal:
-        recommend(deck, Priorities.read(need=["people"]))
+        recommend(card_set, Priorities.read(need=["people"]))
     assert "\n" not in str(refusal.value)
-    assert list(choice_json(recommend(deck, Priorities.read(need=["minimality"])))["priorities"]["levels"]) == list(
+    assert list(choice_json(recommend(card_set, Priorities.read(need=["minimality"])))["priorities"]["levels"]) == list(
         ATTRIBUTES
     )
 

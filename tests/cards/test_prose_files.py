@@ -13,7 +13,7 @@ from snellen.cards.prose import prose_of, read_prose
 from snellen.errors import SnellenError
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, text_of
-from snellen.suite.questions import TESTS
+from snellen.suite.card_tests import TESTS
 
 NAMES = sorted(name for name in METHODS if METHODS[name].__module__.startswith("snellen."))
 WORDS = 150

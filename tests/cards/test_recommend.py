@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from rich.console import Console
-from tests.cards.planted_deck import TESTS, hand_deck, planted_deck
+from tests.cards.planted_card_set import TESTS, hand_deck, planted_deck
 
-from snellen.cards.choice_record import write_json
+from snellen.cards.printed_choice import PrintedProfiles, PrintedRecommendation
 from snellen.cards.priorities import Priorities, profiles
 from snellen.cards.recommend import DRAWS, pareto, recommend, stability
-from snellen.cards.terminal import ShownProfiles, ShownRecommendation
+from snellen.cards.recommendation_json import write_json
 
 EXPECTED = {
     "dataset-researcher": "grad-cam",
@@ -31,7 +31,7 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def deck():
+def card_set():
     return planted_deck()
 
 
@@ -49,13 +49,13 @@ def ask(**given) -> Priorities:
 
 
 def test_the_score_by_hand():
-    deck = hand_deck(
+    card_set = hand_deck(
         {
             "grad-cam": {"determinism": 0.9, "minimality": 0.2, "input-sensitivity": 0.6},
             "gradient": {"determinism": 0.5, "minimality": 0.8},
         }
     )
-    found = recommend(deck, ask(need=["determinism"], nice=["input-sensitivity"], unwanted=["minimality"]))
+    found = recommend(card_set, ask(need=["determinism"], nice=["input-sensitivity"], unwanted=["minimality"]))
     first, second = found.places
     assert (first.card.method, second.card.method) == ("grad-cam", "gradient")
     assert first.score == pytest.approx((3 * 0.9 + 1 * 0.6 + 1 * (1 - 0.2)) / 5)
@@ -66,17 +66,17 @@ def test_the_score_by_hand():
 
 
 def test_unwanted_reverses_the_order_and_refuses_nothing():
-    deck = hand_deck({"grad-cam": {"minimality": 0.1}, "gradient": {"minimality": 0.9}})
-    wanted = recommend(deck, ask(nice=["minimality"]))
-    unwanted = recommend(deck, ask(unwanted=["minimality"]))
+    card_set = hand_deck({"grad-cam": {"minimality": 0.1}, "gradient": {"minimality": 0.9}})
+    wanted = recommend(card_set, ask(nice=["minimality"]))
+    unwanted = recommend(card_set, ask(unwanted=["minimality"]))
     assert [one.card.method for one in wanted.places] == ["gradient", "grad-cam"]
     assert [one.card.method for one in unwanted.places] == ["grad-cam", "gradient"]
     assert all(one.state == "met" for one in unwanted.places)
-    assert "much minimality 0.90" in shown(ShownRecommendation(unwanted))
+    assert "much minimality 0.90" in shown(PrintedRecommendation(unwanted))
 
 
 def test_groups_come_before_scores_and_ties_go_by_name():
-    deck = hand_deck(
+    card_set = hand_deck(
         {
             "smoothgrad": {"determinism": 0.49, "minimality": 1.0, "input-sensitivity": 1.0},
             "rise": {"minimality": 1.0, "input-sensitivity": 1.0},
@@ -84,21 +84,21 @@ def test_groups_come_before_scores_and_ties_go_by_name():
             "gradient": {"determinism": 0.5, "minimality": 0.0},
         }
     )
-    found = recommend(deck, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
+    found = recommend(card_set, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
     assert [(one.card.method, one.state) for one in found.places] == [
         ("gradient", "met"), ("lime", "met"), ("rise", "not known"), ("smoothgrad", "missed"),
     ]  # fmt: skip
     assert [one.place for one in found.places] == [1, 2, 3, 4]
     assert found.sentence == "gradient and lime meet your needs on this data, none better than the others."
-    said = shown(ShownRecommendation(found))
+    said = shown(PrintedRecommendation(found))
     assert "the name: lime has the same score" in said
     assert "first is gradient in 100 %; among equals the name decides" in " ".join(said.split())
     assert math.isnan(found.places[2].first)  # no contender, for others qualify
 
 
 def test_those_that_share_the_first_place_are_named_together():
-    deck = hand_deck({"rise": {"minimality": 0.9}, "lime": {"minimality": 0.9}, "gradient": {"minimality": 0.6}})
-    found = recommend(deck, ask(need=["minimality"]))
+    card_set = hand_deck({"rise": {"minimality": 0.9}, "lime": {"minimality": 0.9}, "gradient": {"minimality": 0.6}})
+    found = recommend(card_set, ask(need=["minimality"]))
     assert found.sentence == (
         "lime and rise meet your needs best on this data, with the same score, and 1 other method does too."
     )
@@ -106,11 +106,11 @@ def test_those_that_share_the_first_place_are_named_together():
 
 
 def test_conditions_are_hard_and_an_unknown_cost_is_not_known_to_meet_one():
-    deck = hand_deck(
+    card_set = hand_deck(
         {name: {"minimality": 0.9} for name in ("rise", "lime", "occlusion", "gradient", "grad-cam")},
         seconds={"rise": 2.0, "lime": 2.1, "gradient": 0.1, "grad-cam": 9.0},
     )
-    found = recommend(deck, ask(nice=["minimality"], avoid_cost="2s", black_box=True))
+    found = recommend(card_set, ask(nice=["minimality"], avoid_cost="2s", black_box=True))
     assert {one.card.method: one.state for one in found.places} == {
         "rise": "met", "occlusion": "not known", "lime": "missed", "gradient": "missed", "grad-cam": "missed",
     }  # fmt: skip
@@ -121,25 +121,25 @@ def test_conditions_are_hard_and_an_unknown_cost_is_not_known_to_meet_one():
 
 
 def test_conditions_alone_choose_without_a_score():
-    deck = hand_deck({"rise": {}, "gradient": {}, "lime": {}})
-    found = recommend(deck, ask(black_box=True))
+    card_set = hand_deck({"rise": {}, "gradient": {}, "lime": {}})
+    found = recommend(card_set, ask(black_box=True))
     assert [one.card.method for one in found.qualified] == ["lime", "rise"]
     assert all(math.isnan(one.score) and math.isnan(one.first) for one in found.places)
     assert found.sentence == "lime and rise meet your needs on this data, none better than the others."
-    said = shown(ShownRecommendation(found))
+    said = shown(PrintedRecommendation(found))
     assert "the name: conditions alone put no method before another" in said
     assert "score 0" not in said
 
 
 def test_what_is_sacrificed_is_the_widest_gap_to_the_best():
-    deck = hand_deck(
+    card_set = hand_deck(
         {
             "grad-cam": {"determinism": 1.0, "minimality": 0.3, "input-sensitivity": 0.7},
             "gradient": {"determinism": 0.6, "minimality": 0.6, "input-sensitivity": 0.9},
             "rise": {"minimality": 0.9},
         }
     )
-    found = recommend(deck, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
+    found = recommend(card_set, ask(need=["determinism"], nice=["minimality,input-sensitivity"]))
     lost = {one.card.method: one.sacrifice for one in found.places}
     assert (lost["grad-cam"].attribute, lost["grad-cam"].method) == ("minimality", "rise")
     assert (lost["grad-cam"].own, lost["grad-cam"].other) == (0.3, 0.9)
@@ -199,12 +199,12 @@ def test_the_pareto_set_against_a_naive_twin():
 
 
 @pytest.mark.parametrize("profile", [one.name for one in profiles()])
-def test_every_profile_gets_the_method_that_was_planted_for_it_and_a_reason(deck, profile):
-    found = recommend(deck, ask(profile=profile))
+def test_every_profile_gets_the_method_that_was_planted_for_it_and_a_reason(card_set, profile):
+    found = recommend(card_set, ask(profile=profile))
     best = found.places[0]
     assert (best.card.method, best.state) == (EXPECTED[profile], "met")
     assert all(need.words and need.grade.share >= 0.5 for need in best.needs)
-    said = shown(ShownRecommendation(found))
+    said = shown(PrintedRecommendation(found))
     assert f"{EXPECTED[profile]} meets your needs best on this data" in said
     assert "gives up" in said
     assert {one.card.method for one in found.places} == set(TESTS)  # controls are never recommended
@@ -217,9 +217,9 @@ def test_every_profile_gets_the_method_that_was_planted_for_it_and_a_reason(deck
     assert best.pareto
 
 
-def test_minimality_divides_two_of_the_nine(deck):
-    wants = recommend(deck, ask(profile="inspection-developer", nice=["minimality"]))
-    unwants = recommend(deck, ask(profile="inspection-developer"))
+def test_minimality_divides_two_of_the_nine(card_set):
+    wants = recommend(card_set, ask(profile="inspection-developer", nice=["minimality"]))
+    unwants = recommend(card_set, ask(profile="inspection-developer"))
     score = {
         at: {one.card.method: one.score for one in found.places} for at, found in (("with", wants), ("without", unwants))
     }
@@ -228,8 +228,8 @@ def test_minimality_divides_two_of_the_nine(deck):
     assert score["with"][broad] < score["without"][broad]
 
 
-def test_reasons_carry_tests_and_numbers(deck):
-    found = recommend(deck, ask(need=["input-sensitivity"]))
+def test_reasons_carry_tests_and_numbers(card_set):
+    found = recommend(card_set, ask(need=["input-sensitivity"]))
     words = {one.card.method: one.needs[0].words for one in found.places}
     assert words["grad-cam"].startswith("passes 2 of 2 tests (Test 1 of input-sensitivity: better than ")
     assert "+0.4" in words["grad-cam"]
@@ -240,8 +240,8 @@ def test_reasons_carry_tests_and_numbers(deck):
 # Honest answers ----------------------------------------------------------------------------------------------------------
 
 
-def test_none_qualifies(deck):
-    found = recommend(deck, ask(need=["minimality,perceptual-correspondence,determinism"]))
+def test_none_qualifies(card_set):
+    found = recommend(card_set, ask(need=["minimality,perceptual-correspondence,determinism"]))
     assert found.qualified == ()
     assert found.sentence.startswith("No method meets your needs on this data; ")
     assert {one.card.method: [need.name for need in one.unmet] for one in found.nearest} == {
@@ -251,15 +251,15 @@ def test_none_qualifies(deck):
     }  # rise misses two
     gaps = [one.unmet[0].short for one in found.nearest]
     assert gaps == sorted(gaps)
-    said = shown(ShownRecommendation(found))
+    said = shown(PrintedRecommendation(found))
     assert "Nearest: " in said
     assert "misses " in said
     assert math.isnan(found.places[0].first)
 
 
-def test_the_nearest_say_what_they_take(deck):
+def test_the_nearest_say_what_they_take(card_set):
     said = shown(
-        ShownRecommendation(recommend(deck, ask(need=["perceptual-correspondence"], avoid_cost="1s", black_box=True)))
+        PrintedRecommendation(recommend(card_set, ask(need=["perceptual-correspondence"], avoid_cost="1s", black_box=True)))
     )
     assert "No method meets your needs on this data; " in said
     nearest = " ".join(said.partition("Nearest: ")[2].split("1  ■")[0].split())
@@ -274,40 +274,42 @@ def test_too_few_images_are_said_with_how_many_are_missing():
     assert found.places[0].state == "not known"
     assert "model sensitivity: 23 more images would allow a verdict" in found.remedies
     assert "7 images are too few for a verdict, which needs at least 30" in found.cautions
-    assert "7 images of the 30 that a verdict needs" in shown(ShownRecommendation(found))
+    assert "7 images of the 30 that a verdict needs" in shown(PrintedRecommendation(found))
 
 
 def test_what_was_never_measured_is_said_with_the_command_that_measures_it():
-    deck = hand_deck({"grad-cam": {"minimality": 0.9}, "gradient": {"minimality": 0.2}})
-    found = recommend(deck, ask(need=["determinism,label-sensitivity"], nice=["minimality"], avoid_cost="2s"))
+    card_set = hand_deck({"grad-cam": {"minimality": 0.9}, "gradient": {"minimality": 0.2}})
+    found = recommend(card_set, ask(need=["determinism,label-sensitivity"], nice=["minimality"], avoid_cost="2s"))
     assert found.sentence.endswith("determinism, label sensitivity and cost are not known.")
     assert found.remedies[0].endswith("measures determinism and cost")
     assert "--metrics random-logit" in found.remedies[1]
 
 
-def test_marks_of_metrics_that_decide_are_told(deck):
+def test_marks_of_metrics_that_decide_are_told(card_set):
     def doubt(one):
         return (
             replace(one, trust=replace(one.trust, fooled_by=("edge",), beaten=0.4)) if one.metric == "minimality-1" else one
         )
 
-    doubted = replace(deck, cards=tuple(replace(one, evidence=tuple(map(doubt, one.evidence))) for one in deck.cards))
-    assert not any("marked" in one for one in recommend(deck, ask(nice=["minimality"])).cautions)
+    doubted = replace(
+        card_set, cards=tuple(replace(one, evidence=tuple(map(doubt, one.evidence))) for one in card_set.cards)
+    )
+    assert not any("marked" in one for one in recommend(card_set, ask(nice=["minimality"])).cautions)
     told = recommend(doubted, ask(nice=["minimality"])).cautions
     assert any("1 of 2 tests by marked metrics; minimality-1" in one and "fooled: edge" in one for one in told)
 
 
-def test_a_first_choice_that_is_deaf_to_the_input_is_said_to_be_though_nobody_asked(deck):
+def test_a_first_choice_that_is_deaf_to_the_input_is_said_to_be_though_nobody_asked(card_set):
     warned = [
         one
-        for one in recommend(deck, ask(need=["minimality,determinism,hyperparameter-dependence"])).cautions
+        for one in recommend(card_set, ask(need=["minimality,determinism,hyperparameter-dependence"])).cautions
         if "did not" in one
     ]
     assert len(warned) == 1
     assert warned[0].startswith(
         "you did not ask for input sensitivity, but gradient has only 0.17 there: fails 2 of 2 tests"
     )
-    asked = recommend(deck, ask(need=["minimality,determinism"], nice=["input-sensitivity"]))
+    asked = recommend(card_set, ask(need=["minimality,determinism"], nice=["input-sensitivity"]))
     assert not any("did not ask" in one for one in asked.cautions)
 
 
@@ -315,16 +317,16 @@ def test_a_first_choice_that_is_deaf_to_the_input_is_said_to_be_though_nobody_as
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_lines_fit_and_shapes_carry_words(deck, width):
-    said = shown(ShownRecommendation(recommend(deck, ask(profile="fairness-researcher"))), width)
+def test_lines_fit_and_shapes_carry_words(card_set, width):
+    said = shown(PrintedRecommendation(recommend(card_set, ask(profile="fairness-researcher"))), width)
     assert max(map(len, said.splitlines())) <= width
     assert "● meets your needs" in said
     assert "■ misses a need" in said
-    assert max(map(len, shown(ShownProfiles(profiles()), width).splitlines())) <= width
+    assert max(map(len, shown(PrintedProfiles(profiles()), width).splitlines())) <= width
 
 
-def test_json_holds_the_same(deck, tmp_path):
-    found = recommend(deck, ask(profile="radiologist", avoid_cost="1s"))
+def test_json_holds_the_same(card_set, tmp_path):
+    found = recommend(card_set, ask(profile="radiologist", avoid_cost="1s"))
     read = json.loads(write_json(found, tmp_path / "choice.json").read_text())
     assert read["sentence"] == found.sentence
     assert [one["method"] for one in read["places"]] == [one.card.method for one in found.places]

@@ -5,19 +5,19 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.cards.planted_bench import small_bench
+from tests.cards.planted_loaded_run import small_bench
 
-from snellen.cards.sweeps import Trial, afford, place, remaining, trials_of
+from snellen.cards.sweeps import SettingTrial, afford, place, remaining, trials_of
 from snellen.plugins.registry import METHODS, label
 
 GRADIENT = METHODS.build("gradient")
 
 
-def trial(setting: str, value: str, weight: int) -> Trial:
-    return Trial(setting, value, GRADIENT, float(weight))
+def trial(setting: str, value: str, weight: int) -> SettingTrial:
+    return SettingTrial(setting, value, GRADIENT, float(weight))
 
 
-def values(trials: list[Trial]) -> set[str]:
+def values(trials: list[SettingTrial]) -> set[str]:
     return {f"{one.setting}={one.value}" for one in trials}
 
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from snellen.charts import pictures
-from snellen.charts.pictures import data_uri, lightness, limits, overlay, scale_bar, sheet, shrink, tile
+from snellen.charts.pictures import contact_sheet, data_uri, lightness, limits, overlay, scale_bar, shrink, tile
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_pictures_for_the_page_are_small_jpegs():
 def test_the_sheet_holds_photo_map_and_overlay_of_every_method(count):
     photo = np.full((224, 224, 3), (10, 200, 30), dtype=np.uint8)
     maps = {f"method {at} with a label that is far too long for its place": np.full((224, 224), -1.0) for at in range(count)}
-    page = np.asarray(sheet(photo, maps, {}, heading="tabby, p = 0.81"))
+    page = np.asarray(contact_sheet(photo, maps, {}, heading="tabby, p = 0.81"))
     green = (page == (10, 200, 30)).all(axis=2).sum()
     blue = (page == pictures.NEGATIVE[-1]).all(axis=2).sum()
     assert green == 224 * 224
@@ -120,5 +120,5 @@ def test_the_sheet_holds_photo_map_and_overlay_of_every_method(count):
 
 def test_the_sheet_takes_a_photo_of_another_size_than_its_maps():
     photo = np.zeros((300, 200, 3), dtype=np.uint8)
-    page = sheet(photo, {"a": np.eye(64)}, {"a": "renamed"}, signed={"a": False})
+    page = contact_sheet(photo, {"a": np.eye(64)}, {"a": "renamed"}, signed={"a": False})
     assert page.width > 400

@@ -109,10 +109,10 @@ def test_numbers_for_people(value, text):
 
 
 def test_times_and_counts_for_people():
-    assert [numbers.span(one) for one in (0.0123, 48.2, 188.2, 4000)] == ["12.3 ms", "48.2 s", "3 min 8 s", "1 h 6 min"]
+    assert [numbers.duration(one) for one in (0.0123, 48.2, 188.2, 4000)] == ["12.3 ms", "48.2 s", "3 min 8 s", "1 h 6 min"]
     assert numbers.count(1, "image") == "1 image"
     assert numbers.count(12_345, "image") == "12 345 images"
-    assert [numbers.tally(one) for one in (1.0, 32.5, 48213)] == ["1", "32.5", "48.2k"]
+    assert [numbers.amount(one) for one in (1.0, 32.5, 48213)] == ["1", "32.5", "48.2k"]
     assert numbers.interval(0.1, 0.1, 7) == "all 7 equal"
     assert numbers.interval(-0.1, 0.25, 7, signs=True) == "[−0.10, +0.25]"
     assert numbers.interval(float("nan"), float("nan"), 1) == "no interval"

@@ -26,18 +26,18 @@ from tests.runs.subject import write_images
 from tests.study.planted_study import PROTOCOL, plant
 
 import snellen.images  # noqa: F401  (its conditions register themselves)
-from snellen.cards.deck import card, deck_of_runs
+from snellen.cards.card_json import as_json
+from snellen.cards.card_set import card, cards_of_runs
 from snellen.cards.files import read_card
-from snellen.cards.markdown import write_markdown
+from snellen.cards.markdown_writer import write_markdown
+from snellen.cards.printed_card import shown
 from snellen.cards.priorities import Priorities
-from snellen.cards.record import as_json
-from snellen.cards.summary import shown
 from snellen.cli import main as cli
 from snellen.errors import SnellenError
 from snellen.images.tables import read_boxes, read_labels
 from snellen.plugins.registry import CONDITIONS, METHODS, METRICS, label
 from snellen.report.page import page
-from snellen.report.terminal import summary_table
+from snellen.report.summary_table import summary_table
 from snellen.runs import Run
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.settings import Settings
@@ -214,7 +214,7 @@ def read_run(folder: Path, *, whole: bool) -> None:
     run.curves(run.metrics[0] if run.metrics else "none")
     if whole:
         page(run)
-        printed(shown(deck_of_runs([folder]).cards[0]))
+        printed(shown(cards_of_runs([folder]).cards[0]))
 
 
 @contextlib.contextmanager
@@ -295,7 +295,7 @@ def test_protocols(values):
 
 @pytest.fixture(scope="module")
 def known(finished):
-    return deck_of_runs([finished]).cards[0]
+    return cards_of_runs([finished]).cards[0]
 
 
 @examples(1)

@@ -13,7 +13,7 @@ from snellen.classifier import Classifier
 from snellen.files.integrity import CHECKSUM
 from snellen.images import from_arrays
 from snellen.report.page import page
-from snellen.report.terminal import summary_table
+from snellen.report.summary_table import summary_table
 from snellen.runs import Run, evaluate
 from snellen.runs.accuracy import accuracy
 from snellen.runs.progress import Silent

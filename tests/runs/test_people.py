@@ -13,7 +13,7 @@ import pytest
 import torch
 from tests.planted import planted
 
-from snellen.cards.joined import Joined
+from snellen.cards.joined_runs import Joined
 from snellen.errors import SnellenError
 from snellen.files.integrity import dump_record
 from snellen.images import from_arrays

@@ -13,7 +13,7 @@ from tests.report.outline import Outline, words
 from tests.report.recorded import metric
 from tests.study.linked_study import ARMS, answers, knowledge, linked, shuffled
 
-from snellen.charts.page_frame import render
+from snellen.charts.html_page import render_page
 from snellen.study.joining import item_tables
 from snellen.study.joining.agreement import PERMUTATIONS, Agreement, agree, measure
 from snellen.study.joining.item_tables import TaskScores
@@ -256,7 +256,7 @@ def test_the_interval_holds_what_it_promises():
 
 
 def test_the_section_is_well_formed_and_says_what_was_found(planted):
-    page = render("study/report/agreement.html", [], {"agreement": planted})
+    page = render_page("study/report/agreement.html", [], {"agreement": planted})
     outline, seen = Outline(page), words(page)
     assert (outline.wrong, outline.open) == ([], [])
     assert outline.headings == [2, 3, 3]

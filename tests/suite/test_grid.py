@@ -20,9 +20,9 @@ from snellen.plugins.registry import METRICS, Test
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.suite import Grid, run_suite, subject
+from snellen.suite.card_tests import PEOPLE, TESTS, metrics_by_test
 from snellen.suite.page import page
-from snellen.suite.questions import PEOPLE, TESTS, answers
-from snellen.suite.terminal import Shown
+from snellen.suite.printed_grid import PrintedGrid
 
 IMAGES = 40
 
@@ -53,20 +53,20 @@ def recorded() -> Recorded:
 
 @pytest.fixture(scope="module")
 def grid() -> Grid:
-    unmet = {answers()["Insertion"]: "needs a recipe"}
+    unmet = {metrics_by_test()["Insertion"]: "needs a recipe"}
     return Grid.of(recorded(), unmet=unmet, left_out={"guided-backprop": "it has no ReLU"})
 
 
 def printed(grid: Grid, width: int) -> str:
     out = io.StringIO()
-    Console(file=out, width=width).print(Shown(grid))
+    Console(file=out, width=width).print(PrintedGrid(grid))
     return out.getvalue()
 
 
 def test_the_tests_are_the_cards():
     assert [test for tests in TESTS.values() for test in tests] == list(get_args(Test))
     assert [len(tests) for tests in TESTS.values()] == [15, 2, 8, 3, 5]
-    for test, name in answers().items():
+    for test, name in metrics_by_test().items():
         attribute = next(key for key, tests in TESTS.items() if test in tests)
         assert METRICS[name].traits.attribute == attribute, name
 
@@ -133,7 +133,7 @@ def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
     grid = run_suite(settings, full=False, observer=Silent())
     for row in grid.tests:
         needs = METRICS[row.metric].traits.needs if row.metric in METRICS else set()
-        if row.test not in answers():
+        if row.test not in metrics_by_test():
             assert row.reason  # a metric is still missing
         elif row.test in PEOPLE or needs & {"recipe", "checkpoints"}:
             assert row.reason.startswith("not run: needs")
@@ -220,6 +220,6 @@ def test_a_row_says_with_which_settings_its_test_was_run() -> None:
     assert titles["Infidelity"] == "Infidelity (scaled=true)"
     assert titles["Insertion"] == "Insertion"
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(Shown(found))
+    console.print(PrintedGrid(found))
     for text in (page(found), console.export_text(), results_markdown(found)):
         assert "Infidelity (scaled=true)" in text

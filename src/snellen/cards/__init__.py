@@ -1,5 +1,5 @@
 """Cards: what is known of a method, written by people and measured on a user's own model, attribute by attribute."""
 
-from snellen.cards.deck import Deck as Deck
+from snellen.cards.card_set import CardSet as CardSet
 from snellen.cards.schema import Card as Card
 from snellen.cards.schema import Evidence as Evidence

@@ -1,6 +1,6 @@
 // The page: which view shows, what is chosen, and the list that answers. All of it is in the address, after the sign #.
 
-const deck = JSON.parse(document.getElementById("deck").textContent);
+const data = JSON.parse(document.getElementById("data").textContent);
 const find = (selector) => document.querySelector(selector);
 const all = (selector) => [...document.querySelectorAll(selector)];
 const MOST = 4;
@@ -20,7 +20,7 @@ function make(tag, given, ...children) {
 function stateText() {
   const fields = new URLSearchParams();
   for (const level of ["essential", "nice", "unwanted"]) {
-    const names = Object.keys(deck.wishes).filter((name) => wishes.levels[name] === level);
+    const names = Object.keys(data.wishes).filter((name) => wishes.levels[name] === level);
     if (names.length) fields.set(level, names.join(","));
   }
   if (wishes.cost !== null) fields.set("seconds", wishes.cost);
@@ -33,11 +33,11 @@ function readState(text) {
   const fields = new URLSearchParams(text), names = (key) => (fields.get(key) || "").split(",").filter(Boolean);
   wishes.levels = {};
   for (const level of ["essential", "nice", "unwanted"])
-    for (const name of names(level)) if (name in deck.wishes) wishes.levels[name] = level;
+    for (const name of names(level)) if (name in data.wishes) wishes.levels[name] = level;
   const seconds = parseFloat(fields.get("seconds"));
   wishes.cost = seconds > 0 ? seconds : null;
   wishes.blackBox = fields.get("black-box") === "yes";
-  picked = names("compare").map((name) => `card-${name}`).filter((id) => deck.methods.some((one) => one.id === id)).slice(0, MOST);
+  picked = names("compare").map((name) => `card-${name}`).filter((id) => data.methods.some((one) => one.id === id)).slice(0, MOST);
 }
 
 function addressParts() {
@@ -97,14 +97,14 @@ function follow(moved) {
 const form = find("#wishes");
 
 function fillForm() {
-  for (const name of Object.keys(deck.wishes)) form.elements[name].value = wishes.levels[name] || "unimportant";
+  for (const name of Object.keys(data.wishes)) form.elements[name].value = wishes.levels[name] || "unimportant";
   find("#cost").value = wishes.cost === null ? "" : wishes.cost;
   find("#black-box").checked = wishes.blackBox;
 }
 
 function readForm() {
   wishes.levels = {};
-  for (const name of Object.keys(deck.wishes)) {
+  for (const name of Object.keys(data.wishes)) {
     const level = form.elements[name].value;
     if (level !== "unimportant") wishes.levels[name] = level;
   }
@@ -122,9 +122,9 @@ const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 /** One property of a method: what it is, and the grade as shape, word and number. */
 function graded(method, name) {
-  const word = method.words[name], { mark, kind } = deck.marks[word];
+  const word = method.words[name], { mark, kind } = data.marks[word];
   const number = method.grades[name] === null ? "" : ` ${two(method.grades[name])}`;
-  return make("li", null, `${deck.briefly[name]} `,
+  return make("li", null, `${data.briefly[name]} `,
     make("span", { class: `v ${kind}` }, make("i", { "aria-hidden": "true" }, mark), word + number));
 }
 
@@ -143,11 +143,11 @@ function given(entry) {
   if (!lost) return [];
   const [own, best] = [entry.method, lost.best].map((one) => two(one.grades[lost.name]));
   const unwanted = wishes.levels[lost.name] === "unwanted" ? "unwanted: " : "";
-  return [make("li", null, `${unwanted}${deck.briefly[lost.name]}, ${own}; ${lost.best.title} has ${best}`)];
+  return [make("li", null, `${unwanted}${data.briefly[lost.name]}, ${own}; ${lost.best.title} has ${best}`)];
 }
 
 /** The one or two that mattered: a second only where it made a fair share of what the first made, as in the terminal. */
-const telling = (decided) => decided.slice(0, 2).filter((one) => one.gap >= deck.telling * decided[0].gap);
+const telling = (decided) => decided.slice(0, 2).filter((one) => one.gap >= data.telling * decided[0].gap);
 
 function entryOf(entry, placed) {
   const method = entry.method, tile = find(`#methods a[href="#${method.id}"]`).closest("li").querySelector(".pic");
@@ -161,7 +161,7 @@ function entryOf(entry, placed) {
     line("misses", needs("missed")),
     line("not known", needs("not known")),
     line("meets", needs("met")),
-    line("ahead by", placed && entry.decided.length ? [make("li", null, telling(entry.decided).map((one) => deck.briefly[one.name]).join("; "))] : []),
+    line("ahead by", placed && entry.decided.length ? [make("li", null, telling(entry.decided).map((one) => data.briefly[one.name]).join("; "))] : []),
     line("gives up", given(entry)),
     line("also open", entry.open.map((name) => graded(method, name))));
 }
@@ -179,7 +179,7 @@ function caution(entry) {
   const told = unasked(entry, wishes);
   if (!told.length) return null;
   return make("div", { class: "note honest" }, make("p", null, make("b", null, "Take care:")),
-    make("ul", { class: "plain" }, told.map(([name, words]) => make("li", null, make("b", null, `${deck.briefly[name]}: `), `${words}.`))),
+    make("ul", { class: "plain" }, told.map(([name, words]) => make("li", null, make("b", null, `${data.briefly[name]}: `), `${words}.`))),
     make("p", null, "A map that does not follow the picture, the answer or the model can please and still explain nothing."));
 }
 
@@ -194,7 +194,7 @@ function folded(words, entries) {
 function answer() {
   const ranking = find("#ranking"), asked = Object.keys(wishes.levels).length || wishes.cost !== null || wishes.blackBox;
   for (const button of all("[data-profile]")) {
-    const name = button.dataset.profile, chosen = name ? same(deck.profiles[name], wishes.levels) : !asked;
+    const name = button.dataset.profile, chosen = name ? same(data.profiles[name], wishes.levels) : !asked;
     button.setAttribute("aria-pressed", chosen);
   }
   ranking.replaceChildren();
@@ -205,14 +205,14 @@ function answer() {
     say("Nothing is chosen yet.");
     return;
   }
-  const entries = rank(deck.methods, wishes), of = (state) => entries.filter((one) => one.state === state);
+  const entries = rank(data.methods, wishes), of = (state) => entries.filter((one) => one.state === state);
   const [met, unknown, missed] = STATES.map(of);
   if (met.length) {
     const level = alike(met).map((one) => one.method.title);
     const lead = level.length === 1 ? `${level[0]} comes first.`
-      : level.length === deck.methods.length ? `All ${level.length} methods are level: nothing that is known of them here tells them apart.`
+      : level.length === data.methods.length ? `All ${level.length} methods are level: nothing that is known of them here tells them apart.`
       : `${level.slice(0, -1).join(", ")} and ${level.at(-1)} are level, in the order of their names.`;
-    const needs = met[0].needs.length ? `${met.length} of ${plural(deck.methods.length, "method")} ${met.length === 1 ? "meets" : "meet"} your needs.` : "Nothing is essential, so no method is left out.";
+    const needs = met[0].needs.length ? `${met.length} of ${plural(data.methods.length, "method")} ${met.length === 1 ? "meets" : "meet"} your needs.` : "Nothing is essential, so no method is left out.";
     say(`${lead} ${needs}`);
     ranking.append(...[steady(met), caution(met[0]), list(met, true)].filter(Boolean),
       ...folded(`${unknown.length} more, of which something you need is not known`, unknown),
@@ -221,18 +221,18 @@ function answer() {
   }
   const close = nearest(entries), rest = entries.filter((one) => !close.includes(one));
   const open = [...new Set(unknown.flatMap((one) => one.needs.filter((need) => need.state === "not known").map((need) => need.name)))];
-  const named = open.map((name) => deck.briefly[name] || "what a map takes").join("; ");
+  const named = open.map((name) => data.briefly[name] || "what a map takes").join("; ");
   say(unknown.length ? `No method is shown to meet your needs on this data. Not known of ${unknown.length} that may: ${named}.` : "No method meets your needs on this data.");
   const why = !unknown.length ? "That is an answer too: ask for less, or do not rely on a map here."
-    : deck.enough ? "What is not known was not measured in this run; more tests would tell." : `With at least ${deck.minimum} images the tests behind your needs could speak.`;
+    : data.enough ? "What is not known was not measured in this run; more tests would tell." : `With at least ${data.minimum} images the tests behind your needs could speak.`;
   ranking.append(...[unknown.length ? caution(unknown[0]) : null, make("p", { class: "note honest" }, `${why} These come closest:`), list(close, false)].filter(Boolean),
     ...folded(`the ${plural(rest.length, "other method")}`, rest));
 }
 
 /** What was asked for, in words: on paper the form gives way to it. */
 function chosen() {
-  const levels = ["essential", "nice", "unwanted"].map((level) => [deck.levels[level], Object.keys(deck.wishes)
-    .filter((name) => wishes.levels[name] === level).map((name) => lower(deck.wishes[name]))]);
+  const levels = ["essential", "nice", "unwanted"].map((level) => [data.levels[level], Object.keys(data.wishes)
+    .filter((name) => wishes.levels[name] === level).map((name) => lower(data.wishes[name]))]);
   const conditions = [wishes.cost === null ? [] : `a map may take at most ${span(wishes.cost)}`, wishes.blackBox ? "the model only gives answers" : []].flat();
   return [...levels, ["condition", conditions]].filter(([, those]) => those.length)
     .map(([word, those]) => make("li", null, make("b", null, `${word}: `), those.join("; ")));
@@ -250,7 +250,7 @@ form.addEventListener("input", () => { readForm(); answer(); keepAddress(placeNo
 form.addEventListener("submit", (event) => event.preventDefault());
 for (const button of all("[data-profile]"))
   button.addEventListener("click", () => {
-    wishes.levels = button.dataset.profile ? { ...deck.profiles[button.dataset.profile] } : {};
+    wishes.levels = button.dataset.profile ? { ...data.profiles[button.dataset.profile] } : {};
     if (!button.dataset.profile) { wishes.cost = null; wishes.blackBox = false; }
     fillForm();
     answer();
@@ -270,20 +270,20 @@ function compare() {
   for (const cell of all("[data-column]")) cell.hidden = some && !picked.includes(cell.dataset.column);
   find("table.side").classList.toggle("close", some);
   find("table.side").classList.toggle("many", picked.length > 2);
-  const titles = picked.map((id) => deck.methods.find((one) => one.id === id).title);
-  find("#picked").textContent = some ? `${difference()}` : picked.length ? `${titles[0]} is ticked; tick one to three more.` : `All ${deck.methods.length} methods are shown; tick two to four to see only those.`;
+  const titles = picked.map((id) => data.methods.find((one) => one.id === id).title);
+  find("#picked").textContent = some ? `${difference()}` : picked.length ? `${titles[0]} is ticked; tick one to three more.` : `All ${data.methods.length} methods are shown; tick two to four to see only those.`;
   find("#clear").hidden = !picked.length;
 }
 
 /** Where the chosen ones differ most, in words. */
 function difference() {
-  const chosen = picked.map((id) => deck.methods.find((one) => one.id === id));
-  const gaps = Object.keys(deck.titles).map((name) => {
+  const chosen = picked.map((id) => data.methods.find((one) => one.id === id));
+  const gaps = Object.keys(data.titles).map((name) => {
     const known = chosen.filter((one) => one.grades[name] !== null).sort((one, other) => other.grades[name] - one.grades[name]);
     return { name, known, gap: known.length > 1 ? known[0].grades[name] - known[known.length - 1].grades[name] : 0 };
   }).filter((one) => one.gap >= 0.15).sort((one, other) => other.gap - one.gap).slice(0, 3);
   if (!gaps.length) return "The chosen ones hardly differ in what is known of them.";
-  return "They differ most in " + gaps.map((one) => `${lower(deck.titles[one.name])} (${one.known[0].title} ${two(one.known[0].grades[one.name])}, ${one.known.at(-1).title} ${two(one.known.at(-1).grades[one.name])})`).join("; ") + ".";
+  return "They differ most in " + gaps.map((one) => `${lower(data.titles[one.name])} (${one.known[0].title} ${two(one.known[0].grades[one.name])}, ${one.known.at(-1).title} ${two(one.known.at(-1).grades[one.name])})`).join("; ") + ".";
 }
 
 for (const box of all("[data-pick]"))

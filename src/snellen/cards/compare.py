@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
 from snellen.cards.reasons import because, plain
 from snellen.cards.schema import Card, Evidence, Priority
 from snellen.errors import SnellenError
@@ -30,7 +30,7 @@ class TestRow:
 
 
 @dataclass(frozen=True)
-class Row:
+class AttributeRow:
     """One attribute, and the tests that measured it."""
 
     attribute: Priority
@@ -63,24 +63,24 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The cards that were asked for, in that order, and the deck that they are from."""
+class CardComparison:
+    """The cards that were asked for, in that order, and the card_set that they are from."""
 
-    deck: Deck
+    card_set: CardSet
     cards: tuple[Card, ...]
 
     @staticmethod
-    def of(deck: Deck, names: Sequence[str]) -> Comparison:
+    def of(card_set: CardSet, names: Sequence[str]) -> CardComparison:
         """The cards with these names or labels."""
-        cards = {one.method: one for one in map(deck.find, names)}
+        cards = {one.method: one for one in map(card_set.find, names)}
         if len(cards) < 2:
             raise SnellenError(
                 f"compare needs two different methods or more, not only {', '.join(cards) or 'none'}; name another"
             )
-        return Comparison(deck, tuple(cards.values()))
+        return CardComparison(card_set, tuple(cards.values()))
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[AttributeRow, ...]:
         """All ten attributes, and use to people where that was studied, each with the tests that were made of it."""
         found = []
         for attribute in self.cards[0].grades:
@@ -88,7 +88,7 @@ class Comparison:
             for one in (each for card in self.cards for each in card.measured(attribute)):
                 marks = one.trust.marks if one.trust else ()
                 tests.setdefault(str(one.metric), TestRow(str(one.metric), one.test, one.arrow, one.summary, marks))
-            found.append(Row(attribute, tuple(tests.values())))
+            found.append(AttributeRow(attribute, tuple(tests.values())))
         return tuple(found)
 
     @property
@@ -114,4 +114,4 @@ class Comparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know: unfinished runs, and how much these images can show."""
-        return (*self.deck.notes, run_certainty(self.deck.run).words)
+        return (*self.card_set.notes, run_certainty(self.card_set.run).words)

@@ -5,36 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from snellen.cards.compare import Comparison, Row, TestRow
+from snellen.cards.card_view import MetricScale, metric_scales, shown, title, verdict
+from snellen.cards.compare import AttributeRow, CardComparison, TestRow
 from snellen.cards.people import STYLE, categories
 from snellen.cards.reasons import because, plain
 from snellen.cards.schema import METHODOLOGY, Card
-from snellen.cards.sheet import Yardstick, shown, title, verdict, yardsticks
 from snellen.charts import numbers
-from snellen.charts.page_frame import render, write_page
+from snellen.charts.html_page import render_page, write_page
 from snellen.charts.strips import Estimate, strip, strip_axis
 from snellen.charts.verdict_marks import colour_of
 from snellen.report.page import subject_facts
 from snellen.verdicts import MINIMUM_IMAGES
 
 
-def write_comparison(comparison: Comparison, path: str | Path) -> Path:
+def write_comparison(comparison: CardComparison, path: str | Path) -> Path:
     """Writes the page whole or not at all."""
     return write_page(page(comparison), path)
 
 
-def page(comparison: Comparison) -> str:
+def page(comparison: CardComparison) -> str:
     """The whole page as text."""
     styles = ["charts/page.css", "cards/compare.css", *([STYLE] if "people" in comparison.cards[0].grades else [])]
-    return render("cards/compare.html", styles, _facts(comparison))
+    return render_page("cards/compare.html", styles, _facts(comparison))
 
 
-def _facts(comparison: Comparison) -> dict[str, Any]:
-    sticks = yardsticks(comparison.deck)
+def _facts(comparison: CardComparison) -> dict[str, Any]:
+    sticks = metric_scales(comparison.card_set)
     rows = {one.attribute: one for one in comparison.rows}
     return {
-        **subject_facts(comparison.deck.run),
-        "notes": comparison.deck.notes,
+        **subject_facts(comparison.card_set.run),
+        "notes": comparison.card_set.notes,
         "methods": [{"label": one.method, "title": title(one), "control": one.control} for one in comparison.cards],
         "categories": [
             {
@@ -55,7 +55,7 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _attribute(comparison: Comparison, row: Row, sticks: dict[str, Yardstick]) -> dict[str, Any]:
+def _attribute(comparison: CardComparison, row: AttributeRow, sticks: dict[str, MetricScale]) -> dict[str, Any]:
     return {
         "methodology": row.attribute in METHODOLOGY,
         "cells": [
@@ -66,7 +66,7 @@ def _attribute(comparison: Comparison, row: Row, sticks: dict[str, Yardstick]) -
     }
 
 
-def _test(cards: tuple[Card, ...], row: TestRow, stick: Yardstick) -> dict[str, Any]:
+def _test(cards: tuple[Card, ...], row: TestRow, stick: MetricScale) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for card in cards:
         one = row.of(card)

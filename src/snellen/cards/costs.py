@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from snellen.cards.bench import Bench
+from snellen.cards.loaded_run import LoadedRun
 from snellen.cards.schema import Finding
-from snellen.charts.numbers import count, span
+from snellen.charts.numbers import count, duration
 from snellen.maps.fitted_state import methods_to_fit
 from snellen.types import Method, Passes, Rng
 
@@ -30,7 +30,7 @@ INSTANT = 0.1
 
 
 @dataclass(frozen=True)
-class Cost:
+class MapCost:
     """One map of one image alone, the median of some images; the memory is that of the peak above what was held before."""
 
     seconds: float
@@ -40,33 +40,33 @@ class Cost:
     memory_mib: float | None
 
 
-def measure_cost(method: Method, bench: Bench, on_pass: Callable[[Passes], None] | None = None) -> Cost:
+def measure_cost(method: Method, loaded: LoadedRun, on_pass: Callable[[Passes], None] | None = None) -> MapCost:
     """Explains images one by one: the first warms up, the second shows the memory, the next are timed.
 
     Other images each time, because a method may remember what it found out about one; a slow method does it all in one.
     """
 
     def explain(place: int) -> tuple[float, Passes]:
-        inputs, targets, name = bench.image(place % len(bench.samples))
-        rng = Rng(bench.run.record.spec.seed, (name,))
+        inputs, targets, name = loaded.image(place % len(loaded.samples))
+        rng = Rng(loaded.run.record.spec.seed, (name,))
         started = time.perf_counter()
-        with bench.classifier.counting(on_pass) as paid, torch.no_grad():
-            method(bench.classifier, inputs, targets, rng=rng)
-            _wait(bench.classifier.device)
+        with loaded.classifier.counting(on_pass) as paid, torch.no_grad():
+            method(loaded.classifier, inputs, targets, rng=rng)
+            _wait(loaded.classifier.device)
         return time.perf_counter() - started, paid.passes + paid.cached
 
-    memory = Memory(bench.classifier.device)
+    memory = Memory(loaded.classifier.device)
     first, passes = explain(0)
     peak, times = memory.peak(), [first]
     if first < QUICK:
-        memory = Memory(bench.classifier.device)
+        memory = Memory(loaded.classifier.device)
         explain(1)
         peak = memory.peak()
     if first < SLOW:
         times = []
         while not times or (len(times) < REPEATS and sum(times) + times[-1] <= PATIENCE):
             times.append(explain(2 + len(times))[0])
-    return Cost(statistics.median(times), len(times), passes.forward, passes.backward, peak)
+    return MapCost(statistics.median(times), len(times), passes.forward, passes.backward, peak)
 
 
 class Memory:
@@ -98,17 +98,17 @@ class Memory:
         return None if now is None else max(0.0, now - self.before)
 
 
-def efficiency(cost: Cost, method: Method, bench: Bench, machine: Mapping[str, Any]) -> Finding:
+def efficiency(cost: MapCost, method: Method, loaded: LoadedRun, machine: Mapping[str, Any]) -> Finding:
     """Seconds per image, and as a share: 1 up to a tenth of a second, and a quarter less for each factor of ten."""
     seconds = max(cost.seconds, 1e-9)
     order = math.floor(math.log10(seconds))
     share = min(1.0, max(0.0, 1 - math.log10(seconds / INSTANT) / 4))
     memory = "memory not measured" if cost.memory_mib is None else f"{cost.memory_mib:.0f} MiB more at the peak"
-    lessons = f", after learning from {len(bench.samples)} images" if methods_to_fit(method) else ""
-    height, width = bench.size
-    where = machine["gpu"] if bench.classifier.device.type == "cuda" else machine["processor"]
+    lessons = f", after learning from {len(loaded.samples)} images" if methods_to_fit(method) else ""
+    height, width = loaded.size
+    where = machine["gpu"] if loaded.classifier.device.type == "cuda" else machine["processor"]
     sentence = (
-        f"{span(seconds)} for one image of {height}×{width} alone{lessons} (order 1e{order}; "
+        f"{duration(seconds)} for one image of {height}×{width} alone{lessons} (order 1e{order}; "
         f"{'median of ' if cost.repeats > 1 else ''}{count(cost.repeats, 'image')}; "
         f"passes: {cost.forward:,} forward, {cost.backward:,} backward; {memory}) "
         f"on {where}, {count(machine['threads'], 'thread')}."
@@ -142,10 +142,10 @@ def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Fin
     return Finding("model-agnosticism", word, sentence, share, {"needs": sorted(needs), "n": images})
 
 
-def expected(method: Method, bench: Bench) -> Passes:
+def expected(method: Method, loaded: LoadedRun) -> Passes:
     """About how many passes `measure_cost` will make, for the progress bar."""
-    once = bench.passes(method)
-    seconds = max(bench.pace.seconds(once), 1e-3)
+    once = loaded.passes(method)
+    seconds = max(loaded.pace.seconds(once), 1e-3)
     return once * (1 if seconds >= SLOW else 2 + max(1, min(REPEATS, int(PATIENCE / seconds))))
 
 

@@ -14,7 +14,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Picture:
+class ExamplePicture:
     """A picture that the page's style holds under a class, and the words for those who do not see it."""
 
     name: str
@@ -28,10 +28,10 @@ class Example:
 
     caption: str
     signed: bool
-    pictures: tuple[Picture, ...]
+    pictures: tuple[ExamplePicture, ...]
 
     @property
-    def map(self) -> Picture | None:
+    def map(self) -> ExamplePicture | None:
         """The map over the photograph, or alone; none where the run has none yet."""
         last = self.pictures[-1] if self.pictures else None
         return last if last is not None and not last.name.startswith("photo") else None
@@ -43,12 +43,12 @@ def examples_of(run: Readable, methods: Sequence[MethodSpec]) -> dict[str, tuple
     for place, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
         said = f"the model says {photo['prediction']}" if photo["prediction"] else str(photo["id"])
         sure = f" (probability {photo['probability']})" if photo["prediction"] and photo["probability"] else ""
-        shown = Picture(f"photo-{place}", photo["photo"], f"photograph {photo['id']}") if photo["photo"] else None
+        shown = ExamplePicture(f"photo-{place}", photo["photo"], f"photograph {photo['id']}") if photo["photo"] else None
         for at, tile in enumerate(photo["tiles"]):
             drawn = (
                 shown,
-                Picture(f"map-{place}-{at}", tile["map"], f"map of {tile['name']}") if tile["map"] else None,
-                Picture(f"over-{place}-{at}", tile["over"], f"map of {tile['name']} over the photograph")
+                ExamplePicture(f"map-{place}-{at}", tile["map"], f"map of {tile['name']}") if tile["map"] else None,
+                ExamplePicture(f"over-{place}-{at}", tile["over"], f"map of {tile['name']} over the photograph")
                 if tile["over"]
                 else None,
             )

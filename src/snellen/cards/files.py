@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from snellen.cards.deck import Deck, card
-from snellen.cards.document import ReadCard
-from snellen.cards.markdown import write_markdown
+from snellen.cards.card_json import read_json, write_json
+from snellen.cards.card_set import CardSet, card
+from snellen.cards.markdown_format import MarkdownCard
+from snellen.cards.markdown_reader import read_markdown
+from snellen.cards.markdown_writer import write_markdown
 from snellen.cards.page import write_card
-from snellen.cards.reading import read_markdown
-from snellen.cards.record import read_json, write_json
 from snellen.cards.schema import Card
-from snellen.charts.pictures import sheet
+from snellen.charts.pictures import contact_sheet
 from snellen.errors import SnellenError
 from snellen.files.atomic import replacing, write_whole
 from snellen.plugins.registry import METHODS, label, traits
@@ -34,7 +34,7 @@ def everywhere(name: str) -> Card:
     return card(traits(method).name, label(method))
 
 
-def read_card(path: Path) -> ReadCard | Card:
+def read_card(path: Path) -> MarkdownCard | Card:
     """The card in a Markdown or JSON file."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -48,13 +48,13 @@ def read_card(path: Path) -> ReadCard | Card:
         raise SnellenError(f"'{path}', {problem}") from None
 
 
-def write_files(card: Card, deck: Deck | None, folder: Path) -> list[Path]:
+def write_files(card: Card, card_set: CardSet | None, folder: Path) -> list[Path]:
     """Writes the card's page, Markdown, JSON and, where the run kept a photograph, example; returns where they are."""
     name = file_name(card.method)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        picture = _example(card, deck, folder / f"{name}.png") if deck else None
-        paths = [write_card(card, deck, folder / f"{name}.html")]
+        picture = _example(card, card_set, folder / f"{name}.png") if card_set else None
+        paths = [write_card(card, card_set, folder / f"{name}.html")]
         for ending, text in (("md", write_markdown(card, picture.name if picture else None)), ("json", write_json(card))):
             paths.append(folder / f"{name}.{ending}")
             write_whole(paths[-1], text.encode())
@@ -63,18 +63,18 @@ def write_files(card: Card, deck: Deck | None, folder: Path) -> list[Path]:
     return [*paths, *([picture] if picture else [])]
 
 
-def _example(card: Card, deck: Deck, path: Path) -> Path | None:
+def _example(card: Card, card_set: CardSet, path: Path) -> Path | None:
     """The first photograph that the run kept, with the method's map of it."""
-    for row in deck.run.samples().head(SHOWN).to_dict("records"):
-        photo = deck.run.picture(str(row["sample"]))
+    for row in card_set.run.samples().head(SHOWN).to_dict("records"):
+        photo = card_set.run.picture(str(row["sample"]))
         if photo is None:
             continue
         try:
-            values = deck.run.maps(card.method, [str(row["sample"])])[0]
+            values = card_set.run.maps(card.method, [str(row["sample"])])[0]
         except SnellenError:  # an unfinished run lacks some
             continue
         with replacing(path) as temporary:
-            sheet(photo, {card.method: values.astype("float64")}, {}, heading=str(row["sample"])).save(
+            contact_sheet(photo, {card.method: values.astype("float64")}, {}, heading=str(row["sample"])).save(
                 temporary, format="PNG"
             )
         return path

@@ -39,8 +39,8 @@ def grade(attribute: Priority, evidence: Sequence[Evidence]) -> Grade:
         nothing = "nothing was measured" if attribute != "people" else "its maps were not shown to people"
         return Grade(attribute, math.nan, "not known", idle(measured[0]) if measured else nothing, 0.0)
     share = (0.5 + sum(one.weight * VALUES[one.verdict] for one in counted)) / (1 + total)
-    tally = {name: sum(one.verdict == name for one in counted) for name in VALUES}
-    words = ", ".join(f"{count} {name}" for name, count in tally.items() if count)
+    counts = {name: sum(one.verdict == name for one in counted) for name in VALUES}
+    words = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return Grade(attribute, share, word(share), f"{words}; together they weigh {total:.1f}", total)
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import cast
 
-from snellen.cards.schema import Evidence, Source
+from snellen.cards.schema import Evidence, EvidenceSource
 from snellen.plugins.registry import Attribute
 from snellen.verdicts import Verdict
 
@@ -35,7 +35,7 @@ def literature() -> tuple[tuple[str, Evidence], ...]:
                 None,
                 cast(Verdict, row["verdict"]),
                 row["note"],
-                Source("literature", row["source_paper"], "", row["models_datasets"]),
+                EvidenceSource("literature", row["source_paper"], "", row["models_datasets"]),
             ),
         )
         for row in csv.DictReader(text.splitlines())

@@ -17,13 +17,13 @@ from typing import Any
 
 import torch
 
-from snellen.cards.bench import FOLDER, Bench, failures
-from snellen.cards.costs import Cost, agnosticism, efficiency, expected, measure_cost
-from snellen.cards.deck import Findings, source_of
+from snellen.cards.card_json import plain
+from snellen.cards.card_set import Findings, source_of
+from snellen.cards.costs import MapCost, agnosticism, efficiency, expected, measure_cost
 from snellen.cards.determinism import determinism, repetitions
-from snellen.cards.record import plain
+from snellen.cards.loaded_run import FOLDER, LoadedRun, failures
 from snellen.cards.schema import Finding
-from snellen.cards.sweeps import Trial, afford, cheap_metrics, dependence, trials_of
+from snellen.cards.sweeps import SettingTrial, afford, cheap_metrics, dependence, trials_of
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 from snellen.files.integrity import DamagedError, dump_record, read_record
@@ -94,14 +94,14 @@ def measure(
         state = _blank(run) | {"asked": asked}
     missing = [one for one in run.methods if one in tried and one not in state["findings"]]
     if missing:
-        bench = Bench.of(run, classifier, samples, observer or default_observer(), trust=trust)
-        _Measurement(bench, state, min(images, len(bench.samples)), seeds, passes).run(missing)
+        loaded = LoadedRun.of(run, classifier, samples, observer or default_observer(), trust=trust)
+        _Measurement(loaded, state, min(images, len(loaded.samples)), seeds, passes).run(missing)
     return read(run)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Measurement:
-    bench: Bench
+    loaded: LoadedRun
     state: dict[str, Any]
     images: int
     seeds: int
@@ -110,7 +110,7 @@ class _Measurement:
     def run(self, missing: Sequence[str]) -> None:
         """Times, plans, repeats, sweeps and sums up; whatever is there already is taken as it is."""
         started = time.perf_counter()
-        methods = [one for one in missing if one in self.bench.methods]
+        methods = [one for one in missing if one in self.loaded.methods]
         self._time([one for one in methods if one not in self.state["costs"]])
         self._plan([one for one in methods if one not in self.state["plan"]])
         self._announce(methods)
@@ -120,43 +120,43 @@ class _Measurement:
             findings = swept.get(name, []) + repeated.get(name, [])
             self.state["findings"][name] = {one.attribute: _as_json(one) for one in [*findings, *self._facts(name)]}
         self._save()
-        self.bench.observer.note(
+        self.loaded.observer.note(
             f"methodology of {len(missing)} methods measured in {duration(time.perf_counter() - started)}; "
-            f"kept in '{_file(self.bench.run)}'"
+            f"kept in '{_file(self.loaded.run)}'"
         )
 
     # Timing and planning --------------------------------------------------------------------------------------------
 
     def _time(self, names: Sequence[str]) -> None:
-        bench = self.bench
+        loaded = self.loaded
         if not names:
             return
-        every = [bench.methods[name] for name in names]
-        passes = sum((expected(one, bench) for one in every), Passes())
-        bench.observer.note(
-            f"timing {len(names)} methods on one image at a time, about {duration(bench.pace.seconds(passes))} in the model"
+        every = [loaded.methods[name] for name in names]
+        passes = sum((expected(one, loaded) for one in every), Passes())
+        loaded.observer.note(
+            f"timing {len(names)} methods on one image at a time, about {duration(loaded.pace.seconds(passes))} in the model"
         )
-        with bench.taught(every, seed=bench.run.record.spec.seed):
-            bench.observer.begin("timing", passes, len(names))
+        with loaded.taught(every, seed=loaded.run.record.spec.seed):
+            loaded.observer.begin("timing", passes, len(names))
             try:
                 for name, method in zip(names, every, strict=True):
-                    bench.observer.running(f"timing {name}")
-                    self.state["costs"][name] = asdict(measure_cost(method, bench, bench.observer.passed))
-                    bench.observer.finished(Passes())
+                    loaded.observer.running(f"timing {name}")
+                    self.state["costs"][name] = asdict(measure_cost(method, loaded, loaded.observer.passed))
+                    loaded.observer.finished(Passes())
                     self._save()
             finally:
-                bench.observer.end()
+                loaded.observer.end()
 
     def _plan(self, names: Sequence[str]) -> None:
         """Decides what is tried, from passes alone: the same run always gets the same plan."""
         if not names:
             return
-        bench = self.bench
-        metrics = cheap_metrics(bench, bench.ids(self.images))
-        scoring = weight_of(sum((one.passes(bench.size, Passes(), bench.classifier) for one in metrics), Passes()))
-        budget = self.passes * max(1.0, PIXELS / math.prod(bench.size))
+        loaded = self.loaded
+        metrics = cheap_metrics(loaded, loaded.ids(self.images))
+        scoring = weight_of(sum((one.passes(loaded.size, Passes(), loaded.classifier) for one in metrics), Passes()))
+        budget = self.passes * max(1.0, PIXELS / math.prod(loaded.size))
         for one in names:
-            trials, impossible = trials_of(bench.methods[one], bench, scoring)
+            trials, impossible = trials_of(loaded.methods[one], loaded, scoring)
             kept, images, dear = afford(trials, self.images, budget * 2 / 3)
             self.state["plan"][one] = {
                 "repeated": repetitions(self._weight(one), self.images, self.seeds, budget / 3),
@@ -178,8 +178,8 @@ class _Measurement:
             other += plan["swept"] * len(weights)
             left += len(plan["left"])
             seconds += self._cost(name).seconds * (repeats + plan["swept"] * sum(weights) / own)
-        self.bench.observer.note(
-            f"{len(names)} methods of '{self.bench.run.folder.name}': {again:,} maps with up to {self.seeds} other seeds "
+        self.loaded.observer.note(
+            f"{len(names)} methods of '{self.loaded.run.folder.name}': {again:,} maps with up to {self.seeds} other seeds "
             f"and {other:,} maps with other settings, about {duration(seconds)}; {left} values of settings are left out"
         )
 
@@ -187,13 +187,13 @@ class _Measurement:
 
     def _repeat(self, names: Sequence[str]) -> dict[str, list[Finding]]:
         """Determinism, from maps with other seeds."""
-        bench, found = self.bench, dict[str, list[Finding]]()
-        first = bench.run.record.spec.seed
+        loaded, found = self.loaded, dict[str, list[Finding]]()
+        first = loaded.run.record.spec.seed
         for images, seeds in sorted({tuple(self.state["plan"][one]["repeated"]) for one in names}):
             group = [one for one in names if tuple(self.state["plan"][one]["repeated"]) == (images, seeds)]
-            methods = [bench.methods[one] for one in group]
+            methods = [loaded.methods[one] for one in group]
             sides = [
-                bench.explain(f"seed-{seed}-of-{seeds}", methods, images=images, seed=seed, metrics=())
+                loaded.explain(f"seed-{seed}-of-{seeds}", methods, images=images, seed=seed, metrics=())
                 for seed in range(first + 1, first + 1 + seeds)
             ]
             for one in group:
@@ -201,7 +201,7 @@ class _Measurement:
                 if broken:
                     found[one] = [_unknown("determinism", f"it failed with another seed ({broken[0]})")]
                     continue
-                maps = [torch.from_numpy(each.maps(one, bench.ids(images))) for each in (bench.run, *sides)]
+                maps = [torch.from_numpy(each.maps(one, loaded.ids(images))) for each in (loaded.run, *sides)]
                 found[one] = [determinism(maps[0], maps[1:])]
         return found
 
@@ -210,50 +210,53 @@ class _Measurement:
 
         They get another seed than the run's maps: under the same one, luck that two settings share would look like likeness.
         """
-        bench, found = self.bench, dict[str, list[Finding]]()
-        seed = bench.run.record.spec.seed + 1
+        loaded, found = self.loaded, dict[str, list[Finding]]()
+        seed = loaded.run.record.spec.seed + 1
         metrics = [METRICS.parse(one) for one in self.state["metrics"]]
         for images in sorted({self.state["plan"][one]["swept"] for one in names}):
             group = {
-                one: [Trial(each[0], each[1], METHODS.parse(each[2]), each[3]) for each in self.state["plan"][one]["trials"]]
+                one: [
+                    SettingTrial(each[0], each[1], METHODS.parse(each[2]), each[3])
+                    for each in self.state["plan"][one]["trials"]
+                ]
                 for one in names
                 if self.state["plan"][one]["swept"] == images
             }
             every = {label(each.method): each.method for trials in group.values() for each in trials}
             side = None
             if every:
-                side = bench.explain(
+                side = loaded.explain(
                     f"settings-seed-{seed}", list(every.values()), images=images, seed=seed, metrics=metrics
                 )
             for one, trials in group.items():
                 left = [(each[0], each[1], each[2]) for each in self.state["plan"][one]["left"]]
-                found[one] = [dependence(one, trials, left, bench, side, bench.ids(images), chance[one])]
+                found[one] = [dependence(one, trials, left, loaded, side, loaded.ids(images), chance[one])]
         return found
 
     # What is known ---------------------------------------------------------------------------------------------------
 
     def _facts(self, name: str) -> list[Finding]:
         """Needs and costs; of a method that failed in the run only what the run says of it."""
-        bench, rows = self.bench, self.bench.run.record.samples.count
-        if name not in bench.methods:
-            spec = next(one for one in bench.run.record.spec.methods if one.label == name)
+        loaded, rows = self.loaded, self.loaded.run.record.samples.count
+        if name not in loaded.methods:
+            spec = next(one for one in loaded.run.record.spec.methods if one.label == name)
             method = METHODS.build(spec.name, spec.params)
-            return [agnosticism(traits(method).needs, rows, failures(bench.run)[name])]
-        method = bench.methods[name]
+            return [agnosticism(traits(method).needs, rows, failures(loaded.run)[name])]
+        method = loaded.methods[name]
         return [
             agnosticism(traits(method).needs, rows, None),
-            efficiency(self._cost(name), method, bench, self.state["machine"]),
+            efficiency(self._cost(name), method, loaded, self.state["machine"]),
         ]
 
-    def _cost(self, name: str) -> Cost:
-        return Cost(**self.state["costs"][name])
+    def _cost(self, name: str) -> MapCost:
+        return MapCost(**self.state["costs"][name])
 
     def _weight(self, name: str) -> float:
         """What one map costs as the run has it, in forward passes."""
-        return weight_of(self.bench.passes(self.bench.methods[name]))
+        return weight_of(self.loaded.passes(self.loaded.methods[name]))
 
     def _save(self) -> None:
-        file = _file(self.bench.run)
+        file = _file(self.loaded.run)
         try:
             file.parent.mkdir(exist_ok=True)
             write_whole(file, dump_record(self.state))

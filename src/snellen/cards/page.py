@@ -11,18 +11,18 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from snellen import __version__
-from snellen.cards.deck import Deck
+from snellen.cards.card_json import plain
+from snellen.cards.card_set import CardSet
+from snellen.cards.card_view import card_view, full, metric_scales, shown, title, verdict
 from snellen.cards.examples import examples_of, style
 from snellen.cards.grades import BORROWED
 from snellen.cards.people import STYLE, categories
+from snellen.cards.printed_choice import TELLING
 from snellen.cards.priorities import LEVELS, Level, profiles
 from snellen.cards.recommend import INSIDE, deaf
-from snellen.cards.record import plain
 from snellen.cards.schema import METHODOLOGY, Card, Priority
-from snellen.cards.sheet import full, sheet, shown, title, verdict, yardsticks
-from snellen.cards.terminal import TELLING
 from snellen.charts import numbers, pictures
-from snellen.charts.page_frame import render, write_page
+from snellen.charts.html_page import render_page, write_page
 from snellen.charts.verdict_marks import MARKS
 from snellen.report.attributes import CATEGORIES
 from snellen.report.page import subject_facts
@@ -70,71 +70,73 @@ LEVEL_WORDS: Mapping[Level, str] = {
 }
 
 
-def write_cards(deck: Deck, folder: str | Path) -> Path:
+def write_cards(card_set: CardSet, folder: str | Path) -> Path:
     """Writes the page of all cards as `index.html` into a folder."""
-    return write_page(page(deck), Path(folder) / "index.html")
+    return write_page(page(card_set), Path(folder) / "index.html")
 
 
-def write_card(card: Card, deck: Deck | None, path: str | Path) -> Path:
-    """Writes one card as a page; without a deck, what is known of the method everywhere."""
-    return write_page(card_page(card, deck), path)
+def write_card(card: Card, card_set: CardSet | None, path: str | Path) -> Path:
+    """Writes one card as a page; without a card_set, what is known of the method everywhere."""
+    return write_page(card_page(card, card_set), path)
 
 
-def page(deck: Deck) -> str:
+def page(card_set: CardSet) -> str:
     """The whole page as text."""
-    return render("cards/cards.html", _styles(deck.cards[0]), _facts(deck))
+    return render_page("cards/cards.html", _styles(card_set.cards[0]), _facts(card_set))
 
 
-def card_page(card: Card, deck: Deck | None = None) -> str:
+def card_page(card: Card, card_set: CardSet | None = None) -> str:
     """One card as a page of its own."""
     facts: dict[str, Any] = {"record": {"snellen": __version__}, "sure": None, "pictures": "", **_common()}
-    if deck is None:
-        return render("cards/single.html", STYLES, {**facts, "card": sheet(card, "card", {})})
-    spec = next(one for one in deck.run.record.spec.methods if one.label == card.method)
-    examples = examples_of(deck.run, [spec])
-    one = sheet(card, "card", yardsticks(deck), examples[card.method], _costs(deck).get(card.method))
-    facts |= subject_facts(deck.run) | {"pictures": Markup(style(examples))}
-    return render("cards/single.html", _styles(card), {**facts, "card": one})
+    if card_set is None:
+        return render_page("cards/single.html", STYLES, {**facts, "card": card_view(card, "card", {})})
+    spec = next(one for one in card_set.run.record.spec.methods if one.label == card.method)
+    examples = examples_of(card_set.run, [spec])
+    one = card_view(card, "card", metric_scales(card_set), examples[card.method], _costs(card_set).get(card.method))
+    facts |= subject_facts(card_set.run) | {"pictures": Markup(style(examples))}
+    return render_page("cards/single.html", _styles(card), {**facts, "card": one})
 
 
 def _styles(card: Card) -> list[str]:
     return [*STYLES, STYLE] if "people" in card.grades else STYLES
 
 
-def _wishes(deck: Deck) -> dict[str, dict[str, tuple[str, str]]]:
+def _wishes(card_set: CardSet) -> dict[str, dict[str, tuple[str, str]]]:
     """What somebody may wish for, under its category."""
-    return categories(deck.priorities)
+    return categories(card_set.priorities)
 
 
 def _common() -> dict[str, Any]:
     return {"minimum": MINIMUM_IMAGES, "legend": pictures.LEGEND, "rules": (RULE, AXIOM)}
 
 
-def _facts(deck: Deck) -> dict[str, Any]:
-    spec = deck.run.record.spec
-    sticks, costs = yardsticks(deck), _costs(deck)
-    examples = examples_of(deck.run, spec.methods)
-    places = dict(zip((one.method for one in deck.cards), _places(deck.cards), strict=True))
-    sheets = [sheet(one, places[one.method], sticks, examples[one.method], costs.get(one.method)) for one in deck.cards]
+def _facts(card_set: CardSet) -> dict[str, Any]:
+    spec = card_set.run.record.spec
+    sticks, costs = metric_scales(card_set), _costs(card_set)
+    examples = examples_of(card_set.run, spec.methods)
+    places = dict(zip((one.method for one in card_set.cards), _places(card_set.cards), strict=True))
+    views = [
+        card_view(one, places[one.method], sticks, examples[one.method], costs.get(one.method)) for one in card_set.cards
+    ]
     return {
         **_common(),
-        **subject_facts(deck.run),
+        **subject_facts(card_set.run),
         "pictures": Markup(style(examples)),
-        "notes": deck.notes,
-        "sheets": sheets,
-        "methods": [one for one in sheets if not one["control"]],
-        "controls": [one for one in sheets if one["control"]],
-        "tally": _tally(deck),
-        "table": _table(deck, places),
-        "trial": _trial(deck),
+        "notes": card_set.notes,
+        "views": views,
+        "methods": [one for one in views if not one["control"]],
+        "controls": [one for one in views if one["control"]],
+        "verdict_counts": _verdict_counts(card_set),
+        "table": _table(card_set, places),
+        "trial": _trial(card_set),
         "wishes": [
             {"key": key, "wish": WISHES[key], "title": full(name, named), "category": name}  # type: ignore[index]
-            for name, attributes in _wishes(deck).items() for key, (named, _) in attributes.items()
+            for name, attributes in _wishes(card_set).items() for key, (named, _) in attributes.items()
         ],
         "levels": LEVELS,
         "level_words": LEVEL_WORDS,
         "profiles": [{"name": one.name, "title": one.name.replace("-", " "), "task": one.task} for one in profiles()],
-        "data": htmlsafe_json_dumps(_data(deck, places), ensure_ascii=False, allow_nan=False),
+        "data": htmlsafe_json_dumps(_data(card_set, places), ensure_ascii=False, allow_nan=False),
     }  # fmt: skip
 
 
@@ -150,22 +152,22 @@ def _places(cards: Sequence[Card]) -> Iterator[str]:
         yield place
 
 
-def _costs(deck: Deck) -> dict[str, dict[str, float]]:
+def _costs(card_set: CardSet) -> dict[str, dict[str, float]]:
     """What a map of each method took in the run itself, for cards whose cost was not measured apart."""
     return {
         str(row["method"]): {key: float(row[key]) / int(row["images"]) for key in ("forward", "backward", "seconds")}
-        for row in deck.run.costs().to_dict("records") if row["images"]
+        for row in card_set.run.costs().to_dict("records") if row["images"]
     }  # fmt: skip
 
 
-def _tally(deck: Deck) -> list[dict[str, Any]]:
-    own = [one for card in deck.methods for one in card.evidence if one.source.kind == "run"]
+def _verdict_counts(card_set: CardSet) -> list[dict[str, Any]]:
+    own = [one for card in card_set.methods for one in card.evidence if one.source.kind == "run"]
     return [{**verdict(word), "count": sum(one.verdict == word for one in own)} for word in MARKS]
 
 
-def _table(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
+def _table(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
     """Every attribute and every test in a row, every method in a column; the page shows the columns that are asked for."""
-    cards = deck.methods
+    cards = card_set.methods
     groups = []
     for name, attributes in categories(cards[0].grades if cards else ()).items():
         for key, (named, asks) in attributes.items():
@@ -201,14 +203,14 @@ def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
     }
 
 
-def _trial(deck: Deck) -> list[dict[str, Any]]:
+def _trial(card_set: CardSet) -> list[dict[str, Any]]:
     """The metrics, with what speaks against each and what its verdicts weigh."""
-    spec = {one.label: one for one in deck.run.record.spec.metrics}
+    spec = {one.label: one for one in card_set.run.record.spec.metrics}
     asked = {
         key: (name, full(name, named)) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
     }
     rows = []
-    for label, one in deck.trust.items():
+    for label, one in card_set.trust.items():
         category, attribute = asked[spec[label].attribute]
         rows.append(
             {"label": label, "test": spec[label].test or "", "summary": spec[label].summary,
@@ -229,7 +231,7 @@ def _standing(one: Trust) -> dict[str, str]:
     return {**verdict("not counted"), "word": "hardly counts" if one.weight > 0 else "does not count"}
 
 
-def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
+def _data(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
     """What the page's script ranks by."""
     return {
         "methods": [
@@ -243,19 +245,21 @@ def _data(deck: Deck, places: Mapping[str, str]) -> dict[str, Any]:
                 "inside": sorted(INSIDE.intersection(card.needs)),
                 "deaf": deaf(card, title(card)),
             }
-            for card in deck.methods
+            for card in card_set.methods
         ],
-        "wishes": {one: WISHES[one] for one in deck.priorities},
-        "briefly": {one: BRIEFLY[one] for one in deck.priorities},
+        "wishes": {one: WISHES[one] for one in card_set.priorities},
+        "briefly": {one: BRIEFLY[one] for one in card_set.priorities},
         "levels": LEVEL_WORDS,
         "marks": {word: verdict(borrowed) for word, borrowed in BORROWED.items()},
         "titles": {
-            key: full(name, named) for name, attributes in _wishes(deck).items() for key, (named, _) in attributes.items()
+            key: full(name, named)
+            for name, attributes in _wishes(card_set).items()
+            for key, (named, _) in attributes.items()
         },
         "profiles": {
             one.name: {key: level for key, level in one.levels.items() if level != "unimportant"} for one in profiles()
         },
-        "enough": run_certainty(deck.run).enough,
+        "enough": run_certainty(card_set.run).enough,
         "minimum": MINIMUM_IMAGES,
         "telling": TELLING,
     }

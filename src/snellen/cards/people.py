@@ -12,12 +12,12 @@ import math
 from collections.abc import Container
 from typing import cast
 
-from snellen.cards.schema import Card, Evidence, Source
+from snellen.cards.schema import Card, Evidence, EvidenceSource
 from snellen.charts import numbers
 from snellen.report.attributes import CATEGORIES
 from snellen.report.readable import Readable
 from snellen.runs.people import NO_MAP, Contrast, Outcome, People, Standing, called
-from snellen.suite.questions import SHARPNESS
+from snellen.suite.card_tests import SHARPNESS
 from snellen.verdicts import Against, Verdict
 
 CATEGORY: dict[str, dict[str, tuple[str, str]]] = {"people": {"people": ("Use to people", "can they do more with it?")}}
@@ -34,7 +34,7 @@ def categories(known: Container[str]) -> dict[str, dict[str, tuple[str, str]]]:
     return CATEGORIES | CATEGORY if "people" in known else CATEGORIES
 
 
-def evidence_of(run: Readable, source: Source) -> dict[str, list[Evidence]]:
+def evidence_of(run: Readable, source: EvidenceSource) -> dict[str, list[Evidence]]:
     """By method, what the studies of a run say of it; `source` is the run."""
     studies = run.people()
     found: dict[str, list[Evidence]] = {}
@@ -70,7 +70,7 @@ def opposed(run: Readable) -> dict[str, str]:
         for link in (one for one in people.links if one.word == OPPOSITE):
             ends = numbers.interval(link.low, link.high, link.items, signs=True)
             found.setdefault(link.metric, []).append(
-                f"{link.task.replace('-', ' ')} in “{people.title}”, {numbers.gain(link.estimate)} {ends} "
+                f"{link.task.replace('-', ' ')} in “{people.title}”, {numbers.signed(link.estimate)} {ends} "
                 f"over {numbers.count(link.items, 'item')}"
             )
     return {metric: f"goes against people: {'; '.join(those)}" for metric, those in found.items()}
@@ -85,7 +85,7 @@ def notes(run: Readable) -> tuple[str, ...]:
     )
 
 
-def _evidence(people: People, outcome: Outcome, standing: Standing, source: Source, *, several: bool) -> Evidence:
+def _evidence(people: People, outcome: Outcome, standing: Standing, source: EvidenceSource, *, several: bool) -> Evidence:
     arm = next(one for one in outcome.arms if (one.method, one.presentation) == (standing.method, standing.presentation))
     without = sum(one.people for one in outcome.arms if one.method == NO_MAP)
     beside = f", {without} saw none" if without else ""
@@ -101,7 +101,7 @@ def _evidence(people: People, outcome: Outcome, standing: Standing, source: Sour
         _label(people, outcome, standing, several=several),
         verdict,
         reason,
-        Source(
+        EvidenceSource(
             "simulated people" if simulated else "people",
             people.title,
             source.model,
@@ -161,7 +161,7 @@ def _study(one: Evidence) -> str:
 def lead(one: Evidence) -> str:
     """By how much people did better than those that they are held against; empty where that is nobody."""
     parts = [
-        f"{numbers.gain(each.mean)} {numbers.interval(each.low, each.high, each.n, signs=True)} against {each.control}"
+        f"{numbers.signed(each.mean)} {numbers.interval(each.low, each.high, each.n, signs=True)} against {each.control}"
         for each in one.against
         if not math.isnan(each.mean)
     ]

@@ -40,7 +40,7 @@ def _telling(one: Evidence) -> str:
     how = {"pass": "better than", "inconclusive": "not clear of"}.get(
         one.verdict, "worse than" if rival.worse else "no better than"
     )
-    return f"{one.test}: {how} {rival.control}, {numbers.gain(rival.mean)} {ends}"
+    return f"{one.test}: {how} {rival.control}, {numbers.signed(rival.mean)} {ends}"
 
 
 def plain(name: str) -> str:

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
 from snellen.cards.priorities import Priorities
 from snellen.cards.reasons import because, care, plain, remedies
 from snellen.cards.schema import METHODOLOGY, TESTED, Card, Grade, Priority
@@ -72,7 +72,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Place:
+class RankedMethod:
     """One method's place, and why it has it."""
 
     place: int
@@ -99,31 +99,31 @@ class Place:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The methods of a deck in the order of someone's priorities."""
+    """The methods of a card_set in the order of someone's priorities."""
 
-    deck: Deck
+    card_set: CardSet
     priorities: Priorities
-    places: tuple[Place, ...]
+    places: tuple[RankedMethod, ...]
     holds: float
     """In which share of rankings with moved weights the first three are the same, in the same order."""
 
     @property
-    def qualified(self) -> tuple[Place, ...]:
+    def qualified(self) -> tuple[RankedMethod, ...]:
         """Those that meet everything."""
         return tuple(place for place in self.places if place.state == "met")
 
     @property
-    def contenders(self) -> tuple[Place, ...]:
+    def contenders(self) -> tuple[RankedMethod, ...]:
         """Those that the choice is among: the qualified or, if there are none, those that may be."""
         return self.qualified or tuple(place for place in self.places if place.state == "not known")
 
     @property
-    def level(self) -> tuple[Place, ...]:
+    def level(self) -> tuple[RankedMethod, ...]:
         """The first contender, and those behind it by their names alone."""
         return tuple(contender for contender in self.contenders if _tied(contender.score) == _tied(self.contenders[0].score))
 
     @property
-    def nearest(self) -> tuple[Place, ...]:
+    def nearest(self) -> tuple[RankedMethod, ...]:
         """The three that come closest where none qualifies: fewest needs unmet, least missing in them, best score."""
         if self.qualified:
             return ()
@@ -140,15 +140,15 @@ class Recommendation:
             others = len(self.qualified) - len(best)
             also = f", and {numbers.count(others, 'other method')} {'does' if others == 1 else 'do'} too" if others else ""
             if len(best) > 1 and not others:
-                return f"{numbers.listed(best)} {meet} your needs on this data, none better than the others."
+                return f"{numbers.join_names(best)} {meet} your needs on this data, none better than the others."
             alike = ", with the same score" if len(best) > 1 else ""
-            return f"{numbers.listed(best)} {meet} your needs best on this data{alike}{also}."
+            return f"{numbers.join_names(best)} {meet} your needs best on this data{alike}{also}."
         if not self.places:
             return "There is no method to choose from: all of this run are controls."
         if self.contenders:
             names = list(dict.fromkeys(plain(need.name) for contender in self.contenders for need in contender.unmet))
             are = "is" if len(names) == 1 else "are"
-            return f"No method is shown to meet your needs on this data: {numbers.listed(names)} {are} not known."
+            return f"No method is shown to meet your needs on this data: {numbers.join_names(names)} {are} not known."
         return f"No method meets your needs on this data; {self._hardest()}."
 
     def _hardest(self) -> str:
@@ -171,9 +171,8 @@ class Recommendation:
         found = []
         unmeasured = [one for one in unmet if any(_unmeasured(place.card, one) for place in close)]
         if unmeasured:
-            found.append(
-                f"`snellen cards --run {self.deck.run.folder}` measures {numbers.listed([plain(one) for one in unmeasured])}"
-            )
+            names = numbers.join_names([plain(name) for name in unmeasured])
+            found.append(f"`snellen cards --run {self.card_set.run.folder}` measures {names}")
         for one in (one for one in self.priorities.at("essential") if one in unmet):
             found += remedies([place.card for place in close if one in [need.name for need in place.unmet]], one)
         return tuple(found)
@@ -185,10 +184,10 @@ class Recommendation:
         found = [care(self.contenders[0].card, fromkey) for fromkey in dict.fromkeys(deciding)] if self.contenders else []
         tested = [one for place in self.places for one in place.card.evidence if one.attribute in self.priorities.weighed]
         if any(one.reason in TOO_FEW.values() for one in tested):
-            found.insert(0, run_certainty(self.deck.run).words)
-        elif (drawn := run_sampling(self.deck.run)).only:
+            found.insert(0, run_certainty(self.card_set.run).words)
+        elif (drawn := run_sampling(self.card_set.run)).only:
             found.insert(0, drawn.words)
-        return (*self.deck.notes, *(one for one in (*found, *self._unasked()) if one))
+        return (*self.card_set.notes, *(one for one in (*found, *self._unasked()) if one))
 
     def _unasked(self) -> Iterator[str]:
         """Where the first choice fails to follow input, label or model, though nobody asked: maps may please and be deaf."""
@@ -206,16 +205,16 @@ def deaf(card: Card, name: str) -> dict[Attribute, str]:
     }
 
 
-def recommend(deck: Deck, priorities: Priorities, *, seed: int = 0) -> Recommendation:
-    """The methods of a deck in the order of these priorities."""
+def recommend(card_set: CardSet, priorities: Priorities, *, seed: int = 0) -> Recommendation:
+    """The methods of a card_set in the order of these priorities."""
     weighed = priorities.weighed
-    if "people" in weighed and not deck.studied:
+    if "people" in weighed and not card_set.studied:
         raise SnellenError(
-            f"people were asked for, but no study with people belongs to '{deck.run.folder}'; "
+            f"people were asked for, but no study with people belongs to '{card_set.run.folder}'; "
             "`snellen study join STUDY --run RUN` joins one that people have answered"
         )
     weights = np.array([priorities.weight(one) for one in weighed])
-    cards = sorted(deck.methods, key=lambda one: one.method)
+    cards = sorted(card_set.methods, key=lambda one: one.method)
     shares = np.array([[_share(card, attribute, priorities) for attribute in weighed] for card in cards]).reshape(
         len(cards), -1
     )
@@ -232,7 +231,7 @@ def recommend(deck: Deck, priorities: Priorities, *, seed: int = 0) -> Recommend
         after = order[place + 1] if place + 1 < len(order) else None
         row = contend.index(at) if at in contend else None
         places.append(
-            Place(
+            RankedMethod(
                 place + 1,
                 cards[at],
                 float(scores[at]),
@@ -247,7 +246,7 @@ def recommend(deck: Deck, priorities: Priorities, *, seed: int = 0) -> Recommend
                 bool(front[row]) if row is not None else False,
             )
         )
-    return Recommendation(deck, priorities, tuple(places), holds)
+    return Recommendation(card_set, priorities, tuple(places), holds)
 
 
 def stability(
@@ -306,7 +305,7 @@ def _needs(card: Card, priorities: Priorities) -> tuple[Need, ...]:
         found.append(_cost(card, priorities.avoid_cost))
     if priorities.black_box:
         inside = sorted(INSIDE.intersection(card.needs))
-        words = f"needs the model's {numbers.listed(inside)}" if inside else "asks the model for its answers only"
+        words = f"needs the model's {numbers.join_names(inside)}" if inside else "asks the model for its answers only"
         found.append(Need("black-box", "missed" if inside else "met", words))
     return tuple(found)
 
@@ -325,7 +324,7 @@ def _cost(card: Card, limit: float) -> Need:
     if math.isnan(card.seconds):
         return Need("avoid-cost", "not known", "what a map costs was not measured")
     met = card.seconds <= limit
-    words = f"takes {numbers.span(card.seconds)} per image, {'within' if met else 'more than'} {numbers.span(limit)}"
+    words = f"takes {numbers.duration(card.seconds)} per image, {'within' if met else 'more than'} {numbers.duration(limit)}"
     return Need("avoid-cost", "met" if met else "missed", words)
 
 

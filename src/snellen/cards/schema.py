@@ -45,7 +45,7 @@ class Prose:
 
 
 @dataclass(frozen=True)
-class Source:
+class EvidenceSource:
     """Where evidence comes from: a run on a user's model, a paper, or a study with people (see `people`)."""
 
     kind: Literal["run", "literature", "people", "simulated people"]
@@ -65,7 +65,7 @@ class Evidence:
     metric: str | None
     verdict: Verdict
     reason: str
-    source: Source
+    source: EvidenceSource
     rule: str = ""
     mean: Number = float("nan")
     low: Number = float("nan")
@@ -126,7 +126,7 @@ class Finding:
     sentence: str
     share: Number
     numbers: Mapping[str, Loose] = field(default_factory=dict)
-    source: Source | None = None
+    source: EvidenceSource | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Card:
     findings: Mapping[Attribute, Finding]
     grades: Mapping[Priority, Grade]
     """Of the ten attributes, and of `people` where a study was joined to the run."""
-    source: Source | None
+    source: EvidenceSource | None
 
     def measured(self, attribute: Priority) -> tuple[Evidence, ...]:
         """Evidence from the run, and from people who saw its maps."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from snellen.cards.bench import Bench, failures
+from snellen.cards.loaded_run import LoadedRun, failures
 from snellen.cards.schema import Finding
-from snellen.charts.numbers import count, listed
+from snellen.charts.numbers import count, join_names
 from snellen.errors import SnellenError
 from snellen.maps.similarity import likeness_to
 from snellen.methods.class_activation import find_layer
@@ -37,7 +37,7 @@ PLACED = 2
 
 
 @dataclass(frozen=True)
-class Trial:
+class SettingTrial:
     """One setting of one method of the run changed to one other value."""
 
     setting: str
@@ -51,13 +51,13 @@ Left = tuple[str, str, str]
 """A setting, a value of it that is not tried, and why not."""
 
 
-def trials_of(method: Method, bench: Bench, scoring: float) -> tuple[list[Trial], list[Left]]:
+def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[SettingTrial], list[Left]]:
     """Every declared value of every setting, the default included where the run has another, but for what cannot work.
 
     `scoring` is what the scores of one map cost, in forward passes.
     """
     written = spec(method)
-    found: list[Trial] = []
+    found: list[SettingTrial] = []
     left: list[Left] = []
     seen = {label(method)}
     for one in dataclasses.fields(method):  # type: ignore[arg-type]
@@ -66,8 +66,8 @@ def trials_of(method: Method, bench: Bench, scoring: float) -> tuple[list[Trial]
             left.append((one.name, "", "the method declares no range"))
             continue
         if values == LAYERS:
-            own = find_layer(getattr(method, one.name), bench.classifier, bench.inputs)
-            values = bench.classifier.layer_layouts(bench.inputs).earlier_layers(own)
+            own = find_layer(getattr(method, one.name), loaded.classifier, loaded.inputs)
+            values = loaded.classifier.layer_layouts(loaded.inputs).earlier_layers(own)
         for value in (*values, getattr(type(method)(), one.name)):
             given = spec(value) if hasattr(value, "traits") else value
             try:
@@ -79,15 +79,15 @@ def trials_of(method: Method, bench: Bench, scoring: float) -> tuple[list[Trial]
                 continue
             seen.add(label(built))
             text = text_of(getattr(built, one.name))
-            able, refused = planning.servable(bench.classifier, [built], bench.inputs)
+            able, refused = planning.servable(loaded.classifier, [built], loaded.inputs)
             if not able:
                 left.append((one.name, text, refused[label(built)]))
             else:
-                found.append(Trial(one.name, text, built, weight_of(bench.passes(built)) + scoring))
+                found.append(SettingTrial(one.name, text, built, weight_of(loaded.passes(built)) + scoring))
     return found, left
 
 
-def afford(trials: Sequence[Trial], images: int, budget: float) -> tuple[list[Trial], int, list[Left]]:
+def afford(trials: Sequence[SettingTrial], images: int, budget: float) -> tuple[list[SettingTrial], int, list[Left]]:
     """Which trials of one method can be had for this many forward passes, on how many images, and which cannot.
 
     The cheapest value of every setting is tried on one image in any case, for a grade that left a setting out would be too
@@ -95,7 +95,7 @@ def afford(trials: Sequence[Trial], images: int, budget: float) -> tuple[list[Tr
     busy machine must not change a card.
     """
     ordered = sorted(trials, key=lambda one: one.weight)
-    first: dict[str, Trial] = {}
+    first: dict[str, SettingTrial] = {}
     for one in ordered:
         first.setdefault(one.setting, one)
     chosen = list(first.values())
@@ -113,21 +113,21 @@ def afford(trials: Sequence[Trial], images: int, budget: float) -> tuple[list[Tr
     return [one for one in trials if one in chosen], affordable, left
 
 
-def cheap_metrics(bench: Bench, ids: Sequence[str]) -> list[Metric]:
+def cheap_metrics(loaded: LoadedRun, ids: Sequence[str]) -> list[Metric]:
     """Two metrics of the run that look at the map alone, of two attributes where it has them; the cheapest come first.
 
     Among equally cheap ones the first is the one that tells most of the run's scores on these images apart.
     """
-    scores = bench.run.scores()
+    scores = loaded.run.scores()
     scores = scores[scores["sample"].isin(ids)]
     found = []
-    for one in bench.run.record.spec.metrics:
+    for one in loaded.run.record.spec.metrics:
         metric = METRICS.build(one.name, one.params)
         if traits(metric).version != one.version or isinstance(metric, NeedsVariants):
             continue
         if traits(metric).needs <= {"truth", "labels"}:
             values = scores[scores["metric"] == one.label]["value"]
-            cost = weight_of(metric.passes(bench.size, Passes(), bench.classifier))
+            cost = weight_of(metric.passes(loaded.size, Passes(), loaded.classifier))
             found.append((cost, -values.nunique(), one.attribute, metric))
     found.sort(key=lambda one: one[:2])
     first = found[:1]
@@ -137,9 +137,9 @@ def cheap_metrics(bench: Bench, ids: Sequence[str]) -> list[Metric]:
 
 def dependence(
     own: str,
-    trials: Sequence[Trial],
+    trials: Sequence[SettingTrial],
     left: Sequence[Left],
-    bench: Bench,
+    loaded: LoadedRun,
     side: Run | None,
     ids: Sequence[str],
     chance: float = 1.0,
@@ -149,23 +149,23 @@ def dependence(
     The trials were made under another seed than the run's own maps, and `chance` is the mean rank correlation that another
     seed alone gives: what a setting does is told from what is left of it (see `remaining`).
     """
-    method = bench.methods[own]
+    method = loaded.methods[own]
     if not dataclasses.fields(method):  # type: ignore[arg-type]
         return Finding("hyperparameter-dependence", "no settings", "It has no settings.", 1.0, {"settings": {}})
     settings: dict[str, dict[str, Any]] = {
-        one.name: {"own": _own(method, one.name, bench), "values": {}, "not_tried": {}}
+        one.name: {"own": _own(method, one.name, loaded), "values": {}, "not_tried": {}}
         for one in dataclasses.fields(method)  # type: ignore[arg-type]
     }
     for setting, value, reason in left:
         settings[setting]["not_tried"][value] = reason
     if side is not None:
-        _try_all(own, trials, bench, side, ids, settings)
+        _try_all(own, trials, loaded, side, ids, settings)
     for facts in settings.values():
         _sum_up(facts)
     known = {name: facts for name, facts in settings.items() if not math.isnan(facts["mean"])}
     numbers = {
         "settings": settings, "n": len(ids), "metrics": [] if side is None else side.metrics,
-        "methods": len(_methods(bench.run)), "chance": chance,
+        "methods": len(_methods(loaded.run)), "chance": chance,
     }  # fmt: skip
     if not known:
         reasons = [reason for facts in settings.values() for reason in facts["not_tried"].values()]
@@ -194,20 +194,25 @@ def remaining(correlation: float, chance: float) -> float:
     return min(1.0, max(0.0, correlation / (1.0 if math.isnan(chance) else chance)))
 
 
-def _own(method: Method, setting: str, bench: Bench) -> str:
+def _own(method: Method, setting: str, loaded: LoadedRun) -> str:
     value = getattr(method, setting)
     if value is None and traits(type(method)).ranges.get(setting) == LAYERS:
-        value = find_layer(value, bench.classifier, bench.inputs)
+        value = find_layer(value, loaded.classifier, loaded.inputs)
     return text_of(value)
 
 
 def _try_all(
-    own: str, trials: Sequence[Trial], bench: Bench, side: Run, ids: Sequence[str], settings: dict[str, dict[str, Any]]
+    own: str,
+    trials: Sequence[SettingTrial],
+    loaded: LoadedRun,
+    side: Run,
+    ids: Sequence[str],
+    settings: dict[str, dict[str, Any]],
 ) -> None:
-    compare = likeness_to(torch.from_numpy(bench.run.maps(own, ids)), "spearman")
+    compare = likeness_to(torch.from_numpy(loaded.run.maps(own, ids)), "spearman")
     failed = failures(side)
-    before, after = _means(bench.run, ids, side.metrics), _means(side, ids, side.metrics)
-    rivals = [one for one in _methods(bench.run) if one != own]
+    before, after = _means(loaded.run, ids, side.metrics), _means(side, ids, side.metrics)
+    rivals = [one for one in _methods(loaded.run) if one != own]
     for one in trials:
         name, facts = label(one.method), settings[one.setting]
         if name in failed:
@@ -251,7 +256,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     tried = {name: len(facts["values"]) for name, facts in settings.items() if facts["values"]}
     facts = settings[worst]
     words = [
-        f"{count(sum(tried.values()), 'other value')} of {listed(list(tried))} on {count(numbers['n'], 'image')}: "
+        f"{count(sum(tried.values()), 'other value')} of {join_names(list(tried))} on {count(numbers['n'], 'image')}: "
         f"the map hangs most on {worst} (mean rank correlation {facts['mean']:.2f} with the run's "
         f"{worst}={facts['own']}; lowest {facts['lowest']:.2f} at {facts['lowest_value']})"
     ]
@@ -262,7 +267,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     if moved is None:
         words.append("no metric of the run could place it")
     elif settings[moved]["moved"] == 0:
-        words.append(f"its place among the run's {numbers['methods']} methods by {listed(numbers['metrics'])} stays")
+        words.append(f"its place among the run's {numbers['methods']} methods by {join_names(numbers['metrics'])} stays")
     else:
         most = settings[moved]
         words.append(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
 from snellen.cards.literature import literature
 from snellen.cards.prose import HEADINGS
 from snellen.cards.schema import METHODOLOGY, Card
@@ -19,18 +19,18 @@ from snellen.charts.verdict_marks import MARKS
 from snellen.files.atomic import write_whole
 from snellen.plugins.registry import METHODS, METRICS, Attribute
 from snellen.runs.plan import ungiven
-from snellen.suite.grid import Cell, Grid, Row
-from snellen.suite.questions import TESTS, answers
+from snellen.suite.card_tests import TESTS, metrics_by_test
+from snellen.suite.grid import Grid, GridCell, GridRow
 
 _TITLES = {attribute: heading for heading, attribute in HEADINGS.items()}
 
 
-def write_tables(deck: Deck, folder: Path) -> list[Path]:
+def write_tables(card_set: CardSet, folder: Path) -> list[Path]:
     """Writes both tables as Markdown and as CSV."""
-    grid = grid_of(deck)
+    grid = grid_of(card_set)
     texts = {
-        "table-a1-methodology.md": methodology_markdown(deck.methods),
-        "table-a1-methodology.csv": methodology_table(deck.methods).to_csv(index=False),
+        "table-a1-methodology.md": methodology_markdown(card_set.methods),
+        "table-a1-methodology.csv": methodology_table(card_set.methods).to_csv(index=False),
         "table-a2-tests.md": results_markdown(grid),
         "table-a2-tests.csv": results_table(grid).to_csv(index=False),
     }
@@ -91,9 +91,9 @@ def _first_sentence(text: str) -> str:
 # A2 ----------------------------------------------------------------------------------------------------------------------
 
 
-def grid_of(deck: Deck) -> Grid:
+def grid_of(card_set: CardSet) -> Grid:
     """All 33 tests of a run, with a reason for every one that was not run."""
-    record = deck.run.record
+    record = card_set.run.record
     request: Mapping[str, Any] = record.request or {}
     rows = record.samples.rows
     given = {
@@ -104,9 +104,9 @@ def grid_of(deck: Deck) -> Grid:
     }
     unmet = {
         name: ungiven(METRICS.build(name), **given) or f"not asked for: add {name} to --metrics"
-        for name in answers().values()
+        for name in metrics_by_test().values()
     }
-    return Grid.of(deck.run, unmet=unmet, left_out={})
+    return Grid.of(card_set.run, unmet=unmet, left_out={})
 
 
 def results_table(grid: Grid) -> pd.DataFrame:
@@ -161,16 +161,16 @@ def _literature_table() -> list[str]:
     return _table(["Test", *map(_code, names)], rows)
 
 
-def _title(row: Row) -> str:
+def _title(row: GridRow) -> str:
     return f"{_escaped(row.title)} {row.arrow}".strip()
 
 
-def _cells(row: Row, names: Sequence[str], notes: dict[str, int]) -> list[str]:
+def _cells(row: GridRow, names: Sequence[str], notes: dict[str, int]) -> list[str]:
     cells = {one.method: one for one in row.cells}
     return [_cell(cells.get(name), row, notes) for name in names]
 
 
-def _cell(cell: Cell | None, row: Row, notes: dict[str, int]) -> str:
+def _cell(cell: GridCell | None, row: GridRow, notes: dict[str, int]) -> str:
     mean = "" if cell is None or math.isnan(cell.mean) else numbers.short(cell.mean)
     if cell and ((cell.control and cell.n) or cell.verdict in ("pass", "fail", "inconclusive")):
         return f"{MARKS.get(cell.verdict, '')} {mean}".strip()

@@ -46,32 +46,39 @@ def _plain(size: float | int, negative: bool) -> str:
     return f"−{text}" if negative else text
 
 
-def tally(value: float | int) -> str:
+def amount(value: float | int) -> str:
     """A count, or a mean of counts: whole numbers stay whole.
 
-    >>> tally(77), tally(32.5), tally(48213)
+    >>> amount(77), amount(32.5), amount(48213)
     ('77', '32.5', '48.2k')
     """
     return str(int(value)) if value < 1000 and float(value).is_integer() else short(value)
 
 
-def gain(value: float | int) -> str:
+def signed(value: float | int) -> str:
     """A difference with its sign.
 
-    >>> gain(0.125), gain(-2.0), gain(0.0)
+    >>> signed(0.125), signed(-2.0), signed(0.0)
     ('+0.12', '−2.00', '0')
     """
     return f"+{short(value)}" if value > 0 and math.isfinite(value) else short(value)
 
 
 def interval(low: float, high: float, n: int, *, signs: bool = False) -> str:
-    """The 95 % interval in brackets, or why there is none."""
+    """The 95 % interval in brackets, or why there is none.
+
+    Args:
+        low: Its lower end.
+        high: Its upper end.
+        n: From how many values it was computed.
+        signs: Whether positive ends get a plus sign, as differences do.
+    """
     if math.isnan(low) or math.isnan(high):
         return "no interval"
     if low == high:
         return f"all {n} equal"
-    one = gain if signs else short
-    return f"[{one(low)}, {one(high)}]"
+    write = signed if signs else short
+    return f"[{write(low)}, {write(high)}]"
 
 
 def count(number: int, noun: str) -> str:
@@ -83,19 +90,19 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", " ")
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names as they stand in a sentence.
+def join_names(names: Sequence[str]) -> str:
+    """Names as a list in a sentence.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def span(seconds: float | int) -> str:
-    """A time in words.
+def duration(seconds: float | int) -> str:
+    """A duration in words.
 
-    >>> span(0.0123), span(48.2), span(312)
+    >>> duration(0.0123), duration(48.2), duration(312)
     ('12.3 ms', '48.2 s', '5 min 12 s')
     """
     if math.isnan(seconds):

@@ -141,7 +141,7 @@ def png_uri(picture: UInt8[np.ndarray, "height width 3"], *, colours: int = 64) 
 _CELL, _GAP, _MARGIN = 224, 8, 32
 
 
-def sheet(
+def contact_sheet(
     photo: UInt8[np.ndarray, "rows columns 3"],
     maps: Mapping[str, Float[np.ndarray, "height width"]],
     titles: Mapping[str, str],
@@ -164,14 +164,14 @@ def sheet(
     columns = max(1, min(columns, len(maps)))
     rows = max(1, -(-len(maps) // columns))
     left = _MARGIN + cell[0] + 36
-    note = wrapped(LEGEND, small, max(320, left + columns * (pair + 28) - 28 - _MARGIN))
+    note = wrap_text(LEGEND, small, max(320, left + columns * (pair + 28) - 28 - _MARGIN))
     size = (left + columns * (pair + 28) - 28 + _MARGIN, 78 + rows * step + 18 * len(note) + 26)
     page = Image.new("RGB", size, PAPER)
     draw = ImageDraw.Draw(page)
     eye_chart(draw, _MARGIN, 22)
     top = 66
     page.paste(_fitted(photo, cell), (_MARGIN, top))
-    for at, line in enumerate(wrapped(heading or "photo", name_font, cell[0])[:4]):
+    for at, line in enumerate(wrap_text(heading or "photo", name_font, cell[0])[:4]):
         draw.text((_MARGIN, top + cell[1] + 8 + 21 * at), line, fill=INK, font=name_font)
     for at, (name, values) in enumerate(maps.items()):
         x, y = left + (at % columns) * (pair + 28), top + (at // columns) * step
@@ -180,7 +180,7 @@ def sheet(
         page.paste(_fitted(tile(values, two_sided, ends), cell), (x, y))
         draw.rectangle((x - 1, y - 1, x + cell[0], y + cell[1]), outline=LINE)
         page.paste(_fitted(overlay(fit_photo(photo, values), values, two_sided, ends), cell), (x + cell[0] + _GAP, y))
-        draw.text((x, y + cell[1] + 8), clipped(titles.get(name, name), name_font, pair), fill=INK, font=name_font)
+        draw.text((x, y + cell[1] + 8), clip_text(titles.get(name, name), name_font, pair), fill=INK, font=name_font)
     bottom = top + rows * step + 2
     draw.line((_MARGIN, bottom, size[0] - _MARGIN, bottom), fill=LINE)
     for at, line in enumerate(note):
@@ -212,7 +212,7 @@ def eye_chart(draw: ImageDraw.ImageDraw, x: int, y: int) -> None:
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
-def clipped(text: str, font: Font, width: int) -> str:
+def clip_text(text: str, font: Font, width: int) -> str:
     """As much of a text as fits into a width."""
     if font.getlength(text) <= width:
         return text
@@ -221,7 +221,7 @@ def clipped(text: str, font: Font, width: int) -> str:
     return text + "…"
 
 
-def wrapped(text: str, font: Font, width: int) -> list[str]:
+def wrap_text(text: str, font: Font, width: int) -> list[str]:
     """A text in lines that fit into a width."""
     lines: list[str] = []
     for word in text.split():
@@ -229,5 +229,5 @@ def wrapped(text: str, font: Font, width: int) -> list[str]:
         if lines and font.getlength(joined) <= width:
             lines[-1] = joined
         else:
-            lines.append(clipped(word, font, width))
+            lines.append(clip_text(word, font, width))
     return lines

@@ -29,16 +29,16 @@ def card(
 ) -> None:
     """Write the card of a method as HTML, Markdown and JSON and print it; without --run, what holds for every model."""
     from snellen.cards import files
-    from snellen.cards.deck import deck_of_runs
-    from snellen.cards.summary import shown
+    from snellen.cards.card_set import cards_of_runs
+    from snellen.cards.printed_card import shown
 
     if Path(name).suffix.lower() in (".md", ".json"):
         Console().print(shown(files.read_card(Path(name))))
         return
-    deck = deck_of_runs(run) if run else None
-    method_card = deck.find(name) if deck else files.everywhere(name)
-    Console().print(shown(method_card, deck.notes if deck else ()))
-    print(f"card: {', '.join(map(str, files.write_files(method_card, deck, out)))}")
+    card_set = cards_of_runs(run) if run else None
+    method_card = card_set.find(name) if card_set else files.everywhere(name)
+    Console().print(shown(method_card, card_set.notes if card_set else ()))
+    print(f"card: {', '.join(map(str, files.write_files(method_card, card_set, out)))}")
 
 
 @app.command()
@@ -48,13 +48,13 @@ def compare(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="an HTML page to write it to as well")] = None,
 ) -> None:
     """Put the cards of some methods side by side, attribute by attribute."""
-    from snellen.cards.compare import Comparison
+    from snellen.cards.card_set import cards_of_runs
+    from snellen.cards.compare import CardComparison
     from snellen.cards.compare_page import write_comparison
-    from snellen.cards.deck import deck_of_runs
-    from snellen.cards.terminal import ShownComparison
+    from snellen.cards.printed_choice import PrintedComparison
 
-    comparison = Comparison.of(deck_of_runs(run or []), methods)
-    Console().print(ShownComparison(comparison))
+    comparison = CardComparison.of(cards_of_runs(run or []), methods)
+    Console().print(PrintedComparison(comparison))
     if out is not None:
         print(f"written: {write_comparison(comparison, out)}")
 
@@ -78,14 +78,14 @@ def recommend(
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="a JSON file to write the choice to as well")] = None,
 ) -> None:
     """Choose a method by what you need of it, with reasons; says so when none fits."""
-    from snellen.cards.choice_record import write_json
-    from snellen.cards.deck import deck_of_runs
+    from snellen.cards.card_set import cards_of_runs
+    from snellen.cards.printed_choice import PrintedProfiles, PrintedRecommendation
     from snellen.cards.priorities import Priorities, profiles
     from snellen.cards.recommend import recommend as recommend_method
-    from snellen.cards.terminal import ShownProfiles, ShownRecommendation
+    from snellen.cards.recommendation_json import write_json
 
     if profile == "list":
-        Console().print(ShownProfiles(profiles()))
+        Console().print(PrintedProfiles(profiles()))
         return
     priorities = Priorities.read(
         need=need or (),
@@ -96,8 +96,8 @@ def recommend(
         black_box=black_box,
         profile=profile,
     )
-    recommendation = recommend_method(deck_of_runs(run or []), priorities)
-    Console().print(ShownRecommendation(recommendation))
+    recommendation = recommend_method(cards_of_runs(run or []), priorities)
+    Console().print(PrintedRecommendation(recommendation))
     if json is not None:
         print(f"written: {write_json(recommendation, json)}")
 
@@ -116,14 +116,15 @@ def cards(
     Beside it the card's tables of all methods, A1 (what each is and takes) and A2 (how each did in every test).
     """
     from snellen.cards import methodology
-    from snellen.cards.deck import deck_of_runs
+    from snellen.cards.card_set import cards_of_runs
     from snellen.cards.page import write_cards
     from snellen.cards.tables import write_tables
     from snellen.runs.progress import Live
 
     observer = Live()
     measure = partial(methodology.measure, observer=observer, trust=trust)
-    deck = deck_of_runs(run or [], methodology.read if no_measure else measure)
-    observer.note(f"drawing the cards of {len(deck.methods)} methods")
-    print(f"cards: {write_cards(deck, out)} ({len(deck.methods)} methods, {len(deck.cards) - len(deck.methods)} controls)")
-    print(f"tables A1 and A2: {', '.join(map(str, write_tables(deck, out)))}")
+    card_set = cards_of_runs(run or [], methodology.read if no_measure else measure)
+    observer.note(f"drawing the cards of {len(card_set.methods)} methods")
+    controls = len(card_set.cards) - len(card_set.methods)
+    print(f"cards: {write_cards(card_set, out)} ({len(card_set.methods)} methods, {controls} controls)")
+    print(f"tables A1 and A2: {', '.join(map(str, write_tables(card_set, out)))}")

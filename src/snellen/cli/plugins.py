@@ -14,7 +14,7 @@ app = typer.Typer()
 @app.command("list")
 def list_names(what: Annotated[str, typer.Argument(metavar="methods|metrics|conditions|models")]) -> None:
     """Print names, what they need and what they cite."""
-    from snellen.report.listing import listing
+    from snellen.report.plugin_lists import listing
 
     Console().print(listing(what))
 

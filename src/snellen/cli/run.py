@@ -96,7 +96,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="where to write; RUN/report.html otherwise")] = None,
 ) -> None:
     """Write the HTML page of a run again."""
-    from snellen.report.terminal import summary_table
+    from snellen.report.summary_table import summary_table
     from snellen.runs import Run
 
     run = Run(folder)
@@ -126,7 +126,7 @@ def explain(
 
 
 def _evaluate(settings: Settings, *, trust: bool) -> None:
-    from snellen.report.terminal import summary_table
+    from snellen.report.summary_table import summary_table
     from snellen.report.verdict_lines import next_command, verdict_lines
     from snellen.runs.progress import Live
 

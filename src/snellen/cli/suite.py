@@ -33,11 +33,11 @@ def suite(
     from snellen.runs.progress import Live
     from snellen.suite import run_suite, subject
     from snellen.suite.page import write_suite
-    from snellen.suite.terminal import Shown
+    from snellen.suite.printed_grid import PrintedGrid
 
     values = options.to_settings(model, evaluation, metric, methods=methods, metrics=metrics)
     grid = run_suite(subject(values, full=full), full=full, observer=Live(), trust=trust)
-    Console().print(Shown(grid))
+    Console().print(PrintedGrid(grid))
     folder = Path(grid.run.folder)
     print(f"report: {write_report(grid.run, folder / 'report.html')}")
     print(f"suite: {write_suite(grid, folder / 'suite.html')}, {grid.write_csv(folder / 'suite.csv')}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from snellen.charts.pictures import sheet
+from snellen.charts.pictures import contact_sheet
 from snellen.classifier import Classifier
 from snellen.classifier.repeatability import repeatability_warnings
 from snellen.errors import SnellenError
@@ -63,7 +63,7 @@ def explain_photo(
     probability = float(classifier.probabilities(inputs)[0, wanted])
     name = classifier.classes[wanted] if classifier.classes else f"class {wanted}"
     pixels = (image.expand(3, -1, -1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    picture = sheet(pixels, maps, {}, heading=f"{name}, p = {probability:.2f}")
+    picture = contact_sheet(pixels, maps, {}, heading=f"{name}, p = {probability:.2f}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         picture.save(path)

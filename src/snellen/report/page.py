@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 
 from snellen.charts import curves, numbers, pictures
-from snellen.charts.page_frame import render, write_page
+from snellen.charts.html_page import render_page, write_page
 from snellen.charts.scale import Scale, scale_of
 from snellen.charts.strips import Estimate, strip, strip_axis
 from snellen.charts.verdict_marks import MARKS, colour_of
 from snellen.plugins.citations import CITATIONS
 from snellen.report.attributes import CATEGORIES
-from snellen.report.photographs import hero, photographs_of
+from snellen.report.photographs import cover, photographs_of
 from snellen.report.readable import Readable
 from snellen.runs.record import MetricSpec, Spec
 from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, fooled, run_certainty
@@ -30,7 +30,7 @@ def write_report(run: Readable, path: str | Path) -> Path:
 
 def page(run: Readable) -> str:
     """The whole page as text."""
-    return render("report/page.html", ["charts/page.css"], _facts(run))
+    return render_page("report/page.html", ["charts/page.css"], _facts(run))
 
 
 def _facts(run: Readable) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _facts(run: Readable) -> dict[str, Any]:
         "margin": MARGIN,
         "methods": [one for one in spec.methods if not one.control],
         "controls": controls,
-        "hero": hero(photographs),
+        "cover": cover(photographs),
         "categories": [one for one in categories if one["attributes"]],
         "table": _table(spec, summary, categories),
         "photographs": photographs,
@@ -70,7 +70,7 @@ def _facts(run: Readable) -> dict[str, Any]:
         "citations": _citations(spec),
         "text": _text,
         "number": _number,
-        "span": numbers.span,
+        "span": numbers.duration,
         "count": numbers.count,
     }
 
@@ -224,7 +224,7 @@ def _pair(pair: Against | None) -> dict[str, Any]:
     if pair is None:
         return {"mean": "no pair", "interval": "", "n": 0, "margin": ""}
     span = numbers.interval(pair.low, pair.high, pair.n, signs=True)
-    return {"mean": numbers.gain(pair.mean), "interval": span, "n": pair.n, "margin": numbers.short(pair.margin)}
+    return {"mean": numbers.signed(pair.mean), "interval": span, "n": pair.n, "margin": numbers.short(pair.margin)}
 
 
 # The table ---------------------------------------------------------------------------------------------------------------
@@ -324,13 +324,13 @@ def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
         rows.append({
             "name": row["method"],
             "control": control.get(str(row["method"]), False),
-            "forward": numbers.tally(float(row["forward"]) / images) if images else "–",
-            "backward": numbers.tally(float(row["backward"]) / images) if images else "–",
-            "each": numbers.span(each),
+            "forward": numbers.amount(float(row["forward"]) / images) if images else "–",
+            "backward": numbers.amount(float(row["backward"]) / images) if images else "–",
+            "each": numbers.duration(each),
             "share": 100 * each / most if most > 0 and math.isfinite(each) else 0,
-            "model": numbers.span(float(row["model_seconds"])),
-            "metric_passes": numbers.tally(float(row["metric_forward"] + row["metric_backward"])),
-            "metric_seconds": numbers.span(float(row["metric_seconds"])),
+            "model": numbers.duration(float(row["model_seconds"])),
+            "metric_passes": numbers.amount(float(row["metric_forward"] + row["metric_backward"])),
+            "metric_seconds": numbers.duration(float(row["metric_seconds"])),
         })  # fmt: skip
     return rows
 
@@ -350,4 +350,4 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    return "–" if value is None else numbers.tally(float(value))
+    return "–" if value is None else numbers.amount(float(value))

@@ -72,7 +72,7 @@ def _class(row: Mapping[Any, Any], which: str) -> str | None:
     return None if index is None or pd.isna(index) else f"class {int(index)}"
 
 
-def hero(photographs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def cover(photographs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The first photograph, with the map of the first unsigned method over it."""
     for photo in photographs:
         for one in sorted(photo["tiles"], key=lambda tile: (tile["control"], tile["signed"])):

@@ -13,12 +13,12 @@ import pandas as pd
 from snellen.report.readable import Readable
 from snellen.runs.people import Outcome
 from snellen.runs.record import MethodSpec, MetricSpec
-from snellen.suite.questions import PEOPLE, SHARPNESS, TESTS, answers
+from snellen.suite.card_tests import PEOPLE, SHARPNESS, TESTS, metrics_by_test
 from snellen.verdicts import Judgement
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """What one method scored on one test. `verdict` is empty where nothing was run, and `reason` says why."""
 
     method: str
@@ -37,7 +37,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class GridRow:
     """One test and the metric that answers it; `reason` says why no method has a cell."""
 
     attribute: str
@@ -46,7 +46,7 @@ class Row:
     higher_is_better: bool | None
     summary: str
     reason: str
-    cells: tuple[Cell, ...]
+    cells: tuple[GridCell, ...]
 
     @property
     def title(self) -> str:
@@ -65,7 +65,7 @@ class Grid:
     """All 33 tests in the card's order, then further metrics that were run beside them."""
 
     run: Readable
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
     methods: tuple[str, ...]
     controls: tuple[str, ...]
     left_out: Mapping[str, str]
@@ -77,7 +77,7 @@ class Grid:
         found = run.verdicts()
         cells = _cells(run, found.summary, found.judgements, left_out)
         by_test = {one.test: one for one in reversed(spec.metrics) if one.test}
-        known = answers()
+        known = metrics_by_test()
         rows = []
         for attribute, tests in TESTS.items():
             for test in tests:
@@ -90,7 +90,7 @@ class Grid:
                 else:
                     name = known.get(test)
                     reason = PEOPLE.get(test) or unmet.get(name or "", "not asked for" if name else "no metric answers it")
-                    rows.append(Row(attribute, test, name, None, "", f"not run: {reason}", ()))
+                    rows.append(GridRow(attribute, test, name, None, "", f"not run: {reason}", ()))
         answering = {one.label for one in by_test.values()}
         rows += [_row(one, None, cells[one.label]) for one in spec.metrics if one.label not in answering]
         methods = [one.label for one in spec.methods if not one.control]
@@ -98,12 +98,12 @@ class Grid:
         return Grid(run, tuple(rows), (*methods, *left_out), controls, dict(left_out))
 
     @property
-    def tests(self) -> tuple[Row, ...]:
+    def tests(self) -> tuple[GridRow, ...]:
         """The 33 rows of the card."""
         return tuple(row for row in self.rows if row.test)
 
     @property
-    def others(self) -> tuple[Row, ...]:
+    def others(self) -> tuple[GridRow, ...]:
         """Metrics beside the card."""
         return tuple(row for row in self.rows if not row.test)
 
@@ -142,37 +142,37 @@ def _rated(run: Readable) -> Outcome | None:
 
 def _by_people(
     outcome: Outcome, attribute: str, test: str, methods: Sequence[MethodSpec], left_out: Mapping[str, str]
-) -> Row:
+) -> GridRow:
     """A test that people answered. A method in several presentations has the cell of the first."""
     arms = {one.method: one for one in reversed(outcome.arms)}
     said = {one.method: one for one in reversed(outcome.standings)}
     cells = []
     for label, control in ((one.label, one.control) for one in methods):
         if label not in arms:
-            cells.append(Cell(label, control, "", "not run: people did not see its maps"))
+            cells.append(GridCell(label, control, "", "not run: people did not see its maps"))
             continue
         arm, standing = arms[label], said[label]
         verdict = "" if control else standing.verdict
         ends = arm.mean, arm.low, arm.high
-        cells.append(Cell(label, control, verdict, standing.reason, *ends, arm.people, 0, standing.advice))
+        cells.append(GridCell(label, control, verdict, standing.reason, *ends, arm.people, 0, standing.advice))
     own = [cell for cell in cells if not cell.control]
-    gone = [Cell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]
+    gone = [GridCell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]
     ordered = (*own, *gone, *(cell for cell in cells if cell.control))
     summary = f"People's {outcome.score}; n counts people."
-    return Row(attribute, test, f"people:{outcome.name}", outcome.higher_is_better, summary, "", ordered)
+    return GridRow(attribute, test, f"people:{outcome.name}", outcome.higher_is_better, summary, "", ordered)
 
 
-def _row(metric: MetricSpec, test: str | None, cells: Sequence[Cell]) -> Row:
-    return Row(metric.attribute, test, metric.label, metric.higher_is_better, metric.summary, "", tuple(cells))
+def _row(metric: MetricSpec, test: str | None, cells: Sequence[GridCell]) -> GridRow:
+    return GridRow(metric.attribute, test, metric.label, metric.higher_is_better, metric.summary, "", tuple(cells))
 
 
 def _cells(
     run: Readable, summary: pd.DataFrame, verdicts: Sequence[Judgement], left_out: Mapping[str, str]
-) -> dict[str, list[Cell]]:
+) -> dict[str, list[GridCell]]:
     """By metric, one cell per method in the order of the run, then those that were left out."""
     problems = run.problems()
     judged = {(one.method, one.metric): one for one in verdicts}
-    cells: dict[str, list[Cell]] = {}
+    cells: dict[str, list[GridCell]] = {}
     for row in summary.to_dict("records"):
         at = str(row["method"]), str(row["metric"])
         control, n, undefined = bool(row["control"]), int(row["n"]), int(row["undefined"])
@@ -186,9 +186,9 @@ def _cells(
             reason = f"{reason}; some images not run: {problems[at]}"
         ends = float(row["mean"]), float(row["low"]), float(row["high"])
         advice, note = ("", "") if control else (judged[at].advice, judged[at].note)
-        cells.setdefault(at[1], []).append(Cell(at[0], control, verdict, reason, *ends, n, undefined, advice, note))
+        cells.setdefault(at[1], []).append(GridCell(at[0], control, verdict, reason, *ends, n, undefined, advice, note))
     for column in cells.values():
         own = [cell for cell in column if not cell.control]
-        gone = [Cell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]
+        gone = [GridCell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]
         column[:] = [*own, *gone, *(cell for cell in column if cell.control)]
     return cells

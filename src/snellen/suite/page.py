@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from snellen.charts import numbers
-from snellen.charts.page_frame import render, write_page
+from snellen.charts.html_page import render_page, write_page
 from snellen.charts.verdict_marks import MARKS
 from snellen.report.attributes import CATEGORIES
 from snellen.report.page import subject_facts
-from snellen.suite.grid import Cell, Grid, Row
+from snellen.suite.grid import Grid, GridCell, GridRow
 from snellen.verdicts import MARGIN
 
 
@@ -23,7 +23,7 @@ def write_suite(grid: Grid, path: Path) -> Path:
 
 def page(grid: Grid) -> str:
     """The whole page as text."""
-    return render("suite/suite.html", ["charts/page.css", "suite/suite.css"], _facts(grid))
+    return render_page("suite/suite.html", ["charts/page.css", "suite/suite.css"], _facts(grid))
 
 
 def _facts(grid: Grid) -> dict[str, Any]:
@@ -39,10 +39,10 @@ def _facts(grid: Grid) -> dict[str, Any]:
         "ran": len(run),
         "tests": len(grid.tests),
         "others": len(grid.others),
-        "tally": [(MARKS[name], name, sum(one.verdict == name for one in own)) for name in MARKS],
+        "verdict_counts": [(MARKS[name], name, sum(one.verdict == name for one in own)) for name in MARKS],
         "totals": record.totals,
-        "span": numbers.span,
-        "number": numbers.tally,
+        "span": numbers.duration,
+        "number": numbers.amount,
         "tables": [
             {"title": "The card's tests", "groups": _groups(grid.tests)},
             *([{"title": "Beside the card", "groups": _groups(grid.others)}] if grid.others else []),
@@ -50,7 +50,7 @@ def _facts(grid: Grid) -> dict[str, Any]:
     }
 
 
-def _groups(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _groups(rows: Sequence[GridRow]) -> list[dict[str, Any]]:
     groups = []
     for category, attributes in CATEGORIES.items():
         for key, (title, question) in attributes.items():
@@ -60,7 +60,7 @@ def _groups(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return groups
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: GridRow) -> dict[str, Any]:
     own = [cell for cell in row.cells if not cell.control]
     reasons = {cell.reason for cell in own}
     shared = len(reasons) == 1 and all(cell.verdict in ("", "not counted") for cell in own) and len(own) > 1
@@ -75,7 +75,7 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _cell(cell: Cell, *, told: bool) -> dict[str, Any]:
+def _cell(cell: GridCell, *, told: bool) -> dict[str, Any]:
     verdict = cell.verdict or ("" if cell.control else "not run")
     return {
         "control": cell.control,

@@ -300,4 +300,4 @@ def test_the_lede_counts_maps_of_methods_and_shared_work_once(
     for run in field.runs.values():
         assert run.record.totals is not None
         monkeypatch.setattr(run, "record", run.record.changed(totals=run.record.totals.changed(seconds=3600.0)))
-    assert pages._counts(field, field.frame())["seconds"] == numbers.span(2 * 3600.0)
+    assert pages._counts(field, field.frame())["seconds"] == numbers.duration(2 * 3600.0)

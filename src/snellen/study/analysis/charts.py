@@ -90,7 +90,7 @@ def contrast_scale(pairs: Sequence[ArmContrast]) -> Scale | None:
 def contrast_strip(pair: ArmContrast, scale: Scale, *, different: bool) -> Chart:
     """The difference of two arms; the grey tick is no difference."""
     interval = numbers.interval(pair.low, pair.high, min(pair.n), signs=True)
-    description = f"{pair.first} less {pair.second}: {numbers.gain(pair.difference)} {interval}"
+    description = f"{pair.first} less {pair.second}: {numbers.signed(pair.difference)} {interval}"
     colour = "ink" if different else "inconclusive"
     estimate = Estimate(mean=pair.difference, low=pair.low, high=pair.high, colour=colour)
     return strip(scale, estimate, description=description, ticks=[0.0])
@@ -106,7 +106,7 @@ def equality_scale(pairs: Sequence[Equivalence]) -> Scale | None:
 def equality_strip(pair: Equivalence, scale: Scale, kind: str, conclusion: str) -> Chart:
     """The difference of two arms over the band within which they count as equal, in the colour of a kind of verdict."""
     estimate = Estimate(mean=pair.difference, low=pair.low, high=pair.high, colour=colour_of(kind))
-    description = f"{pair.first} less {pair.second}: {numbers.gain(pair.difference)}, {conclusion}"
+    description = f"{pair.first} less {pair.second}: {numbers.signed(pair.difference)}, {conclusion}"
     return strip(scale, estimate, description=description, ticks=[0.0], band=(-pair.margin, pair.margin))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from snellen.charts import numbers
 from snellen.charts.chart import Chart
-from snellen.charts.page_frame import render, write_page
+from snellen.charts.html_page import render_page, write_page
 from snellen.charts.scale import Scale, round_scale
 from snellen.charts.verdict_marks import MARKS
 from snellen.errors import SnellenError
@@ -63,7 +63,9 @@ def write_analysis(analysis: Analysis, folder: str | Path) -> list[Path]:
 
 def page(analysis: Analysis) -> str:
     """The whole page as text."""
-    return render("study/report/analysis.html", ["charts/page.css", "study/report/analysis.css"], _template_values(analysis))
+    return render_page(
+        "study/report/analysis.html", ["charts/page.css", "study/report/analysis.css"], _template_values(analysis)
+    )
 
 
 def _template_values(analysis: Analysis) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def _template_values(analysis: Analysis) -> dict[str, Any]:
         "p_cell": sentences.p_cell,
         "statistic": sentences.statistic,
         "arm_name": sentences.arm_name,
-        "span": numbers.span,
+        "span": numbers.duration,
     }
 
 
@@ -160,9 +162,9 @@ def _contrast(pair: ArmContrast, scale: Scale | None, *, different: bool) -> dic
         "different": different,
         "word": "not tested" if pair.why else "different" if different else "not shown",
         "chart": charts.contrast_strip(pair, scale, different=different) if scale and not pair.why else "",
-        "value": numbers.gain(pair.difference),
+        "value": numbers.signed(pair.difference),
         "interval": numbers.interval(pair.low, pair.high, min(pair.n), signs=True) if not pair.why else pair.why,
-        "g": f"{numbers.gain(pair.g)} {numbers.interval(pair.g_low, pair.g_high, min(pair.n), signs=True)}"
+        "g": f"{numbers.signed(pair.g)} {numbers.interval(pair.g_low, pair.g_high, min(pair.n), signs=True)}"
         if not math.isnan(pair.g)
         else "–",
     }
@@ -202,7 +204,7 @@ def _deviation(variance: float, share: float) -> str:
 
 def _coefficient(coefficient: Coefficient) -> dict[str, str]:
     interval = numbers.interval(coefficient.low, coefficient.high, 0, signs=True)
-    value = f"{numbers.gain(coefficient.value)} {interval}"
+    value = f"{numbers.signed(coefficient.value)} {interval}"
     return {"arm": coefficient.arm, "value": value, "p": sentences.p_cell(coefficient.p)}
 
 
@@ -229,7 +231,7 @@ def _equal_pair(pair: Equivalence, scale: Scale | None) -> dict[str, Any]:
         "kind": kind.replace(" ", "-"),
         "word": {"different but close": "close"}.get(pair.conclusion, pair.conclusion),
         "conclusion": conclusion,
-        "value": numbers.gain(pair.difference),
+        "value": numbers.signed(pair.difference),
         "interval": numbers.interval(pair.low, pair.high, 0, signs=True),
         "p": sentences.p_cell(pair.p),
         "p_holm": sentences.p_cell(pair.p_holm),
@@ -242,7 +244,7 @@ def _equal_pair(pair: Equivalence, scale: Scale | None) -> dict[str, Any]:
 def _calibrations(analysis: Analysis) -> list[dict[str, Any]]:
     arms = []
     for arm in analysis.calibrations:
-        name, over = sentences.arm_name(arm.arm), numbers.gain(100 * arm.overconfidence.mean)
+        name, over = sentences.arm_name(arm.arm), numbers.signed(100 * arm.overconfidence.mean)
         about = f"{name}: share right by certainty; certainty less share right {over} percentage points"
         plot = charts.calibration_plot(arm.bins, (50.0, 100.0), ("certainty, per cent", "share right"), about)
         arms.append({"name": name, "results": arm, "chart": plot, "confidence": _confidence(arm.overconfidence)})
@@ -261,7 +263,7 @@ def _bets(analysis: Analysis) -> list[dict[str, Any]]:
     arms = []
     for arm in analysis.bets:
         name = sentences.arm_name(arm.arm)
-        about = f"{name}: share right by stake; {numbers.gain(arm.points.mean)} points per bet"
+        about = f"{name}: share right by stake; {numbers.signed(arm.points.mean)} points per bet"
         plot = charts.calibration_plot(arm.bins, (0.0, 10.0), ("points staked", "share right"), about)
         arms.append({"name": name, "results": arm, "chart": plot})
     return arms
@@ -279,4 +281,4 @@ def _mean(value: ParticipantMean) -> str:
 
 
 def _signed_mean(value: ParticipantMean) -> str:
-    return f"{numbers.gain(value.mean)} {numbers.interval(value.low, value.high, value.n, signs=True)}" if value.n else "–"
+    return f"{numbers.signed(value.mean)} {numbers.interval(value.low, value.high, value.n, signs=True)}" if value.n else "–"

@@ -63,7 +63,7 @@ def statistic(test: StatisticalTest) -> str:
     """
     if not test.defined:
         return test.why or "undefined"
-    df = f"({', '.join(numbers.tally(value) for value in test.df)})" if test.df else ""
+    df = f"({', '.join(numbers.amount(value) for value in test.df)})" if test.df else ""
     return f"{test.symbol}{df} = {numbers.short(test.value)}, {p_value(test.p)}"
 
 
@@ -87,7 +87,7 @@ def summary(analysis: Analysis) -> str:
     differ = [outcome.facts.title.lower() for outcome in analysis.outcomes if outcome.conclusion == "differ"]
     if not differ:
         return f"No difference between arms was found on {tested}."
-    return f"The arms differ on {len(differ)} of {tested}: {numbers.listed(differ)}."
+    return f"The arms differ on {len(differ)} of {tested}: {numbers.join_names(differ)}."
 
 
 def participants(analysis: Analysis) -> str:
@@ -164,13 +164,13 @@ def against_none(outcome: OutcomeAnalysis, alpha: float) -> str:
     parts = [f"Against no explanation: {'; '.join(differing)}"] if differing else []
     if others:
         verb = "is" if len(others) == 1 else "are"
-        parts.append(f"{numbers.listed(others)} {verb} not shown to differ from no explanation")
+        parts.append(f"{numbers.join_names(others)} {verb} not shown to differ from no explanation")
     return f"{'; '.join(parts)}."
 
 
 def difference(pair: ArmContrast) -> str:
     """The difference of two arms with its interval."""
-    return f"{numbers.gain(pair.difference)} {numbers.interval(pair.low, pair.high, min(pair.n), signs=True)}"
+    return f"{numbers.signed(pair.difference)} {numbers.interval(pair.low, pair.high, min(pair.n), signs=True)}"
 
 
 def equality(outcome: OutcomeAnalysis, margin: float) -> str:

@@ -104,12 +104,12 @@ class MetricAgreement:
         """Its numbers as text."""
         slope_interval = numbers.interval(self.slope_low, self.slope_high, self.items, signs=True)
         return {
-            "link": numbers.gain(self.link),
+            "link": numbers.signed(self.link),
             "interval": numbers.interval(self.low, self.high, self.items, signs=True),
             "p": _p_value(self.p_holm),
             "order_within_items": _gain(self.order_within_items),
             "order_of_means": _gain(self.order_of_means),
-            "slope": f"{numbers.gain(self.slope)} {slope_interval}",
+            "slope": f"{numbers.signed(self.slope)} {slope_interval}",
             "slope_all": _gain(self.slope_all),
         }
 
@@ -319,7 +319,7 @@ def _with_relation(metric: MetricAgreement, p: float, alpha: float) -> MetricAgr
     if math.isnan(p):
         return metric
     relation = "no sign" if p >= alpha else "predicts" if metric.link > 0 else "opposite"
-    interval = f"link {numbers.gain(metric.link)} {numbers.interval(metric.low, metric.high, metric.items, signs=True)}"
+    interval = f"link {numbers.signed(metric.link)} {numbers.interval(metric.low, metric.high, metric.items, signs=True)}"
     reason = f"{interval} over {numbers.count(metric.items, 'item')}, p {_p_value(p)} corrected"
     return replace(metric, p_holm=p, relation=relation, reason=reason)
 
@@ -367,4 +367,4 @@ def _p_value(p: float) -> str:
 
 
 def _gain(value: float) -> str:
-    return "–" if math.isnan(value) else numbers.gain(value)
+    return "–" if math.isnan(value) else numbers.signed(value)

@@ -53,7 +53,8 @@ def _table(outcome: Outcome) -> Table:
 
 def _explanation(standing: Standing) -> str:
     gaps = [
-        f"{numbers.gain(gap.mean)} {numbers.interval(gap.low, gap.high, gap.people, signs=True)} against {called(gap.other)}"
+        f"{numbers.signed(gap.mean)} {numbers.interval(gap.low, gap.high, gap.people, signs=True)} "
+        f"against {called(gap.other)}"
         for gap in standing.against
     ]
     return "; ".join(filter(None, [", ".join(gaps), standing.reason, standing.advice]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from snellen.charts.numbers import count, listed
+from snellen.charts.numbers import count, join_names
 from snellen.errors import SnellenError
 from snellen.study.protocol import Protocol, TaskPlan
 from snellen.study.tasks import BANDS, TASKS, Candidate, ChosenItem, Pool, find_task
@@ -122,7 +122,7 @@ def _left_out(pool: Pool) -> Iterator[str]:
         yield f"{count(left, 'image')} left out, of which the run's maps explain another class than the model said"
     unlabelled = sum(image.label is None for image in pool.explained)
     if unlabelled:
-        tasks = listed([name for name, plugin in TASKS.items() if "labels" not in plugin.traits.needs])
+        tasks = join_names([name for name, plugin in TASKS.items() if "labels" not in plugin.traits.needs])
         yield f"{count(unlabelled, 'image')} without a label can be shown for {tasks} only"
 
 
@@ -140,7 +140,7 @@ def _reused(pool: Pool, protocol: Protocol) -> Iterator[str]:
     twice = [items for items in where.values() if len(items) > 1]
     if twice:
         names = {item.task for items in twice for item in items}
-        tasks = listed([plan.task for plan in protocol.tasks if plan.task in names])
+        tasks = join_names([plan.task for plan in protocol.tasks if plan.task in names])
         both = sum(len({item.practice for item in items}) > 1 for items in twice)
         also = f", {both} of them for practice and in earnest" if both else ""
         yield (

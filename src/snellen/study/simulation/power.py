@@ -126,7 +126,7 @@ class PowerAnalysis:
         yield Group(Text(""), table, Text(""), *(Text(word, style="dim") for word in self._words(sizes)))
 
     def _row(self, need: RequiredSize, sizes: Sequence[int]) -> list[str]:
-        assumed = ", ".join(f"{arm} {numbers.gain(d)}" for arm, d in need.assumed.items()) or "none"
+        assumed = ", ".join(f"{arm} {numbers.signed(d)}" for arm, d in need.assumed.items()) or "none"
         if not need.assumed:
             wanted, recruit = "–", "–"
         elif need.people is None:

@@ -60,7 +60,7 @@ class SimulationSummary:
 
     def _words(self) -> list[str]:
         ledgers = self.rehearsal.ledgers
-        found = [f"{numbers.count(len(ledgers), 'simulated participant')} in {numbers.span(self.rehearsal.seconds)}."]
+        found = [f"{numbers.count(len(ledgers), 'simulated participant')} in {numbers.duration(self.rehearsal.seconds)}."]
         if broken := sum(ledger.broken for ledger in ledgers):
             found.append(f"{numbers.count(broken, 'request')} got no answer and were sent again.")
         if wrong := [words for ledger in ledgers for words in ledger.wrong]:

@@ -107,7 +107,7 @@ class ExperimenterPages:
             "notices": notices,
             "lingering": site.store.lingering,
             "short": numbers.short,
-            "tally": numbers.tally,
+            "tally": numbers.amount,
         }
         return site.render("desk.html", site.language(request), facts)
 

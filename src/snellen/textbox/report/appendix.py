@@ -121,10 +121,10 @@ def costs(field: ExamResults, names: dict[str, str]) -> list[dict[str, Any]]:
         {
             "name": names[str(method)],
             "control": method in field.controls,
-            "seconds": numbers.span(float(row["seconds"])),
-            "each": numbers.span(float(row["seconds"]) / max(1, int(row["images"]))),
-            "forward": numbers.tally(float(row["forward"]) / max(1, int(row["images"]))),
-            "backward": numbers.tally(float(row["backward"]) / max(1, int(row["images"]))),
+            "seconds": numbers.duration(float(row["seconds"])),
+            "each": numbers.duration(float(row["seconds"]) / max(1, int(row["images"]))),
+            "forward": numbers.amount(float(row["forward"]) / max(1, int(row["images"]))),
+            "backward": numbers.amount(float(row["backward"]) / max(1, int(row["images"]))),
             "share": 100 * float(row["seconds"]) / longest if longest else 0.0,
         }
         for method, row in table.sort_values("seconds", ascending=False).iterrows()
@@ -146,7 +146,7 @@ def model(name: str, network: TrainedNetwork) -> dict[str, Any]:
         "mean": f"{sum(values) / len(values):.1%}",
         "lowest": f"{min(values):.1%}",
         "images": numbers.short(training["images"]) if training["images"] else "not recorded",
-        "time": numbers.span(training["seconds"]) if training["seconds"] else "not recorded",
+        "time": numbers.duration(training["seconds"]) if training["seconds"] else "not recorded",
         "seed": training["seed_used"],
         "buckets": [{"bucket": one, "shown": shown[one], "accuracy": f"{value:.1%}"} for one, value in accuracy.items()],
         "training": _listed(training),

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 import snellen
 from snellen.charts import numbers
-from snellen.charts.page_frame import render, write_page
+from snellen.charts.html_page import render_page, write_page
 from snellen.charts.scale import Scale
 from snellen.report.attributes import CATEGORIES
 from snellen.textbox.audit.agreement import DIFFERENCE
@@ -51,7 +51,7 @@ def write_audit(found: Audit, path: Path) -> Path:
 
 def page(found: Audit) -> str:
     """The whole page as text."""
-    return render("textbox/report/audit.html", ["charts/page.css", "textbox/report/audit.css"], _facts(found))
+    return render_page("textbox/report/audit.html", ["charts/page.css", "textbox/report/audit.css"], _facts(found))
 
 
 def _facts(found: Audit) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _facts(found: Audit) -> dict[str, Any]:
         "limits": LIMITS,
         "success": BAR,
         "difference": DIFFERENCE,
-        "time": numbers.span(found.seconds),
+        "time": numbers.duration(found.seconds),
     }  # fmt: skip
 
 

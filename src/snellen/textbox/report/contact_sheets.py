@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from snellen.charts.colours import INK, LINE, PAPER, SOFT
-from snellen.charts.pictures import Font, clipped, eye_chart, wrapped
+from snellen.charts.pictures import Font, clip_text, eye_chart, wrap_text
 from snellen.errors import SnellenError
 from snellen.textbox.report.scene_tables import Bucket, Showing, listed
 from snellen.textbox.scenes.objects import SceneObject
@@ -63,12 +63,12 @@ def settings_sheet(showings: Sequence[Showing]) -> Image.Image:
     for at, bucket in enumerate(first.buckets):
         x = _MARGIN + left + at * (cell + _GAP)
         draw.text((x, top), f"bucket {bucket.number}", fill=INK, font=_TEXT)
-        draw.text((x, top + 19), clipped(bucket.shown, _SMALL, cell), fill=SOFT, font=_SMALL)
+        draw.text((x, top + 19), clip_text(bucket.shown, _SMALL, cell), fill=SOFT, font=_SMALL)
     for row, showing in enumerate(showings):
         y = top + 44 + row * high
         draw.line((_MARGIN, y, width - _MARGIN, y), fill=LINE)
         draw.text((_MARGIN, y + 12), showing.spec.name, fill=INK, font=_NAME, stroke_width=0.3)
-        for line, words in enumerate(wrapped(showing.spec.rule.text, _SMALL, left - 24)):
+        for line, words in enumerate(wrap_text(showing.spec.rule.text, _SMALL, left - 24)):
             draw.text((_MARGIN, y + 38 + 17 * line), words, fill=SOFT, font=_SMALL)
         for at, bucket in enumerate(showing.buckets):
             x = _MARGIN + left + at * (cell + _GAP)
@@ -83,7 +83,7 @@ def settings_sheet(showings: Sequence[Showing]) -> Image.Image:
 
 
 def write_sheet(sheet: Image.Image, path: Path) -> Path:
-    """Writes a sheet, in whichever format the name of the file asks for."""
+    """Writes a contact_sheet, in whichever format the name of the file asks for."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         sheet.save(path)
@@ -112,7 +112,7 @@ def _head(showing: Showing) -> tuple[str, str]:
 
 def _page(width: int, title: str, below: str, body: int, told: bool) -> tuple[Image.Image, ImageDraw.ImageDraw, int]:
     """Paper with the title at its head and the legend at its foot, and where the space between begins."""
-    titles = wrapped(title, _BIG, width - 2 * _MARGIN)
+    titles = wrap_text(title, _BIG, width - 2 * _MARGIN)
     top = 74 + 38 * len(titles) + 44
     legend = _legend_places(width, told)
     page = Image.new("RGB", (width, top + body + 36 + 28 * (1 + legend[-1][1])), PAPER)
@@ -120,7 +120,7 @@ def _page(width: int, title: str, below: str, body: int, told: bool) -> tuple[Im
     eye_chart(draw, _MARGIN, 28)
     for at, words in enumerate(titles):
         draw.text((_MARGIN, 68 + 38 * at), words, fill=INK, font=_BIG, stroke_width=0.3)
-    draw.text((_MARGIN, 76 + 38 * len(titles)), clipped(below, _TEXT, width - 2 * _MARGIN), fill=SOFT, font=_TEXT)
+    draw.text((_MARGIN, 76 + 38 * len(titles)), clip_text(below, _TEXT, width - 2 * _MARGIN), fill=SOFT, font=_TEXT)
     bottom = top + body + 8
     draw.line((_MARGIN, bottom, width - _MARGIN, bottom), fill=LINE)
     for (what, words), (x, line) in zip(_legend(told), legend, strict=True):
@@ -161,14 +161,14 @@ def _bucket_words(draw: ImageDraw.ImageDraw, bucket: Bucket, x: int, y: int, wid
     draw.text((x, y), f"bucket {bucket.number}", fill=INK, font=_NAME, stroke_width=0.3)
     shown = f"shows {bucket.shown}"
     said = "undefined" if label is None else f"label {label}"
-    draw.text((x + 98, y + 1), clipped(shown, _TEXT, width - 200), fill=SOFT, font=_TEXT)
+    draw.text((x + 98, y + 1), clip_text(shown, _TEXT, width - 200), fill=SOFT, font=_TEXT)
     draw.text((x + width, y), said, fill=_UNDEFINED if label is None else INK, font=_NAME, anchor="ra", stroke_width=0.3)
     if label is None:
         words = "the rule gives no label here, so that nothing is taught or asked"
-        draw.text((x, y + 24), clipped(words, _TEXT, width), fill=_UNDEFINED, font=_TEXT)
+        draw.text((x, y + 24), clip_text(words, _TEXT, width), fill=_UNDEFINED, font=_TEXT)
         return
     words = f"focus {listed(bucket.truth.focus)}   ·   avoid {listed(bucket.truth.avoid)}"
-    draw.text((x, y + 24), clipped(words, _TEXT, width), fill=SOFT, font=_TEXT)
+    draw.text((x, y + 24), clip_text(words, _TEXT, width), fill=SOFT, font=_TEXT)
 
 
 def _scene(

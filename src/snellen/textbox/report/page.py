@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from snellen.charts import numbers, pictures
-from snellen.charts.page_frame import render, write_page
+from snellen.charts.html_page import render_page, write_page
 from snellen.charts.verdict_marks import MARKS
 from snellen.plugins.citations import CITATIONS
 from snellen.textbox.exam import summaries
@@ -54,7 +54,7 @@ def write_report(field: ExamResults, path: str | Path) -> Path:
 def page(field: ExamResults, table: str) -> str:
     """The whole page as text. `table` is the file with all scores that lies beside it."""
     styles = ["charts/page.css", "textbox/report/textbox.css"]
-    return render("textbox/report/textbox.html", styles, {**_facts(field), "file": table})
+    return render_page("textbox/report/textbox.html", styles, {**_facts(field), "file": table})
 
 
 def _facts(field: ExamResults) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _counts(field: ExamResults, frame: pd.DataFrame) -> dict[str, Any]:
         "scenes": numbers.count(scenes, "scene"),
         "maps": f"{frame['method'].isin(own).sum():,}".replace(",", "\u202f"),
         "per_bucket": field.per_bucket,
-        "seconds": numbers.span(sum(one.seconds for one in done if one)),
+        "seconds": numbers.duration(sum(one.seconds for one in done if one)),
     }
 
 

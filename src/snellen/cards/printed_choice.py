@@ -1,4 +1,4 @@
-"""Comparison and choice for a terminal: shapes and words beside every colour, as wide as the terminal is."""
+"""CardComparison and choice for a terminal: shapes and words beside every colour, as wide as the terminal is."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from snellen.cards.compare import Comparison
+from snellen.cards.compare import CardComparison
 from snellen.cards.grades import BORROWED
 from snellen.cards.people import categories
 from snellen.cards.priorities import LEVELS, Priorities, Profile
 from snellen.cards.reasons import plain
-from snellen.cards.recommend import DRAWS, Difference, Need, Place, Recommendation, State
+from snellen.cards.recommend import DRAWS, Difference, Need, RankedMethod, Recommendation, State
 from snellen.cards.schema import Card, Evidence, Grade
 from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS, STYLES, legend
-from snellen.report.terminal import split_evenly
+from snellen.report.summary_table import split_evenly
 
 _STATES: dict[State, tuple[str, str]] = {
     "met": ("pass", "meets your needs"),
@@ -35,7 +35,7 @@ TELLING = 0.2
 """A second attribute is told to have decided too when it made at least this share of what the first made."""
 
 
-class ShownRecommendation:
+class PrintedRecommendation:
     """What rich prints for a recommendation: the answer, a reason for every place, and how far to believe the order."""
 
     def __init__(self, found: Recommendation) -> None:
@@ -44,7 +44,7 @@ class ShownRecommendation:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """From the answer to the small print."""
         found = self._found
-        source = found.deck.cards[0].source
+        source = found.card_set.cards[0].source
         yield Text(wishes(found.priorities), style="dim")
         if source:
             yield Text(f"On {source.model}, {source.data}.", style="dim")
@@ -64,7 +64,7 @@ class ShownRecommendation:
             style="dim",
         )
 
-    def _place(self, place: Place) -> Iterator[RenderableType]:
+    def _place(self, place: RankedMethod) -> Iterator[RenderableType]:
         kind, words = _STATES[place.state]
         head = Text.assemble(
             (f"{place.place:>2}  ", "bold"),
@@ -92,7 +92,7 @@ class ShownRecommendation:
             table.add_row("" if at and name == rows[at - 1][0] else name, text)
         yield Padding(table, (0, 0, 0, 4))
 
-    def _decided(self, place: Place) -> list[str]:
+    def _decided(self, place: RankedMethod) -> list[str]:
         after = next((one for one in self._found.places if one.place == place.place + 1), None)
         if after is None:
             return []
@@ -123,10 +123,10 @@ class ShownRecommendation:
         ]
 
 
-class ShownComparison:
+class PrintedComparison:
     """What rich prints for a comparison: attributes and their tests down, methods across."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: CardComparison) -> None:
         self._all = comparison
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
@@ -163,7 +163,7 @@ class ShownComparison:
         return table
 
 
-class ShownProfiles:
+class PrintedProfiles:
     """What rich prints for `--profile list`."""
 
     def __init__(self, some: Sequence[Profile]) -> None:
@@ -192,7 +192,7 @@ def wishes(priorities: Priorities) -> str:
         if names:
             parts.append(f"{words}: {', '.join(names)}")
     if priorities.avoid_cost is not None:
-        parts.append(f"at most {numbers.span(priorities.avoid_cost)} per image")
+        parts.append(f"at most {numbers.duration(priorities.avoid_cost)} per image")
     if priorities.black_box:
         parts.append("the model is a black box")
     who = "Asked for: "
@@ -243,7 +243,7 @@ def number(grade: Grade) -> str:
     return "" if math.isnan(grade.share) else f" {grade.share:.2f}"
 
 
-def _lacks(place: Place) -> str:
+def _lacks(place: RankedMethod) -> str:
     parts = []
     for one in place.unmet:
         if one.state == "missed" and one.grade is None:

@@ -39,7 +39,7 @@ NOT_TESTED = "Not tested."
 
 
 @dataclass(frozen=True)
-class Link:
+class CardLink:
     """A work or a program: what it is to the method, its name, and where it is found (empty: nowhere online)."""
 
     role: str
@@ -48,7 +48,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Result:
+class CardResult:
     """One line of results."""
 
     attribute: Priority
@@ -59,7 +59,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class ReadCard:
+class MarkdownCard:
     """What a Markdown card says. Fields that it does not have are empty."""
 
     title: str
@@ -67,8 +67,8 @@ class ReadCard:
     methodology: str = ""
     developers: str = ""
     shared_by: str = ""
-    references: tuple[Link, ...] = ()
-    implementations: tuple[Link, ...] = ()
+    references: tuple[CardLink, ...] = ()
+    implementations: tuple[CardLink, ...] = ()
     aliases: tuple[str, ...] = ()
     example: str = ""
     picture: str = ""
@@ -79,12 +79,12 @@ class ReadCard:
     """The prose of each attribute that has some; of a tested one, what stands before its results."""
     measured: Mapping[Attribute, str] = field(default_factory=dict)
     """What was measured of it, a sentence or two; only cards of Snellen have it."""
-    results: tuple[Result, ...] = ()
+    results: tuple[CardResult, ...] = ()
     citation: str = ""
     """BibTeX, or whatever stands there instead."""
     chapters: Mapping[str, str] = field(default_factory=dict)
     """What stands below the heading of a chapter of tests, before its first attribute."""
 
-    def of(self, attribute: Priority) -> tuple[Result, ...]:
+    def of(self, attribute: Priority) -> tuple[CardResult, ...]:
         """The results of one attribute."""
         return tuple(result for result in self.results if result.attribute == attribute)

@@ -16,7 +16,7 @@ from snellen.runs.record import MethodSpec, MetricSpec, RunRecord
 from snellen.verdicts import Verdicts, judge_run
 
 
-class Joined:
+class JoinedRuns:
     """The union of some runs: later ones add methods and metrics, and where two hold the same score the earlier stands."""
 
     def __init__(self, runs: Sequence[Readable]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tests.report.recorded import Recorded, method, metric
 
-from snellen.cards.deck import Deck, card
+from snellen.cards.card_set import CardSet, card
 from snellen.cards.grades import word
 from snellen.cards.schema import ATTRIBUTES, TESTED, Finding, Grade
 
@@ -57,12 +57,12 @@ def run_of(images: int = 48, **changes: Any) -> Recorded:
     return Recorded(methods=methods, metrics=metrics, ids=ids, values=values, **changes)
 
 
-def planted_deck(images: int = 48) -> Deck:
-    return Deck.of(run_of(images), {label: measured(label) for label in TESTS})
+def planted_deck(images: int = 48) -> CardSet:
+    return CardSet.of(run_of(images), {label: measured(label) for label in TESTS})
 
 
-def hand_deck(shares: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float] | None = None) -> Deck:
-    """A deck with these grades, by method and attribute; all others are not known."""
+def hand_deck(shares: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float] | None = None) -> CardSet:
+    """A card_set with these grades, by method and attribute; all others are not known."""
     cards = []
     for label, mine in shares.items():
         plain = card(label.partition("(")[0], label)
@@ -76,4 +76,4 @@ def hand_deck(shares: Mapping[str, Mapping[str, float]], seconds: Mapping[str, f
             cost = Finding("computational-efficiency", "by hand", "By hand.", 0.5, {"seconds": seconds[label]})
             findings["computational-efficiency"] = cost
         cards.append(replace(plain, grades=grades, findings=findings))
-    return Deck(Recorded(), tuple(cards), {})
+    return CardSet(Recorded(), tuple(cards), {})

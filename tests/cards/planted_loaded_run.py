@@ -13,8 +13,8 @@ import torch
 from tests.planted import SIDE, Planted, planted
 from torch import Tensor
 
-from snellen.cards.bench import Bench
-from snellen.cards.deck import Findings
+from snellen.cards.card_set import Findings
+from snellen.cards.loaded_run import LoadedRun
 from snellen.cards.methodology import measure
 from snellen.images import Samples, from_arrays
 from snellen.plugins.registry import METHODS, method
@@ -124,8 +124,8 @@ def measured(run: Run, **given: Any) -> Findings:
 
 
 @cache
-def small_bench() -> Bench:
+def small_bench() -> LoadedRun:
     """Three planted images that gradient explained."""
     case = planted(3)
     run = planted_run(None, ["gradient"], None, count=3)
-    return Bench.of(run, case.classifier, samples(case), Silent())
+    return LoadedRun.of(run, case.classifier, samples(case), Silent())

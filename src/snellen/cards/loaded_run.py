@@ -36,7 +36,7 @@ def failures(run: Run) -> dict[str, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class LoadedRun:
     """Everything that a run explained, at hand again."""
 
     run: Run
@@ -47,7 +47,7 @@ class Bench:
     observer: Observer
 
     @staticmethod
-    def of(run: Run, classifier: Any, samples: Any, observer: Observer, *, trust: bool = False) -> Bench:
+    def of(run: Run, classifier: Any, samples: Any, observer: Observer, *, trust: bool = False) -> LoadedRun:
         """What the run's request names, or what is given; anything else than what the run saw is refused."""
         instead = "or leave the methodology out with --no-measure"
         known, loaded = reopen(run, classifier, samples, observer, given=_PYTHON, instead=instead, trust=trust)
@@ -60,7 +60,7 @@ class Bench:
                         f"'{run.folder}' holds maps of version {one.version} of {one.name}, but version "
                         f"{traits(method).version} is installed; make the run again"
                     )
-        return Bench(run, known, loaded, methods, observer)
+        return LoadedRun(run, known, loaded, methods, observer)
 
     @cached_property
     def inputs(self) -> Float[Tensor, "1 channels height width"]:

@@ -1,4 +1,4 @@
-"""A study with people whose verdicts are known, beside the planted deck's run."""
+"""A study with people whose verdicts are known, beside the planted card set's run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from tests.cards.planted_deck import TESTS, measured, run_of
-from tests.cards.recorded_deck import deck_of
+from tests.cards.planted_card_set import TESTS, measured, run_of
+from tests.cards.recorded_card_set import deck_of
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
 from snellen.runs.people import COLUMNS, Arm, Contrast, Link, Outcome, People, Standing
 
 RULE = "pass: better than no map; fail: worse, or within the margin."
@@ -69,13 +69,13 @@ def study(**changes: Any) -> People:
     return People(**(given | changes))
 
 
-def studied_deck(*studies: People) -> Deck:
-    """The planted deck after these studies, or after the one above."""
-    return Deck.of(run_of(studies=studies or (study(),)), {label: measured(label) for label in TESTS})
+def studied_deck(*studies: People) -> CardSet:
+    """The planted card_set after these studies, or after the one above."""
+    return CardSet.of(run_of(studies=studies or (study(),)), {label: measured(label) for label in TESTS})
 
 
-def seen_by_many(images: int) -> Deck:
-    """The recorded deck of the browser's tests, of whose methods three were shown to people."""
+def seen_by_many(images: int) -> CardSet:
+    """The recorded card_set of the browser's tests, of whose methods three were shown to people."""
     found = deck_of(images)
     known = {one.method for one in found.methods}
     assert {"grad-cam", "gradient", "rise"} <= known
@@ -83,7 +83,7 @@ def seen_by_many(images: int) -> Deck:
         Link("error-detection", "complexity", "opposite", -0.61, -0.8, -0.4, 0.004, 12, 3),
     ))  # fmt: skip
     findings = {one.method: dict(one.findings) for one in found.cards}
-    return Deck.of(replace(found.run, studies=(said,)), findings)  # type: ignore[type-var]
+    return CardSet.of(replace(found.run, studies=(said,)), findings)  # type: ignore[type-var]
 
 
 def _renamed(one: Outcome) -> Outcome:

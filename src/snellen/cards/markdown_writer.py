@@ -9,14 +9,23 @@ from collections.abc import Sequence
 
 from snellen import __version__
 from snellen.cards.bibliography import place_of, reference
-from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, PEOPLE, Link, ReadCard, Result
+from snellen.cards.card_view import NEEDS, proven
+from snellen.cards.markdown_format import (
+    CHAPTERS,
+    ENTITIES,
+    MEASURED,
+    NOT_TESTED,
+    PEOPLE,
+    CardLink,
+    CardResult,
+    MarkdownCard,
+)
 from snellen.cards.people import told
 from snellen.cards.schema import METHODOLOGY, PRIORITIES, Card, Evidence, Finding, Priority
-from snellen.cards.sheet import NEEDS, proven
 from snellen.charts import numbers
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, METRICS, Attribute
-from snellen.suite.questions import TESTS
+from snellen.suite.card_tests import TESTS
 
 _VERBS = {"pass": "passes", "fail": "fails", "inconclusive": "is inconclusive"}
 
@@ -26,7 +35,7 @@ def write_markdown(card: Card, example: str | None = None) -> str:
     return render(document(card, example))
 
 
-def document(card: Card, example: str | None = None) -> ReadCard:
+def document(card: Card, example: str | None = None) -> MarkdownCard:
     """What the Markdown of a card says."""
     prose = card.prose
     cite = METHODS[card.name].traits.cite if card.name in METHODS else next(iter(prose.references), "")  # type: ignore[attr-defined]
@@ -34,14 +43,14 @@ def document(card: Card, example: str | None = None) -> ReadCard:
     work = reference(cite)
     original = "Reference" if card.control and not prose.developers else "Original Paper"  # it uses the control
     shown = f"A map of `{card.method}`" + (f" for {_safe(card.source.model)}." if card.source else ".")
-    return ReadCard(
+    return MarkdownCard(
         prose.title,
         prose.summary,
         prose.methodology,
-        numbers.listed(prose.developers) if prose.developers else "",
+        numbers.join_names(prose.developers) if prose.developers else "",
         _shared(card),
         tuple(_reference(key, original if key == cite else "See Also") for key in keys),
-        tuple(Link("", name, url) for name, url in prose.implementations.items()),
+        tuple(CardLink("", name, url) for name, url in prose.implementations.items()),
         prose.aliases,
         shown if example else "None here; `snellen card` with a run draws one on your own pictures.",
         example or "",
@@ -53,7 +62,7 @@ def document(card: Card, example: str | None = None) -> ReadCard:
     )
 
 
-def render(card: ReadCard) -> str:
+def render(card: MarkdownCard) -> str:
     """The Markdown of what a card says."""
     fields = [
         f"**Developed by:** {card.developers}" if card.developers else "",
@@ -89,13 +98,13 @@ def _lines(heading: str, text: str) -> str:
     return f"{heading}\n{text}" if text else heading
 
 
-def _line(one: Result) -> str:
+def _line(one: CardResult) -> str:
     name = re.sub(r"([\\\[\]*])", r"\\\1", one.test)
     linked = f"[{name}]({one.url})" if one.url else name
     return " ".join(filter(None, [ENTITIES.get(one.verdict, ""), f"**{linked}**:", one.sentence]))
 
 
-def _links(heading: str, links: Sequence[Link]) -> str:
+def _links(heading: str, links: Sequence[CardLink]) -> str:
     if not links:
         return ""
     lines = [f"**{heading}:**"]
@@ -106,11 +115,11 @@ def _links(heading: str, links: Sequence[Link]) -> str:
     return "\n".join(lines)
 
 
-def _reference(key: str, role: str) -> Link:
+def _reference(key: str, role: str) -> CardLink:
     work = reference(key)
     if work is None:
-        return Link(role, CITATIONS.get(key, key), "")
-    return Link(role, work.title if work.url else CITATIONS[key], work.url)
+        return CardLink(role, CITATIONS.get(key, key), "")
+    return CardLink(role, work.title if work.url else CITATIONS[key], work.url)
 
 
 def _shared(card: Card) -> str:
@@ -146,14 +155,14 @@ def in_order(card: Card, attribute: Priority) -> list[Evidence]:
     )
 
 
-def _result(card: Card, one: Evidence) -> Result:
+def _result(card: Card, one: Evidence) -> CardResult:
     if not one.own:
-        return Result(one.attribute, one.test, one.verdict, _published(one), place_of(one.source.name))
+        return CardResult(one.attribute, one.test, one.verdict, _published(one), place_of(one.source.name))
     name = (one.metric or "").partition("(")[0].partition("@")[0]
     work = reference(METRICS[name].traits.cite) if name in METRICS else None  # type: ignore[attr-defined]
     others = [other for mine, other in card.disagreements if mine == one]
     said = _answered(card, one) if one.by_people else _tested(card, one, others)
-    return Result(one.attribute, one.test, one.verdict, said, work.url if work else "")
+    return CardResult(one.attribute, one.test, one.verdict, said, work.url if work else "")
 
 
 def _published(one: Evidence) -> str:
@@ -173,7 +182,7 @@ def _tested(card: Card, one: Evidence, others: Sequence[Evidence]) -> str:
     rivals = [rival for rival in one.against if not math.isnan(rival.low)]
     if rivals:
         near = min(rivals, key=lambda rival: rival.low)
-        gain = f"{numbers.gain(near.mean)} {numbers.interval(near.low, near.high, near.n, signs=True)}"
+        gain = f"{numbers.signed(near.mean)} {numbers.interval(near.low, near.high, near.n, signs=True)}"
         said.append(f"Its lead over {near.control}, the hardest control, is {gain} on the same image.")
     if one.note:
         said.append(f"The verdict {one.note}.")
@@ -199,7 +208,7 @@ def _answered(card: Card, one: Evidence) -> str:
         mean = f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}"
         said.append(f"{_safe(one.summary)} The mean is {mean} over {one.counted}, {better} is better.")
     for each in one.against:
-        gain = f"{numbers.gain(each.mean)} {numbers.interval(each.low, each.high, each.n, signs=True)}"
+        gain = f"{numbers.signed(each.mean)} {numbers.interval(each.low, each.high, each.n, signs=True)}"
         said.append(f"The difference to people with {_safe(each.control)} is {gain}, positive is better.")
     if one.advice:
         said.append(f"{one.advice[0].upper()}{one.advice[1:]}.")

@@ -12,16 +12,16 @@ from rich.text import Text
 from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS, STYLES, legend
 from snellen.report.attributes import CATEGORIES
-from snellen.report.terminal import accuracy_lines, split_evenly
-from snellen.suite.grid import Cell, Grid, Row
+from snellen.report.summary_table import accuracy_lines, split_evenly
+from snellen.suite.grid import Grid, GridCell, GridRow
 from snellen.verdicts import run_certainty
 from snellen.verdicts.rule import TOO_FEW
 
 _NAMES = 30
 
 
-class Shown:
-    """What rich prints for a grid: `Console().print(Shown(grid))`; as many tables as the width asks for."""
+class PrintedGrid:
+    """What rich prints for a grid: `Console().print(PrintedGrid(grid))`; as many tables as the width asks for."""
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
@@ -78,16 +78,16 @@ class Shown:
         return lines
 
 
-def _reasons(row: Row) -> dict[str, list[Cell]]:
+def _reasons(row: GridRow) -> dict[str, list[GridCell]]:
     """The cells without a verdict that counts, by their reason; methods that could not run at all are told once."""
-    found: dict[str, list[Cell]] = {}
+    found: dict[str, list[GridCell]] = {}
     for cell in row.cells:
         if not cell.control and cell.verdict in ("", "not counted") and cell.reason not in TOO_FEW.values():
             found.setdefault(cell.reason, []).append(cell)
     return found
 
 
-def _lines(row: Row, names: Sequence[str], widths: Mapping[str, int], room: int) -> Iterator[Text]:
+def _lines(row: GridRow, names: Sequence[str], widths: Mapping[str, int], room: int) -> Iterator[Text]:
     """The row of one test; where nothing was run, the reason takes the place of the cells."""
     *above, last = textwrap.wrap(f"{row.title} {row.arrow}", _NAMES)
     for part in above:
@@ -103,7 +103,7 @@ def _lines(row: Row, names: Sequence[str], widths: Mapping[str, int], room: int)
     yield line
 
 
-def _shown(row: Row, name: str) -> Text:
+def _shown(row: GridRow, name: str) -> Text:
     cell = next((one for one in row.cells if one.method == name), None)
     if cell is None:
         return Text("")
@@ -118,6 +118,6 @@ def _heading(name: str) -> list[str]:
     return [part for word in words for part in ([word] if len(word) <= 10 else [word[:8] + "-", word[8:]])]
 
 
-def _width(name: str, rows: Sequence[Row]) -> int:
+def _width(name: str, rows: Sequence[GridRow]) -> int:
     cells = [len(_shown(row, name).plain) for row in rows]
     return max([*cells, *(len(part) for part in _heading(name))])

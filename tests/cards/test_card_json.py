@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from tests.cards.generated_cards import cards
 
-from snellen.cards.deck import card
-from snellen.cards.record import SCHEMA, as_json, read_json, write_json
-from snellen.cards.schema import Card, Evidence, Source
+from snellen.cards.card_json import SCHEMA, as_json, read_json, write_json
+from snellen.cards.card_set import card
+from snellen.cards.schema import Card, Evidence, EvidenceSource
 from snellen.errors import SnellenError
 from snellen.verdicts import Trust
 
@@ -35,7 +35,7 @@ def _comparable(value: object) -> object:
 
 def test_undefined_is_null_and_what_follows_is_written_along():
     trust = Trust("deletion", ("edge",), 0.25, math.nan, 0.5, None)
-    source = Source("run", "r", "net", "40 images", "")
+    source = EvidenceSource("run", "r", "net", "40 images", "")
     one = Evidence("minimality", "Sparsity", "sparsity", "fail", "worse", source, n=3, high=math.inf, trust=trust)
     written = as_json(card("grad-cam", "grad-cam", [one], {}, source))
     assert written["schema"] == SCHEMA

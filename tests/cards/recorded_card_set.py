@@ -1,15 +1,15 @@
-"""A deck of the recorded run of the report's tests, with measured methodology for most of its methods."""
+"""A card_set of the recorded run of the report's tests, with measured methodology for most of its methods."""
 
 from __future__ import annotations
 
 import numpy as np
 from tests.report.recorded import METHODS, Recorded
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
 from snellen.cards.schema import METHODOLOGY, Finding
 
 
-def deck_of(images: int) -> Deck:
+def deck_of(images: int) -> CardSet:
     """Grades of all kinds: some known, some not, two methods that tie, and some that need no look inside."""
     rng = np.random.default_rng(3)
     findings = {
@@ -21,4 +21,4 @@ def deck_of(images: int) -> Deck:
         for name in METHODS if name != "occlusion"
     }  # fmt: skip
     findings["rise"] = findings["gradient"]
-    return Deck.of(Recorded(ids=[f"{at}.jpg" for at in range(images)]), findings)
+    return CardSet.of(Recorded(ids=[f"{at}.jpg" for at in range(images)]), findings)

@@ -10,13 +10,13 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cards.planted_deck import planted_deck
+from tests.cards.planted_card_set import planted_deck
 from tests.planted import planted
 
-from snellen.cards.compare import Comparison
+from snellen.cards.card_set import cards_of_runs
+from snellen.cards.compare import CardComparison
 from snellen.cards.compare_page import page
-from snellen.cards.deck import deck_of_runs
-from snellen.cards.joined import Joined
+from snellen.cards.joined_runs import JoinedRuns
 from snellen.cards.schema import Finding
 from snellen.cli import main as cli
 from snellen.errors import SnellenError
@@ -64,7 +64,7 @@ def rewritten(folder, change):
 
 def test_a_later_run_adds_methods_and_metrics(runs):
     whole, more = Run(runs / "whole"), Run(runs / "more")
-    both = Joined([whole, more])
+    both = JoinedRuns([whole, more])
     assert isinstance(both, Readable)
     assert [one.label for one in both.record.spec.methods] == ["gradient", "grad-cam", "random", "input-x-gradient"]
     assert [one.label for one in both.record.spec.metrics] == ["complexity", "sparsity", "average-drop"]
@@ -95,21 +95,21 @@ def test_where_two_runs_hold_the_same_score_the_earlier_stands(runs):
             return self._run.scores().assign(value=-1.0)
 
     first = Run(runs / "whole")
-    scores = Joined([first, Changed(Run(runs / "more"))]).scores()
+    scores = JoinedRuns([first, Changed(Run(runs / "more"))]).scores()
     pd.testing.assert_frame_equal(scores.iloc[: len(first.scores())], first.scores())
     assert (scores.iloc[len(first.scores()) :]["value"] == -1).all()
 
 
 def test_a_deck_of_two_runs_has_the_cards_of_both_and_the_same_folder_counts_once(runs):
-    deck = deck_of_runs([runs / "whole", runs / "more", runs / "whole" / ".." / "whole"])
-    assert [one.method for one in deck.methods] == ["gradient", "grad-cam", "input-x-gradient"]
-    assert deck.notes == ()
-    assert deck.cards[0].measured("input-sensitivity")
+    card_set = cards_of_runs([runs / "whole", runs / "more", runs / "whole" / ".." / "whole"])
+    assert [one.method for one in card_set.methods] == ["gradient", "grad-cam", "input-x-gradient"]
+    assert card_set.notes == ()
+    assert card_set.cards[0].measured("input-sensitivity")
 
 
 def test_a_run_without_controls_is_judged_by_those_of_another(runs):
-    deck = deck_of_runs([runs / "alone", runs / "whole"])
-    assert {one.method for one in deck.cards if one.control} == {"random"}
+    card_set = cards_of_runs([runs / "alone", runs / "whole"])
+    assert {one.method for one in card_set.cards if one.control} == {"random"}
 
 
 def test_what_was_measured_of_each_run_enters_the_cards_and_the_earlier_run_stands(runs):
@@ -119,14 +119,14 @@ def test_what_was_measured_of_each_run_enters_the_cards_and_the_earlier_run_stan
 
     grades = {
         one.method: one.grades["determinism"].share
-        for one in deck_of_runs([runs / "whole", runs / "more"], measured).methods
+        for one in cards_of_runs([runs / "whole", runs / "more"], measured).methods
     }
     assert grades == {"gradient": 0.9, "grad-cam": 0.9, "input-x-gradient": 0.2}
-    assert math.isnan(deck_of_runs([runs / "whole"]).cards[0].grades["determinism"].share)  # nothing was measured before
+    assert math.isnan(cards_of_runs([runs / "whole"]).cards[0].grades["determinism"].share)  # nothing was measured before
 
 
 def test_an_unfinished_run_is_read_and_said_to_be(runs):
-    (note,) = deck_of_runs([runs / "unfinished"]).notes
+    (note,) = cards_of_runs([runs / "unfinished"]).notes
     assert "is unfinished" in note
     assert "the same evaluate() finishes it" in note  # it was made in Python, so no command could go on
 
@@ -146,7 +146,7 @@ def test_an_unfinished_run_is_read_and_said_to_be(runs):
 )
 def test_runs_that_do_not_belong_together_get_one_sentence(runs, names, sentence):
     with pytest.raises(SnellenError, match=sentence) as problem:
-        deck_of_runs([runs / one for one in names])
+        cards_of_runs([runs / one for one in names])
     assert "\n" not in str(problem.value)
 
 
@@ -154,12 +154,12 @@ def test_runs_that_do_not_belong_together_get_one_sentence(runs, names, sentence
 
 
 @pytest.fixture(scope="module")
-def deck():
+def card_set():
     return planted_deck()
 
 
-def test_a_comparison_has_all_ten_attributes_and_the_widest_gap_first(deck):
-    both = Comparison.of(deck, ["grad-cam", "gradient", "grad-cam"])
+def test_a_comparison_has_all_ten_attributes_and_the_widest_gap_first(card_set):
+    both = CardComparison.of(card_set, ["grad-cam", "gradient", "grad-cam"])
     assert [one.method for one in both.cards] == ["grad-cam", "gradient"]
     assert len(both.rows) == 10
     assert [len(row.tests) for row in both.rows] == [0] * 5 + [2] * 5
@@ -179,13 +179,13 @@ def test_a_comparison_has_all_ten_attributes_and_the_widest_gap_first(deck):
         (["grad-cam", "gradcam"], r"has no method 'gradcam'; did you mean 'grad-cam'\?"),
     ],
 )
-def test_what_cannot_be_compared(deck, names, sentence):
+def test_what_cannot_be_compared(card_set, names, sentence):
     with pytest.raises(SnellenError, match=sentence):
-        Comparison.of(deck, names)
+        CardComparison.of(card_set, names)
 
 
-def test_the_page_shows_every_method_in_every_test_with_shapes_and_words(deck):
-    cards = Comparison.of(deck, ["grad-cam", "gradient", "rise"])
+def test_the_page_shows_every_method_in_every_test_with_shapes_and_words(card_set):
+    cards = CardComparison.of(card_set, ["grad-cam", "gradient", "rise"])
     text = page(cards)
     tests = sum(len(row.tests) for row in cards.rows)
     assert text.count('class="strip"') == 3 * tests
@@ -198,7 +198,7 @@ def test_the_page_shows_every_method_in_every_test_with_shapes_and_words(deck):
 
 
 def test_a_test_that_was_not_run_on_a_method_says_so(runs):
-    text = page(Comparison.of(deck_of_runs([runs / "whole", runs / "more"]), ["grad-cam", "input-x-gradient"]))
+    text = page(CardComparison.of(cards_of_runs([runs / "whole", runs / "more"]), ["grad-cam", "input-x-gradient"]))
     assert "<i>○</i>not run" in text
     assert "3 images are too few for a verdict" in text
 

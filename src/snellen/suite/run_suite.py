@@ -16,8 +16,8 @@ from snellen.plugins.registry import METRICS, label, traits
 from snellen.runs import plan as planning
 from snellen.runs.progress import Observer
 from snellen.runs.settings import Settings, workers_for_short_passes
+from snellen.suite.card_tests import TESTS, metrics_by_test
 from snellen.suite.grid import Grid
-from snellen.suite.questions import TESTS, answers
 from snellen.types import Method, Metric
 from snellen.zoo import EMBEDDED
 
@@ -106,7 +106,7 @@ def _askable(
     """The metrics that can be run here, and by name why the others cannot."""
     if settings.metrics:
         return planning.parse_metrics(settings.metrics), {}
-    known = answers()
+    known = metrics_by_test()
     names = [known[test] for tests in TESTS.values() for test in tests if test in known]
     names += [name for name in METRICS if name not in names and (full or name in BESIDE)]
     size = (int(samples[0].image.shape[1]), int(samples[0].image.shape[2]))

@@ -22,6 +22,6 @@ PEOPLE: dict[str, str] = {SHARPNESS: "needs people"}
 """Tests that no program can answer; a study with people that was joined to the run does."""
 
 
-def answers() -> dict[str, str]:
+def metrics_by_test() -> dict[str, str]:
     """The name of the metric that answers each test; a test that nothing answers is not there."""
     return {METRICS[name].traits.test: name for name in METRICS if METRICS[name].traits.test}  # type: ignore[attr-defined]

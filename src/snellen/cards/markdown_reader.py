@@ -7,11 +7,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snellen.cards.document import CHAPTERS, ENTITIES, MEASURED, NOT_TESTED, PEOPLE, Link, ReadCard, Result
+from snellen.cards.markdown_format import (
+    CHAPTERS,
+    ENTITIES,
+    MEASURED,
+    NOT_TESTED,
+    PEOPLE,
+    CardLink,
+    CardResult,
+    MarkdownCard,
+)
 from snellen.cards.schema import METHODOLOGY, Priority
 from snellen.errors import SnellenError, nearest
 from snellen.plugins.registry import Attribute
-from snellen.suite.questions import TESTS
+from snellen.suite.card_tests import TESTS
 from snellen.verdicts import Verdict
 
 FIELDS = ("Developed by", "Shared by", "References", "Implementations and Tutorials", "Aliases", "Example")
@@ -48,7 +57,7 @@ class _Line:
     text: str
 
 
-def read_markdown(text: str) -> ReadCard:
+def read_markdown(text: str) -> MarkdownCard:
     """What a Markdown card says, or one sentence that names the line that breaks a rule."""
     lines = [
         _Line(at, part.rstrip()) for at, part in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), start=1)
@@ -57,7 +66,7 @@ def read_markdown(text: str) -> ReadCard:
     facts = _methodology(parts.get("Methodology", []))
     sections: dict[Priority, str] = {}
     measured: dict[Attribute, str] = {}
-    results: list[Result] = []
+    results: list[CardResult] = []
     for heading, attribute in _HEADINGS.items():
         if attribute is None or heading not in parts:
             continue
@@ -73,7 +82,7 @@ def read_markdown(text: str) -> ReadCard:
         if mark:
             measured[attribute] = numbers.strip()
     chapters = {name: said for name in CHAPTERS if name != "Methodology" and (said := _text(parts.get(name, [])))}
-    return ReadCard(
+    return MarkdownCard(
         title, _text(parts[""]), *facts, sections=sections, measured=measured, results=tuple(results),
         citation=_citation(parts.get("Citation", [])), chapters=chapters,
     )  # fmt: skip
@@ -112,8 +121,8 @@ def _parts(lines: Sequence[_Line]) -> tuple[str, dict[str, list[_Line]]]:
 
 def _methodology(
     lines: Sequence[_Line],
-) -> tuple[str, str, str, tuple[Link, ...], tuple[Link, ...], tuple[str, ...], str, str, str]:
-    """Prose, then the fields in the order of `ReadCard`."""
+) -> tuple[str, str, str, tuple[CardLink, ...], tuple[CardLink, ...], tuple[str, ...], str, str, str]:
+    """Prose, then the fields in the order of `MarkdownCard`."""
     prose: list[_Line] = []
     fields: dict[str, list[_Line]] = {}
     current = prose
@@ -155,7 +164,7 @@ def _picture(text: str) -> tuple[str, str, str]:
     return (text[: tag.start()] + text[tag.end() :]).strip(), picture, caption
 
 
-def _links(lines: Sequence[_Line]) -> tuple[Link, ...]:
+def _links(lines: Sequence[_Line]) -> tuple[CardLink, ...]:
     """The items of a list; an item may go on in the next line, even within its link."""
     items: list[str] = []
     for line in lines:
@@ -168,16 +177,16 @@ def _links(lines: Sequence[_Line]) -> tuple[Link, ...]:
     return tuple(map(_link, items))
 
 
-def _link(item: str) -> Link:
+def _link(item: str) -> CardLink:
     role, rest = "", item.strip()
     if found := re.match(r"\*([^*]+?):?\*\s*:?\s*(.*)", rest):
         role, rest = found[1], found[2]
     if linked := re.fullmatch(_LINKED.format("name"), rest):
-        return Link(role, _unescaped(linked["name"]).strip(), linked["name_url"])
-    return Link(role, rest, "")
+        return CardLink(role, _unescaped(linked["name"]).strip(), linked["name_url"])
+    return CardLink(role, rest, "")
 
 
-def _results(lines: Sequence[_Line], attribute: Priority) -> tuple[str, list[Result]]:
+def _results(lines: Sequence[_Line], attribute: Priority) -> tuple[str, list[CardResult]]:
     """What a section says first, and its results: each begins with a glyph, or says that it is not counted."""
     said: list[_Line] = []
     blocks: list[list[_Line]] = []
@@ -192,7 +201,7 @@ def _results(lines: Sequence[_Line], attribute: Priority) -> tuple[str, list[Res
     return _text(said), [_result(block, attribute) for block in blocks]
 
 
-def _result(block: Sequence[_Line], attribute: Priority) -> Result:
+def _result(block: Sequence[_Line], attribute: Priority) -> CardResult:
     where, text = f"line {block[0].number}", _text(block)
     verdict: Verdict = "not counted"
     if begins := _BEGINS.match(text):
@@ -209,7 +218,7 @@ def _result(block: Sequence[_Line], attribute: Priority) -> Result:
     home = next((key for key, tests in TESTS.items() if test in tests), attribute)
     if home != attribute:
         raise SnellenError(f"{where}: '{test}' is a test of {home.replace('-', ' ')}, not of {attribute.replace('-', ' ')}")
-    return Result(attribute, test, verdict, found["sentence"].strip(), found["a_url"] or found["c_url"] or "")
+    return CardResult(attribute, test, verdict, found["sentence"].strip(), found["a_url"] or found["c_url"] or "")
 
 
 def _citation(lines: Sequence[_Line]) -> str:

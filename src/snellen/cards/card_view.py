@@ -10,10 +10,10 @@ from typing import Any, get_args
 
 from markupsafe import Markup, escape
 
-from snellen.cards.deck import Deck
+from snellen.cards.card_set import CardSet
 from snellen.cards.examples import Example
+from snellen.cards.finding_tables import facts_of, settings_of
 from snellen.cards.grades import BORROWED
-from snellen.cards.measured import facts_of, settings_of
 from snellen.cards.people import baselines, categories, lead, studies, told
 from snellen.cards.schema import Card, Evidence, Grade, Priority
 from snellen.charts import numbers
@@ -37,7 +37,7 @@ NEEDS = {
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class MetricScale:
     """What a metric's strips have in common on every card: the scale, and where the controls stand."""
 
     scale: Scale | None
@@ -46,34 +46,34 @@ class Yardstick:
     settings: Mapping[str, Any]
 
 
-def yardsticks(deck: Deck) -> dict[str, Yardstick]:
+def metric_scales(card_set: CardSet) -> dict[str, MetricScale]:
     """By metric; one scale for all methods, so that cards can be laid side by side."""
-    spec = deck.run.record.spec
-    scores = deck.run.scores()
+    spec = card_set.run.record.spec
+    scores = card_set.run.scores()
     controls = [method.label for method in spec.methods if method.control]
     means = scores[scores["method"].isin(controls)].groupby(["metric", "method"])["value"].mean().to_dict()
     found = {}
     for metric in spec.metrics:
         label = metric.label
         ticks = {control: float(means[(label, control)]) for control in controls if (label, control) in means}
-        scale = scale_of([*_values(deck, label), *ticks.values()], bounds_of(metric))
-        found[label] = Yardstick(scale, ticks, metric.higher_is_better, metric.params)
-    higher = {one.metric: bool(one.higher_is_better) for card in deck.cards for one in card.evidence if one.by_people}
-    for label, ticks in baselines(deck.run).items():
-        scale = scale_of([*_values(deck, label), *ticks.values()])
-        found[label] = Yardstick(scale, ticks, higher.get(label, True), {})
+        scale = scale_of([*_values(card_set, label), *ticks.values()], bounds_of(metric))
+        found[label] = MetricScale(scale, ticks, metric.higher_is_better, metric.params)
+    higher = {one.metric: bool(one.higher_is_better) for card in card_set.cards for one in card.evidence if one.by_people}
+    for label, ticks in baselines(card_set.run).items():
+        scale = scale_of([*_values(card_set, label), *ticks.values()])
+        found[label] = MetricScale(scale, ticks, higher.get(label, True), {})
     return found
 
 
-def _values(deck: Deck, label: str) -> list[float]:
-    some = [one for card in deck.cards for one in card.evidence if one.metric == label]
+def _values(card_set: CardSet, label: str) -> list[float]:
+    some = [one for card in card_set.cards for one in card.evidence if one.metric == label]
     return [value for one in some for value in (one.mean, one.low, one.high)]
 
 
-def sheet(
+def card_view(
     card: Card,
     place: str,
-    sticks: Mapping[str, Yardstick],
+    sticks: Mapping[str, MetricScale],
     examples: Sequence[Example] = (),
     costs: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
@@ -178,15 +178,15 @@ def _cost(card: Card, costs: Mapping[str, float] | None) -> str:
     found: Mapping[str, Any] = finding.numbers if finding else (costs or {})
     if not found or any(not math.isfinite(float(found.get(key, math.nan))) for key in ("forward", "backward", "seconds")):
         return ""
-    passes = [f"{numbers.tally(float(found[way]))} {way}" for way in ("forward", "backward") if found[way]]
+    passes = [f"{numbers.amount(float(found[way]))} {way}" for way in ("forward", "backward") if found[way]]
     asked = f"{' + '.join(passes)} pass{'' if found['forward'] + found['backward'] == 1 else 'es'}" if passes else "no pass"
-    return f"{asked} of the model, {numbers.span(float(found['seconds']))} a map"
+    return f"{asked} of the model, {numbers.duration(float(found['seconds']))} a map"
 
 
 # Attributes --------------------------------------------------------------------------------------------------------------
 
 
-def _attribute(card: Card, key: Priority, named: str, asks: str, sticks: Mapping[str, Yardstick]) -> dict[str, Any]:
+def _attribute(card: Card, key: Priority, named: str, asks: str, sticks: Mapping[str, MetricScale]) -> dict[str, Any]:
     finding = card.findings.get(key) if key != "people" else None
     said = studies(card) if key == "people" else card.prose.sections.get(key, "")
     tests = _tests(card, key, sticks)
@@ -225,7 +225,7 @@ def _idle(key: Priority, run: set[str]) -> list[str]:
 # Tests -------------------------------------------------------------------------------------------------------------------
 
 
-def _tests(card: Card, key: Priority, sticks: Mapping[str, Yardstick]) -> list[dict[str, Any]]:
+def _tests(card: Card, key: Priority, sticks: Mapping[str, MetricScale]) -> list[dict[str, Any]]:
     """One row per measured metric, then one per test that only papers ran."""
     papers: dict[str, list[Evidence]] = {}
     for one in card.literature(key):
@@ -240,7 +240,7 @@ def _tests(card: Card, key: Priority, sticks: Mapping[str, Yardstick]) -> list[d
     return rows
 
 
-def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: Yardstick) -> dict[str, Any]:
+def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: MetricScale) -> dict[str, Any]:
     span = numbers.interval(one.low, one.high, one.n) if one.n else ""
     mean = numbers.short(one.mean) if one.n or one.undefined else "not run"
     words = f"{card.method}: mean {mean}, {span or 'no interval'}, {one.counted}"
@@ -298,7 +298,7 @@ def _counts(weight: float) -> str:
 def _pair(pair: Against) -> dict[str, Any]:
     return {
         "control": pair.control,
-        "mean": numbers.gain(pair.mean),
+        "mean": numbers.signed(pair.mean),
         "interval": numbers.interval(pair.low, pair.high, pair.n, signs=True),
         "margin": f"±{numbers.short(pair.margin)}",
         "n": pair.n,

@@ -83,10 +83,10 @@ def _fact(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return {True: "yes", False: "no", None: "not known"}.get(value, str(value))
     if name == "seconds":
-        return numbers.span(value)
+        return numbers.duration(value)
     if name == "changed":
         return f"{value:.0%}"
     if name == "order":
         return f"10{str(int(value)).translate(numbers.RAISED)} s"
-    text = numbers.tally(value) if float(value).is_integer() and abs(value) < 1000 else numbers.short(value)
+    text = numbers.amount(value) if float(value).is_integer() and abs(value) < 1000 else numbers.short(value)
     return f"{text} MiB" if name == "memory_mib" else text

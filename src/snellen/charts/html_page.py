@@ -16,7 +16,7 @@ from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 
 
-def render(template: str, styles: Sequence[str], facts: Mapping[str, Any]) -> str:
+def render_page(template: str, styles: Sequence[str], facts: Mapping[str, Any]) -> str:
     """A page from a template that fills the frame; files are named as they lie in the package: `report/page.html`."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_read),
@@ -25,7 +25,7 @@ def render(template: str, styles: Sequence[str], facts: Mapping[str, Any]) -> st
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(soft=_soft, listed=numbers.listed)
+    environment.filters.update(soft=_soft, join_names=numbers.join_names)
     return environment.get_template(template).render(style=Markup(page_css() + "".join(map(_read, styles))), **facts)
 
 

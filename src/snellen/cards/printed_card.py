@@ -10,26 +10,26 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from snellen.cards.document import CHAPTERS, PEOPLE, ReadCard
+from snellen.cards.card_view import NEEDS, basis
 from snellen.cards.grades import BORROWED
-from snellen.cards.markdown import in_order
+from snellen.cards.markdown_format import CHAPTERS, PEOPLE, MarkdownCard
+from snellen.cards.markdown_writer import in_order
 from snellen.cards.people import categories, lead, told
+from snellen.cards.printed_choice import number
 from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
-from snellen.cards.sheet import NEEDS, basis
-from snellen.cards.terminal import number
 from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS, STYLES, legend
 
 _WIDEST = 120
 
 
-def shown(card: Card | ReadCard, notes: Sequence[str] = ()) -> Shown | ShownDocument:
+def shown(card: Card | MarkdownCard, notes: Sequence[str] = ()) -> PrintedCard | PrintedMarkdownCard:
     """What rich prints for a card of either kind; `notes` are what is to be known of its run."""
-    return Shown(card, notes) if isinstance(card, Card) else ShownDocument(card)
+    return PrintedCard(card, notes) if isinstance(card, Card) else PrintedMarkdownCard(card)
 
 
-class Shown:
-    """What rich prints for a card: `Console().print(Shown(card))`."""
+class PrintedCard:
+    """What rich prints for a card: `Console().print(PrintedCard(card))`."""
 
     def __init__(self, card: Card, notes: Sequence[str] = ()) -> None:
         self._card, self._notes = card, notes
@@ -74,10 +74,10 @@ class Shown:
             yield Text(f"{mine.test}: {mine.verdict} here, but {other.verdict} by {other.source.name}.", style="bold")
 
 
-class ShownDocument:
+class PrintedMarkdownCard:
     """The same for a card that was read from Markdown."""
 
-    def __init__(self, card: ReadCard) -> None:
+    def __init__(self, card: MarkdownCard) -> None:
         self._card = card
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from snellen.cards.card_json import plain
 from snellen.cards.recommend import Recommendation
-from snellen.cards.record import plain
-from snellen.charts.page_frame import write_page
+from snellen.charts.html_page import write_page
 
 
 def as_json(found: Recommendation) -> dict[str, Any]:
@@ -16,12 +16,12 @@ def as_json(found: Recommendation) -> dict[str, Any]:
     asked = found.priorities
     values = {
         "sentence": found.sentence,
-        "model": found.deck.run.record.classifier.name,
-        "fingerprint": found.deck.run.record.classifier.fingerprint,
-        "images": found.deck.run.record.samples.count,
+        "model": found.card_set.run.record.classifier.name,
+        "fingerprint": found.card_set.run.record.classifier.fingerprint,
+        "images": found.card_set.run.record.samples.count,
         "priorities": {
             "profile": asked.profile.name if asked.profile else None,
-            "levels": {priority: asked.level(priority) for priority in found.deck.priorities},
+            "levels": {priority: asked.level(priority) for priority in found.card_set.priorities},
             "avoid_cost": asked.avoid_cost,
             "black_box": asked.black_box,
         },

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from snellen.cards import people
 from snellen.cards.grades import grades
-from snellen.cards.joined import Joined
+from snellen.cards.joined_runs import JoinedRuns
 from snellen.cards.literature import literature_of
 from snellen.cards.prose import prose_of
-from snellen.cards.schema import ATTRIBUTES, Card, Directness, Evidence, Finding, Priority, Prose, Source
+from snellen.cards.schema import ATTRIBUTES, Card, Directness, Evidence, EvidenceSource, Finding, Priority, Prose
 from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.registry import METHODS, Attribute, traits
@@ -26,7 +26,7 @@ Findings = Mapping[str, Mapping[Attribute, Finding]]
 
 
 @dataclass(frozen=True)
-class Deck:
+class CardSet:
     """One card per method of a run, controls included, in the order of the run."""
 
     run: Readable
@@ -36,7 +36,7 @@ class Deck:
     """What a reader should know of the runs, such as that one is unfinished."""
 
     @staticmethod
-    def of(run: Readable, findings: Findings | None = None) -> Deck:
+    def of(run: Readable, findings: Findings | None = None) -> CardSet:
         """The cards of a run; `findings` is what `methodology` measured, if it did."""
         refuse_unfit(run)
         spec = run.record.spec
@@ -79,7 +79,7 @@ class Deck:
             label = method.label
             evidence = [*measured.get(label, ()), *answered.get(label, ())]
             cards.append(card(method.name, label, evidence, (findings or {}).get(label, {}), source, people=asked))
-        return Deck(run, tuple(cards), believed, people.notes(run))
+        return CardSet(run, tuple(cards), believed, people.notes(run))
 
     @property
     def methods(self) -> tuple[Card, ...]:
@@ -108,7 +108,7 @@ def card(
     label: str,
     measured: Sequence[Evidence] = (),
     findings: Mapping[Attribute, Finding] | None = None,
-    source: Source | None = None,
+    source: EvidenceSource | None = None,
     *,
     people: bool = False,
 ) -> Card:
@@ -151,14 +151,14 @@ def _directness(prose: Prose) -> dict[Attribute, Finding]:
     return {"semantic-directness": Finding("semantic-directness", prose.directness, sentence, share)}
 
 
-def source_of(run: Readable) -> Source:
+def source_of(run: Readable) -> EvidenceSource:
     """A run as a source of evidence."""
     record, spec = run.record, run.record.spec
     classifier, samples = record.classifier, record.samples
     identity = f"{run.folder.name} {classifier.fingerprint[:8]}/{samples.digest[:8]}"
     count, images = str(samples.count), samples.source
     images = images if count in images.split() else f"{count} images: {images}"
-    return Source("run", identity, classifier.name, images, f"target {spec.target}, seed {spec.seed}")
+    return EvidenceSource("run", identity, classifier.name, images, f"target {spec.target}, seed {spec.seed}")
 
 
 def refuse_unfit(run: Readable) -> None:
@@ -176,7 +176,7 @@ def refuse_unfit(run: Readable) -> None:
             )
 
 
-def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None) -> Deck:
+def cards_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None) -> CardSet:
     """The cards of run folders of one model and the same images, joined.
 
     `measured` says what is known of a run's methodology; what was measured before, unless told otherwise.
@@ -195,10 +195,10 @@ def deck_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | 
         for one in runs
         if not one.complete
     )
-    whole = Joined(runs) if len(runs) > 1 else runs[0]
+    whole = JoinedRuns(runs) if len(runs) > 1 else runs[0]
     refuse_unfit(whole)
     findings: dict[str, Mapping[Attribute, Finding]] = {}
     for run in reversed(runs):
         findings |= (measured or read)(run)
-    deck = Deck.of(whole, findings)
-    return replace(deck, notes=(*deck.notes, *notes))
+    card_set = CardSet.of(whole, findings)
+    return replace(card_set, notes=(*card_set.notes, *notes))
