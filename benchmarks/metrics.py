@@ -28,7 +28,7 @@ import snellen
 from neighbours import HEAD, SEED, SHARD, Cell, Shard, compare, name_of, pictures, row_of, table, timed
 from snellen import zoo
 from snellen.classifier import Classifier, engines
-from snellen.metrics.sweep import ranks
+from snellen.metrics.pixel_removal import pixel_ranks
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs.machine import machine, revision
 from snellen.runs.progress import Silent
@@ -156,7 +156,7 @@ class Bench:
         if judge.ordered:
             # Equal values have no order of their own, so both sides get the places that Snellen draws for them. Roots,
             # because whole numbers would add up to equal sums of regions.
-            maps = (maps[0].numel() - ranks(maps, rng=shard.rng)).float().sqrt()
+            maps = (maps[0].numel() - pixel_ranks(maps, rng=shard.rng)).float().sqrt()
         inputs, targets = shard.inputs.clone(), shard.targets.clone()
         return snellen.case_of(
             method, self.classifier, inputs, targets, rng=shard.rng, truth=shard.truth, maps=maps.contiguous()

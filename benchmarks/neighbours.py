@@ -29,7 +29,7 @@ from torch import Tensor
 import snellen
 from snellen import zoo
 from snellen.classifier import Classifier, engines
-from snellen.metrics.sweep import ranks
+from snellen.metrics.pixel_removal import pixel_ranks
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs.machine import machine, revision
 from snellen.runs.progress import Silent
@@ -243,7 +243,7 @@ class Bench:
     def _case(self, method: Method, metric: Metric, classifier: Classifier, shard: Shard, maps: Tensor) -> Case:
         if name_of(metric) in TIE_FREE:
             # Equal values have no order of their own, so both sides get the places that Snellen draws for them.
-            maps = -ranks(maps, rng=shard.rng).float()
+            maps = -pixel_ranks(maps, rng=shard.rng).float()
         inputs, targets = shard.inputs.clone(), shard.targets.clone()
         return snellen.case_of(method, classifier, inputs, targets, rng=shard.rng, truth=shard.truth, maps=maps.contiguous())
 

@@ -15,7 +15,7 @@ from snellen.images.transforms import augmentations, draw_magnitudes
 from snellen.maps.explainer import case_of
 from snellen.metrics.consistency import Consistency, InputConsistency
 from snellen.metrics.cose import Cose, Sensitivity
-from snellen.metrics.pooling import pooled, steps_of
+from snellen.metrics.cose_pooling import drawn_magnitudes, pool
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.types import Passes, Rng
 
@@ -275,7 +275,7 @@ def test_parts_of_cose_are_those_of_its_two_halves():
     metric = Cose(**ONCE)
     torch.testing.assert_close(metric(one, rng=scene.rng), 2 * steady * moved / (steady + moved))
     curve, points = metric.curve(one, rng=scene.rng), metric.points((24, 24), scene.classifier)
-    found = pooled(curve, points)
+    found = pool(curve, points)
     rows = 7 * 2 + 6
     assert found.consistent + found.sensitive <= 4 * (rows + 1)
     assert found.consistent + found.sensitive >= 4 * rows  # the random model may happen to agree
@@ -287,7 +287,7 @@ def test_parts_of_cose_are_those_of_its_two_halves():
 def test_the_magnitudes_of_a_trace_can_be_drawn_again():
     scene = planted(3)
     points = Cose(**ONCE).points((24, 24), scene.classifier)
-    steps = steps_of(points, magnitudes=2, rng=scene.rng)
+    steps = drawn_magnitudes(points, magnitudes=2, rng=scene.rng)
     for change in augmentations("photometric", 2):
         for part in ("consistency", "sensitivity"):
             column = steps[:, points.index(f"{part}/{change.name}")]

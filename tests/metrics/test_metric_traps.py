@@ -15,10 +15,10 @@ from snellen.metrics.complexity import Complexity
 from snellen.metrics.confidence import AverageDrop, AverageGain, AverageIncrease
 from snellen.metrics.deletion import Deletion
 from snellen.metrics.insertion import Insertion
+from snellen.metrics.pixel_removal import pixel_ranks
 from snellen.metrics.pointing_game import EnergyPointingGame, PointingGame
 from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity
 from snellen.metrics.sparseness import Sparseness
-from snellen.metrics.sweep import ranks
 from snellen.plugins.registry import METHODS
 from snellen.types import Passes, Rng
 
@@ -127,7 +127,7 @@ def test_the_callers_array_stays_as_it_was_and_no_batch_is_normalised(metric):
 def test_ranks_follow_the_sign_and_count_every_pixel_once():
     rng = Rng(0, ("a", "b"))
     maps = torch.tensor([[[0.0, -3.0], [2.0, 1e-30]], [[-1.0, -2.0], [-4.0, float("inf")]]])
-    assert ranks(maps, rng=rng).tolist() == [[[2, 3], [0, 1]], [[1, 2], [3, 0]]]
+    assert pixel_ranks(maps, rng=rng).tolist() == [[[2, 3], [0, 1]], [[1, 2], [3, 0]]]
 
 
 def test_ties_run_neither_forwards_nor_backwards():
@@ -136,7 +136,7 @@ def test_ties_run_neither_forwards_nor_backwards():
     # Zero has two signs in floating point, which must not sort apart.
     maps = torch.zeros(8, 32, 32)
     maps[:, ::2] = -0.0
-    order = ranks(maps, rng=rng)
+    order = pixel_ranks(maps, rng=rng)
     assert torch.equal(order.flatten(1).sort(dim=1).values, torch.arange(1024).expand(8, -1))
     above = (order[:, :16] < 512).float().mean(dim=(1, 2))
     even = (order[:, ::2] < 512).float().mean(dim=(1, 2))

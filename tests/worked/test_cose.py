@@ -13,7 +13,7 @@ from snellen.images.transforms import TRANSFORMS, draw_magnitudes
 from snellen.maps.explainer import Explainer
 from snellen.metrics.consistency import Consistency, InputConsistency
 from snellen.metrics.cose import Cose, Sensitivity
-from snellen.metrics.pooling import by_magnitude, pooled, split, steps_of
+from snellen.metrics.cose_pooling import drawn_magnitudes, pool, pool_by, pool_by_magnitude
 from snellen.types import Case, Passes, Rng
 
 RNG = Rng(seed=0, ids=("picture",))
@@ -201,27 +201,27 @@ def test_cose__pooled_over_pictures_is_not_the_mean_of_their_scores():
     ]:
         curve[:, points.index(name)] = torch.tensor([first, second])
     assert metric.score(curve).mean().item() == pytest.approx(0.4)
-    found = pooled(curve, points)
+    found = pool(curve, points)
     assert (found.consistent, found.sensitive) == (4, 2)
     assert found.consistency == pytest.approx(0.4)
     assert found.sensitivity == pytest.approx(0.3)
     assert found.harmonic == pytest.approx(0.24 / 0.7)
     assert found.geometric == pytest.approx(math.sqrt(0.12))
-    kinds = split(curve, points, "kind")
+    kinds = pool_by(curve, points, "kind")
     assert list(kinds) == ["geometric", "photometric", "model"]
     assert kinds["geometric"].consistency == pytest.approx((1.0 + 0.2 + 0.2) / 3)
     assert kinds["photometric"].consistency == pytest.approx(0.2)
     assert math.isnan(kinds["photometric"].sensitivity)
     assert math.isnan(kinds["photometric"].harmonic)
     assert kinds["model"].sensitivity == pytest.approx(0.5)
-    transforms = split(curve, points, "transform")
+    transforms = pool_by(curve, points, "transform")
     assert transforms["rotate"].consistency == pytest.approx(0.6)
     assert transforms["rotate"].sensitivity == pytest.approx(0.1)
     rng = Rng(0, ("first", "second"))
-    drawn_steps = steps_of(points, magnitudes=1, rng=rng)[:, points.index("consistency/geometric/rotate/0")]
+    drawn_steps = drawn_magnitudes(points, magnitudes=1, rng=rng)[:, points.index("consistency/geometric/rotate/0")]
     sizes = [int(abs(step)) for step in drawn_steps.tolist()]
     assert sizes[0] != sizes[1]
-    strengths = by_magnitude(curve, points, magnitudes=1, rng=rng)
+    strengths = pool_by_magnitude(curve, points, magnitudes=1, rng=rng)
     assert strengths[sizes[0]].consistency == pytest.approx(1.0)
     assert strengths[sizes[1]].consistency == pytest.approx(0.2)
     assert strengths[sizes[1]].sensitivity == pytest.approx(0.1)
@@ -230,7 +230,7 @@ def test_cose__pooled_over_pictures_is_not_the_mean_of_their_scores():
 def test_consistency__and_sensitivity_alone_can_be_pooled_too():
     points = ("geometric/rotate/0", "photometric/blur", "models")
     trace = torch.tensor([[0.25, 0.75, 3.0]])
-    assert pooled(trace, points, part="consistency").consistency == pytest.approx(0.5)
-    found = split(trace, points, "kind", part="sensitivity")
+    assert pool(trace, points, part="consistency").consistency == pytest.approx(0.5)
+    found = pool_by(trace, points, "kind", part="sensitivity")
     assert found["photometric"].sensitivity == pytest.approx(0.75)
     assert math.isnan(found["photometric"].consistency)

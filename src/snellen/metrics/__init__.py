@@ -1,4 +1,4 @@
-"""One file per metric or family of metrics over the same numbers. Every module here is imported, so a new file is enough."""
+"""Metrics, one file per metric or group of related metrics. Every module here is imported, so a new file is enough."""
 
 import importlib
 import pkgutil

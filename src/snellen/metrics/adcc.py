@@ -1,7 +1,6 @@
-"""Coherency and ADCC: the map of what the map left over, and one number for three virtues.
+"""Coherency: the likeness of the map and the map of the masked image. ADCC: coherency, complexity and average drop in one.
 
-Both explain the picture seen through its map again, and share that map; ADCC also looks at the confidence, as average-drop
-does with the same fill.
+Both need the map of the masked image, which is computed once.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from snellen.maps.fills import MEAN
 from snellen.maps.folding import unit_mask
 from snellen.maps.similarity import pearson
 from snellen.metrics.case_cache import cached_per_case
-from snellen.metrics.confidence import AverageDrop, confidence_parts, masked
+from snellen.metrics.confidence import AverageDrop, confidence_parts, mask_inputs
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Passes, Rng, SharedPasses
 
-_CONSTANT = "the map is constant, so it has no mask, or the map of the masked picture is constant or holds NaN"
+_CONSTANT = "the map is constant, so it has no mask, or the map of the masked image is constant or holds NaN"
 _READING = (
     "The mask is the magnitude stretched to [0, 1] and multiplies the normalised image, as in the authors' code; "
     "`fill=black` fades to black pixels as average-drop does here."
@@ -44,10 +43,10 @@ _READING = (
 )
 @dataclass(frozen=True)
 class Coherency(SharedPasses):
-    """How alike the map is when the picture is seen through it and explained again: 1 is the same, 1/2 is unrelated.
+    """How alike the map and the map of the masked image are: 1 is the same, 1/2 is unrelated.
 
-    Poppi et al. 2021: Pearson's correlation of the two maps, moved from [-1, 1] to [0, 1]. The same target, the same method.
-    Maps 1, 2, 3 and 2, 3, 4 correlate perfectly, which gives 1; 1, 2, 3 and 3, 2, 1 give 0.
+    Poppi et al. 2021: Pearson's correlation of the two maps, scaled from [-1, 1] to [0, 1]. The target and the method
+    stay the same. Maps 1, 2, 3 and 2, 3, 4 correlate perfectly, which gives 1; 1, 2, 3 and 3, 2, 1 give 0.
     """
 
     fill: Fill = MEAN
@@ -56,7 +55,7 @@ class Coherency(SharedPasses):
         return _coherency(case, self.fill, rng)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The map of the masked picture."""
+        """The map of the masked image."""
         return {("masked map", self.fill): explain}
 
 
@@ -70,18 +69,16 @@ class Coherency(SharedPasses):
     undefined=_CONSTANT,
     version=2,
     formula="3 / (1 / coherency + 1 / (1 − complexity) + 1 / (1 − average drop))",
-    reading="One harmonic mean per picture. " + _READING,
-    caveats={
-        "zhang2024": "the average drop inside it is won by maps that hide nothing; only the complexity holds them back"
-    },
+    reading="One harmonic mean per image. " + _READING,
+    caveats={"zhang2024": "maps that hide nothing have the best average drop; only the complexity counts against them"},
 )
 @dataclass(frozen=True)
 class Adcc(CurveMetric, SharedPasses):
-    """Whether a map is coherent, small and enough for the classifier, all at once: 1 is the best in all three.
+    """The harmonic mean of coherency, simplicity and preserved confidence: 1 is the best in all three.
 
-    Poppi et al. 2021: the harmonic mean of coherency, of 1 - complexity (the mean of the unit mask) and of 1 - average-drop.
-    Coherency 1, complexity 1/2 and no drop give 3 / (1 + 2 + 1) = 0.75. A map that shows almost everything has a
-    complexity near 1 and gets almost 0, whatever the other two say.
+    Poppi et al. 2021: the harmonic mean of coherency, of 1 - complexity (the mean of the unit mask) and of 1 -
+    average-drop. Coherency 1, complexity 1/2 and no drop give 3 / (1 + 2 + 1) = 0.75. A map that marks almost everything
+    has a complexity near 1 and scores almost 0, regardless of the other two.
     """
 
     fill: Fill = MEAN
@@ -93,22 +90,22 @@ class Adcc(CurveMetric, SharedPasses):
         return torch.stack([_coherency(case, self.fill, rng).to(complexity), complexity, drop], dim=1)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
-        """Their harmonic mean, the last two turned round."""
+        """The harmonic mean, with 1 minus each of the last two."""
         coherency, complexity, drop = curve.unbind(dim=1)
         return 3 / (1 / coherency + 1 / (1 - complexity) + 1 / (1 - drop))
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The three columns of the trace."""
+        """The three numbers."""
         return ("coherency", "complexity", "average-drop")
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The map of the masked picture, the picture and the masked picture."""
+        """The map of the masked image, and the outputs for the image and the masked image."""
         return {("masked map", self.fill): explain, **confidence_parts(self.fill)}
 
 
 def _coherency(case: Case, fill: Fill, rng: Rng) -> Float[Tensor, " batch"]:
     def compute() -> Tensor:
-        again = case.explain(masked(case, fill, rng=rng), rng=rng.child("coherency/explain"))
+        again = case.explain(mask_inputs(case, fill, rng=rng), rng=rng.child("coherency/explain"))
         missing = unit_mask(case.maps).isnan().flatten(1).any(dim=1)
         return ((pearson(case.maps, again) + 1) / 2).masked_fill(missing, torch.nan)
 

@@ -1,7 +1,7 @@
-"""Axioms about the model: implementation invariance, linearity, input invariance. Kept exactly, or broken.
+"""Axioms about the model: implementation invariance, linearity, input invariance.
 
-Each compares the map with that of a relative for which the answer is known, as a relative change: 0 is exact. The method
-is given the same random draws on both sides, so sampling noise does not count as a broken axiom.
+Each compares the map with that of a variant of the classifier for which the axiom says what the map must be. The score
+is a relative change: 0 is exact. The method uses the same random draws for both, so that sampling noise breaks no axiom.
 """
 
 from __future__ import annotations
@@ -46,30 +46,30 @@ SAME = 1e-3
 )
 @dataclass(frozen=True)
 class ImplementationInvariance(CurveMetric):
-    """The largest change of the map when the same function is written as another network: 0 is unmoved.
+    """The largest change of the map when the same function is written as another network: 0 is no change.
 
-    Sundararajan et al. 2017. The trace has a column per rewrite; a rewrite whose logit differs on a picture by more than
-    float tolerance is left out there. Changes of norm 1 and 2 of a map of norm 4 give 0.5.
+    Sundararajan et al. 2017. The curve has a point per rewrite; a rewrite whose logit for an image differs by more than
+    float tolerance is left out for that image. Changes of norm 1 and 2 of a map of norm 4 give 0.5.
     """
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch rewrites"]:
         """The relative change for each rewrite."""
         size = case.size
-        known = possible_rewrites(case.classifier, size)
-        if not known:
+        rewrites = possible_rewrites(case.classifier, size)
+        if not rewrites:
             return case.maps.new_empty(len(case), 0)
         own = case.classifier.cached_outputs(case.inputs, case.targets).logit
         columns = []
-        for way in known:
-            relative = rewrite(case.classifier, way, size)
-            said = relative.scores([(case.inputs, case.targets)], "logit")
-            again = case.explain(case.inputs, classifier=relative, rng=rng)
-            other = (said - own).abs() > SAME * (1 + own.abs())
-            columns.append(_change(case.maps, again, _norm(case.maps)).masked_fill(other, torch.nan))
+        for way in rewrites:
+            variant = rewrite(case.classifier, way, size)
+            logit = variant.scores([(case.inputs, case.targets)], "logit")
+            again = case.explain(case.inputs, classifier=variant, rng=rng)
+            inexact = (logit - own).abs() > SAME * (1 + own.abs())
+            columns.append(_change(case.maps, again, _norm(case.maps)).masked_fill(inexact, torch.nan))
         return torch.stack(columns, dim=1)
 
     def score(self, curve: Float[Tensor, "batch rewrites"]) -> Float[Tensor, " batch"]:
-        """The largest of those that are defined."""
+        """The largest defined change."""
         if curve.shape[1] == 0:
             return curve.new_full((len(curve),), torch.nan)
         return curve.nan_to_num(-1.0).amax(dim=1).masked_fill(curve.isnan().all(dim=1), torch.nan)
@@ -79,12 +79,12 @@ class ImplementationInvariance(CurveMetric):
         return possible_rewrites(classifier, size)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture, and for each rewrite the picture and a map."""
+        """The outputs of the classifier, and the outputs and a map of each rewrite."""
         count = len(possible_rewrites(classifier, size))
         return (explain + Passes(forward=1)) * count + Passes(forward=min(1, count))
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The picture itself."""
+        """The outputs of the classifier."""
         return output_parts() if possible_rewrites(classifier, size) else {}
 
 
@@ -99,10 +99,10 @@ class ImplementationInvariance(CurveMetric):
     test="Linearity",
     formula="‖Φ(w f + (1 - w) g) - (w Φ(f) + (1 - w) Φ(g))‖ / (w ‖Φ(f)‖ + (1 - w) ‖Φ(g)‖)",
     reading="g is the classifier itself with each class renamed to the one before it, so that the sum is one network and "
-    "every method can be asked; partner=randomised puts a network with all weights redrawn beside it, as the paper says.",
+    "every method can explain it; with partner=randomised, g is a network with all weights redrawn, as in the paper.",
     caveats={
         "sundararajan2017": "a method that explains probabilities or folds channels by magnitude is not linear in logits, "
-        "however linear what it folds; beside another network a method that looks at one layer sees only one of the two"
+        "however linear what it folds; with a second network, a method that uses one layer sees only one of the two"
     },
     tolerance=0.01,
 )
@@ -123,19 +123,19 @@ class Linearity:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         if not self._possible(case.size, case.classifier):
             return case.maps.new_full((len(case),), torch.nan)
-        both, other = self._relatives(case, rng)
+        total, other = self._variants(case, rng)
         of_other = case.explain(case.inputs, classifier=other, rng=rng)
-        of_sum = case.explain(case.inputs, classifier=both, rng=rng)
+        of_sum = case.explain(case.inputs, classifier=total, rng=rng)
         own, rest = self.weight, 1 - self.weight
         expected = own * case.maps.double() + rest * of_other.double()
         return _change(expected, of_sum, own * _norm(case.maps) + rest * _norm(of_other))
 
-    def _relatives(self, case: Case, rng: Rng) -> tuple[Classifier, Classifier]:
+    def _variants(self, case: Case, rng: Rng) -> tuple[Classifier, Classifier]:
         """The sum and the partner."""
         classifier, size = case.classifier, case.size
         if self.partner == "renamed":
             return mix_classes(classifier, self.weight, size), mix_classes(classifier, 0.0, size)
-        # The order of a cascade from the top, so that the randomisation tests share its map.
+        # The order of a cascade from the top, so that the map is cached for the randomisation metrics.
         other = randomise_layers(classifier, weight_layers(classifier, size)[::-1], rng=rng)
         return sum_classifiers(classifier, other, self.weight), other
 
@@ -158,27 +158,27 @@ class Linearity:
     test="Input Invariance",
     formula="‖Φ(x + m; f′) - Φ(x; f)‖ / ‖Φ(x; f)‖, where f′(x + m) = f(x)",
     reading="The first bias absorbs the shift as in the paper, so nothing has to be trained; pixels keep their meaning: a "
-    "black reference is black for both, and a reference of zero inputs is not the same picture any more.",
+    "black reference is black for both, and a reference of zero inputs is another image.",
     caveats={"kindermans2019": "a method with a reference passes or fails with the choice of the reference"},
     tolerance=0.01,
 )
 @dataclass(frozen=True)
 class InputInvariance:
-    """How far the map moves when a constant is added to all inputs and the model takes it out again: 0 is unmoved.
+    """How much the map changes when a constant is added to all inputs and the model subtracts it again: 0 is no change.
 
-    Kindermans et al. 2019: `shift` is added to every input value; the paper moves [0, 1] to [-1, 0]. A map of norm 4 that
-    moves by a change of norm 2 gives 0.5.
+    Kindermans et al. 2019: `shift` is added to every input value; the paper moves [0, 1] to [-1, 0]. A map of norm 4
+    that changes by a norm of 2 gives 0.5.
     """
 
     shift: float = -1.0
 
     def __post_init__(self) -> None:
         if self.shift == 0:
-            raise ValueError("shift must not be 0, because then nothing moves")
+            raise ValueError("shift must not be 0, because then nothing changes")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        relative = shift_inputs(case.classifier, self.shift, case.size)
-        again = case.explain(case.inputs + self.shift, classifier=relative, rng=rng)
+        variant = shift_inputs(case.classifier, self.shift, case.size)
+        again = case.explain(case.inputs + self.shift, classifier=variant, rng=rng)
         return _change(case.maps, again, _norm(case.maps))
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
@@ -187,8 +187,8 @@ class InputInvariance:
 
 
 def _norm(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, " batch"]:
-    found: Tensor = torch.linalg.vector_norm(maps, dim=(1, 2), dtype=torch.float64)
-    return found
+    norms: Tensor = torch.linalg.vector_norm(maps, dim=(1, 2), dtype=torch.float64)
+    return norms
 
 
 def _change(first: Tensor, second: Tensor, size: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:

@@ -1,4 +1,4 @@
-"""Completeness: whether the map accounts for the whole of the classifier's output."""
+"""Completeness: whether the map adds up to the change of the classifier's output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.metrics.case_cache import output_parts
-from snellen.metrics.rounding import unmoved
+from snellen.metrics.rounding import within_rounding
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng
 
@@ -23,7 +23,7 @@ from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng
     attribute="input-sensitivity",
     higher_is_better=False,
     bounds=(0.0, float("inf")),
-    undefined="the output is the same for the picture and for the baseline, so no gap can be relative to it",
+    undefined="the output is the same for the image and for the baseline, so no gap can be relative to it",
     test="Completeness",
     formula="|Σ Φ − (f(x) − f(x₀))| / |f(x) − f(x₀)|",
     reading="The axiom of Sundararajan et al. 2017 (sensitivity-n for all pixels at once in Ancona et al. 2018), read with "
@@ -37,10 +37,10 @@ from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng
 )
 @dataclass(frozen=True)
 class Completeness(CurveMetric):
-    """The part of the output's change that the map does not account for: 0 when it adds up to all of it.
+    """The gap between the sum of the map and the change of the output, relative to that change: 0 is complete.
 
-    Sundararajan et al. 2017: Σ Φ should equal f(x) - f(x₀), where x₀ is the picture with everything removed. A map that adds
-    up to 3 for an output that went from 1 to 3 leaves a gap of |3 - 2| / 2 = 0.5.
+    Sundararajan et al. 2017: Σ Φ should equal f(x) - f(x₀), where x₀ is the image with everything removed. A map that
+    adds up to 3 for an output that went from 1 to 3 leaves a gap of |3 - 2| / 2 = 0.5.
     """
 
     baseline: Fill = MEAN
@@ -48,15 +48,15 @@ class Completeness(CurveMetric):
     relative: bool = True
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """What the map adds up to, what it should add up to, and the gap."""
+        """The sum of the map, the change of the output, and the gap between them."""
         classifier, inputs, targets = case.classifier, case.inputs, case.targets
         full = classifier.output(inputs, targets, self.of).double()
         bare = classifier.scores([(self.baseline(classifier, inputs, rng=rng), targets)], self.of).double()
         total, change = case.maps.double().sum(dim=(1, 2)), full - bare
         gap = (total - change).abs()
         if self.relative:
-            none = unmoved(change.abs(), torch.maximum(full.abs(), bare.abs()))
-            gap = (gap / change.abs()).masked_fill(none, torch.nan)
+            constant = within_rounding(change.abs(), torch.maximum(full.abs(), bare.abs()))
+            gap = (gap / change.abs()).masked_fill(constant, torch.nan)
         return torch.stack([total, change, gap], dim=1).to(case.maps.dtype)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
@@ -64,13 +64,13 @@ class Completeness(CurveMetric):
         return curve[:, 2]
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The three columns of the trace."""
+        """The three numbers."""
         return ("sum", "difference", "gap")
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture and the baseline."""
+        """The image and the baseline."""
         return Passes(forward=2)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The untouched picture."""
+        """The unchanged image."""
         return output_parts()

@@ -1,7 +1,6 @@
-"""Average drop, increase, gain and local accuracy: what the confidence does when only the salient part stays visible.
+"""Average drop, increase, gain and local accuracy: the change of the confidence when the map masks the image.
 
-All look at the same pair of probabilities, so the first one asked pays for the masked picture and the others share it for
-as long as the case lives.
+All use the same two probabilities, for the image and for the masked image, which are computed once per case.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _READING = (
     "The mask is the magnitude stretched to [0, 1] and fades to black pixels, as in the published code of Zhang et al. "
     "2024; `fill=mean` multiplies the normalised image instead, as in that of Poppi et al. 2021."
 )
-_FOOLED = {"poppi2021": "a map of ones that hides a single pixel (fake-cam) scores almost perfectly and says nothing"}
+_FOOLED = {"poppi2021": "a map of ones that hides a single pixel (fake-cam) scores almost perfectly and is useless"}
 
 
 @metric(
@@ -43,11 +42,11 @@ _FOOLED = {"poppi2021": "a map of ones that hides a single pixel (fake-cam) scor
 )
 @dataclass(frozen=True)
 class AverageDrop(SharedPasses):
-    """The share of its confidence that the classifier loses when it sees the picture through the map: low is good.
+    """The share of its confidence that the classifier loses when the map masks the image: low is good.
 
-    Chattopadhay et al. 2018: [p - o]+ / p, with p the target's probability on the picture and o on the masked picture.
-    The mask is |map| stretched to [0, 1] and fades to `fill`. From p = 0.8 to o = 0.6 the drop is 0.25. A softmax is
-    never exactly 0, so p = 0 is rounding and counts as no drop.
+    Chattopadhay et al. 2018: [p - o]+ / p, with p the target's probability on the image and o on the masked image. The
+    mask is |map| stretched to [0, 1] and fades to `fill`. From p = 0.8 to o = 0.6 the drop is 0.25. A softmax is never
+    exactly 0, so p = 0 is rounding and counts as no drop.
     """
 
     fill: Fill = BLACK
@@ -57,7 +56,7 @@ class AverageDrop(SharedPasses):
         return (before - after).clamp_min(0) / before.clamp_min(_TINY)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """Both pictures."""
+        """The outputs for the image and the masked image."""
         return confidence_parts(self.fill)
 
 
@@ -75,10 +74,10 @@ class AverageDrop(SharedPasses):
 )
 @dataclass(frozen=True)
 class AverageIncrease(SharedPasses):
-    """Whether the classifier is more confident when it sees the picture through the map (1) or not (0).
+    """Whether the classifier is more confident about the masked image than about the whole (1) or not (0).
 
-    Chattopadhay et al. 2018: 1[o > p], as for average-drop; its mean is the share of pictures that gained. From p = 0.8
-    to o = 0.6 it is 0, from p = 0.6 to o = 0.8 it is 1.
+    Chattopadhay et al. 2018: 1[o > p], as for average-drop; its mean is the share of images with more confidence. From p
+    = 0.8 to o = 0.6 it is 0, from p = 0.6 to o = 0.8 it is 1.
     """
 
     fill: Fill = BLACK
@@ -88,7 +87,7 @@ class AverageIncrease(SharedPasses):
         return (after > before).to(after.dtype).masked_fill(after.isnan(), torch.nan)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """Both pictures."""
+        """The outputs for the image and the masked image."""
         return confidence_parts(self.fill)
 
 
@@ -101,11 +100,11 @@ class AverageIncrease(SharedPasses):
     undefined=_CONSTANT,
     formula="[p(x⊙m) − p(x)]₊ / (1 − p(x))",
     reading=_READING,
-    caveats={"zhang2024": "most maps gain nothing on most pictures, so few pictures decide the mean"},
+    caveats={"zhang2024": "most maps gain nothing on most images, so few images decide the mean"},
 )
 @dataclass(frozen=True)
 class AverageGain(SharedPasses):
-    """The share of the confidence still to be won that the classifier wins through the map: high is good.
+    """The gain of confidence when the map masks the image, as a share of what is missing to 1: high is good.
 
     Zhang et al. 2024 (Opti-CAM): [o - p]+ / (1 - p), as for average-drop. From p = 0.6 to o = 0.8 the gain is 0.5. A
     softmax is never exactly 1, so p = 1 is rounding and counts as no gain.
@@ -118,7 +117,7 @@ class AverageGain(SharedPasses):
         return (after - before).clamp_min(0) / (1 - before).clamp_min(_TINY)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """Both pictures."""
+        """The outputs for the image and the masked image."""
         return confidence_parts(self.fill)
 
 
@@ -131,14 +130,14 @@ class AverageGain(SharedPasses):
     undefined=_CONSTANT,
     formula="|p(x) − p(x⊙m)|",
     reading="Lundberg & Lee 2017 name the property; the number is that of Zhang et al. 2024, section 4.1. " + _READING,
-    caveats={**_FOOLED, "zhang2024": "it does not tell a loss of confidence from a gain"},
+    caveats={**_FOOLED, "zhang2024": "it does not distinguish a loss of confidence from a gain"},
 )
 @dataclass(frozen=True)
 class LocalAccuracy(SharedPasses):
-    """How far the classifier's confidence moves, either way, when it sees the picture through the map: 0 is unmoved.
+    """The absolute change of the confidence when the map masks the image: 0 is no change.
 
-    Lundberg & Lee 2017, as Zhang et al. 2024 read it for pictures: |p - o|, as for average-drop. From p = 0.8 to o = 0.6 it
-    is 0.2, and so it is from 0.6 to 0.8.
+    Lundberg & Lee 2017, as Zhang et al. 2024 read it for images: |p - o|, as for average-drop. From p = 0.8 to o = 0.6
+    it is 0.2, and so it is from 0.6 to 0.8.
     """
 
     fill: Fill = BLACK
@@ -148,29 +147,29 @@ class LocalAccuracy(SharedPasses):
         return (before - after).abs()
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """Both pictures."""
+        """The outputs for the image and the masked image."""
         return confidence_parts(self.fill)
 
 
 def confidence_parts(fill: Fill) -> dict[Hashable, Passes]:
-    """What `confidences` costs, in the parts that others may have paid."""
+    """The cost of `confidences`, by cache key."""
     return output_parts() | {("confidence", fill): Passes(forward=1)}
 
 
-def masked(case: Case, fill: Fill, *, rng: Rng) -> Float[Tensor, "batch channels height width"]:
-    """Each picture seen through its map; nothing but fill where the map has no mask."""
+def mask_inputs(case: Case, fill: Fill, *, rng: Rng) -> Float[Tensor, "batch channels height width"]:
+    """Each image masked by its map; the fill alone where the map has no mask."""
     mask = unit_mask(case.maps).unsqueeze(1)
     # Normalisation is affine, so mixing inputs with the fill's inputs is the same as mixing pixels.
     return torch.lerp(fill(case.classifier, case.inputs, rng=rng), case.inputs, mask.nan_to_num(0.0).to(case.inputs))
 
 
 def confidences(case: Case, fill: Fill, rng: Rng) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
-    """The target's probability on the picture, and on the picture seen through the map (NaN where there is no mask)."""
+    """The target's probability for the image, and for the masked image (NaN where there is no mask)."""
 
     def compute() -> tuple[Tensor, Tensor]:
         missing = unit_mask(case.maps).isnan().flatten(1).any(dim=1)
-        seen = masked(case, fill, rng=rng)
-        after = case.classifier.scores([(seen, case.targets)], "probability").masked_fill(missing, torch.nan)
+        masked = mask_inputs(case, fill, rng=rng)
+        after = case.classifier.scores([(masked, case.targets)], "probability").masked_fill(missing, torch.nan)
         return case.classifier.output(case.inputs, case.targets, "probability"), after
 
     return cached_per_case(case, ("confidences", fill, rng), compute)

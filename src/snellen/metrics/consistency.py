@@ -1,4 +1,4 @@
-"""Consistency: whether a map stays what it was while the picture changes and the prediction does not."""
+"""Consistency: whether a map stays the same when the image changes and the prediction does not."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.transformed import KINDS, Alike, Comparison, check_magnitudes
+from snellen.metrics.transformed import KINDS, Alike, ChangeComparison, check_magnitudes
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
 
 _UNDEFINED = (
-    "every change of the picture changes the prediction, or the map and all that it is compared with are constant or hold "
-    "NaN; with correct_only also where the picture is classified wrongly or has no label"
+    "every change of the image changes the prediction, or the map and all that it is compared with are constant or hold "
+    "NaN; with correct_only also where the image is classified wrongly or has no label"
 )
 _READING = (
-    "Variants count where the prediction stays the same, whatever the label, as the paper's text says; its code also asks "
-    "that the prediction is right (correct_only). Maps are compared raw and signed, by the structural similarity of "
+    "Transforms count where the prediction stays the same, regardless of the label, as in the paper's text; its code also "
+    "requires a right prediction (correct_only). Maps are compared raw and signed, by the structural similarity of "
     "scikit-image, whose constants grow with the range of the maps (the paper prints them without it); where both maps are "
-    "blank it finds them alike, so a map that marks little starts high, which a correlation (likeness=pearson) does not. Of "
-    "maps that were moved or turned back, only windows inside the picture count. The authors' code counts pixels at its rim "
+    "blank it finds them alike, so a map that marks little scores high, which a correlation (likeness=pearson) avoids. Of "
+    "maps that were moved or turned back, only windows inside the image count. The authors' code counts pixels at the edges "
     "too, with windows completed by mirroring: likeness=ssim-mirrored, the reading of @cose2023."
 )
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "cose2023": {"likeness": "ssim-mirrored"},
     "cose2023-code": {"likeness": "ssim-mirrored", "correct_only": True},
 }
-"""The settings of the paper, as its text has them and as its code has them, for every metric of it."""
-_CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so it proves nothing without sensitivity"}
+"""The settings of the paper's text and of its code."""
+_CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so consistency means nothing without sensitivity"}
 
 
 @metric(
@@ -50,11 +50,11 @@ _CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so it 
 )
 @dataclass(frozen=True)
 class Consistency(CurveMetric, SharedPasses):
-    """How like a map is to the maps of natural variants of its picture that the classifier takes for the same: 1 is alike.
+    """How alike the maps of an image and of its transformed copies with the same prediction are: 1 is the same map.
 
-    Daroya et al. 2023, equation 4: the picture is moved, turned, flipped, and changed in light and colour; `magnitudes`
-    different strengths for each of seven signed changes and six fixed ones, 48 variants by default. The maps of moved
-    pictures are moved back and compared where both have pixels. Two variants with likeness 0.9 and 0.7 and a third that
+    Daroya et al. 2023, equation 4: the image is moved, turned, flipped, and changed in light and colour; `magnitudes`
+    different strengths for each of seven signed transforms and six fixed ones, 48 copies by default. The maps of moved
+    images are moved back and compared where both have pixels. Two copies with likeness 0.9 and 0.7 and a third that
     changes the prediction give 0.8.
     """
 
@@ -66,24 +66,24 @@ class Consistency(CurveMetric, SharedPasses):
         check_magnitudes(self.magnitudes)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The likeness for each variant; NaN where the prediction changed."""
-        return self._comparison.rows(case, rng=rng).consistent(self.correct_only)
+        """The likeness for each transform; NaN where the prediction changed."""
+        return self._comparison.results(case, rng=rng).consistent(self.correct_only)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
-        """The mean over the variants that count."""
+        """The mean over the transforms that keep the prediction."""
         return curve.nanmean(dim=1)
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The names of the variants."""
+        """The names of the transforms."""
         return self._comparison.names
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """All of it; the predictions are the same for every method."""
+        """All passes; the predictions are the same for every method."""
         return self._comparison.parts(size, explain, classifier)
 
     @property
-    def _comparison(self) -> Comparison:
-        return Comparison(KINDS, self.magnitudes, self.likeness)
+    def _comparison(self) -> ChangeComparison:
+        return ChangeComparison(KINDS, self.magnitudes, self.likeness)
 
 
 @metric(
@@ -97,16 +97,16 @@ class Consistency(CurveMetric, SharedPasses):
     version=2,
     test="Input Consistency",
     formula="mean of L(Φ(x), Φ(h(x))) over changes h of light and colour with f(h(x)) = f(x)",
-    reading="The card's test is stated for texts, with words exchanged that do not matter to the label. For pictures these "
-    "are changes of light and colour: the photometric half of consistency, with the same settings.",
+    reading="The card's test is stated for texts, in which words that do not matter to the label are replaced. For images "
+    "these are changes of light and colour: the photometric part of consistency, with the same settings.",
     caveats=_CAVEATS,
 )
 @dataclass(frozen=True)
 class InputConsistency(CurveMetric, SharedPasses):
-    """How like a map stays when light and colours of its picture change and the prediction does not: 1 is alike.
+    """How alike a map stays when light and colours of the image change and the prediction does not: 1 is the same map.
 
-    Ding and Koehn 2021 ask that maps agree on inputs which differ in nothing that matters. Here: the photometric part of
-    consistency (Daroya et al. 2023), 28 variants by default, none of which moves a pixel. Two variants with likeness 0.9
+    Ding and Koehn 2021 require that maps agree on inputs that differ only in what is irrelevant. Here: the photometric
+    part of consistency (Daroya et al. 2023), 28 copies by default, in which no pixel moves. Two copies with likeness 0.9
     and 0.7 and a third that changes the prediction give 0.8.
     """
 
@@ -118,21 +118,21 @@ class InputConsistency(CurveMetric, SharedPasses):
         check_magnitudes(self.magnitudes)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The likeness for each variant; NaN where the prediction changed."""
-        return self._comparison.rows(case, rng=rng).consistent(self.correct_only)
+        """The likeness for each transform; NaN where the prediction changed."""
+        return self._comparison.results(case, rng=rng).consistent(self.correct_only)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
-        """The mean over the variants that count."""
+        """The mean over the transforms that keep the prediction."""
         return curve.nanmean(dim=1)
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The names of the variants."""
+        """The names of the transforms."""
         return self._comparison.names
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """All of it; the predictions are the same for every method."""
+        """All passes; the predictions are the same for every method."""
         return self._comparison.parts(size, explain, classifier)
 
     @property
-    def _comparison(self) -> Comparison:
-        return Comparison(("photometric",), self.magnitudes, self.likeness)
+    def _comparison(self) -> ChangeComparison:
+        return ChangeComparison(("photometric",), self.magnitudes, self.likeness)

@@ -1,4 +1,4 @@
-"""Deletion: how soon the classifier gives up when the most salient pixels go first."""
+"""Deletion: how fast the target's probability falls when the most salient pixels are removed first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.metrics.sweep import area, check_steps, sweep, sweep_parts
+from snellen.metrics.pixel_removal import area_under_curve, check_steps, removal_outputs, removal_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
 
@@ -26,9 +26,9 @@ from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPa
     test="Deletion",
     formula="∫₀¹ p(x without its t most salient pixels) dt, by the trapezoid rule",
     reading="28 steps of the softmax probability onto zero inputs, as in the batch evaluation of Petsiuk et al. 2018 and in "
-    "Zhang et al. 2024; for single pictures the authors of the first take 224 steps (preset petsiuk2018).",
+    "Zhang et al. 2024; for single images the authors of the first take 224 steps (preset petsiuk2018).",
     caveats={
-        "hooker2019": "pictures with holes are unlike what the classifier was trained on, so its answer may be about holes",
+        "hooker2019": "images with holes are unlike what the classifier was trained on, so its output may be due to holes",
         "tomsett2020": "the order of methods differs from image to image and with the fill",
         "gomez2022": "only the order of the pixels counts; how much more one weighs than another is ignored",
     },
@@ -36,11 +36,11 @@ from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPa
 )
 @dataclass(frozen=True)
 class Deletion(CurveMetric, SharedPasses):
-    """The target's mean probability while pixels are removed, most salient first: low when the map finds what matters.
+    """The target's mean probability while pixels are removed, most salient first: low is good.
 
-    Petsiuk et al. 2018. In each of `steps` equal steps the next pixels take the fill's value; 28 steps on 224×224 are the
-    authors' 1792 pixels at a time. Probabilities 0.8, 0.2, 0.2 at nothing, half and all removed give
-    (0.8 / 2 + 0.2 + 0.2 / 2) / 2 = 0.35. The bounds hold for probabilities, not for `of="logit"`.
+    Petsiuk et al. 2018. In each of `steps` equal steps the next pixels take the fill's value; 28 steps on 224×224 are
+    the authors' 1792 pixels at a time. Probabilities 0.8, 0.2, 0.2 at nothing, half and all removed give (0.8 / 2 + 0.2
+    + 0.2 / 2) / 2 = 0.35. The bounds hold for probabilities, not for `of="logit"`.
     """
 
     steps: int = 28
@@ -51,13 +51,13 @@ class Deletion(CurveMetric, SharedPasses):
         check_steps(self.steps)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The target's output from the whole picture to nothing but fill."""
-        return sweep(case, self.fill, keeping=False, steps=self.steps, rng=rng).of(self.of)
+        """The target's output from the whole image to the fill alone."""
+        return removal_outputs(case, self.fill, keep_salient=False, steps=self.steps, rng=rng).of(self.of)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The normalised area under each curve."""
-        return area(curve)
+        return area_under_curve(curve)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The sweep, and the untouched picture."""
-        return sweep_parts(self.fill, keeping=False, steps=self.steps, size=size)
+        """The removal curve, and the unchanged image."""
+        return removal_parts(self.fill, keep_salient=False, steps=self.steps, size=size)

@@ -1,4 +1,4 @@
-"""Infidelity: how far off the map's forecast of the output is when something is done to the picture."""
+"""Infidelity: the error of the map as a prediction of how the output changes when the image changes."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from snellen.types import Case, CurveMetric, Fill, Passes, Rng, SharedPasses
     test="Infidelity",
     formula="E_I (Σ I·Φ − (f(x) − f(x − I)))²",
     reading="Squares at independent random places are removed; I is 1 inside and 0 outside, so Φ is read as what each pixel "
-    "contributes. `perturb=noise` subtracts Gaussian noise, equal in all channels, and reads Φ as a gradient. The trace "
-    "holds both readings of the scale; `scaled=true` scores the map times its best factor, so that units do not matter.",
+    "contributes. `perturb=noise` subtracts Gaussian noise, equal in all channels, and reads Φ as a gradient. The curve "
+    "holds both values; `scaled=true` scores the map times its best factor, so that units do not matter.",
     caveats={
-        "hedstrom2023": "a common implementation lets the squares pile up, so that its draws are not independent",
+        "hedstrom2023": "a common implementation lets the squares accumulate, so that its draws are not independent",
         "kokhlikyan2020": "without scaling, the unit of a map decides: ten times a map has up to a hundred times its error",
     },
 )
 @dataclass(frozen=True)
 class Infidelity(CurveMetric, SharedPasses):
-    """The mean squared error of the change that the map foretells when a part of the picture is removed: 0 is exact.
+    """The mean squared error of the map's prediction of the output when a part of the image is removed: 0 is exact.
 
-    Yeh et al. 2019, definition 2.1, of the logit. A square has `size` times the shorter side of the picture. Where a map
-    foretells a loss of 3 and 1 for two squares and the classifier loses 2 and 2, it is ((3 - 2)² + (1 - 2)²) / 2 = 1; the
+    Yeh et al. 2019, definition 2.1, of the logit. A square has `size` times the shorter side of the image. Where a map
+    predicts a loss of 3 and 1 for two squares and the output falls by 2 and 2, it is ((3 - 2)² + (1 - 2)²) / 2 = 1; the
     best factor β = (3 · 2 + 1 · 2) / (3² + 1²) = 0.8 leaves ((2.4 - 2)² + (0.8 - 2)²) / 2 = 0.8.
     """
 
@@ -56,44 +56,44 @@ class Infidelity(CurveMetric, SharedPasses):
             raise ValueError(f"size must be above 0, and a square at most 1, not {self.size}")
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The infidelity as it is, and with the best factor."""
+        """The infidelity of the map, and of the map times its best factor."""
         classifier, inputs, targets = case.classifier, case.inputs, case.targets
         draws = rng.child("infidelity")
 
-        def moved() -> Iterator[tuple[Tensor, Tensor]]:
-            bare = self.fill(classifier, inputs, rng=rng)
-            for drawn in self.perturbations(inputs, rng=draws):
-                step = drawn.unsqueeze(1)
-                yield (torch.where(step > 0, bare, inputs) if self.perturb == "square" else inputs - step), targets
+        def changed_images() -> Iterator[tuple[Tensor, Tensor]]:
+            filled = self.fill(classifier, inputs, rng=rng)
+            for perturbation in self.perturbations(inputs, rng=draws):
+                step = perturbation.unsqueeze(1)
+                yield (torch.where(step > 0, filled, inputs) if self.perturb == "square" else inputs - step), targets
 
         key = ("infidelity", self.perturb, self.samples, self.size, self.fill, rng)
-        after = classifier.cached(key, inputs, targets, lambda: classifier.scores(moved(), "logit"))
-        lost = classifier.output(inputs, targets, "logit").double()[:, None] - after.double().view(self.samples, -1).T
+        after = classifier.cached(key, inputs, targets, lambda: classifier.scores(changed_images(), "logit"))
+        loss = classifier.output(inputs, targets, "logit").double()[:, None] - after.double().view(self.samples, -1).T
         maps = case.maps.double()
-        told = torch.stack([(maps * drawn).sum(dim=(1, 2)) for drawn in self.perturbations(inputs, rng=draws)], dim=1)
-        power = told.square().sum(dim=1, keepdim=True)
-        # A map that foretells nothing stays as it is under every factor.
-        factor = torch.where(power == 0, 0.0, (told * lost).sum(dim=1, keepdim=True) / power)
-        errors = [(told - lost).square().mean(dim=1), (factor * told - lost).square().mean(dim=1)]
+        predicted = torch.stack([(maps * step).sum(dim=(1, 2)) for step in self.perturbations(inputs, rng=draws)], dim=1)
+        power = predicted.square().sum(dim=1, keepdim=True)
+        # A map of zeros is the same under every factor.
+        factor = torch.where(power == 0, 0.0, (predicted * loss).sum(dim=1, keepdim=True) / power)
+        errors = [(predicted - loss).square().mean(dim=1), (factor * predicted - loss).square().mean(dim=1)]
         return torch.stack(errors, dim=1).to(case.maps.dtype)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
-        """One of the two."""
+        """The first value, or with `scaled` the second."""
         return curve[:, int(self.scaled)]
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The two readings of the scale."""
+        """Without and with the best factor."""
         return ("plain", "scaled")
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """All of them, for every method on the same pictures."""
-        question = ("images", "infidelity", self.perturb, self.samples, self.size, self.fill)
-        return output_parts() | {question: Passes(forward=self.samples)}
+        """All passes; they are the same for every method."""
+        key = ("images", "infidelity", self.perturb, self.samples, self.size, self.fill)
+        return output_parts() | {key: Passes(forward=self.samples)}
 
     def perturbations(
         self, inputs: Float[Tensor, "batch channels height width"], *, rng: Rng
     ) -> Iterator[Float[Tensor, "batch height width"]]:
-        """I, draw by draw: ones in a square, or noise."""
+        """The perturbations I of the formula, one per sample: ones in a square, or noise."""
         height, width = inputs.shape[2], inputs.shape[3]
         side = max(1, round(self.size * min(height, width)))
         corners = rng.uniform("corners", (self.samples, 2))

@@ -1,4 +1,4 @@
-"""Insertion: how soon the classifier recognises the picture when the most salient pixels come back first."""
+"""Insertion: how fast the target's probability rises when the most salient pixels are inserted first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import BLUR
-from snellen.metrics.sweep import area, check_steps, sweep, sweep_parts
+from snellen.metrics.pixel_removal import area_under_curve, check_steps, removal_outputs, removal_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
 
@@ -38,10 +38,10 @@ from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPa
 )
 @dataclass(frozen=True)
 class Insertion(CurveMetric, SharedPasses):
-    """The target's mean probability while a blurred picture gets its pixels back, most salient first: high is good.
+    """The target's mean probability while pixels are inserted into a blurred image, most salient first: high is good.
 
-    Petsiuk et al. 2018. In each of `steps` equal steps the next pixels of the picture replace the fill. Probabilities
-    0.2, 0.8, 0.8 at nothing, half and all returned give (0.2 / 2 + 0.8 + 0.8 / 2) / 2 = 0.65. The bounds hold for
+    Petsiuk et al. 2018. In each of `steps` equal steps the next pixels of the image replace the fill. Probabilities 0.2,
+    0.8, 0.8 with nothing, half and all inserted give (0.2 / 2 + 0.8 + 0.8 / 2) / 2 = 0.65. The bounds hold for
     probabilities, not for `of="logit"`.
     """
 
@@ -53,13 +53,13 @@ class Insertion(CurveMetric, SharedPasses):
         check_steps(self.steps)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The target's output from nothing but fill to the whole picture."""
-        return sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng).of(self.of)
+        """The target's output from the fill alone to the whole image."""
+        return removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).of(self.of)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The normalised area under each curve."""
-        return area(curve)
+        return area_under_curve(curve)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The sweep, and the untouched picture."""
-        return sweep_parts(self.fill, keeping=True, steps=self.steps, size=size)
+        """The removal curve, and the unchanged image."""
+        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)

@@ -1,7 +1,7 @@
-"""How well the order of a map's pixels, or its weight, picks out the region that a person marked.
+"""Localisation: how well the order or the sum of a map's pixels matches the region that a person marked.
 
-Four of the five use the order of the pixels only. Where pixels are equal the order among them is unknown, and each score is
-what all the orders give on average; nothing is drawn by lot.
+Four of the five metrics use only the order of the pixels. Equal pixels have no order, so these scores are means over all
+orders of equal pixels; nothing is random.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from snellen.metrics.requirements import truth_of
+from snellen.metrics.requirements import require_truth
 from snellen.metrics.ties import mean_over_orders
 from snellen.plugins.registry import metric
 from snellen.types import Case, NoPasses, Rng
@@ -33,23 +33,23 @@ _EMPTY = "the truth is empty, or the map holds NaN"
     undefined=_EMPTY,
     test="Localization Utility",
     formula="Σ (Rₙ − Rₙ₋₁) Pₙ over the map's distinct values as thresholds, P precision and R recall of the truth's pixels",
-    reading="Average precision, as scikit-learn has it; straight lines between the points would flatter the map.",
-    caveats={"arun2021": "a map that says nothing scores the truth's share of the picture, so large objects score high"},
+    reading="Average precision, as scikit-learn has it; straight lines between the points would give higher values.",
+    caveats={"arun2021": "a constant map scores the truth's share of the image, so large objects score high"},
 )
 @dataclass(frozen=True)
 class LocalisationUtility(NoPasses):
     """The area under the precision-recall curve of the map's values as a detector of the marked pixels.
 
-    Arun et al. 2021. Four pixels with values 4, 3, 2, 1 of which the first and the third are marked: precision is 1 where
-    half of the truth is found and 2/3 where all of it is, so the area is (1 + 2/3) / 2 = 5/6. A constant map gives the
-    share of the picture that is marked.
+    Arun et al. 2021. Four pixels with values 4, 3, 2, 1 of which the first and the third are marked: precision is 1 at a
+    recall of 1/2 and 2/3 at a recall of 1, so the area is (1 + 2/3) / 2 = 5/6. A constant map gives the share of the
+    image that is marked.
     """
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        ordered = _ordered(case, "localisation-utility")
-        found = ordered.marked.cumsum(dim=1).gather(1, ordered.last)
-        precision = found / (ordered.last + 1)
-        return ordered.defined((precision * ordered.marked).sum(dim=1) / ordered.total)
+        order = _pixel_order(case, "localisation-utility")
+        hits = order.marked.cumsum(dim=1).gather(1, order.last)
+        precision = hits / (order.last + 1)
+        return order.mask_undefined((precision * order.marked).sum(dim=1) / order.total)
 
 
 @metric(
@@ -72,8 +72,9 @@ class LocalisationUtility(NoPasses):
 class MeanIou(NoPasses):
     """How far the most salient pixels and the marked region overlap: their intersection over their union.
 
-    Kim et al. 2022. With 4 marked pixels, 3 of which are among the 4 most salient, it is 3 / 5. `threshold` calls a pixel
-    salient when it has at least that share of the map's maximum, which then depends on more than the order of the pixels.
+    Kim et al. 2022. With 4 marked pixels, 3 of which are among the 4 most salient, it is 3 / 5. `threshold` calls a
+    pixel salient when it has at least that share of the map's maximum, which then depends on more than the order of the
+    pixels.
     """
 
     threshold: float | None = None
@@ -84,13 +85,13 @@ class MeanIou(NoPasses):
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         if self.threshold is None:
-            return _ordered(case, "mean-iou").expected(lambda hits, total: hits / (2 * total - hits))
-        truth = truth_of(case, "mean-iou")
+            return _pixel_order(case, "mean-iou").expected(lambda hits, total: hits / (2 * total - hits))
+        truth = require_truth(case, "mean-iou")
         highest = case.maps.double().amax(dim=(1, 2), keepdim=True)
         salient = case.maps >= self.threshold * highest
         overlap = (salient & truth).sum(dim=(1, 2)) / (salient | truth).sum(dim=(1, 2))
-        known = (highest.flatten() > 0) & truth.flatten(1).any(dim=1)  # a NaN is not above 0 either
-        return overlap.masked_fill(~known, torch.nan).to(case.maps.dtype)
+        defined = (highest.flatten() > 0) & truth.flatten(1).any(dim=1)  # a NaN is not above 0 either
+        return overlap.masked_fill(~defined, torch.nan).to(case.maps.dtype)
 
 
 @metric(
@@ -104,18 +105,18 @@ class MeanIou(NoPasses):
     formula="Σ_T |a| / Σ |a|",
     reading="Magnitudes count, so strong evidence against the target that lies on the object counts for the map;"
     " energy-pointing-game counts positive values only.",
-    caveats={"arras2022": "a map that is right about one strong pixel and silent about the rest of the object scores 1"},
+    caveats={"arras2022": "a map with a single strong pixel on the object scores 1"},
 )
 @dataclass(frozen=True)
 class RelevanceMass(NoPasses):
     """The share of the map's magnitude that lies on the marked object.
 
-    Arras et al. 2022 (relevance mass accuracy). Values 3 inside, 1 and -4 outside give 3 / 8; energy-pointing-game, which
-    drops what is negative, gives 3 / 4. For maps without negative values the two are the same.
+    Arras et al. 2022 (relevance mass accuracy). Values 3 inside, 1 and -4 outside give 3 / 8; energy-pointing-game,
+    which drops what is negative, gives 3 / 4. For maps without negative values the two are the same.
     """
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        truth = truth_of(case, "relevance-mass")
+        truth = require_truth(case, "relevance-mass")
         size = case.maps.double().abs()
         share = (size * truth).sum(dim=(1, 2)) / size.sum(dim=(1, 2))
         return share.masked_fill(~truth.flatten(1).any(dim=1), torch.nan).to(case.maps.dtype)
@@ -133,20 +134,20 @@ class RelevanceMass(NoPasses):
     formula="|S ∩ T| / |T| with T the truth and S the |T| most salient pixels",
     reading="Arras et al. 2022 rank maps without negative values; a signed map is ranked by its signed values, as everywhere"
     " here. `magnitude=true` ranks by size.",
-    caveats={"arras2022": "it is blind to how much more salient the marked pixels are"},
+    caveats={"arras2022": "it ignores how much more salient the marked pixels are"},
 )
 @dataclass(frozen=True)
 class RelevanceRank(NoPasses):
     """The share of the most salient pixels, as many as are marked, that lie on the marked object.
 
-    Arras et al. 2022 (relevance rank accuracy). With 4 marked pixels, 3 of which are among the 4 most salient, it is 3 / 4;
-    mean-iou makes 3 / 5 of the same count. It is rank-only for the default, not for `magnitude=True`.
+    Arras et al. 2022 (relevance rank accuracy). With 4 marked pixels, 3 of which are among the 4 most salient, it is 3 /
+    4; mean-iou makes 3 / 5 of the same count. It is rank-only for the default, not for `magnitude=True`.
     """
 
     magnitude: bool = False
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return _ordered(case, "relevance-rank", magnitude=self.magnitude).expected(lambda hits, total: hits / total)
+        return _pixel_order(case, "relevance-rank", magnitude=self.magnitude).expected(lambda hits, total: hits / total)
 
 
 @metric(
@@ -157,64 +158,64 @@ class RelevanceRank(NoPasses):
     bounds=(0.0, 1.0),
     rank_only=True,
     needs={"truth"},
-    undefined=_EMPTY + ", or it covers the whole picture",
+    undefined=_EMPTY + ", or it covers the whole image",
     test="Plausibility",
-    formula="P(a_i > a_j) + ½ P(a_i = a_j) for pixels i inside and j outside of what people drew",
-    reading="Ding and Koehn 2021 ask of words whether those that matter to people outrank a distractor; here every pixel"
-    " that people drew is held against every other one. Give the masks that people drew; a box is a guess at them.",
-    caveats={"ding2021": "a map that pleases people need not be true to the classifier: plausible is not faithful"},
+    formula="P(a_i > a_j) + ½ P(a_i = a_j) for pixels i inside and j outside of what people marked",
+    reading="Ding and Koehn 2021 compare words that matter to people with a distractor; here every pixel"
+    " that people marked is compared with every other one. Give masks that people drew; a box is only an estimate.",
+    caveats={"ding2021": "a map that agrees with people need not agree with the classifier: plausible is not faithful"},
 )
 @dataclass(frozen=True)
 class Plausibility(NoPasses):
-    """The chance that a pixel which people marked as important is more salient than one which they did not.
+    """The probability that a pixel which people marked is more salient than one which they did not mark.
 
-    Ding and Koehn 2021, for pixels: the area under the ROC curve, equal pixels counting half. Values 3 and 1 inside and 2
-    outside give 1/2. 1 is perfect, 0.5 is what a constant map gives, 0 is the opposite of what people think.
+    Ding and Koehn 2021, for pixels: the area under the ROC curve, equal pixels counting half. Values 3 and 1 inside and
+    2 outside give 1/2. 1 is perfect, a constant map scores 0.5, the reverse of a perfect map 0.
     """
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        ordered = _ordered(case, "plausibility")
-        inside, outside = ordered.total, ordered.marked.shape[1] - ordered.total
-        # Places count from the top, so a marked pixel of middle place m outranks what lies below it.
-        places = ((ordered.first + ordered.last) / 2 + 1) * ordered.marked
-        lost = places.sum(dim=1) - inside * (inside + 1) / 2
-        return ordered.defined(1 - lost / (inside * outside))
+        order = _pixel_order(case, "plausibility")
+        inside, outside = order.total, order.marked.shape[1] - order.total
+        # Ranks count from the top; equal pixels have their mean rank.
+        ranks = ((order.first + order.last) / 2 + 1) * order.marked
+        misordered = ranks.sum(dim=1) - inside * (inside + 1) / 2
+        return order.mask_undefined(1 - misordered / (inside * outside))
 
 
 @dataclass(frozen=True, eq=False)
-class _Ordered:
-    """Pixels from the most to the least salient: which are marked, and where each one's group of equals begins and ends."""
+class _PixelOrder:
+    """Pixels from the most to the least salient: which are marked, and the first and last place of each group of equals."""
 
     marked: Float[Tensor, "batch pixels"]
     first: Int[Tensor, "batch pixels"]
     last: Int[Tensor, "batch pixels"]
     total: Float[Tensor, " batch"]
-    unordered: Bool[Tensor, " batch"]
+    undefined: Bool[Tensor, " batch"]
 
-    def defined(self, values: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-        return values.masked_fill(self.unordered | (self.total == 0), torch.nan).float()
+    def mask_undefined(self, values: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        return values.masked_fill(self.undefined | (self.total == 0), torch.nan).float()
 
     def expected(self, score: Callable[..., Tensor]) -> Float[Tensor, " batch"]:
         """The mean of `score` over all orders of equal pixels, given the marked pixels among the |truth| most salient."""
         before = torch.nn.functional.pad(self.marked.cumsum(dim=1), (1, 0))
-        found = []
+        scores = []
         for row, total in enumerate(self.total.long().tolist()):
             if not total:
-                found.append(torch.nan)
+                scores.append(torch.nan)
                 continue
-            # The truth's last place falls into a group of equals: some of the group are taken, and of those some are marked.
+            # The selection ends inside a group of equal pixels, of which some are taken and some are marked.
             begin, end = int(self.first[row, total - 1]), int(self.last[row, total - 1]) + 1
             above, through = int(before[row, begin]), int(before[row, end])
-            found.append(
+            scores.append(
                 mean_over_orders(
                     partial(score, total=total), above=above, equals=end - begin, among=through - above, taken=total - begin
                 )
             )
-        return self.defined(torch.tensor(found, dtype=torch.float64, device=self.marked.device))
+        return self.mask_undefined(torch.tensor(scores, dtype=torch.float64, device=self.marked.device))
 
 
-def _ordered(case: Case, name: str, *, magnitude: bool = False) -> _Ordered:
-    truth = truth_of(case, name).flatten(1)
+def _pixel_order(case: Case, name: str, *, magnitude: bool = False) -> _PixelOrder:
+    truth = require_truth(case, name).flatten(1)
     maps = (case.maps.abs() if magnitude else case.maps).flatten(1)
     values, order = maps.sort(dim=1, descending=True)
     change = values[:, 1:] != values[:, :-1]
@@ -224,4 +225,4 @@ def _ordered(case: Case, name: str, *, magnitude: bool = False) -> _Ordered:
     ends = places.masked_fill(~torch.cat([change, edge], dim=1), values.shape[1])
     last = ends.flip(1).cummin(dim=1).values.flip(1)
     marked = truth.gather(1, order).double()
-    return _Ordered(marked, first, last, marked.sum(dim=1), maps.isnan().any(dim=1))
+    return _PixelOrder(marked, first, last, marked.sum(dim=1), maps.isnan().any(dim=1))

@@ -1,4 +1,4 @@
-"""Model consistency: models that decide alike should be explained alike."""
+"""Model consistency: models with the same predictions should have similar maps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.maps.similarity import Likeness, is_constant, likeness
 from snellen.metrics.case_cache import output_parts
-from snellen.metrics.requirements import variant_of
+from snellen.metrics.requirements import require_variant
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Method, Passes, Recipe, Rng, TrainedVariant
 from snellen.variants.compressed import prune, quantise
@@ -21,17 +21,17 @@ from snellen.variants.weight_layers import weight_layers
 
 
 @dataclass(frozen=True)
-class Distilled:
-    """A model that learnt from the classifier's own decisions."""
+class DistilledModel:
+    """A model trained on the classifier's predictions."""
 
     name: str = "distilled"
 
     def train(self, recipe: Recipe, training: Training, classifier: Classifier, *, seed: int) -> nn.Module:
-        """The recipe, on the class that the classifier finds most likely for each training picture."""
-        said: list[int] = []
+        """Trains on the predicted class of each training image."""
+        predicted: list[int] = []
         for _, inputs in training.batches(64):
-            said += classifier.predictions(inputs).tolist()
-        return recipe(training.with_labels(said), seed_for(self.name, seed), {"classes": training.output_count()})
+            predicted += classifier.predictions(inputs).tolist()
+        return recipe(training.with_labels(predicted), seed_for(self.name, seed), {"classes": training.output_count()})
 
 
 @metric(
@@ -41,22 +41,22 @@ class Distilled:
     higher_is_better=True,
     bounds=(-1.0, 1.0),
     needs={"explain", "layer"},
-    undefined="a map is constant, or no compressed sibling predicts the same class as the classifier",
+    undefined="a map is constant, or no compressed variant predicts the same class as the classifier",
     version=2,
     test="Model Consistency",
     formula="mean over variants f′ of likeness(Φ(x; f), Φ(x; f′)), where f′ predicts the same class",
     reading="The paper distils a smaller model; here the variants are the classifier with its smallest weights pruned and "
-    "with its weights rounded, which needs no training. `distilled=true` adds a model that the recipe trains on what the "
-    "classifier says of the training pictures. Signs count; likeness=ssim and likeness=pearson give others.",
-    caveats={"ding2021": "a map that does not look at the model is perfectly consistent"},
+    "with its weights rounded, which needs no training. `distilled=true` adds a model that the recipe trains on the "
+    "classifier's predictions for the training images. Signs count; likeness=ssim and likeness=pearson give others.",
+    caveats={"ding2021": "a map that ignores the model is perfectly consistent"},
 )
 @dataclass(frozen=True)
 class ModelConsistency(CurveMetric):
     """How alike the maps of the classifier and of its compressed variants are: 1 is the same map.
 
-    Ding & Koehn 2021. One sibling lacks the share `prune` of its weights, the smallest over all layers; the other has
-    weights of `bits` bits; `distilled` adds a model that learnt from the classifier's decisions. A sibling that predicts
-    another class for a picture is left out there. Likenesses 0.9 and 0.7 give 0.8.
+    Ding & Koehn 2021. One variant lacks the share `prune` of its weights, the smallest over all layers; the other has
+    weights of `bits` bits; `distilled` adds a model trained on the classifier's predictions. A variant that predicts
+    another class for an image is left out for that image. Likenesses 0.9 and 0.7 give 0.8.
     """
 
     prune: float = 0.3
@@ -65,8 +65,8 @@ class ModelConsistency(CurveMetric):
     distilled: bool = False
 
     def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
-        """The distilled model, where it is asked for."""
-        return (Distilled(),) if self.distilled else ()
+        """The distilled model, if `distilled` is set."""
+        return (DistilledModel(),) if self.distilled else ()
 
     def __post_init__(self) -> None:
         if not 0 < self.prune < 1:
@@ -74,30 +74,30 @@ class ModelConsistency(CurveMetric):
         if not 2 <= self.bits <= 16:
             raise ValueError(f"bits must lie between 2 and 16, not {self.bits}")
 
-    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch siblings"]:
-        """The likeness for each sibling."""
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch variants"]:
+        """The likeness for each variant."""
         variants = self._variants(case.classifier, case.size)
         if self.distilled:
-            variants[Distilled().name] = lambda: variant_of(case, self, Distilled().name)
+            variants[DistilledModel().name] = lambda: require_variant(case, self, DistilledModel().name)
         if not variants:
             return case.maps.new_empty(len(case), 0)
         own = case.classifier.cached_outputs(case.inputs, case.targets).predicted
         columns = []
         for compress in variants.values():
-            sibling = compress()
-            said = sibling.target_outputs([(case.inputs, case.targets)]).predicted
-            again = case.explain(case.inputs, classifier=sibling, rng=rng)
-            unknown = (said != own) | is_constant(case.maps) | is_constant(again)
-            columns.append(likeness(case.maps, again, self.likeness).masked_fill(unknown, torch.nan))
+            variant = compress()
+            predicted = variant.target_outputs([(case.inputs, case.targets)]).predicted
+            again = case.explain(case.inputs, classifier=variant, rng=rng)
+            undefined = (predicted != own) | is_constant(case.maps) | is_constant(again)
+            columns.append(likeness(case.maps, again, self.likeness).masked_fill(undefined, torch.nan))
         return torch.stack(columns, dim=1)
 
-    def score(self, curve: Float[Tensor, "batch siblings"]) -> Float[Tensor, " batch"]:
+    def score(self, curve: Float[Tensor, "batch variants"]) -> Float[Tensor, " batch"]:
         """The mean over the variants that count."""
         return curve.nanmean(dim=1)
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The variants."""
-        return tuple(self._variants(classifier, size)) + ((Distilled().name,) if self.distilled else ())
+        return tuple(self._variants(classifier, size)) + ((DistilledModel().name,) if self.distilled else ())
 
     def _variants(self, classifier: Classifier, size: tuple[int, int]) -> dict[str, Callable[[], Classifier]]:
         if not weight_layers(classifier, size):
@@ -108,10 +108,10 @@ class ModelConsistency(CurveMetric):
         }
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture, and for each sibling the picture and a map."""
+        """The image, and for each sibling the image and a map."""
         count = len(self.points(size, classifier))
         return (explain + Passes(forward=1)) * count + Passes(forward=min(1, count))
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The picture itself."""
+        """The image itself."""
         return output_parts() if self.points(size, classifier) else {}

@@ -14,8 +14,8 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN, NOISE
 from snellen.maps.similarity import correlation, rank_correlation
 from snellen.metrics.case_cache import output_parts
-from snellen.metrics.rounding import unmoved
-from snellen.metrics.sweep import check_steps, ranks, stops, sweep, sweep_parts, unordered
+from snellen.metrics.pixel_removal import check_steps, has_nan, pixel_ranks, removal_counts, removal_outputs, removal_parts
+from snellen.metrics.rounding import within_rounding
 from snellen.plugins.registry import metric
 from snellen.types import Case, Fill, Output, Passes, Rng, SharedPasses
 
@@ -38,11 +38,12 @@ from snellen.types import Case, Fill, Output, Passes, Rng, SharedPasses
 )
 @dataclass(frozen=True)
 class Monotonicity(SharedPasses):
-    """The correlation of saliency with the target's probability while pixels enter, least salient first: 1 is best.
+    """The correlation of saliency with the target's probability while pixels are inserted, least salient first: 1 is best.
 
-    Arya et al. 2019, as Zhang et al. 2024 write it: `steps` equal chunks of pixels come onto the fill in rising order; the
-    mean saliency of each goes with the output once it is there. Chunk means 0, 0, 3 and outputs 0.1, 0.1, 0.9 give 1.
-    Both rows rise for almost any map, because pixels only enter: compare with a random map, which can score above 0.9.
+    Arya et al. 2019, as Zhang et al. 2024 write it: `steps` equal chunks of pixels are inserted into the fill in rising
+    order; the mean saliency of each chunk is correlated with the output after its insertion. Chunk means 0, 0, 3 and
+    outputs 0.1, 0.1, 0.9 give 1. Both series rise for almost any map: compare with a random map, which can score above
+    0.9.
     """
 
     steps: int = 28
@@ -53,18 +54,18 @@ class Monotonicity(SharedPasses):
         check_steps(self.steps)
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        removed = sweep(case, self.fill, keeping=False, steps=self.steps, rng=rng).of(self.of)
-        points = stops(self.steps, case.size)
+        removed = removal_outputs(case, self.fill, keep_salient=False, steps=self.steps, rng=rng).of(self.of)
+        points = removal_counts(self.steps, case.size)
         falling = case.maps.flatten(1).double().sort(dim=1, descending=True).values
         means = _chunk_means(falling, points)
-        # Chunk k (0 is the most salient) is the last to enter before point k of the sweep of removals.
+        # Chunk k (0 is the most salient) is the last to be inserted before point k of the removal curve.
         outputs = removed[:, :-1].double()
-        still = unmoved(outputs.amax(dim=1) - outputs.amin(dim=1), outputs.abs().amax(dim=1))
-        return correlation(means, outputs).masked_fill(still, torch.nan).to(case.maps.dtype)
+        constant = within_rounding(outputs.amax(dim=1) - outputs.amin(dim=1), outputs.abs().amax(dim=1))
+        return correlation(means, outputs).masked_fill(constant, torch.nan).to(case.maps.dtype)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The sweep, and the untouched picture."""
-        return sweep_parts(self.fill, keeping=False, steps=self.steps, size=size)
+        """The removal curve, and the unchanged image."""
+        return removal_parts(self.fill, keep_salient=False, steps=self.steps, size=size)
 
 
 @metric(
@@ -77,18 +78,18 @@ class Monotonicity(SharedPasses):
     version=2,
     formula="Spearman corrᵢ(mean |a| over chunk i, E[(f(x with noise in chunk i) − f(x))²])",
     reading="What the published code of Zhang et al. 2024 computes as monotonicity, with its seven chunks and ten draws; "
-    "equal chunks share their rank, where theirs stand in the order of memory.",
+    "equal chunks share their rank; in that code they are ranked in memory order.",
     caveats={
         "zhang2024": "seven chunks give few ranks, and a control map came out among the best two",
     },
 )
 @dataclass(frozen=True)
 class MonotonicityCorrelation:
-    """The rank correlation of a chunk's saliency with how much noise in that chunk moves the output: 1 is best.
+    """The rank correlation of a chunk's saliency with how much noise in that chunk changes the output: 1 is best.
 
-    Nguyen & Martínez 2020: the pixels, in the order of their magnitude, fall into `chunks` equal chunks; each alone is
-    exchanged for `samples` draws of the fill, and the mean squared change of the output is its effect. Mean magnitudes
-    1, 2, 3 and effects 0.1, 0.3, 0.2 give 0.5.
+    Nguyen & Martínez 2020: the pixels, in the order of their magnitude, are divided into `chunks` equal chunks; each
+    alone is replaced by `samples` draws of the fill, and the mean squared change of the output is its effect. Mean
+    magnitudes 1, 2, 3 and effects 0.1, 0.3, 0.2 give 0.5.
     """
 
     chunks: int = 7
@@ -105,11 +106,11 @@ class MonotonicityCorrelation:
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         classifier, inputs, targets = case.classifier, case.inputs, case.targets
         size = case.maps.abs()
-        points = stops(self.chunks, case.size)
-        rank = ranks(size, rng=rng).unsqueeze(1)
+        points = removal_counts(self.chunks, case.size)
+        rank = pixel_ranks(size, rng=rng).unsqueeze(1)
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
-            # Chunks do not overlap, so they may all be cut from one noise picture per draw and still differ.
+            # Chunks do not overlap, so all of them can use the same noise image per draw.
             for draw in range(self.samples):
                 noise = self.fill(classifier, inputs, rng=rng.child("monotonicity").repeat([draw]))
                 for start, end in pairwise(points):
@@ -118,17 +119,17 @@ class MonotonicityCorrelation:
         moved = classifier.scores(blocks(), self.of).view(self.samples, len(points) - 1, len(case)).double()
         change = moved - classifier.output(inputs, targets, self.of).double()
         effects = change.square().mean(dim=0).T
-        still = unmoved(change.abs().amax(dim=(0, 1)), moved.abs().amax(dim=(0, 1)))
-        # Means, so that chunks of unequal length compare; single precision, so that rounding makes no ranks.
+        constant = within_rounding(change.abs().amax(dim=(0, 1)), moved.abs().amax(dim=(0, 1)))
+        # Means, so that chunks of unequal length are comparable; single precision, so that rounding makes no ranks.
         means = _chunk_means(size.flatten(1).double().sort(dim=1, descending=True).values, points).float()
-        return rank_correlation(means, effects).masked_fill(unordered(case.maps) | still, torch.nan).to(case.maps.dtype)
+        return rank_correlation(means, effects).masked_fill(has_nan(case.maps) | constant, torch.nan).to(case.maps.dtype)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """Each chunk with each draw, and the untouched picture."""
-        return Passes(forward=(len(stops(self.chunks, size)) - 1) * self.samples + 1)
+        """Each chunk with each draw, and the unchanged image."""
+        return Passes(forward=(len(removal_counts(self.chunks, size)) - 1) * self.samples + 1)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The untouched picture."""
+        """The unchanged image."""
         return output_parts()
 
 

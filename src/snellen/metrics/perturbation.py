@@ -1,4 +1,4 @@
-"""Perturbation testing: how far the output falls when pixels go, the most relevant first (MoRF) or the least (LeRF)."""
+"""Perturbation testing: how far the output falls when the most (MoRF) or least (LeRF) salient pixels are removed first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.metrics.sweep import check_steps, sweep, sweep_parts
+from snellen.metrics.pixel_removal import check_steps, removal_outputs, removal_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
 
@@ -31,9 +31,9 @@ _FILL = (
     undefined=_NAN,
     test="Perturbation Testing (MoRF)",
     formula="(1/L) Σₖ (f(x) − f(xₖ)), k = 1…L, where xₖ lacks the k/L most salient pixels",
-    reading=f"The mean fall over the whole sweep, so that one number sums up the curve; {_FILL}.",
+    reading=f"The mean fall over the whole curve; {_FILL}.",
     caveats={
-        "hooker2019": "pictures with grey holes are unlike what the classifier was trained on, so a fall may be due to "
+        "hooker2019": "images with grey holes are unlike what the classifier was trained on, so a fall may be due to "
         "the holes alone",
         "tomsett2020": "order of methods differs from image to image and with the fill",
     },
@@ -54,16 +54,16 @@ class MoRF(CurveMetric, SharedPasses):
         check_steps(self.steps)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The target's output from the whole picture to nothing but fill."""
-        return sweep(case, self.fill, keeping=False, steps=self.steps, rng=rng).of(self.of)
+        """The target's output from the whole image to the fill alone."""
+        return removal_outputs(case, self.fill, keep_salient=False, steps=self.steps, rng=rng).of(self.of)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean distance below the first point."""
         return _fall(curve)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The sweep, and the untouched picture."""
-        return sweep_parts(self.fill, keeping=False, steps=self.steps, size=size)
+        """The removal curve, and the unchanged image."""
+        return removal_parts(self.fill, keep_salient=False, steps=self.steps, size=size)
 
 
 @metric(
@@ -76,7 +76,7 @@ class MoRF(CurveMetric, SharedPasses):
     undefined=_NAN,
     test="Perturbation Testing (LeRF)",
     formula="(1/L) Σₖ (f(x) − f(xₖ)), k = 1…L, where xₖ lacks the k/L least salient pixels",
-    reading=f"The mean fall over the whole sweep, so that one number sums up the curve; {_FILL}.",
+    reading=f"The mean fall over the whole curve; {_FILL}.",
     caveats={
         "ancona2018": "the least salient pixels of a signed map are those with evidence against the target, whose removal "
         "may raise the output",
@@ -98,16 +98,16 @@ class LeRF(CurveMetric, SharedPasses):
         check_steps(self.steps)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The target's output from the whole picture to nothing but fill."""
-        return sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng).of(self.of).flip(1)
+        """The target's output from the whole image to the fill alone."""
+        return removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).of(self.of).flip(1)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean distance below the first point."""
         return _fall(curve)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The sweep, and the untouched picture."""
-        return sweep_parts(self.fill, keeping=True, steps=self.steps, size=size)
+        """The removal curve, and the unchanged image."""
+        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)
 
 
 def _fall(curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:

@@ -1,4 +1,4 @@
-"""The pointing games: whether the map points at the object that a person marked."""
+"""Pointing games: whether the maximum, or the positive part, of the map lies on the object that a person marked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from snellen.metrics.requirements import truth_of
+from snellen.metrics.requirements import require_truth
 from snellen.plugins.registry import metric
 from snellen.types import Case, NoPasses, Rng
 
@@ -26,7 +26,7 @@ from snellen.types import Case, NoPasses, Rng
     test="The Pointing Game",
     formula="1 if argmax a ∈ T, else 0; equal maxima share it",
     reading="No tolerance: Zhang et al. 2018 count a pixel within 15 pixels of the object as on it (`tolerance=15`).",
-    caveats={"zhang2018": "objects of photographs lie near the middle, so that pointing at the centre is a strong baseline"},
+    caveats={"zhang2018": "objects of photographs lie near the middle, so a map of the centre is a strong baseline"},
     presets={"zhang2018": {"tolerance": 15}},
 )
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PointingGame(NoPasses):
 
     Zhang et al. 2018. Where several pixels share the maximum the score is the share of them that lie on the object: two
     equal maxima, one inside, give 0.5. A pixel within `tolerance` pixels of the object counts as on it; the authors
-    allow 15 on full-size photographs, here nothing is given away unless asked for.
+    allow 15 on full-size photographs, the default is 0.
     """
 
     tolerance: int = 0
@@ -45,9 +45,9 @@ class PointingGame(NoPasses):
             raise ValueError(f"tolerance must not be negative, not {self.tolerance}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        truth = truth_of(case, "pointing-game")
+        truth = require_truth(case, "pointing-game")
         highest = case.maps == case.maps.amax(dim=(1, 2), keepdim=True)
-        hits = (highest & _widened(truth, self.tolerance)).sum(dim=(1, 2))
+        hits = (highest & _dilate(truth, self.tolerance)).sum(dim=(1, 2))
         return (hits / highest.sum(dim=(1, 2))).masked_fill(~truth.flatten(1).any(dim=1), torch.nan)
 
 
@@ -61,24 +61,24 @@ class PointingGame(NoPasses):
     undefined="the truth is empty, or the map has no positive value",
     formula="Σ_T max(a, 0) / Σ max(a, 0)",
     reading="Wang et al. 2020 rectify their maps, and so does this; relevance-mass counts magnitudes instead.",
-    caveats={"wang2020": "a map that says nothing scores the truth's share of the picture, so large objects score high"},
+    caveats={"wang2020": "a constant map scores the truth's share of the image, so large objects score high"},
 )
 @dataclass(frozen=True)
 class EnergyPointingGame(NoPasses):
     """The share of the map's positive values that lies on the marked object.
 
-    Wang et al. 2020 define it for rectified maps, so a signed map is rectified too: evidence against the target points
-    at nothing. Values 3 inside, 1 and -5 outside give 3 / 4 = 0.75.
+    Wang et al. 2020 define it for rectified maps, so a signed map is rectified too. Values 3 inside, 1 and -5 outside
+    give 3 / 4 = 0.75.
     """
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        truth = truth_of(case, "energy-pointing-game")
+        truth = require_truth(case, "energy-pointing-game")
         energy = case.maps.clamp_min(0).double()
         share = (energy * truth).sum(dim=(1, 2)) / energy.sum(dim=(1, 2))
         return share.masked_fill(~truth.flatten(1).any(dim=1), torch.nan).to(case.maps.dtype)
 
 
-def _widened(truth: Bool[Tensor, "batch height width"], reach: int) -> Bool[Tensor, "batch height width"]:
+def _dilate(truth: Bool[Tensor, "batch height width"], reach: int) -> Bool[Tensor, "batch height width"]:
     """The mask with every pixel whose centre is at most `reach` pixels away from it."""
     if not reach:
         return truth

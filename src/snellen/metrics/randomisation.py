@@ -1,8 +1,7 @@
-"""Model randomisation: a map that explains a model must change when the model forgets what it learnt.
+"""Model randomisation: how much of a map stays when weights of the model are redrawn at random.
 
-All four ask for maps of the same randomised relatives (`snellen.variants`), so those that agree are explained once: the
-last stage of the cascade is the model with all weights redrawn. The method is given the same random draws for every
-relative. With fresh draws a map of pure noise would look perfectly sensitive to the model.
+All four metrics use maps of the same randomised variants (`snellen.variants`), which are computed once. The method uses
+the same random draws for every variant: with new draws a map of pure noise would seem perfectly sensitive to the model.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
 from snellen.variants.randomised import randomise_in_turn
 from snellen.variants.weight_layers import WeightLayer, weight_layers
 
-Variant = Literal["mprt", "smprt"]
+Protocol = Literal["mprt", "smprt"]
 
 NOISE = 0.1
-"""Standard deviation of the smoothing noise, as a share of the range of each picture's inputs (Hedström et al. 2024)."""
+"""Standard deviation of the smoothing noise, as a share of the range of each image's inputs (Hedström et al. 2024)."""
 
-_NO_LIKENESS = "a map is constant, so it is like no other, or the classifier has no layers with weights"
+_NO_LIKENESS = "a map is constant, so it has no likeness, or the classifier has no layers with weights"
 _CAVEATS = {
     "binder2023": "randomising from the top keeps much of the size and place of activations, so methods that are faithful "
     "to them may look insensitive, and noisy maps look best",
@@ -66,17 +65,17 @@ def _check(layers: int, samples: int) -> None:
 )
 @dataclass(frozen=True)
 class CascadingRandomisation(CurveMetric, SharedPasses):
-    """How alike the map stays while the layers are randomised one after the other from the top: low is good.
+    """How alike the map stays while layers are randomised one after the other from the top: low is good.
 
-    Adebayo et al. 2018. The trace has a column per stage, named after the lowest layer that is randomised there; of a deep
-    network `layers` evenly spaced stages are taken, the last being all layers. Likenesses 0.5 and 0.1 give 0.3. Stages
-    with a constant map are left out of the mean.
+    Adebayo et al. 2018. The curve has a point per stage, named after the lowest randomised layer; of a deep network
+    `layers` evenly spaced stages are taken, the last being all layers. Likenesses 0.5 and 0.1 give 0.3. Stages with a
+    constant map are left out of the mean.
     """
 
     layers: int = 8
     likeness: Likeness = "spearman"
     magnitude: bool = True
-    variant: Variant = "mprt"
+    variant: Protocol = "mprt"
     samples: int = 10
 
     def __post_init__(self) -> None:
@@ -92,7 +91,7 @@ class CascadingRandomisation(CurveMetric, SharedPasses):
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The lowest randomised layer of each stage."""
-        return tuple(one[-1].name for one in cascade(classifier, size, self.layers))
+        return tuple(stage[-1].name for stage in cascade(classifier, size, self.layers))
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The map of each stage."""
@@ -117,16 +116,16 @@ class CascadingRandomisation(CurveMetric, SharedPasses):
 )
 @dataclass(frozen=True)
 class IndependentRandomisation(CurveMetric, SharedPasses):
-    """How alike the map stays when a single layer is randomised and all others keep what they learnt: low is good.
+    """How alike the map stays when a single layer is randomised and all others stay trained: low is good.
 
-    Adebayo et al. 2018. The trace has a column per layer, from the top; of a deep network `layers` evenly spaced ones are
+    Adebayo et al. 2018. The curve has a point per layer, from the top; of a deep network `layers` evenly spaced ones are
     taken. Likenesses 0.5 and 0.1 give 0.3. Layers that leave a constant map are left out of the mean.
     """
 
     layers: int = 8
     likeness: Likeness = "spearman"
     magnitude: bool = True
-    variant: Variant = "mprt"
+    variant: Protocol = "mprt"
     samples: int = 10
 
     def __post_init__(self) -> None:
@@ -142,7 +141,7 @@ class IndependentRandomisation(CurveMetric, SharedPasses):
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The layer of each column."""
-        return tuple(one[-1].name for one in single(classifier, size, self.layers))
+        return tuple(stage[-1].name for stage in single(classifier, size, self.layers))
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The map of each layer."""
@@ -168,20 +167,20 @@ class IndependentRandomisation(CurveMetric, SharedPasses):
 class WeightRandomisation(SharedPasses):
     """How alike the map is to that of the same network with all weights redrawn: low is good.
 
-    Adebayo et al. 2018; used alone by Arun et al. 2021. The last stage of cascading-randomisation. A map that an edge
-    detector would draw gives nearly 1.
+    Adebayo et al. 2018; used alone by Arun et al. 2021. The last stage of cascading-randomisation. The map of an edge
+    detector scores nearly 1; maps with rank correlation 0.3 score 0.3.
     """
 
     likeness: Likeness = "spearman"
     magnitude: bool = True
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        others = _again(case, everything(case.classifier, case.size), rng)
+        others = _maps_of_stages(case, all_layers(case.classifier, case.size), rng)
         return _likenesses(case.maps, others, self.likeness, self.magnitude).nanmean(dim=1)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """That map."""
-        return {_key(one): explain for one in everything(classifier, size)}
+        """The map of the randomised model."""
+        return {_key(stage): explain for stage in all_layers(classifier, size)}
 
 
 @metric(
@@ -196,13 +195,13 @@ class WeightRandomisation(SharedPasses):
     formula="(H(Φ(x; θ′)) - H(Φ(x; θ))) / H(Φ(x; θ)), all weights θ′ redrawn",
     reading="eMPRT, a metric of its own because here high is good: the entropy of a histogram of 100 bins as in the "
     "authors' code; entropy=mass takes that of the magnitude shared out over the pixels, as complexity does.",
-    caveats={"hedstrom2024": "a map that is noise from the start has no room to rise"},
+    caveats={"hedstrom2024": "the entropy of a map of pure noise cannot rise"},
 )
 @dataclass(frozen=True)
 class EfficientRandomisation(SharedPasses):
     """How much more disordered the map of the fully randomised model is, relative to the map itself: high is good.
 
-    Hedström et al. 2024 (eMPRT): the relative rise of the entropy, 0 for a map that does not see the model. From an entropy
+    Hedström et al. 2024 (eMPRT): the relative rise of the entropy, 0 for a map that ignores the model. From an entropy
     of 2 to one of 3 it is 0.5.
     """
 
@@ -214,24 +213,24 @@ class EfficientRandomisation(SharedPasses):
             raise ValueError(f"bins must be at least 2, not {self.bins}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        unknown = torch.full_like(case.maps, torch.nan)
-        again = next(_again(case, everything(case.classifier, case.size), rng), unknown)
+        undefined = torch.full_like(case.maps, torch.nan)
+        again = next(_maps_of_stages(case, all_layers(case.classifier, case.size), rng), undefined)
         before, after = (self._entropy(maps) for maps in (case.maps, again))
         return ((after - before) / before).masked_fill(before == 0, torch.nan).to(case.maps.dtype)
 
     def _entropy(self, maps: Float[Tensor, "batch height width"]) -> Float[Tensor, " batch"]:
         if self.entropy == "mass":
-            found: Tensor = torch.special.entr(mass(maps.double())).sum(dim=(1, 2))
-            return found
-        known = maps.isfinite().flatten(1).all(dim=1)
-        rows = [np.histogram(one, bins=self.bins)[0] for one in maps.double().nan_to_num(0, 0, 0).flatten(1).numpy()]
-        shares = (torch.from_numpy(np.stack(rows)).double() / maps[0].numel()).masked_fill(~known[:, None], torch.nan)
-        spread: Tensor = torch.special.entr(shares).sum(dim=1)
-        return spread
+            entropy: Tensor = torch.special.entr(mass(maps.double())).sum(dim=(1, 2))
+            return entropy
+        finite = maps.isfinite().flatten(1).all(dim=1)
+        rows = [np.histogram(row, bins=self.bins)[0] for row in maps.double().nan_to_num(0, 0, 0).flatten(1).numpy()]
+        shares = (torch.from_numpy(np.stack(rows)).double() / maps[0].numel()).masked_fill(~finite[:, None], torch.nan)
+        histogram_entropy: Tensor = torch.special.entr(shares).sum(dim=1)
+        return histogram_entropy
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """That map."""
-        return {_key(one): explain for one in everything(classifier, size)}
+        """The map of the randomised model."""
+        return {_key(stage): explain for stage in all_layers(classifier, size)}
 
 
 # Which layers -------------------------------------------------------------------------------------------------------
@@ -252,29 +251,29 @@ def single(classifier: Classifier, size: tuple[int, int], layers: int) -> tuple[
     return tuple(down[count - 1 : count] for count in _even(len(down), layers))
 
 
-def everything(classifier: Classifier, size: tuple[int, int]) -> tuple[Stage, ...]:
-    """The one stage in which all layers are randomised; none without layers."""
+def all_layers(classifier: Classifier, size: tuple[int, int]) -> tuple[Stage, ...]:
+    """The single stage in which all layers are randomised; empty for a classifier without layers."""
     return cascade(classifier, size, 1)
 
 
-def _even(count: int, wanted: int) -> list[int]:
-    """At most `wanted` numbers from 1 to `count`, always with `count`, and with 1 where there are two."""
-    if wanted >= count:
+def _even(count: int, most: int) -> list[int]:
+    """At most `most` evenly spaced numbers from 1 to `count`, with both ends; only `count` for one number."""
+    if most >= count:
         return list(range(1, count + 1))
-    return [count] if wanted == 1 else [1 + round(place * (count - 1) / (wanted - 1)) for place in range(wanted)]
+    return [count] if most == 1 else [1 + round(place * (count - 1) / (most - 1)) for place in range(most)]
 
 
 # Maps of randomised models ------------------------------------------------------------------------------------------
 
 
-def _again(case: Case, stages: tuple[Stage, ...], rng: Rng) -> Iterator[Float[Tensor, "batch height width"]]:
-    """The map of each stage, one model at a time."""
-    for relative in randomise_in_turn(case.classifier, stages, rng=rng):
-        yield case.explain(case.inputs, classifier=relative, rng=rng)
+def _maps_of_stages(case: Case, stages: tuple[Stage, ...], rng: Rng) -> Iterator[Float[Tensor, "batch height width"]]:
+    """The map of each stage; only one randomised model exists at a time."""
+    for variant in randomise_in_turn(case.classifier, stages, rng=rng):
+        yield case.explain(case.inputs, classifier=variant, rng=rng)
 
 
 def _smoothed(case: Case, classifier: Classifier, samples: int, rng: Rng) -> Float[Tensor, "batch height width"]:
-    """The mean map over noisy copies of each picture; the noise is the same for every model."""
+    """The mean map over noisy copies of each image; the noise is the same for every model."""
     inputs = case.inputs
     spread = NOISE * (inputs.amax(dim=(1, 2, 3), keepdim=True) - inputs.amin(dim=(1, 2, 3), keepdim=True))
     total = torch.zeros_like(case.maps)
@@ -286,27 +285,27 @@ def _smoothed(case: Case, classifier: Classifier, samples: int, rng: Rng) -> Flo
 
 def _curve(of: CascadingRandomisation | IndependentRandomisation, case: Case, stages: tuple[Stage, ...], rng: Rng) -> Tensor:
     if of.variant == "mprt":
-        own, others = case.maps, _again(case, stages, rng)
+        own, others = case.maps, _maps_of_stages(case, stages, rng)
     else:
         own = _smoothed(case, case.classifier, of.samples, rng) if stages else case.maps
         networks = randomise_in_turn(case.classifier, stages, rng=rng)
-        others = (_smoothed(case, one, of.samples, rng) for one in networks)
+        others = (_smoothed(case, variant, of.samples, rng) for variant in networks)
     return _likenesses(own, others, of.likeness, of.magnitude)
 
 
 def _likenesses(
     maps: Float[Tensor, "batch height width"], others: Iterable[Tensor], how: Likeness, magnitude: bool
 ) -> Float[Tensor, "batch others"]:
-    """How like each of the others is; NaN where one is constant, because structural similarity takes a blank for unlike."""
+    """The likeness of the maps with each of the others; NaN where either is constant."""
     own = _pattern(maps, magnitude)
     alike, blank = likeness_to(own, how), is_constant(own)
-    patterns = (_pattern(one, magnitude) for one in others)
-    columns = [alike(one).masked_fill(blank | is_constant(one), torch.nan) for one in patterns]
+    patterns = (_pattern(other, magnitude) for other in others)
+    columns = [alike(pattern).masked_fill(blank | is_constant(pattern), torch.nan) for pattern in patterns]
     return torch.stack(columns, dim=1) if columns else maps.new_empty(len(maps), 0)
 
 
 def _pattern(maps: Float[Tensor, "batch height width"], magnitude: bool) -> Float[Tensor, "batch height width"]:
-    """Each map over its largest magnitude: a randomised model may put out anything, and only the pattern counts."""
+    """Each map divided by its largest magnitude, because the outputs of a randomised model have another scale."""
     return (maps.abs() if magnitude else maps) / maps.abs().amax(dim=(1, 2), keepdim=True).clamp_min(
         torch.finfo(maps.dtype).tiny
     )
@@ -316,10 +315,10 @@ def _parts(
     of: CascadingRandomisation | IndependentRandomisation, stages: tuple[Stage, ...], explain: Passes
 ) -> dict[Hashable, Passes]:
     if of.variant == "mprt":
-        return {_key(one): explain for one in stages}
+        return {_key(stage): explain for stage in stages}
     whole = {("smprt", of.samples): explain * of.samples} if stages else {}
-    return whole | {("smprt", of.samples, *_key(one)): explain * of.samples for one in stages}
+    return whole | {("smprt", of.samples, *_key(stage)): explain * of.samples for stage in stages}
 
 
 def _key(stage: Stage) -> tuple[str, ...]:
-    return ("randomised", *(one.name for one in stage))
+    return ("randomised", *(layer.name for layer in stage))

@@ -1,4 +1,4 @@
-"""What a metric needs of a case, or one sentence that says how it would come to be there."""
+"""Reads what a metric requires of a case; raises with a remedy where it is missing."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from snellen.plugins.registry import label
 from snellen.types import Case, Metric
 
 
-def truth_of(case: Case, name: str) -> Bool[Tensor, "batch height width"]:
-    """The truth of every sample; a metric that needs it refuses to go without."""
+def require_truth(case: Case, name: str) -> Bool[Tensor, "batch height width"]:
+    """The truth mask of every sample; `name` is the metric's."""
     if case.truth is None:
         raise SnellenError(f"{name} needs a truth mask, but these samples have none; drop the metric or give masks")
     return case.truth
 
 
-def labels_of(case: Case, name: str) -> Int[Tensor, " batch"]:
-    """The right classes, -1 where nobody knows."""
+def require_labels(case: Case, name: str) -> Int[Tensor, " batch"]:
+    """The true classes, -1 where unlabelled; `name` is the metric's."""
     if case.labels is None:
         raise SnellenError(f"{name} needs labels: give --labels or class sub-folders")
     return case.labels
 
 
-def variant_of(case: Case, metric: Metric, name: str) -> Classifier:
-    """The relative of this name."""
+def require_variant(case: Case, metric: Metric, name: str) -> Classifier:
+    """The variant of the classifier with this name."""
     if name not in case.variants:
-        raise SnellenError(f"{label(metric)} needs the relative '{name}' of the classifier: give --recipe and --training")
+        raise SnellenError(f"{label(metric)} needs the variant '{name}' of the classifier: give --recipe and --training")
     return case.variants[name]

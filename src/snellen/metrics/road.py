@@ -1,4 +1,4 @@
-"""ROAD: whether the classifier still decides as before when the salient pixels are filled in from their neighbours."""
+"""ROAD: whether the prediction survives when salient pixels are imputed from their neighbours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.sweep import ranks, unordered
+from snellen.metrics.pixel_removal import has_nan, pixel_ranks
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
 
@@ -30,7 +30,7 @@ from snellen.types import Case, CurveMetric, Passes, Rng
     rank_only=True,
     undefined="the map holds NaN",
     formula="mean over fractions t of 1[argmax f(x with its t most salient pixels filled in) is the target]",
-    reading="Most salient first, and the explained class in place of the label, so that one picture has a score; with the "
+    reading="Most salient first, and the explained class in place of the label, so that one image has a score; with the "
     'labels as targets its mean is the accuracy of Rong et al. 2022. `of="probability"` moves more finely.',
     caveats={
         "song2023": "maps with blurred edges win, because what they remove can be filled in less well",
@@ -38,12 +38,12 @@ from snellen.types import Case, CurveMetric, Passes, Rng
 )
 @dataclass(frozen=True)
 class Road(CurveMetric):
-    """How often the target stays on top while ever more salient pixels are filled in from their neighbours: low is good.
+    """How often the target stays the prediction while salient pixels are imputed from their neighbours: low is good.
 
     Rong et al. 2022, remove and debias: a removed pixel is the weighted mean of its neighbours (1/6 beside, 1/12 across
     corners), removed ones included, which makes a linear system. Then come normal draws of size `noise` (in inputs), so
-    that no smooth patch gives away which pixels are gone. Of fractions 0.1, 0.5 and 0.9, a target that stays on top in the
-    first alone gives 1 / 3.
+    that smooth patches do not show which pixels were removed. Of fractions 0.1, 0.5 and 0.9, a target that is the
+    prediction for the first alone gives 1 / 3.
     """
 
     fractions: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
@@ -51,7 +51,7 @@ class Road(CurveMetric):
     noise: float = 0.01
 
     def __post_init__(self) -> None:
-        if not self.fractions or not all(0 < one < 1 for one in self.fractions):
+        if not self.fractions or not all(0 < fraction < 1 for fraction in self.fractions):
             raise ValueError(f"fractions must lie between 0 and 1, not {self.fractions}")
         if len(set(self.fractions)) < len(self.fractions):
             raise ValueError(f"fractions must differ, not {self.fractions}")
@@ -59,23 +59,23 @@ class Road(CurveMetric):
             raise ValueError(f"noise must not be negative, not {self.noise}")
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """Whether the target is on top, or its probability, at each fraction."""
+        """1 where the target is the prediction and 0 elsewhere, or its probability, at each fraction."""
         inputs, targets = case.inputs, case.targets
-        order = ranks(case.maps, rng=rng)
+        order = pixel_ranks(case.maps, rng=rng)
         pixels = order[0].numel()
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
             for fraction in self.fractions:
                 removed = order < min(round(fraction * pixels), pixels - 1)
                 noise = rng.child("road").normal(f"{fraction:g}", tuple(inputs.shape[1:])).to(inputs)
-                yield torch.where(removed.unsqueeze(1), filled_in(inputs, removed) + self.noise * noise, inputs), targets
+                yield torch.where(removed.unsqueeze(1), impute(inputs, removed) + self.noise * noise, inputs), targets
 
-        answers = case.classifier.target_outputs(blocks())
-        found = (
-            answers.probability if self.of == "probability" else (answers.predicted == targets.repeat(len(self.fractions)))
+        outputs = case.classifier.target_outputs(blocks())
+        values = (
+            outputs.probability if self.of == "probability" else (outputs.predicted == targets.repeat(len(self.fractions)))
         )
-        broken = unordered(case.maps).unsqueeze(1)
-        return found.to(case.maps.dtype).view(len(self.fractions), len(case)).T.masked_fill(broken, torch.nan)
+        undefined = has_nan(case.maps).unsqueeze(1)
+        return values.to(case.maps.dtype).view(len(self.fractions), len(case)).T.masked_fill(undefined, torch.nan)
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The fractions."""
@@ -90,24 +90,24 @@ class Road(CurveMetric):
         return Passes(forward=len(self.fractions))
 
 
-def filled_in(
+def impute(
     inputs: Float[Tensor, "batch channels height width"], removed: Bool[Tensor, "batch height width"]
 ) -> Float[Tensor, "batch channels height width"]:
-    """The pictures with every removed pixel the weighted mean of its neighbours; at least one pixel of each must be left."""
+    """The images with every removed pixel the weighted mean of its neighbours; one pixel of each image must be left."""
     height, width = inputs.shape[2], inputs.shape[3]
     system, order = _grid(height, width)
     pictures = inputs.double().cpu().numpy().reshape(len(inputs), inputs.shape[1], -1)[:, :, order]
-    gone = removed.cpu().numpy().reshape(len(inputs), -1)[:, order]
+    mask = removed.cpu().numpy().reshape(len(inputs), -1)[:, order]
 
-    def fill_in(row: int) -> None:
-        (places,) = gone[row].nonzero()
+    def impute_row(row: int) -> None:
+        (places,) = mask[row].nonzero()
         if len(places):
             picture = pictures[row]
             picture[:, places] = 0.0
             rows = system[places]
-            known = -(rows @ picture.T)
-            # Symmetric and positive definite: the order is given and no pivot is needed. Panels of one column are faster
-            # here, because few columns have the same pattern.
+            constants = -(rows @ picture.T)
+            # The matrix is symmetric and positive definite: it needs no pivoting, and its order is prepared. Panels of one
+            # column are faster here, because few columns have the same pattern.
             factors = splu(
                 rows[:, places].tocsc(),
                 permc_spec="NATURAL",
@@ -116,11 +116,11 @@ def filled_in(
                 panel_size=1,
                 options={"SymmetricMode": True},
             )
-            picture[:, places] = factors.solve(known).T
+            picture[:, places] = factors.solve(constants).T
 
-    # Each has its own unknowns, hence its own system; they take as many threads as a pass through the model would.
+    # Every image has its own unknowns and so its own system; they use as many threads as a pass of the model.
     with ThreadPoolExecutor(torch.get_num_threads()) as threads:
-        list(threads.map(fill_in, range(len(inputs))))
+        list(threads.map(impute_row, range(len(inputs))))
     back = np.empty_like(pictures)
     back[:, :, order] = pictures
     return torch.from_numpy(back.reshape(inputs.shape)).to(inputs)
@@ -128,12 +128,12 @@ def filled_in(
 
 @lru_cache(maxsize=4)
 def _grid(height: int, width: int) -> tuple[Any, np.ndarray]:
-    """The system in which each pixel is the weighted mean of its neighbours, and the order in which it names the pixels.
+    """The linear system in which each pixel is the weighted mean of its neighbours, and its order of the pixels.
 
-    Row p: Σ_q w_pq (x_p - x_q) = 0 over the neighbours that the picture has. The order is nested dissection (halves first,
-    the line between them last), in which factors of any part of the system stay sparse.
+    Row p: Σ_q w_pq (x_p - x_q) = 0 over the neighbours inside the image. The order is nested dissection (halves first,
+    the line between them last), for which the factors of any part of the system stay sparse.
     """
-    order = np.array(_dissected(range(height), range(width), width))
+    order = np.array(_dissection(range(height), range(width), width))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     place = place.reshape(height, width)
@@ -143,14 +143,14 @@ def _grid(height: int, width: int) -> tuple[Any, np.ndarray]:
         (place[:-1, :-1], place[1:, 1:], 1 / 12),
         (place[:-1, 1:], place[1:, :-1], 1 / 12),
     ]
-    ends = [(np.r_[one.ravel(), two.ravel()], np.r_[two.ravel(), one.ravel()]) for one, two, _ in pairs]
-    weights = np.concatenate([np.full(2 * one.size, weight) for one, _, weight in pairs])
-    rows, columns = (np.concatenate(one) for one in zip(*ends, strict=True))
+    ends = [(np.r_[first.ravel(), second.ravel()], np.r_[second.ravel(), first.ravel()]) for first, second, _ in pairs]
+    weights = np.concatenate([np.full(2 * first.size, weight) for first, _, weight in pairs])
+    rows, columns = (np.concatenate(arrays) for arrays in zip(*ends, strict=True))
     near = coo_matrix((weights, (rows, columns)), shape=(len(order), len(order))).tocsr()
     return (diags(np.asarray(near.sum(axis=1)).ravel()) - near).tocsr(), order
 
 
-def _dissected(rows: range, columns: range, width: int) -> list[int]:
+def _dissection(rows: range, columns: range, width: int) -> list[int]:
     if len(rows) * len(columns) <= 16:
         return [row * width + column for row in rows for column in columns]
     if len(rows) >= len(columns):
@@ -159,4 +159,4 @@ def _dissected(rows: range, columns: range, width: int) -> list[int]:
     else:
         middle = len(columns) // 2
         parts = (rows, columns[:middle]), (rows, columns[middle + 1 :]), (rows, columns[middle : middle + 1])
-    return [one for part in parts for one in _dissected(*part, width)]
+    return [pixel for part in parts for pixel in _dissection(*part, width)]

@@ -1,4 +1,4 @@
-"""Rounding: when an output counts as unmoved."""
+"""When a change of an output counts as rounding."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from torch import Tensor
 _ROUNDING = 1e-6
 
 
-def unmoved(change: Float[Tensor, " batch"], size: Float[Tensor, " batch"]) -> Bool[Tensor, " batch"]:
-    """Where an output of this size moves by no more than rounding, which hangs on how many pictures share a pass."""
+def within_rounding(change: Float[Tensor, " batch"], size: Float[Tensor, " batch"]) -> Bool[Tensor, " batch"]:
+    """Whether a change is no more than rounding for outputs of this size; rounding depends on the batch size of a pass."""
     return change <= _ROUNDING * size

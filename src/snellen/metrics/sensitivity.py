@@ -1,7 +1,7 @@
-"""Max- and avg-sensitivity and robustness: how far a map moves when the picture hardly does.
+"""Max-sensitivity, avg-sensitivity and robustness: how much a map changes when the image changes a little.
 
-All ask `case.explain` for the same perturbed pictures, so only the first one asked pays. A constant map is perfectly still
-and useless: none of the numbers means anything without others.
+All use the same maps of perturbed images, which are computed once. A constant map has the best score and is useless, so
+these numbers mean nothing without others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from snellen.types import Case, Passes, Rng, SharedPasses
 
 _ZERO = "the map is zero everywhere, so no change can be relative to it"
 _READING = (
-    "Divided by the norm of the map, as in the published code, so that maps in other units can share a column; the paper's "
+    "Divided by the norm of the map, as in the published code, so that maps in other units can be compared; the paper's "
     "text has no denominator: `relative=false`."
 )
 _FOOLED = {
@@ -52,11 +52,11 @@ def _check(samples: int, radius: float) -> None:
 )
 @dataclass(frozen=True)
 class MaxSensitivity(SharedPasses):
-    """The largest change of the map under small noise on the inputs, relative to the map's own size: 0 is unmoved.
+    """The largest change of the map under small noise on the inputs, relative to the map's own size: 0 is no change.
 
-    Yeh et al. 2019: max over `samples` of ‖Φ(x + δ) - Φ(x)‖ / ‖Φ(x)‖ (Frobenius), δ uniform in ±`radius` per input value,
-    same target. The paper's text has no denominator (`relative=False`); its code has. Changes of norm 1 and 2 of a map of
-    norm 4 give 0.5. A method that draws at random draws anew each time, so its own noise counts too.
+    Yeh et al. 2019: max over `samples` of ‖Φ(x + δ) - Φ(x)‖ / ‖Φ(x)‖ (Frobenius), δ uniform in ±`radius` per input
+    value, same target. The paper's text has no denominator (`relative=False`); its code has. Changes of norm 1 and 2 of
+    a map of norm 4 give 0.5. A random method draws new numbers each time, so its own noise counts too.
     """
 
     samples: int = 10
@@ -89,10 +89,10 @@ class MaxSensitivity(SharedPasses):
 )
 @dataclass(frozen=True)
 class AvgSensitivity(SharedPasses):
-    """The mean change of the map under small noise on the inputs, relative to the map's own size: 0 is unmoved.
+    """The mean change of the map under small noise on the inputs, relative to the map's own size: 0 is no change.
 
-    As max-sensitivity (Yeh et al. 2019), with the mean over `samples` in place of the largest. Changes of norm 1 and 2 of
-    a map of norm 4 give 0.375.
+    As max-sensitivity (Yeh et al. 2019), with the mean over `samples` in place of the largest. Changes of norm 1 and 2
+    of a map of norm 4 give 0.375.
     """
 
     samples: int = 10
@@ -120,18 +120,18 @@ class AvgSensitivity(SharedPasses):
     undefined=_ZERO,
     test="Robustness",
     formula="max_δ ‖Φ(x + δ) − Φ(x)‖ / (‖δ‖ · ‖Φ(x)‖), |δ| ≤ r",
-    reading="The paper searches the ball for the largest ratio; here it is the largest of the pictures that max-sensitivity "
-    "explains, at no cost of its own. It is divided by the norm of the map, because a map that is twice as bright is not "
+    reading="The paper searches the ball for the largest ratio; here it is the largest of the images that max-sensitivity "
+    "explains, without extra cost. It is divided by the norm of the map, because a map that is twice as bright is not "
     "half as robust; the paper's constant itself: `relative=false`.",
     caveats={"alvarezmelis2018": "the largest of a few random neighbours is only a lower bound of the Lipschitz constant"},
 )
 @dataclass(frozen=True)
 class Robustness(SharedPasses):
-    """How much farther than the picture the map moves at worst, relative to the map's own size: 0 is unmoved.
+    """The largest change of the map per change of the image, relative to the map's own size: 0 is no change.
 
-    Alvarez-Melis & Jaakkola 2018, the local Lipschitz constant: max over `samples` of ‖Φ(x + δ) - Φ(x)‖ / ‖δ‖, divided by
-    ‖Φ(x)‖ unless `relative=False`; δ as for max-sensitivity, norms over all inputs. A map of norm 4 that moves by 2 when the
-    picture moves by 5 gives 0.1.
+    Alvarez-Melis & Jaakkola 2018, the local Lipschitz constant: max over `samples` of ‖Φ(x + δ) - Φ(x)‖ / ‖δ‖, divided
+    by ‖Φ(x)‖ unless `relative=False`; δ as for max-sensitivity, norms over all inputs. A map of norm 4 that moves by 2
+    when the image moves by 5 gives 0.1.
     """
 
     samples: int = 10
@@ -141,7 +141,7 @@ class Robustness(SharedPasses):
     def __post_init__(self) -> None:
         _check(self.samples, self.radius)
         if self.radius == 0:
-            raise ValueError("radius must be above 0, or the picture does not move")
+            raise ValueError("radius must be above 0, because otherwise the image does not change")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         changes = _changes(case, self.samples, self.radius, rng)
@@ -152,7 +152,7 @@ class Robustness(SharedPasses):
         return {("sensitivity", self.samples, self.radius): explain * self.samples}
 
 
-def perturbed(
+def perturb(
     inputs: Float[Tensor, "batch channels height width"], samples: int, radius: float, *, rng: Rng
 ) -> Float[Tensor, "rows channels height width"]:
     """Each input `samples` times in a row, each time with other uniform noise in ±`radius`."""
@@ -168,7 +168,7 @@ def perturbed(
 
 @dataclass(frozen=True, eq=False)
 class _Changes:
-    """How far each perturbed picture is from the picture, and its map from the picture's map."""
+    """The distance of each perturbed image from the image, and of its map from the image's map."""
 
     maps: Float[Tensor, "batch samples"]
     inputs: Float[Tensor, "batch samples"]
@@ -182,15 +182,15 @@ class _Changes:
 
 def _changes(case: Case, samples: int, radius: float, rng: Rng) -> _Changes:
     def compute() -> _Changes:
-        moved = perturbed(case.inputs, samples, radius, rng=rng.child("sensitivity"))
-        # The method's own draws must not be the noise again, hence another name for them.
+        moved = perturb(case.inputs, samples, radius, rng=rng.child("sensitivity"))
+        # The method's own draws must differ from the noise, hence their other name.
         again = case.explain(moved, rng=rng.child("sensitivity/explain").repeat(range(samples)))
-        return _Changes(_apart(again, case.maps), _apart(moved, case.inputs))
+        return _Changes(_distances(again, case.maps), _distances(moved, case.inputs))
 
     return cached_per_case(case, ("changes", samples, radius, rng), compute)
 
 
-def _apart(many: Float[Tensor, "rows ..."], one: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch samples"]:
-    gaps = many.view(len(one), -1, one[0].numel()) - one.flatten(1).unsqueeze(1)
+def _distances(changed: Float[Tensor, "rows ..."], original: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch samples"]:
+    gaps = changed.view(len(original), -1, original[0].numel()) - original.flatten(1).unsqueeze(1)
     norms: Tensor = torch.linalg.vector_norm(gaps, dim=2, dtype=torch.float64)
     return norms

@@ -30,8 +30,8 @@ from snellen.types import Case, NoPasses, Rng
 class Sparseness(NoPasses):
     """The Gini index of the map's magnitude: 0 when all pixels weigh the same, near 1 when a few have it all.
 
-    Chalasani et al. 2020, after Hurley & Rickard 2009: 1 - 2 Σ p_k (n - k + 1/2) / n over the shares p_k in rising order.
-    Of four pixels, weights 0, 0, 0, 1 give 1 - 2·1·(1/2)/4 = 0.75.
+    Chalasani et al. 2020, after Hurley & Rickard 2009: 1 - 2 Σ p_k (n - k + 1/2) / n over the shares p_k in rising
+    order. Of four pixels, weights 0, 0, 0, 1 give 1 - 2·1·(1/2)/4 = 0.75.
     """
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:

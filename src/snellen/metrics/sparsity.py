@@ -22,7 +22,7 @@ from snellen.types import Case, NoPasses, Rng
     formula="max |a| / mean |a|",
     reading="Maximum over mean, as in Gomez et al. 2022 and the text of the saliency card; the card's template says maximum "
     "over minimum, which most maps cannot be divided by. A signed map counts by its magnitude.",
-    caveats={"tomsett2020": "one stray peak is enough for a high number, so it says nothing without a test of fidelity"},
+    caveats={"tomsett2020": "a single wrong peak is enough for a high score, so read it beside a test of fidelity"},
 )
 @dataclass(frozen=True)
 class Sparsity(NoPasses):

@@ -1,4 +1,4 @@
-"""Stability: how much of a map's order survives the worst small change that can be found."""
+"""Stability: the rank correlation of the map with that of the worst small change of the image that was found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.maps.similarity import correlation, mean_ranks
 from snellen.metrics.case_cache import output_parts
-from snellen.metrics.sweep import unordered
+from snellen.metrics.pixel_removal import has_nan
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Passes, Rng
 
@@ -25,26 +25,26 @@ from snellen.types import Case, CurveMetric, Passes, Rng
     bounds=(-1.0, 1.0),
     rank_only=True,
     needs={"explain"},
-    undefined="the map is constant, or no picture that was tried keeps the predicted class and has a map with an order",
+    undefined="the map is constant, or no changed image keeps the predicted class and has a map without NaN",
     version=2,
     test="Stability",
     formula="min_δ ρ(Φ(x), Φ(x + δ)), |δ| ≤ r, same prediction",
     reading="Ghorbani et al. 2019 follow the gradient of the map, which few methods have. Here the ball is searched for "
-    "every method alike: rounds of pictures whose inputs all move by ±r, each round beginning with the worst so far.",
+    "every method alike: rounds of images whose input values all change by ±r, each round starting from the worst so far.",
     caveats={
-        "ghorbani2019": "a search finds no more than it can pay for, so the true worst case is lower still",
+        "ghorbani2019": "a search with few steps finds only an upper limit of the worst case",
         "zhang2024": "a map that never changes (fake-cam) is perfectly stable",
     },
 )
 @dataclass(frozen=True)
 class Stability(CurveMetric):
-    """The rank correlation between the map and the map of the worst neighbour found: 1 when the order of pixels survives.
+    """The rank correlation of the map and the map of the worst changed image found: 1 is the same order of pixels.
 
-    Ghorbani et al. 2019, with a search that needs nothing but maps. In each of `rounds`, every input of `candidates`
-    pictures moves by ±`radius`, and those count that keep the predicted class. Signs are drawn in tiles of 1, 2, 4 and 8
-    pixels: all of them at first, then half, a quarter and so on of those of the worst picture so far. As long as no picture
-    keeps the class, the next round moves a quarter as far. Each picture costs a map and a pass. Likenesses 0.9, 0.7
-    and 0.8 give 0.7.
+    Ghorbani et al. 2019, with a search that needs only maps. In each of `rounds`, every input value of `candidates`
+    copies changes by ±`radius`; copies that keep the predicted class count. Signs are drawn in tiles of 1, 2, 4 and 8
+    pixels: all of them in the first round, then half, a quarter and so on of those of the worst copy so far. As long as
+    no copy keeps the class, the next round changes a quarter as much. Each copy costs a map and a pass. Rank
+    correlations 0.9, 0.7 and 0.8 give 0.7.
     """
 
     rounds: int = 5
@@ -58,13 +58,13 @@ class Stability(CurveMetric):
             raise ValueError(f"radius must not be negative, not {self.radius}")
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The lowest likeness found up to each round."""
+        """The lowest correlation up to each round."""
         own = mean_ranks(case.maps.double().flatten(1))
         predicted = case.classifier.cached_outputs(case.inputs, case.targets).predicted
         worst = torch.full((len(case),), torch.inf, dtype=torch.float64)
         best = torch.zeros_like(case.inputs)
         step = torch.full((len(case), 1, 1, 1, 1), self.radius).to(case.inputs)
-        found = []
+        lowest_so_far = []
         for turn in range(self.rounds):
             signs = self._signs(best, 0.5**turn, rng.child(f"stability/{turn}"))
             alike = self._likeness(case, own, predicted, signs * step, turn, rng)
@@ -73,44 +73,44 @@ class Stability(CurveMetric):
             worst = torch.where(better, lowest.values, worst)
             best[better] = signs[better, lowest.indices[better]]
             step[worst.isinf()] /= 4
-            found.append(worst.masked_fill(worst.isinf(), torch.nan))
-        broken = unordered(case.maps).unsqueeze(1)
-        return torch.stack(found, dim=1).masked_fill(broken, torch.nan).to(case.maps.dtype)
+            lowest_so_far.append(worst.masked_fill(worst.isinf(), torch.nan))
+        undefined = has_nan(case.maps).unsqueeze(1)
+        return torch.stack(lowest_so_far, dim=1).masked_fill(undefined, torch.nan).to(case.maps.dtype)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
-        """The likeness after the last round."""
+        """The lowest correlation after the last round."""
         return curve[:, -1]
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture, and a map and a pass per picture tried."""
+        """The outputs for the image, and a map and a pass per changed copy."""
         return (explain + Passes(forward=1)) * (self.rounds * self.candidates) + Passes(forward=1)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The untouched picture."""
+        """The unchanged image."""
         return output_parts()
 
     def _signs(
         self, best: Float[Tensor, "batch channels height width"], share: float, rng: Rng
     ) -> Float[Tensor, "batch candidates channels height width"]:
-        """Which way each input of each candidate moves: as in the worst so far, but for a share of new ones."""
+        """The sign of the change of each input value: as in the worst copy so far, except for a share of new signs."""
         channels, height, width = best.shape[1:]
         signs = []
-        for one in range(self.candidates):
-            side = max(1, min(2 ** (one % 4), height // 2, width // 2))
-            tiles = rng.child(str(one)).uniform("signs", (2, channels, -(-height // side), -(-width // side))).to(best)
+        for candidate in range(self.candidates):
+            side = max(1, min(2 ** (candidate % 4), height // 2, width // 2))
+            tiles = rng.child(str(candidate)).uniform("signs", (2, channels, -(-height // side), -(-width // side))).to(best)
             whole = tiles.repeat_interleave(side, dim=3).repeat_interleave(side, dim=4)[..., :height, :width]
-            anew = (whole[:, 0] < share) | (best == 0)
-            signs.append(torch.where(anew, torch.where(whole[:, 1] < 0.5, -1.0, 1.0).to(best), best))
+            redrawn = (whole[:, 0] < share) | (best == 0)
+            signs.append(torch.where(redrawn, torch.where(whole[:, 1] < 0.5, -1.0, 1.0).to(best), best))
         return torch.stack(signs, dim=1)
 
     def _likeness(
         self, case: Case, own: Tensor, predicted: Tensor, moves: Tensor, turn: int, rng: Rng
     ) -> Float[Tensor, "batch candidates"]:
-        """How alike the map of each candidate is; NaN where it is another class, or has no order."""
+        """The correlation with the map of each candidate; NaN where its prediction changes or its map holds NaN."""
         moved = (case.inputs.unsqueeze(1) + moves).flatten(0, 1)
         draws = rng.child(f"stability/{turn}/explain").repeat(range(self.candidates))
         maps = case.explain(moved, rng=draws)
-        said = case.classifier.target_outputs([(moved, case.targets.repeat_interleave(self.candidates))]).predicted
+        after = case.classifier.target_outputs([(moved, case.targets.repeat_interleave(self.candidates))]).predicted
         alike = correlation(own.repeat_interleave(self.candidates, dim=0), mean_ranks(maps.double().flatten(1)))
-        kept = (said == predicted.repeat_interleave(self.candidates)) & ~unordered(maps)
-        return alike.masked_fill(~kept, torch.nan).view(len(case), self.candidates)
+        valid = (after == predicted.repeat_interleave(self.candidates)) & ~has_nan(maps)
+        return alike.masked_fill(~valid, torch.nan).view(len(case), self.candidates)

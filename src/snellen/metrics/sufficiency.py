@@ -1,4 +1,4 @@
-"""Sufficiency and minimality: how much of its confidence the classifier keeps when it sees the salient pixels alone."""
+"""Sufficiency and minimality: the output for the most salient pixels alone, and how many of them are needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.metrics.sweep import check_steps, stops, sweep, sweep_parts
+from snellen.metrics.pixel_removal import check_steps, removal_counts, removal_outputs, removal_parts
 from snellen.plugins.registry import metric
 from snellen.types import Case, CurveMetric, Fill, NoPasses, Output, Passes, Rng, SharedPasses
 
@@ -37,7 +37,7 @@ def _check_share(name: str, value: float) -> None:
     reading="The card asks whether the salient pixels suffice for a confident prediction; a map does not say how many are "
     "salient, so the first quarter is taken. Carter et al. 2019 ask it of the sets that their own method finds.",
     caveats={
-        "carter2021": "classifiers may be sure of a few pixels in which people see nothing, so that a map can be "
+        "carter2021": "classifiers may be confident about a few pixels in which people see nothing, so that a map can be "
         "sufficient without making sense",
     },
 )
@@ -46,7 +46,7 @@ class Sufficiency(CurveMetric, SharedPasses):
     """How much of the target's probability is left when only the most salient quarter of the pixels is kept.
 
     After Carter et al. 2019; all other pixels take the fill's value. `share` is taken at the nearest of `steps` equal
-    steps. From p = 0.8 on the picture to 0.6 on its salient quarter the score is 0.75; more than before counts as 1.
+    steps. From p = 0.8 on the image to 0.6 on its salient quarter the score is 0.75; more than before counts as 1.
     """
 
     share: float = 0.25
@@ -58,8 +58,8 @@ class Sufficiency(CurveMetric, SharedPasses):
         _check_share("share", self.share)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The target's probability from nothing kept to the whole picture."""
-        return sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng).probability
+        """The target's probability from nothing kept to the whole image."""
+        return removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).probability
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The ratio of the point at `share` to the last, at most 1."""
@@ -68,8 +68,8 @@ class Sufficiency(CurveMetric, SharedPasses):
         return (curve[:, at] / whole).clamp_max(1).masked_fill(whole == 0, torch.nan)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The sweep, and the untouched picture."""
-        return sweep_parts(self.fill, keeping=True, steps=self.steps, size=size)
+        """The removal curve, and the unchanged image."""
+        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)
 
 
 @metric(
@@ -79,23 +79,24 @@ class Sufficiency(CurveMetric, SharedPasses):
     higher_is_better=False,
     bounds=(0.0, 1.0),
     rank_only=True,
-    undefined="the map holds NaN, or the target is not the class on top of the whole picture",
+    undefined="the map holds NaN, or the target is not the prediction for the whole image",
     version=2,
     test="Minimality",
     formula="min k/L such that argmax f(xₖ) is the target and p(xₖ) ≥ 0.9 p(x), where xₖ keeps the k/L most salient pixels",
     reading="The card asks whether the salient pixels are the smallest set that suffices; here the size of the first set in "
     "the map's own order that does. Carter et al. 2019 choose the threshold per model; `confidence` is relative to p(x).",
     caveats={
-        "carter2021": "classifiers may be sure of a few pixels in which people see nothing, so that a small set need not "
-        "make sense",
+        "carter2021": "classifiers may be confident about a few pixels in which people see nothing, so that a small set "
+        "need not make sense",
     },
 )
 @dataclass(frozen=True)
 class Minimality(CurveMetric, SharedPasses):
-    """The smallest share of the pixels, taken in the map's order, that keeps the target on top and nearly as probable.
+    """The smallest share of the most salient pixels that keeps the prediction and most of its probability: low is good.
 
-    After Carter et al. 2019; all other pixels take the fill's value. Probabilities 0.1, 0.75, 0.8 with nothing, half and all
-    kept give 0.5 when the target is on top from the second on, as 0.75 ≥ 0.9 · 0.8. 1: only the whole picture does.
+    After Carter et al. 2019; all other pixels take the fill's value. Probabilities 0.1, 0.75, 0.8 with nothing, half and
+    all kept give 0.5 if the target is the prediction from the second on, as 0.75 ≥ 0.9 · 0.8. 1: only the whole image
+    does.
     """
 
     confidence: float = 0.9
@@ -107,21 +108,21 @@ class Minimality(CurveMetric, SharedPasses):
         _check_share("confidence", self.confidence)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The target's probability relative to the whole picture's, from nothing kept to all; 0 where it is not on top."""
-        answers = sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng)
-        kept = answers.probability / answers.probability[:, -1:].clamp_min(_TINY)
-        top = answers.predicted == case.targets.unsqueeze(1)
-        return kept.masked_fill(~top & ~kept.isnan(), 0.0).masked_fill(~top[:, -1:], torch.nan)
+        """The target's probability relative to the whole image's, from nothing to all; 0 where it is not the prediction."""
+        outputs = removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng)
+        ratio = outputs.probability / outputs.probability[:, -1:].clamp_min(_TINY)
+        is_predicted = outputs.predicted == case.targets.unsqueeze(1)
+        return ratio.masked_fill(~is_predicted & ~ratio.isnan(), 0.0).masked_fill(~is_predicted[:, -1:], torch.nan)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
-        """The first point that is high enough, as a share of the sweep."""
-        # Zero is a point where the target is not on top, which is never high enough.
+        """The first point that is high enough, as a share of the curve."""
+        # Zero means that the target is not the prediction, which is never high enough.
         first = ((curve >= self.confidence) & (curve > 0)).float().argmax(dim=1)
         return (first / (curve.shape[1] - 1)).masked_fill(curve[:, -1].isnan(), torch.nan)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The sweep, and the untouched picture."""
-        return sweep_parts(self.fill, keeping=True, steps=self.steps, size=size)
+        """The removal curve, and the unchanged image."""
+        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)
 
 
 @metric(
@@ -134,18 +135,16 @@ class Minimality(CurveMetric, SharedPasses):
     undefined="the map holds NaN",
     formula="min |Mₖ| such that (f(x) − f(x ⊙ Mₖ))² ≤ 0.01, where Mₖ keeps the k most salient pixels",
     reading="The definition of Nguyen & Martínez 2020 as Zhang et al. 2024 write it, on the target's probability and at the "
-    "stops of the sweep; what Zhang et al. computed is effective-complexity-count.",
-    caveats={
-        "carter2021": "classifiers may be sure of a few pixels in which people see nothing, so that few need not mean clear"
-    },
+    "points of the removal curve; what Zhang et al. computed is effective-complexity-count.",
+    caveats={"carter2021": "classifiers may be confident about a few pixels that mean nothing to people"},
 )
 @dataclass(frozen=True)
 class EffectiveComplexity(SharedPasses):
     """The least number of most salient pixels that keep the target's output where it was: low is good.
 
-    Nguyen & Martínez 2020: squared loss at most `tolerance`. Pixels come in `steps` equal steps, so the count is rounded up
-    to a step; 0 means that the fill alone gets the same output. Probabilities 0.1, 0.85, 0.9 with 0, 8 and 16 pixels kept
-    give 8, as (0.9 - 0.85)² = 0.0025 ≤ 0.01.
+    Nguyen & Martínez 2020: squared loss at most `tolerance`. Pixels come in `steps` equal steps, so the count is rounded
+    up to a step; 0 means that the fill alone gets the same output. Probabilities 0.1, 0.85, 0.9 with 0, 8 and 16 pixels
+    kept give 8, as (0.9 - 0.85)² = 0.0025 ≤ 0.01.
     """
 
     tolerance: float = 0.01
@@ -159,15 +158,15 @@ class EffectiveComplexity(SharedPasses):
             raise ValueError(f"tolerance must not be negative, not {self.tolerance}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        kept = sweep(case, self.fill, keeping=True, steps=self.steps, rng=rng).of(self.of)
+        kept = removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).of(self.of)
         loss = (kept - kept[:, -1:]).square()
-        counts = torch.tensor(stops(self.steps, case.size), dtype=kept.dtype)
+        counts = torch.tensor(removal_counts(self.steps, case.size), dtype=kept.dtype)
         first = (loss <= self.tolerance).float().argmax(dim=1)
         return counts[first].masked_fill(kept[:, -1].isnan(), torch.nan)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The sweep, and the untouched picture."""
-        return sweep_parts(self.fill, keeping=True, steps=self.steps, size=size)
+        """The removal curve, and the unchanged image."""
+        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)
 
 
 @metric(
@@ -189,8 +188,8 @@ class EffectiveComplexity(SharedPasses):
 class EffectiveComplexityCount(NoPasses):
     """How many pixels of the map are not (nearly) zero: low is good.
 
-    Nguyen & Martínez 2020 as coded: magnitudes above `threshold`, on the map as it is. It therefore hangs on the map's unit.
-    Values 0.5, -0.5, 0 and 0.000001 give 2.
+    Nguyen & Martínez 2020 as coded: magnitudes above `threshold`, on the map as it is. It therefore hangs on the map's
+    unit. Values 0.5, -0.5, 0 and 0.000001 give 2.
     """
 
     threshold: float = 1e-5

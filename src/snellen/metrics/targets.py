@@ -1,7 +1,7 @@
 """Target-sensitivity and random-logit: whether the map of another class is another map.
 
-The method is given the same random draws for either class, so that nothing but the class differs: with fresh draws a map of
-pure noise would look perfectly sensitive to it.
+The method is given the same random draws for either class, so that nothing but the class differs: with new draws a map
+of pure noise would seem perfectly sensitive to it.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ _CONSTANT = "two constant maps are neither alike nor unlike (for the correlation
     undefined=f"the target is itself the least likely class; {_CONSTANT}",
     formula="1 − likeness(Φ(x, c), Φ(x, least likely class))",
     reading="Zhang et al. 2024 (Table 2) explain the right, the predicted and the least likely class and compare scores; "
-    "here the maps themselves are compared. The trace also holds the right class, where it is known and is not the target.",
-    caveats={"zhang2024": "scores for a class that the classifier does not see in the picture hardly tell methods apart"},
+    "here the maps themselves are compared. The curve also holds the label, where there is one that is not the target.",
+    caveats={"zhang2024": "scores for a class that is not in the image hardly distinguish methods"},
 )
 @dataclass(frozen=True)
 class TargetSensitivity(CurveMetric):
     """How unlike the map for the target and the map for the least likely class are: 0 when the class makes no difference.
 
-    After Zhang et al. 2024, Table 2: 1 - structural similarity of the two maps (`likeness` for a correlation instead), the
-    same method on the same picture. Maps with a similarity of 0.3 give 0.7.
+    After Zhang et al. 2024, Table 2: 1 - structural similarity of the two maps (`likeness` for a correlation instead),
+    the same method on the same image. Maps with a similarity of 0.3 give 0.7.
     """
 
     likeness: Likeness = "ssim"
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """How unlike the map for the least likely class is, and that for the right class where it is known and another."""
+        """1 - likeness for the least likely class, and for the label where there is one that is not the target."""
         least = case.classifier.cached_logits(case.inputs).argmin(dim=1)
         maps = case.explain(case.inputs, targets=least, rng=rng)
         away = (1 - likeness(case.maps, maps, self.likeness)).masked_fill(least == case.targets, torch.nan)
         right = torch.full_like(away, torch.nan)
-        other = (
+        others = (
             [] if case.labels is None else ((case.labels >= 0) & (case.labels != case.targets)).nonzero().flatten().tolist()
         )
-        if case.labels is not None and other:
-            named = replace(rng, ids=tuple(rng.ids[one] for one in other))
-            maps = case.explain(case.inputs[other], targets=case.labels[other], rng=named)
-            right[other] = 1 - likeness(case.maps[other], maps, self.likeness)
+        if case.labels is not None and others:
+            draws = replace(rng, ids=tuple(rng.ids[row] for row in others))
+            maps = case.explain(case.inputs[others], targets=case.labels[others], rng=draws)
+            right[others] = 1 - likeness(case.maps[others], maps, self.likeness)
         return torch.stack([away, right], dim=1)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
-        """That for the least likely class."""
+        """The value for the least likely class."""
         return curve[:, 0]
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
@@ -69,11 +69,11 @@ class TargetSensitivity(CurveMetric):
         return ("least-likely", "label")
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture and two maps; one map less where the right class is unknown or the target."""
+        """The outputs and two maps; one map less for samples without label or with the label as target."""
         return explain * 2 + Passes(forward=1)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """What the classifier says of all classes."""
+        """The outputs for all classes."""
         return output_parts()
 
 
@@ -95,24 +95,24 @@ class TargetSensitivity(CurveMetric):
 class RandomLogit:
     """How alike the map for the target and the map for another class are: 1 when the class makes no difference.
 
-    Sixt et al. 2020: the structural similarity (`likeness` for a correlation instead) of the maps for the target and for a
-    class drawn evenly from all others. A method that ignores the class, such as fake-cam, gets 1; of a fully constant map
-    structural similarity says nothing.
+    Sixt et al. 2020: the structural similarity (`likeness` for a correlation instead) of the maps for the target and for
+    a class drawn evenly from all others. A method that ignores the class, such as fake-cam, scores 1; a constant map has
+    no structural similarity.
     """
 
     likeness: Likeness = "ssim"
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         others = case.classifier.cached_logits(case.inputs).shape[1] - 1
-        drawn = (rng.child("random-logit").uniform("class", (1,)).flatten() * others).long().clamp_max(max(0, others - 1))
-        drawn = (drawn + (drawn >= case.targets)).clamp_max(others)
-        maps = case.explain(case.inputs, targets=drawn, rng=rng)
-        return likeness(case.maps, maps, self.likeness).masked_fill(drawn == case.targets, torch.nan)
+        classes = (rng.child("random-logit").uniform("class", (1,)).flatten() * others).long().clamp_max(max(0, others - 1))
+        classes = (classes + (classes >= case.targets)).clamp_max(others)
+        maps = case.explain(case.inputs, targets=classes, rng=rng)
+        return likeness(case.maps, maps, self.likeness).masked_fill(classes == case.targets, torch.nan)
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The picture, and a map for another class."""
+        """The outputs, and a map for another class."""
         return explain + Passes(forward=1)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """What the classifier says of all classes."""
+        """The outputs for all classes."""
         return output_parts()

@@ -109,7 +109,7 @@ def _regions(fixture: Fixture, *, region: int, steps: int, fill: str) -> list[fl
     falls = _falls(fixture, "morf", region, softmax=True)
     if fill != "black" or steps != falls.shape[1]:
         raise NotOffered(f"{steps} steps with {fill}")
-    return [float(fall) for fall in falls.sum(axis=1) / (falls.shape[1] + 1)]  # the untouched picture counts, with no fall
+    return [float(fall) for fall in falls.sum(axis=1) / (falls.shape[1] + 1)]  # the untouched image counts, with no fall
 
 
 def _road(fixture: Fixture, *, fractions: Sequence[float]) -> list[float]:
@@ -154,7 +154,7 @@ def _robustness(fixture: Fixture, *, samples: int, radius: float, relative: bool
 
 
 def _infidelity(fixture: Fixture, *, samples: int, size: float) -> list[float]:
-    """Its attributions are multiplied by the change of the inputs: on a picture of ones that is our reading too."""
+    """Its attributions are multiplied by the change of the inputs: on an image of ones that is our reading too."""
     if not bool((fixture.inputs == 1).all()):
         raise NotOffered("contributions in place of gradients")
     channels, side = fixture.inputs.shape[1], max(1, round(size * min(fixture.inputs.shape[2:])))

@@ -65,7 +65,7 @@ _EFFECTS = {"chunks": 4, "samples": 1, "of": "logit", "fill": "mean"}
 
 
 def _effects(maps: Tensor, bias: float = 0.0) -> Fixture:
-    """Two pictures; the second is all ones, where 1 + 2 + 4 - 7 = 0."""
+    """Two images; the second is all ones, where 1 + 2 + 4 - 7 = 0."""
     return fixture_batch(
         LinearModel(_STRENGTHS, bias), torch.tensor([[[[0.5, 0.5], [0.5, 0.75]]], [[[1.0, 1.0], [1.0, 1.0]]]]), maps
     )
@@ -83,7 +83,7 @@ _MONOTONE = (
     value("monotonicity-correlation/turned", "monotonicity-correlation", "The sizes of the weights in reverse.",
           _effects(8 - _STRENGTHS.abs()).rows([0]), -1.0, "effects fall as the map rises", kind="direction",
           settings=_EFFECTS),
-    value("monotonicity-correlation/zero", "monotonicity-correlation", "Two pictures; on the second the output is 0.",
+    value("monotonicity-correlation/zero", "monotonicity-correlation", "Two images; on the second the output is 0.",
           _effects(_STRENGTHS.abs()), (1.0, 1.0), "effects (wx)² rise with |w| on both", settings=_EFFECTS),
     value("monotonicity-correlation/sign", "monotonicity-correlation", "The weights themselves, one of them negative.",
           _effects(_STRENGTHS).rows([0]), 1.0, "magnitudes count", kind="sign", settings=_EFFECTS),

@@ -53,7 +53,7 @@ def of_each(metric: str) -> tuple[ReferenceCase, ...]:
              "a share has no unit"),
         same(f"{metric}/sign", metric, "sign", "A map m of both signs, and -m.", _BOTH, _BOTH.with_maps(-_BOTH.maps),
              "magnitudes count"),
-        same(f"{metric}/channels", metric, "channels", "A grey picture, and the same in three channels.",
+        same(f"{metric}/channels", metric, "channels", "A grey image, and the same in three channels.",
              mapped([[3, 1], [0, 2]]), mapped([[3, 1], [0, 2]], channels=3), "a map has no channels"),
         ReferenceCase(f"{metric}/unmodified", metric, "unmodified", "The caller's maps after the call, and before.", 0.0,
                     "a measurement changes nothing", untouched, 0.0),

@@ -37,7 +37,7 @@ def _of_each(metric: str) -> tuple[ReferenceCase, ...]:
                "f rises with the first pixel and falls with the last"),
         batch_independent(f"{metric}/batch", metric, _several()),
         order_independent(f"{metric}/order", metric, _several()),
-        same(f"{metric}/channels", metric, "channels", "Grey pictures, and the same in three channels.", _several(),
+        same(f"{metric}/channels", metric, "channels", "Grey images, and the same in three channels.", _several(),
              _several(3), "the mask covers all channels of a pixel"),
         same(f"{metric}/scaling", metric, "scaling", "A map m, and 10 m.", _several(),
              _several().with_maps(10 * _several().maps), "the mask is the map stretched to [0, 1]"),

@@ -18,7 +18,7 @@ _GOOD, _BAD, _NOISE = (fixture(_SUM, _LIT, maps) for maps in (_RIGHT, -_RIGHT, n
 
 
 def _several(channels: int = 1) -> Fixture:
-    """Five different pictures whose pixels sum to at most 1, each with its own map, one of them scaled by 1000."""
+    """Five different images whose pixels sum to at most 1, each with its own map, one of them scaled by 1000."""
     inputs = noise(5, 1, 4, 4, seed=3).repeat(1, channels, 1, 1) / 16
     maps = noise(5, 4, 4, seed=4)
     maps[2] *= 1000
@@ -26,7 +26,7 @@ def _several(channels: int = 1) -> Fixture:
 
 
 def _tied() -> Fixture:
-    """Many pictures whose first pixel alone matters, under a map of fifteen ones and one zero; they differ elsewhere."""
+    """Many images whose first pixel alone matters, under a map of fifteen ones and one zero; they differ elsewhere."""
     inputs = grid({(0, 0): 1.0}).repeat(128, 1, 1, 1)
     inputs[:, 0, 2, 2] = torch.arange(128.0) / 256
     return fixture_batch(_ONE, inputs, 1 - grid({(3, 3): 1.0}))
@@ -53,7 +53,7 @@ def _both_ways(metric: str, good: Fixture, bad: Fixture) -> tuple[ReferenceCase,
                "no order is faster than the brightest first", settings=_STEPS),
         batch_independent(f"{metric}/batch", metric, _several(), settings=_STEPS),
         order_independent(f"{metric}/order", metric, _several(), settings=_STEPS),
-        same(f"{metric}/channels", metric, "channels", "Grey pictures, and the same in three channels.", _several(),
+        same(f"{metric}/channels", metric, "channels", "Grey images, and the same in three channels.", _several(),
              _several(3), "a pixel goes with all of its channels, so there are 16 steps, not 48", settings=_STEPS),
         same(f"{metric}/scaling", metric, "scaling", "A map m, and 3 m + 1.", good, good.with_maps(3 * _RIGHT + 1),
              "only the order of the pixels counts", settings=_STEPS),

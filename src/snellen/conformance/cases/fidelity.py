@@ -40,7 +40,7 @@ _FAITHFUL = (
           kind="channels", settings=_SETS),
     better("faithfulness/oracle", "faithfulness", "Input times weight, against a random map.", _TRUE,
            _TRUE.with_maps(noise(4, 4, seed=29)), "only the first is in proportion to the losses", settings=_SETS),
-    value("faithfulness/batch", "faithfulness", "Four pictures under a linear model.", _FOUR, (1.0,) * 4,
+    value("faithfulness/batch", "faithfulness", "Four images under a linear model.", _FOUR, (1.0,) * 4,
           "each is exact by itself", kind="batch", settings=_SETS),
 )  # fmt: skip
 
@@ -82,7 +82,7 @@ class Brightest(nn.Module):
 
 
 def _ones(maps: Tensor, *, model: nn.Module = _LINEAR, channels: int = 1) -> Fixture:
-    """A picture of ones, on which a removal and the change of its inputs are the same."""
+    """An image of ones, on which a removal and the change of its inputs are the same."""
     return fixture(model, torch.ones(maps.shape), maps, channels=channels)
 
 
@@ -95,7 +95,7 @@ _FIVE = noise(5, 5, seed=32)
 _INFIDELITY = (
     value("infidelity/value", "infidelity", "A linear model on ones; the map is its weights.", _ones(_WEIGHTS), 0.0,
           "each square takes away what the map says", settings=_SQUARES),
-    value("infidelity/double", "infidelity", "Twice the weights; the whole picture goes.", _ones(2 * _WEIGHTS), _SUM**2,
+    value("infidelity/double", "infidelity", "Twice the weights; the whole image goes.", _ones(2 * _WEIGHTS), _SUM**2,
           "(2 Σw - Σw)²", kind="scaling", settings=_ALL),
     value("infidelity/scaled", "infidelity", "Ten times the weights, with the best factor.", _ones(10 * _WEIGHTS), 0.0,
           "a factor of 1/10 makes it exact", kind="scaling", settings=_SCALED),
@@ -111,7 +111,7 @@ _INFIDELITY = (
           settings=_SQUARES),
     better("infidelity/oracle", "infidelity", "The weights, against their negative.", _ones(_WEIGHTS), _ones(-_WEIGHTS),
            "the first is exact", settings=_SQUARES),
-    value("infidelity/batch", "infidelity", "Four equal pictures of ones under a linear model.",
+    value("infidelity/batch", "infidelity", "Four equal images of ones under a linear model.",
           _ones(_WEIGHTS).rows([0, 0, 0, 0]), (0.0,) * 4, "each is exact by itself", kind="batch", settings=_SQUARES),
 )  # fmt: skip
 

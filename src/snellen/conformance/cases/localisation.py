@@ -60,10 +60,10 @@ def _of_each(metric: str) -> tuple[ReferenceCase, ...]:
                "the random map has some of it beside the object"),
         batch_independent(f"{metric}/batch", metric, _several()),
         order_independent(f"{metric}/order", metric, _several()),
-        same(f"{metric}/channels", metric, "channels", "A grey picture and the same in three channels.",
+        same(f"{metric}/channels", metric, "channels", "A grey image and the same in three channels.",
              _HIT_THREE, _marked(_HIT_THREE.maps[0], _HIT_THREE.truth[0], channels=3),  # type: ignore[index]
              "maps and truth have no channels"),
-        ReferenceCase(f"{metric}/empty", metric, "empty truth", "Nothing is marked in the second of three pictures.",
+        ReferenceCase(f"{metric}/empty", metric, "empty truth", "Nothing is marked in the second of three images.",
                     math.nan, "nothing can be hit, and nothing can be failures",
                     lambda toolkit: toolkit.compute(metric, _EMPTY)[1:2]),
     )  # fmt: skip
@@ -128,7 +128,7 @@ CASES = (
     value("localisation-utility/ties", "localisation-utility", "The two highest pixels are equal, one of them marked.",
           _marked([[4, 4], [2, 1]], [[1, 0], [1, 0]]), 7 / 12, "(1/2 + 2/3) / 2, equal pixels coming together", kind="ties"),
     value("localisation-utility/constant", "localisation-utility", "A constant map, one pixel of sixteen marked.",
-          _FLAT_CORNER, 1 / 16, "the precision of the whole picture", kind="constant"),
+          _FLAT_CORNER, 1 / 16, "the precision of the whole image", kind="constant"),
     value("mean-iou/value", "mean-iou", "Three of the four most salient pixels are marked.", _HIT_THREE, 3 / 5,
           "3 in common, 5 in all"),
     value("mean-iou/ties", "mean-iou", "One sure hit, the other among three equals, one of them marked.",

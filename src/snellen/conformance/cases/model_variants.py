@@ -16,7 +16,7 @@ class Layered(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lower = nn.Conv2d(1, 8, _SIDE)  # as wide as the picture
+        self.lower = nn.Conv2d(1, 8, _SIDE)  # as wide as the image
         self.upper = nn.Linear(8, 2)
         with torch.no_grad():
             self.lower.weight.copy_(noise(8, 1, _SIDE, _SIDE, seed=34) - 0.5)
@@ -97,12 +97,12 @@ _AXIOMS = (
            "The gradient, against a method that reads the first weights.", _SEEING, fixture(_MODEL, _PHOTO, _weight_size),
            "scaled neurons have other weights and the same function"),
     value("input-invariance/gradient", "input-invariance", "The gradient under a shift that the model takes out again.",
-          _SEEING, 0.0, "the same function of the picture", tolerance=1e-3),
-    value("input-invariance/product", "input-invariance", "Input times gradient on an even picture of 1/2, shifted by -1.",
+          _SEEING, 0.0, "the same function of the image", tolerance=1e-3),
+    value("input-invariance/product", "input-invariance", "Input times gradient on an even image of 1/2, shifted by -1.",
           fixture(_MODEL, _EVEN, input_x_gradient), 2.0, "(1/2 - 1) g against 1/2 g: a change of g, relative to g / 2",
           tolerance=1e-3),
     axiom_holds("input-invariance/kept", "input-invariance", "Is the gradient found invariant?", _SEEING, 1.0,
-         "the same function of the picture"),
+         "the same function of the image"),
     axiom_holds("input-invariance/broken", "input-invariance", "Is input times gradient found invariant?",
          fixture(_MODEL, _PHOTO, input_x_gradient), 0.0, "the input itself has moved"),
     value("linearity/gradient", "linearity", "The gradient of a weighted sum of two models.", _SEEING, 0.0,

@@ -45,7 +45,7 @@ def _of_each(metric: str) -> tuple[ReferenceCase, ...]:
                fixture(_LOGIT, _LIT, noise(4, 4, seed=40)), "no order makes f = Σx fall sooner", settings=_STEPS),
         batch_independent(f"{metric}/batch", metric, _several(), settings=_STEPS),
         order_independent(f"{metric}/order", metric, _several(), settings=_STEPS),
-        same(f"{metric}/channels", metric, "channels", "Grey pictures, and the same light spread over three channels.",
+        same(f"{metric}/channels", metric, "channels", "Grey images, and the same light spread over three channels.",
              _several(), _several(3), "a pixel goes with all of its channels", settings=_STEPS),
         same(f"{metric}/scaling", metric, "scaling", "A map m, and 3 m + 1.", _FIRST, _FIRST.with_maps(3 * _RIGHT + 1),
              "only the order of the pixels counts", settings=_STEPS),
@@ -78,7 +78,7 @@ def _squares(channels: int = 1) -> Fixture:
 
 _REGION = (
     value("region-perturbation/value", "region-perturbation", "f = Σx; all light is in the first of four regions to go.",
-          _REGION_FIRST, 4 / 5, "falls 0, 1, 1, 1, 1, the untouched picture included", settings=_REGIONS),
+          _REGION_FIRST, 4 / 5, "falls 0, 1, 1, 1, 1, the untouched image included", settings=_REGIONS),
     value("region-perturbation/last", "region-perturbation", "f = Σx; all light is in the last of four regions to go.",
           _REGION_LAST, 1 / 5, "falls 0, 0, 0, 0, 1", settings=_REGIONS),
     value("region-perturbation/odd", "region-perturbation", "Five pixels a side, which no region of 2×2 divides.",
@@ -90,7 +90,7 @@ _REGION = (
            _REGION_FIRST, fixture(_SUM, _LIT, noise(4, 4, seed=45)), "no order makes f = Σx fall sooner", settings=_REGIONS),
     batch_independent("region-perturbation/batch", "region-perturbation", _squares(), settings=_REGIONS),
     order_independent("region-perturbation/order", "region-perturbation", _squares(), settings=_REGIONS),
-    same("region-perturbation/channels", "region-perturbation", "channels", "Grey pictures, and the same in three channels.",
+    same("region-perturbation/channels", "region-perturbation", "channels", "Grey images, and the same in three channels.",
          _squares(), _squares(3), "a region goes with all of its channels", settings=_REGIONS),
 )  # fmt: skip
 
@@ -137,7 +137,7 @@ _ROAD = (
            _halves().rows([7]), "the class is lost with the block only", settings=_QUARTER),
     batch_independent("road/batch", "road", _halves(), sizes=(2, 64), settings=_QUARTER),
     order_independent("road/order", "road", _halves(), settings=_QUARTER),
-    same("road/channels", "road", "channels", "Grey pictures, and the same in three channels.", _halves(), _halves(3),
+    same("road/channels", "road", "channels", "Grey images, and the same in three channels.", _halves(), _halves(3),
          "a pixel is filled in with all of its channels", settings=_QUARTER),
 )  # fmt: skip
 
@@ -163,7 +163,7 @@ _ENOUGH = (
     value("minimality/value", "minimality", "Two corners must both be lit, and are the two most salient pixels.", _TWO,
           2 / 16, "with one of them the class is lost, with two it is there", settings=_STEPS),
     value("minimality/last", "minimality", "The two corners are the least salient pixels.", _NEITHER, 1.0,
-          "nothing but the whole picture has both", settings=_STEPS),
+          "nothing but the whole image has both", settings=_STEPS),
     better("minimality/oracle", "minimality", "The two corners first, against last.", _TWO, _NEITHER,
            "2 pixels are enough, or all 16 are needed", settings=_STEPS),
     value("effective-complexity/value", "effective-complexity", "Two corners must both be lit, and are most salient.", _TWO,

@@ -76,7 +76,7 @@ def _left(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _switching(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The left half of a whole picture, the right half of a masked one."""
+    """The left half of a whole image, the right half of a masked one."""
     masked = (inputs == 0).flatten(1).any(dim=1)
     return torch.where(masked.view(-1, 1, 1), 1 - _LEFT, _LEFT)
 
@@ -91,7 +91,7 @@ _HALVES = ProbabilityModel(_left_light)
 _MASKED = (
     value("coherency/same", "coherency", "A method that always marks the left half.", fixture(_HALVES, _EVEN, _left), 1.0,
           "(1 + 1) / 2", kind="re-explaining"),
-    value("coherency/turned", "coherency", "A method that marks the other half of a masked picture.",
+    value("coherency/turned", "coherency", "A method that marks the other half of a masked image.",
           fixture(_HALVES, _EVEN, _switching), 0.0, "(-1 + 1) / 2"),
     value("coherency/fake-cam", "coherency", "Fake-CAM.", fixture(_HALVES, _EVEN, fake_cam), 1.0,
           "the map does not depend on the image, so it is perfectly coherent", kind="fake-cam"),

@@ -24,7 +24,7 @@ _LINEAR = LinearModel(_WEIGHTS)
 
 
 def _change_marker(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """Fake-CAM, with -1 in place of the 0 when anything in the picture has changed."""
+    """Fake-CAM, with -1 in place of the 0 when anything in the image has changed."""
     maps = fake_cam(model, inputs, targets)
     maps[:, 0, 0] -= (inputs != _CLEAN).flatten(1).any(dim=1).float()
     return maps
@@ -54,16 +54,16 @@ def _of_each(metric: str) -> tuple[ReferenceCase, ...]:
               settings=settings),
         value(f"{metric}/linear", metric, "The gradient of a linear model.", fixture(_LINEAR, _CLEAN, gradient), 0.0,
               "its gradient is the same everywhere", settings=settings),
-        value(f"{metric}/value", metric, "Fifteen ones and a 0, which becomes -1 when the picture changes at all.",
+        value(f"{metric}/value", metric, "Fifteen ones and a 0, which becomes -1 when the image changes at all.",
               fixture(_LINEAR, _CLEAN, _change_marker), 15**-0.5, "every draw moves it by 1; its norm is √15",
               settings=settings),
         same(f"{metric}/scaling", metric, "scaling", "A method, and ten times it.", fixture(_LINEAR, _CLEAN, _change_marker),
              fixture(_LINEAR, _CLEAN, _tenfold), "the change is relative to the map", settings=settings),
         better(f"{metric}/direction", metric,
-               "The picture as map, against a map that changes completely with every pixel value.",
+               "The image as map, against a map that changes completely with every pixel value.",
                fixture(_LINEAR, _CLEAN, input_x_gradient), fixture(_LINEAR, _CLEAN, _nervous),
                "the first moves by the noise, the second by its whole size", settings=settings),
-        same(f"{metric}/channels", metric, "channels", "A grey picture, and the same in three channels.",
+        same(f"{metric}/channels", metric, "channels", "A grey image, and the same in three channels.",
              fixture(_LINEAR, _CLEAN, _change_marker), fixture(_LINEAR, _CLEAN, _change_marker, channels=3),
              "a map has no channels",
              settings=settings),
@@ -76,17 +76,17 @@ _LIPSCHITZ = {"samples": 10, "radius": 0.2, "relative": False}
 
 _ROBUST = (
     value("robustness/value", "robustness", "f = Σx, mapped by input times gradient.",
-          fixture(LinearModel(), _CLEAN, input_x_gradient), 1.0, "the map moves exactly as far as the picture",
+          fixture(LinearModel(), _CLEAN, input_x_gradient), 1.0, "the map moves exactly as far as the image",
           settings=_LIPSCHITZ),
     value("robustness/double", "robustness", "f = 2 Σx, mapped by input times gradient.",
-          fixture(LinearModel(2.0), _CLEAN, input_x_gradient), 2.0, "the map moves twice as far as the picture",
+          fixture(LinearModel(2.0), _CLEAN, input_x_gradient), 2.0, "the map moves twice as far as the image",
           kind="scaling",
           settings=_LIPSCHITZ),
     value("robustness/linear", "robustness", "The gradient of a linear model.", fixture(_LINEAR, _CLEAN, gradient), 0.0,
           "its gradient is the same everywhere", settings=_LIPSCHITZ),
     value("robustness/fake-cam", "robustness", "Fake-CAM, run again.", fixture(_LINEAR, _CLEAN, fake_cam), 0.0,
           "the map does not depend on the image", kind="re-explaining", settings=_LIPSCHITZ),
-    better("robustness/direction", "robustness", "The picture as map, against one that changes completely with every value.",
+    better("robustness/direction", "robustness", "The image as map, against one that changes completely with every value.",
            fixture(_LINEAR, _CLEAN, input_x_gradient), fixture(_LINEAR, _CLEAN, _nervous),
            "the first moves with the noise, the second by its whole size", settings=_LIPSCHITZ),
     batch_independent("robustness/batch", "robustness", fixture_batch(LinearModel(), noise(4, 1, 4, 4, seed=11),
