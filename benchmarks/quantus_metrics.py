@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import NOISE
-from snellen.metrics.sensitivity import MaxSensitivity, perturbed
+from snellen.metrics.sensitivity import MaxSensitivity, perturb_inputs
 from snellen.plugins.registry import METRICS
 from snellen.types import Case, Metric, Rng
 from theirs import (
@@ -79,7 +79,7 @@ def _sensitivities(work: Work, rng: Rng) -> list[Judge]:
     samples = work.perturbations
 
     def lipschitz(case: Case, rival: Rival) -> Callable[[], Any]:
-        noisy = perturbed(case.inputs, samples, MaxSensitivity().radius, rng=rng.child("sensitivity"))
+        noisy = perturb_inputs(case.inputs, samples, MaxSensitivity().radius, rng=rng.child("sensitivity"))
         metric = quantus.LocalLipschitzEstimate(
             nr_samples=samples, perturb_func=HandedOut(noisy, samples), abs=False, normalise=False, disable_warnings=True
         )

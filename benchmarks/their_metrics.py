@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from quantus_metrics import quantus_judges
 from snellen.maps.folding import unit_mask
-from snellen.metrics.sensitivity import MaxSensitivity, perturbed
+from snellen.metrics.sensitivity import MaxSensitivity, perturb_inputs
 from snellen.plugins.registry import METRICS
 from snellen.types import Case, Rng
 from theirs import Judge, Prepare, Rival, Work, now
@@ -56,7 +56,7 @@ def _captum(work: Work, rng: Rng) -> list[Judge]:
     samples, squares = work.perturbations, f"samples={work.squares}"
 
     def captum_sensitivity(case: Case, rival: Rival) -> Callable[[], Any]:
-        drawn = Drawn(perturbed(case.inputs, samples, MaxSensitivity().radius, rng=rng.child("sensitivity")), len(case))
+        drawn = Drawn(perturb_inputs(case.inputs, samples, MaxSensitivity().radius, rng=rng.child("sensitivity")), len(case))
 
         def explain(inputs: Any, target: Tensor) -> tuple[Tensor]:
             return (rival.explain(inputs[0] if isinstance(inputs, tuple) else inputs, target).detach(),)
@@ -78,7 +78,7 @@ def _captum(work: Work, rng: Rng) -> list[Judge]:
             first = torch.zeros_like(case.inputs)
             first[:, 0] = case.maps  # captum wants a value per channel, and adds them up
 
-            def perturb(inputs: Tensor) -> tuple[Tensor, Tensor]:
+            def perturb_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
                 inside = drawn.take(len(inputs)).expand_as(inputs)
                 return inside, torch.where(inside > 0, 0.0, inputs)
 

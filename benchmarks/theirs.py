@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from snellen.classifier import Classifier
-from snellen.metrics.sensitivity import MaxSensitivity, perturbed
+from snellen.metrics.sensitivity import MaxSensitivity, perturb_inputs
 from snellen.types import Case, Rng
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -266,7 +266,7 @@ def quantus_sensitivity(kind: Any, samples: int, rng: Rng) -> Prepare:
     """Prepares a Quantus sensitivity with Snellen's own noise; what it returns is to be timed."""
 
     def prepare(case: Case, rival: Rival) -> Callable[[], Any]:
-        noisy = perturbed(case.inputs, samples, MaxSensitivity().radius, rng=rng.child("sensitivity"))
+        noisy = perturb_inputs(case.inputs, samples, MaxSensitivity().radius, rng=rng.child("sensitivity"))
         metric = kind(
             nr_samples=samples,
             perturb_func=HandedOut(noisy, samples),

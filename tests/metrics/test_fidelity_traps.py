@@ -19,7 +19,7 @@ from snellen.metrics.completeness import Completeness
 from snellen.metrics.confidence import AverageDrop, LocalAccuracy
 from snellen.metrics.faithfulness import Faithfulness, LuminosityCalibration, grid
 from snellen.metrics.infidelity import Infidelity
-from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity, Robustness, perturbed
+from snellen.metrics.sensitivity import AvgSensitivity, MaxSensitivity, Robustness, perturb_inputs
 from snellen.metrics.stability import Stability
 from snellen.metrics.targets import RandomLogit, TargetSensitivity
 from snellen.plugins.registry import METHODS, METRICS
@@ -347,7 +347,7 @@ def test_a_search_finds_worse_than_noise_of_the_same_cost(method, net):
     scene, one = scene_and_case(method, count=6, net=net)
     metric = Stability()
     tries = metric.rounds * metric.candidates
-    noisy = perturbed(scene.inputs, tries, metric.radius, rng=scene.rng.child("noise"))
+    noisy = perturb_inputs(scene.inputs, tries, metric.radius, rng=scene.rng.child("noise"))
     maps = one.explain(noisy, rng=scene.rng.repeat(range(tries)))
     kept = scene.classifier.predictions(noisy) == scene.classifier.predictions(scene.inputs).repeat_interleave(tries)
     by_noise = spearman(one.maps.repeat_interleave(tries, dim=0), maps).masked_fill(~kept, 1.0).view(6, tries).amin(dim=1)

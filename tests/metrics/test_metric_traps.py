@@ -43,8 +43,8 @@ def test_both_sensitivities_pay_for_one_set_of_maps():
         MaxSensitivity()(one, rng=scene.rng)
     with scene.classifier.counting() as second:
         AvgSensitivity()(one, rng=scene.rng)
-    assert (first.passes, first.shared) == (Passes(30, 30), Passes())
-    assert (second.passes, second.shared) == (Passes(), Passes(30, 30))
+    assert (first.passes, first.cached) == (Passes(30, 30), Passes())
+    assert (second.passes, second.cached) == (Passes(), Passes(30, 30))
 
 
 def test_a_random_method_draws_anew_for_each_perturbed_picture():

@@ -15,7 +15,7 @@ from snellen.classifier import Classifier
 from snellen.maps.explainer import case_of
 from snellen.metrics.faithfulness import Faithfulness
 from snellen.metrics.infidelity import Infidelity
-from snellen.metrics.sensitivity import MaxSensitivity, perturbed
+from snellen.metrics.sensitivity import MaxSensitivity, perturb_inputs
 from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 
@@ -34,7 +34,7 @@ def test_max_sensitivity_is_that_of_captum_under_the_same_noise(method, radius):
 
     def perturb(inputs: torch.Tensor) -> torch.Tensor:
         assert len(inputs) == 3 * 6  # captum repeats each sample 6 times in a row, as we do
-        return perturbed(scene.inputs, 6, radius, rng=scene.rng.child("sensitivity"))
+        return perturb_inputs(scene.inputs, 6, radius, rng=scene.rng.child("sensitivity"))
 
     theirs = sensitivity_max(
         explain, scene.inputs, perturb_func=perturb, n_perturb_samples=6, max_examples_per_batch=18, target=scene.targets

@@ -198,12 +198,12 @@ def test_two_models_that_disagree_about_a_picture_are_not_compared():
 
 
 def test_objects_differ_and_lie_within_the_picture():
-    shapes = model_contrast.shapes(8)
+    shapes = model_contrast.object_shapes(8)
     pairs = [(i, j) for i in range(6) for j in range(i)]
     assert all(int((shapes[i] != shapes[j]).sum()) >= 12 for i, j in pairs)
     inputs = torch.full((200, 1, 20, 28), 0.5)
     rng = Rng(0, tuple(map(str, range(200))))
-    changed, kinds, tile = model_contrast.pasted(classifier(), inputs, 6, rng=rng)
+    changed, kinds, tile = model_contrast.paste_objects(classifier(), inputs, 6, rng=rng)
     assert set(kinds.tolist()) == set(range(6))
     assert tile.sum(dim=(1, 2)).unique().tolist() == [25]
     assert torch.equal((changed != 0.5).any(dim=1), tile)
@@ -220,7 +220,7 @@ def test_both_models_see_the_same_pictures(training, scene):
     assert objects[3] == {"classes": 6}
     assert scenes[3] == {"classes": 3}
     rng = Rng(0, tuple(one.id for one in training.samples), "/model-contrast")
-    changed, kinds, _ = model_contrast.pasted(training.classifier, scene.inputs, 6, rng=rng)
+    changed, kinds, _ = model_contrast.paste_objects(training.classifier, scene.inputs, 6, rng=rng)
     torch.testing.assert_close(changed, objects[0])
     assert objects[1] == kinds.tolist()
 
@@ -230,7 +230,7 @@ class Tiles(nn.Module):
 
     def __init__(self, side: int) -> None:
         super().__init__()
-        figures = model_contrast.shapes(side).float() * 2 - 1
+        figures = model_contrast.object_shapes(side).float() * 2 - 1
         self.match = nn.Conv2d(3, 6, side, bias=False)
         self.match.weight.data = (figures / side**2).unsqueeze(1).repeat(1, 3, 1, 1) / 3
         self.best = nn.AdaptiveMaxPool2d(1)
@@ -261,7 +261,7 @@ def test_a_method_that_follows_the_model_beats_one_that_does_not():
 def test_model_contrast_agrees_with_a_slow_twin():
     few = planted(8)
     found = contrast(few, Slope(), correct_only=False)
-    changed, kinds, tile = model_contrast.pasted(few.classifier, few.inputs, 6, rng=few.rng.child("model-contrast"))
+    changed, kinds, tile = model_contrast.paste_objects(few.classifier, few.inputs, 6, rng=few.rng.child("model-contrast"))
     for i in range(8):
         shares = []
         for net, target in ((Tiles(6), int(kinds[i])), (classifier().module, int(few.targets[i]))):

@@ -18,7 +18,7 @@ from snellen.metrics.insertion import Insertion
 from snellen.metrics.monotonicity import Monotonicity, MonotonicityCorrelation
 from snellen.metrics.perturbation import LeRF, MoRF
 from snellen.metrics.region_perturbation import RegionPerturbation
-from snellen.metrics.road import Road, filled_in
+from snellen.metrics.road import Road, impute
 from snellen.metrics.sparsity import Sparsity
 from snellen.metrics.sufficiency import EffectiveComplexity, EffectiveComplexityCount, Minimality, Sufficiency
 from snellen.plugins.registry import METHODS, METRICS, traits
@@ -151,7 +151,7 @@ def test_filling_in_solves_the_dense_system(channels, size, share):
     rng = Rng(0, ("a", "b"))
     pictures = rng.normal("pictures", (channels, *size))
     removed = rng.uniform("removed", size) < share
-    ours = filled_in(pictures, removed)
+    ours = impute(pictures, removed)
     for picture, missing, found in zip(pictures, removed, ours, strict=True):
         theirs = torch.from_numpy(filled(picture.double().numpy(), missing.numpy()))
         torch.testing.assert_close(found.double(), theirs, rtol=1e-5, atol=1e-6)
@@ -163,12 +163,12 @@ def test_filling_in_draws_a_straight_ramp():
     ramp = (torch.arange(24.0).view(1, 1, 24, 1) + 2 * torch.arange(24.0)).expand(1, 3, 24, 24)
     hole = torch.zeros(1, 24, 24, dtype=torch.bool)
     hole[0, 5:20, 4:21] = True
-    torch.testing.assert_close(filled_in(ramp.masked_fill(hole.unsqueeze(1), 99.0), hole), ramp)
+    torch.testing.assert_close(impute(ramp.masked_fill(hole.unsqueeze(1), 99.0), hole), ramp)
 
 
 def test_nothing_removed_is_nothing_filled_in():
     picture = Rng(0, ("a",)).normal("picture", (3, 6, 6))
-    assert torch.equal(filled_in(picture, torch.zeros(1, 6, 6, dtype=torch.bool)), picture)
+    assert torch.equal(impute(picture, torch.zeros(1, 6, 6, dtype=torch.bool)), picture)
 
 
 def test_road_does_not_hang_on_the_batch():

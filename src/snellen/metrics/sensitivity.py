@@ -152,7 +152,7 @@ class Robustness(SharedPasses):
         return {("sensitivity", self.samples, self.radius): explain * self.samples}
 
 
-def perturb(
+def perturb_inputs(
     inputs: Float[Tensor, "batch channels height width"], samples: int, radius: float, *, rng: Rng
 ) -> Float[Tensor, "rows channels height width"]:
     """Each input `samples` times in a row, each time with other uniform noise in ±`radius`."""
@@ -182,7 +182,7 @@ class _Changes:
 
 def _changes(case: Case, samples: int, radius: float, rng: Rng) -> _Changes:
     def compute() -> _Changes:
-        moved = perturb(case.inputs, samples, radius, rng=rng.child("sensitivity"))
+        moved = perturb_inputs(case.inputs, samples, radius, rng=rng.child("sensitivity"))
         # The method's own draws must differ from the noise, hence their other name.
         again = case.explain(moved, rng=rng.child("sensitivity/explain").repeat(range(samples)))
         return _Changes(_distances(again, case.maps), _distances(moved, case.inputs))
