@@ -145,7 +145,8 @@ def test_model_contrast__six_tenths_on_the_object_against_a_twentieth():
     targets = torch.zeros(3, dtype=torch.long)
     inputs = torch.full((3, 1, 16, 16), 0.5)
     case = case_of(Marking(), classifier, inputs, targets, rng=rng, labels=torch.tensor([0, 0, -1]))
-    variants = {variant.name: classifier.variant(Constant(0), variant.task) for variant in metric.trained_variants(Marking())}
+    trained = metric.trained_variants(Marking())
+    variants = {variant.name: classifier.variant(Constant(0), variant.task) for variant in trained}
     found = metric(replace(case, variants=variants), rng=rng)
     torch.testing.assert_close(found, torch.tensor([0.55, 0.55, torch.nan]), equal_nan=True)
     # 16 of 256 pixels are the object: 0.6/16 is more than 0.4/240 outside, but 0.05/16 is less than 0.95/240. Stretched to
