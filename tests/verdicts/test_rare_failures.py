@@ -15,7 +15,7 @@ import populations
 from snellen.verdicts import judge
 from snellen.verdicts.rare import worst_value
 from snellen.verdicts.rule import MARGIN, against_controls
-from snellen.verdicts.statistics import student
+from snellen.verdicts.statistics import student_quantile
 
 
 def judged(columns, controls=("random",), by=None):
@@ -118,7 +118,7 @@ def test_the_lower_limit_of_the_margin_by_hand():
     (one,) = against_controls(own, own - 9, ["control"])[0]
     squares = (own - 2.0) ** 2
     error = squares.std(ddof=1) / math.sqrt(40) / squares.mean()
-    assert one.margin == pytest.approx(MARGIN * own.std(ddof=1) * math.exp(-student(0.99, 39) * error / 2))
+    assert one.margin == pytest.approx(MARGIN * own.std(ddof=1) * math.exp(-student_quantile(0.99, 39) * error / 2))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import verdict_limits
 from populations import in_classes
 from snellen.verdicts import MINIMUM_CLASSES, MINIMUM_GROUPS, certainty, judge, sampling_of, summarise
 from snellen.verdicts.intervals import simultaneous
-from snellen.verdicts.statistics import interval_of_mean, student
+from snellen.verdicts.statistics import interval_of_mean, student_quantile
 
 
 def samples(labels, groups=None) -> pd.DataFrame:
@@ -116,7 +116,7 @@ def test_whole_clusters_are_drawn_by_brute_force(sizes):
     assert found.mean[0] == pytest.approx(mean)
     assert found.error[0] == pytest.approx(whole)
     assert (found.n[0], found.clusters[0]) == (len(of), 4)
-    least = student(0.9, 3)
+    least = student_quantile(0.9, 3)
     assert found.low[0] == pytest.approx(mean - max(np.quantile(strays, 0.9), least) * whole, rel=0.01)
     assert found.high[0] == pytest.approx(mean + max(-np.quantile(strays, 0.1), least) * whole, rel=0.01)
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from snellen.verdicts.sampling import Clusters
-from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES, by_cluster, means_of_resamples, student
+from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES, by_cluster, means_of_resamples, student_quantile
 
 RESAMPLES = 5_000
 
@@ -56,7 +56,7 @@ def simultaneous(
         at = np.flatnonzero(moving & family)
         if len(at):
             above, below = _reach(sums[:, at], counts[:, at], level, resamples, seed)
-            least = np.array([student(0.5 + level / 2, int(group) - 1) for group in groups[at]])
+            least = np.array([student_quantile(0.5 + level / 2, int(group) - 1) for group in groups[at]])
             low[at], high[at] = (
                 mean[at] - np.maximum(above, least) * error[at],
                 mean[at] + np.maximum(below, least) * error[at],

@@ -24,9 +24,18 @@ from snellen.verdicts.against import Against, further_images, images_for_axiom
 from snellen.verdicts.intervals import simultaneous, standard_error
 from snellen.verdicts.rare import HIDDEN, pass_note, worst_value
 from snellen.verdicts.sampling import IMAGES, MINIMUM_GROUPS, PLURAL, Clusters, Sampling, Unit
-from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES, best_value, cube, fooled, samples_of, student, summarise
+from snellen.verdicts.statistics import (
+    LEVEL,
+    MINIMUM_IMAGES,
+    best_value,
+    cube,
+    fooled,
+    samples_of,
+    student_quantile,
+    summarise,
+)
 
-RULE_VERSION = 1
+RULE_VERSION = 2
 """Changes whenever the same scores would get other verdicts or intervals; stored verdicts are then computed again."""
 
 Verdict = Literal["pass", "fail", "inconclusive", "not counted"]
@@ -323,7 +332,7 @@ def _least_deviation(
         squares = squares + (one - mean) ** 2 / 2
     flat = squares.reshape(len(squares), math.prod(n.shape))
     mean, error, _, groups = (one.reshape(n.shape) for one in standard_error(flat, clusters))
-    reach = np.vectorize(lambda one: student(0.5 + LEVEL / 2, max(1, int(one) - 1)), otypes=[float])(groups)
+    reach = np.vectorize(lambda one: student_quantile(0.5 + LEVEL / 2, max(1, int(one) - 1)), otypes=[float])(groups)
     with np.errstate(invalid="ignore", divide="ignore"):
         deviation = np.sqrt(mean * n / (n - 1))
         return np.where((n > 1) & (mean > 0), deviation * np.exp(-reach * error / (2 * mean)), 0.0)

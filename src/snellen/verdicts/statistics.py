@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
+import scipy.stats
 from jaxtyping import Bool, Float
 
 from snellen.files.documents import Number
@@ -279,18 +280,17 @@ def means_of_resamples(
 
 def _tail(n: int, level: float) -> float:
     """The tail on each side that makes a percentile interval of n normal values as wide as Student's (Hesterberg 2015)."""
-    return NormalDist().cdf(-math.sqrt(n / (n - 1)) * student(0.5 + level / 2, n - 1))
+    return NormalDist().cdf(-math.sqrt(n / (n - 1)) * student_quantile(0.5 + level / 2, n - 1))
 
 
 @cache
-def student(share: float, freedom: int) -> float:
-    """The quantile of Student's t, by integrating its density over the angle θ with t = √freedom · tan θ."""
-    if freedom > 2000:
-        return NormalDist().inv_cdf(share)
-    angles = np.linspace(0, math.pi / 2, 20_001)
-    density = np.cos(angles) ** (freedom - 1)
-    below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
-    return math.sqrt(freedom) * math.tan(float(np.interp(2 * share - 1, below / below[-1], angles)))
+def student_quantile(share: float, freedom: int) -> float:
+    """The quantile of Student's t distribution with so many degrees of freedom.
+
+    >>> round(student_quantile(0.975, 10), 3)
+    2.228
+    """
+    return float(scipy.stats.t.ppf(share, freedom))
 
 
 def samples_of(scores: pd.DataFrame) -> list[str]:
