@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -122,3 +124,55 @@ def test_an_address_where_nobody_answers_is_one_sentence():
 
     with pytest.raises(SnellenError, match="no Dask scheduler answers at"), dask_executor("tcp://127.0.0.1:9"):
         pass
+
+
+SCRIPT = """
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+import snellen
+from snellen import Classifier, Options, evaluate
+from snellen.plugins.registry import method
+from snellen.runs.progress import Silent
+from snellen.types import Passes
+
+
+@method("own-brightness", cite="nobody2000", needs=set(), signed=False)
+@dataclass(frozen=True)
+class OwnBrightness:
+    '''The brightness of each pixel.'''
+
+    def passes(self, size, classifier):
+        return Passes()
+
+    def __call__(self, classifier, inputs, targets, *, rng):
+        return inputs.mean(dim=1)
+
+
+class Net(nn.Module):
+    def forward(self, inputs):
+        return inputs.flatten(2).mean(2)
+
+
+if __name__ == "__main__":
+    images = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    model = Classifier(Net(), mean=[0.5] * 3, std=[0.5] * 3)
+    for classifier in (model, Classifier(lambda inputs: inputs.flatten(2).mean(2), mean=[0.5] * 3, std=[0.5] * 3)):
+        tables = [
+            evaluate(
+                classifier, images, methods=["own-brightness", "random"], metrics=["complexity"],
+                options=Options(shard=2, workers=workers), observer=Silent(),
+            ).scores()
+            for workers in (0, 2)
+        ]
+        assert tables[0].equals(tables[1])
+    print("alike")
+"""
+
+
+def test_classes_and_lambdas_of_a_script_reach_the_workers() -> None:
+    """A notebook defines methods and models in `__main__`, which no worker can import."""
+    found = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=280, check=False)
+    assert found.stdout.strip() == "alike", found.stderr

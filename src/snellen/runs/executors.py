@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
 from collections import Counter
@@ -15,6 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+import cloudpickle
 
 from snellen.errors import SnellenError, no_exit
 from snellen.types import Passes
@@ -179,17 +180,20 @@ def _run(call: Call[R_co], on_pass: Callable[[Passes], None] | None = None) -> R
 
 @dataclass(frozen=True)
 class _Packed(Generic[R_co]):
-    """A call that is pickled already, so that one which cannot be is refused here and not in a thread of the pool."""
+    """A call that is pickled already, so that one which cannot be is refused here and not in a thread of the pool.
+
+    cloudpickle sends lambdas and classes of a script or notebook along.
+    """
 
     content: bytes
 
     def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> R_co:
-        call: Call[R_co] = pickle.loads(self.content)
+        call: Call[R_co] = cloudpickle.loads(self.content)
         return call(on_pass)
 
 
 def _packed(call: Call[R_co]) -> Call[R_co]:
-    return _Packed(pickle.dumps(call))
+    return _Packed(cloudpickle.dumps(call))
 
 
 def _drain(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import pickle
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
@@ -47,18 +47,17 @@ class Shipped:
             if known is None:
                 while len(_CLASSIFIERS) >= _MOST:  # relatives come and go
                     del _CLASSIFIERS[next(iter(_CLASSIFIERS))]
-                known = _CLASSIFIERS[self.fingerprint] = pickle.loads(self._payload or b"")
+                known = _CLASSIFIERS[self.fingerprint] = cloudpickle.loads(self._payload or b"")
             self._classifier = known
         return self._classifier
 
     def __getstate__(self) -> dict[str, Any]:
         if self._payload is None:
             try:
-                self._payload = pickle.dumps(self._classifier)
+                self._payload = cloudpickle.dumps(self._classifier)
             except Exception as problem:
                 raise SnellenError(
-                    f"'{self.open().name}' cannot be sent to workers ({problem}); "
-                    "define it in an importable module, or run without --workers"
+                    f"'{self.open().name}' cannot be sent to workers ({problem}); run without --workers"
                 ) from None
         return {"fingerprint": self.fingerprint, "_classifier": None, "_payload": self._payload}
 
