@@ -82,7 +82,7 @@ bench-metrics: $(VENV)/test.stamp ## every metric and a battery of them: the sam
 bench-commands: $(VENV)/test.stamp ## how long suite, conform and reproduce take; about an hour
 	$(BIN)/python benchmarks/commands.py
 
-bench-textbox: $(VENV)/test.stamp  ## scenes per second, and a field of all methods on all reasoners; about half an hour
+bench-textbox: $(VENV)/test.stamp  ## scenes per second, and an exam of all methods on all networks; about half an hour
 	$(BIN)/python benchmarks/textbox_scenes.py
 	$(BIN)/python benchmarks/textbox.py
 
@@ -92,7 +92,7 @@ planted-weights: $(VENV)/test.stamp  ## train the two planted networks of the co
 digits-weights: $(VENV)/test.stamp   ## train the classifier of the digit scenes again
 	$(BIN)/python -m snellen.zoo.digit_weights
 
-textbox-models: $(VENV)/test.stamp   ## train the seven reasoners of TextBox again
+textbox-models: $(VENV)/test.stamp   ## train the seven networks of TextBox again
 	$(BIN)/snellen textbox train --all --threads 1 --out src/snellen/textbox/networks/models
 
 constraints:                      ## pin what a fresh resolution gives

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import snellen
 from snellen import zoo
-from snellen.papers import PROTOCOLS
+from snellen.papers import TABLES
 from snellen.runs.machine import revision
 
 SETTINGS = ("rise", "rise(masks=200)", "xrai", "xrai(baselines=darkest)", "random")
@@ -64,7 +64,7 @@ def conform(folder: Path) -> list[str]:
 
 def reproduce(folder: Path) -> list[str]:
     """Every published table with its defaults."""
-    return [*HEAD, *(timed(folder, "reproduce", one) for one in PROTOCOLS)]
+    return [*HEAD, *(timed(folder, "reproduce", one) for one in TABLES)]
 
 
 def settings(folder: Path) -> list[str]:

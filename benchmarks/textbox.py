@@ -1,9 +1,9 @@
-"""How long a field of TextBox takes from a user's shell: all methods on all shipped reasoners, then one more method.
+"""How long an exam of TextBox takes from a user's shell: all methods on all shipped networks, then one more method.
 
     python benchmarks/textbox.py [--images 20] [--settings simple-fr,...] [--keep FOLDER] [--markdown FILE]
 
 Each command is a process of its own: loading, verification, scoring and the report included. The aims are 20 minutes for the
-field and one minute for the new method, on two cores. Run alone: the clock is the wall's.
+exam and one minute for the new method, on two cores. Run alone: the clock is the wall's.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import pandas as pd
 from snellen.runs.machine import machine, revision
 from snellen.textbox.exam.exam_results import ExamResults
 
-AIMS = {"field": 20 * 60.0, "new": 60.0}
+AIMS = {"exam": 20 * 60.0, "new": 60.0}
 NEW = "smoothgrad(of=input-x-gradient, samples=4)"
-"""A method that no field holds yet, of about the cost of a light one of somebody's own."""
+"""A method that the folder does not hold yet, of about the cost of a light method of a user's own."""
 
 
 def timed(*words: str) -> float:
@@ -39,9 +39,9 @@ def timed(*words: str) -> float:
     return time.perf_counter() - started
 
 
-def costs(field: ExamResults) -> list[str]:
+def costs(results: ExamResults) -> list[str]:
     """What each method took: seconds of one process per image of a simple and of a complex setting."""
-    table = field.costs.assign(simple=[field.networks[one].spec.simple for one in field.costs["setting"]])
+    table = results.costs.assign(simple=[results.networks[one].spec.simple for one in results.costs["setting"]])
     sums = table.groupby(["method", "simple"])[["images", "forward", "backward", "seconds"]].sum()
     per_image = (1000 * sums["seconds"] / sums["images"]).unstack("simple").reindex(columns=[True, False])
     total = table.groupby("method")[["forward", "backward", "seconds"]].sum().sort_values("seconds", ascending=False)
@@ -62,26 +62,26 @@ def report(images: int, settings: str | None, keep: Path | None, command: str) -
     with nullcontext(str(keep)) if keep else tempfile.TemporaryDirectory() as folder:
         here = ["--out", folder]
         chosen = ["--settings", settings] if settings else []
-        field_seconds = timed("--methods", "all", "--images", str(images), *chosen, *here)
+        exam_seconds = timed("--methods", "all", "--images", str(images), *chosen, *here)
         new_seconds = timed("--method", NEW, *here)
-        field = ExamResults.read(folder)
-        scenes, methods = sum(map(len, field.exams.values())), len(field.methods) - 1
+        results = ExamResults.read(folder)
+        scenes, methods = sum(map(len, results.scenes.values())), len(results.methods) - 1
         where = machine()
         return [
-            "## A field of TextBox",
+            "## An exam of TextBox",
             "",
             f"- command: `{command}`",
             f"- date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, revision {revision()}",
             f"- machine: {where['processor']}, {where['cores']} cores, {where['memory_gib']} GiB; "
             f"Python {where['python']}, torch {where['torch']}",
-            f"- work: {scenes:,} scenes of {', '.join(field.settings)}, {methods - 1} methods and controls at first",
+            f"- work: {scenes:,} scenes of {', '.join(results.settings)}, {methods - 1} methods and controls at first",
             "",
             "| command | seconds | aim |",
             "| --- | ---: | ---: |",
-            f"| `snellen textbox run --methods all --images {images}` | {field_seconds:.0f} | {AIMS['field']:.0f} |",
+            f"| `snellen textbox run --methods all --images {images}` | {exam_seconds:.0f} | {AIMS['exam']:.0f} |",
             f"| `snellen textbox run --method '{NEW}'` | {new_seconds:.0f} | {AIMS['new']:.0f} |",
             "",
-            *costs(field),
+            *costs(results),
         ]
 
 
@@ -89,8 +89,8 @@ def main() -> None:
     """Measures, prints, and writes the same to a file if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=20, help="scenes per bucket")
-    parser.add_argument("--settings", help="some of the shipped reasoners, with commas between")
-    parser.add_argument("--keep", type=Path, help="a folder for the field, which is thrown away otherwise")
+    parser.add_argument("--settings", help="comma-separated names of shipped networks")
+    parser.add_argument("--keep", type=Path, help="a folder for the exam, which is thrown away otherwise")
     parser.add_argument("--markdown", type=Path, help="a file to write the tables to")
     given = parser.parse_args()
     lines = report(given.images, given.settings, given.keep, " ".join(["python", "benchmarks/textbox.py", *sys.argv[1:]]))

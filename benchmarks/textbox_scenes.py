@@ -1,9 +1,10 @@
-"""Scenes of TextBox per second: each ground, every scene another, and as in training, each scene in all twelve buckets.
+"""Scenes of TextBox per second: each background, every scene another, and as in training, each scene in all twelve buckets.
 
     python benchmarks/textbox_scenes.py [--seconds 1] [--repeats 5] [--processes 2] [--markdown FILE]
 
-The grounds take turns, so that a busy moment of the machine does not fall on one of them alone. Every process makes scenes
-on one thread; "all" adds up what they make at the same time. The aim is 50,000 per second in all on black, on two cores.
+The backgrounds take turns, so that a busy moment of the machine does not fall on one of them alone. Every process draws
+scenes on one thread; "all" adds up what they make at the same time. The aim is 50,000 per second in all on black, on two
+cores.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def report(seconds: float, repeats: int, processes: int, command: str) -> list[s
         f"- work: 64×64 scenes with exact masks in batches of {BATCH}; {processes} processes of one thread each; medians of "
         f"{repeats} turns of {seconds:g} s",
         "",
-        "| ground  | scenes          | all, per second |     least to most | per second of one processor |",
+        "| background | scenes          | all, per second |     least to most | per second of one processor |",
         "| :------ | :-------------- | --------------: | ----------------: | --------------------------: |",
         *(_line(*case, alls[case], works[case]) for case in cases),
         "",

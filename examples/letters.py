@@ -18,9 +18,9 @@ import torch
 from PIL import Image
 
 from snellen.classifier import Classifier
-from snellen.textbox.exam.exam_scenes import truth_of
-from snellen.textbox.networks.trained_network import find
-from snellen.textbox.scenes.objects import bucket_of
+from snellen.textbox.exam.exam_scenes import focused_and_avoided
+from snellen.textbox.networks.trained_network import find_network
+from snellen.textbox.scenes.objects import bucket_number
 
 NETWORK = "complex-cr1"
 LETTERS = ("A", "B")
@@ -31,24 +31,24 @@ SEED = 7
 
 def reader() -> Classifier:
     """The program, with letters as its classes."""
-    network = find(NETWORK)
+    network = find_network(NETWORK)
     geometry = network.classifier().geometry
     return Classifier(network.module, mean=0.0, std=1.0, classes=LETTERS, name="reader", geometry=geometry, channels=3)
 
 
 def write(folder: Path) -> None:
     """Pictures, masks and labels, under names that do not tell what is in them."""
-    spec = find(NETWORK).spec
+    spec = find_network(NETWORK).spec
     objects = spec.rule.objects
     kinds = [
-        (letter, bucket_of(objects, {"text": letter, "box1": one, "box2": other}))
+        (letter, bucket_number(objects, {"text": letter, "box1": one, "box2": other}))
         for letter in LETTERS
         for one in (None, "box1")
         for other in (None, "box2")
     ]
     chosen = [kind for kind in kinds for _ in range(EACH)]
     scenes = spec.layout.scenes([bucket for _, bucket in chosen], range(len(chosen)), seed=SEED)
-    focused, _ = truth_of(spec, scenes)
+    focused, _ = focused_and_avoided(spec, scenes)
     masks = (scenes.regions() & focused[:, :, None, None]).any(dim=1)
     order = np.random.default_rng(SEED).permutation(len(chosen))
     for room in ("images", "masks"):

@@ -30,14 +30,14 @@ class Real:
 
 def names() -> tuple[str, ...]:
     """The digits, the embedded ImageNet classifier (depthwise convolutions, ReLU6), and the seven TextBox networks."""
-    return (zoo.DIGITS, zoo.EMBEDDED, *trained_network.shipped())
+    return (zoo.DIGITS, zoo.EMBEDDED, *trained_network.shipped_names())
 
 
 def real(name: str, count: int) -> Real:
     """The network of this name, with `count` of its pictures; TextBox scenes are of all buckets that show something."""
-    if name in trained_network.shipped():
-        network = trained_network.find(name)
-        found = exam_scenes.exam(network, per_bucket=-(-count // (len(network.spec.rule.defined) - 1)))
+    if name in trained_network.shipped_names():
+        network = trained_network.find_network(name)
+        found = exam_scenes.draw_exam_scenes(network, per_bucket=-(-count // (len(network.spec.rule.defined) - 1)))
         (shown,) = torch.nonzero(found.visible > 0, as_tuple=True)
         chosen = shown[torch.linspace(0, len(shown) - 1, count).round().long()]
         return on(name, network.classifier(), found.samples().take(chosen.tolist()))

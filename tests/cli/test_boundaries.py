@@ -46,7 +46,8 @@ from snellen.study.making.preview import StudyPreview
 from snellen.study.protocol import Protocol
 from snellen.study.web.sentences import check_texts
 from snellen.textbox.networks import trained_network
-from snellen.textbox.scenes.scene_files import read_scenes, spec_from_rule
+from snellen.textbox.networks.network_spec import NetworkSpec
+from snellen.textbox.scenes.scene_files import read_scenes
 
 SEARCHING = settings.default.max_examples > 100
 pytestmark = pytest.mark.timeout(3600 if SEARCHING else 300)
@@ -350,7 +351,7 @@ def test_scene_files(folder, data):
 @examples(2)
 @given(rule=st.sampled_from(RULES).flatmap(scribbled) | LONG_RULES)
 def test_rules(rule):
-    attempt("textbox: rules", lambda: spec_from_rule(rule))
+    attempt("textbox: rules", lambda: NetworkSpec.of_rule(rule))
 
 
 @examples(0.3)
@@ -361,7 +362,7 @@ def test_records_of_trained_networks(folder, data):
         shutil.copytree(trained_network.shipped_folder() / "simple-fr", mine)
     path = mine / trained_network.RECORD
     with changed(path, dumped(data.draw(mutated(json.loads(path.read_text()))))):
-        attempt("textbox: trained networks", lambda: trained_network.read(mine).classifier())
+        attempt("textbox: trained networks", lambda: trained_network.read_network(mine).classifier())
 
 
 # The command line --------------------------------------------------------------------------------------------------------

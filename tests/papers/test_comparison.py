@@ -1,4 +1,4 @@
-"""Published tables are shipped whole, findings follow from them, and every protocol runs on a tiny classifier."""
+"""Published tables are shipped whole, claims follow from them, and every protocol runs on a tiny classifier."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from tests.report import recorded
 from tests.runs.subject import write_images
 
 from snellen.errors import SnellenError
-from snellen.papers import PROTOCOLS, reproduce
-from snellen.papers.comparison import Comparison, _asked, _measures
-from snellen.papers.comparison_table import Shown
-from snellen.papers.table_values import MissingError, Values
+from snellen.papers import TABLES, TableComparison, reproduce
+from snellen.papers.claims import MissingError
+from snellen.papers.comparison import _measures
+from snellen.papers.comparison_table import ComparisonTable
+from snellen.papers.table_values import TableValues
 from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs import Run
 from snellen.runs.progress import Silent
 
-COSE = label(METRICS.parse(PROTOCOLS["cose2023-table1"].columns["consistency"].metric))
+COSE = label(METRICS.parse(TABLES["cose2023-table1"].columns["consistency"].metric))
 LIGHT = {
     "zhang2024-table1": "Fake-CAM,gradient,integrated-gradients,guided-backprop,grad-cam,RISE,LIME,IBA",
     "zhang2024-table2": "Fake-CAM,Gradient,Grad-CAM,RISE",
@@ -38,20 +39,20 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", TABLES)
 def test_the_published_table_is_whole_and_named_as_the_protocol_names_it(name):
-    protocol = PROTOCOLS[name]
+    protocol = TABLES[name]
     published = protocol.published()
     assert len(published.cells) == ROWS[name]
-    for arm in protocol.arms:
+    for block in protocol.blocks:
         for method in protocol.methods:
             for metric in list(protocol.columns)[:1] if name.startswith("cose") else protocol.columns:
-                assert np.isfinite(published.get(arm.published, method, metric))
+                assert np.isfinite(published.get(block.published, method, metric))
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", TABLES)
 def test_methods_and_metrics_of_a_protocol_exist_and_are_told_apart(name):
-    protocol = PROTOCOLS[name]
+    protocol = TABLES[name]
     assert len({repr(METHODS.parse(one)) for one in protocol.methods.values()}) == len(protocol.methods)
     for column in protocol.columns.values():
         METRICS.parse(column.metric)
@@ -59,16 +60,16 @@ def test_methods_and_metrics_of_a_protocol_exist_and_are_told_apart(name):
 
 def test_what_the_papers_say_follows_from_their_own_tables_except_where_it_is_known_not_to():
     states = {
-        (name, finding.claim): _asked(finding.asks, protocol.published())[0]
-        for name, protocol in PROTOCOLS.items()
-        for finding in protocol.findings
+        (name, claim.sentence): claim.decide(protocol.published()).verdict
+        for name, protocol in TABLES.items()
+        for claim in protocol.claims
     }
-    wrong = [claim for (_, claim), state in states.items() if state != "holds"]
+    wrong = [sentence for (_, sentence), state in states.items() if state != "holds"]
     assert wrong == ["Fake-CAM, a constant map, has MS = AS = 0, as the definition demands"]
 
 
 def test_a_missing_number_is_said_and_not_guessed():
-    values = Values({("", "RISE", "insertion"): float("nan")})
+    values = TableValues({("", "RISE", "insertion"): float("nan")})
     with pytest.raises(MissingError, match="RISE has no insertion"):
         values.get("", "RISE", "insertion")
     assert values.methods("insertion") == {}
@@ -83,7 +84,7 @@ def folder(tmp_path_factory) -> Path:
     return place
 
 
-def measured(name: str, folder: Path) -> Comparison:
+def measured(name: str, folder: Path) -> TableComparison:
     given = {
         "model": "tests.runs.subject:load", "size": 32, "images": str(folder / "images"),
         "labels": str(folder / "labels.csv"), "out": str(folder / name), "threads": 1,
@@ -91,19 +92,19 @@ def measured(name: str, folder: Path) -> Comparison:
     return reproduce(name, given, methods=LIGHT[name].split(","), observer=Silent())
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", TABLES)
 def test_a_protocol_runs_on_a_tiny_classifier(name, folder):
     found = measured(name, folder)
-    table = found.table()
+    table = found.frame()
     ran = table[table["method"].isin(found.methods)]
     assert len(found.methods) == len(LIGHT[name].split(","))
     assert ran["measured"].notna().mean() > 0.5
     assert table[~table["method"].isin(found.methods)]["measured"].isna().all()
     shares = ran[ran["metric"].isin(["average_increase", "100-average_drop", "insertion", "100-deletion"])]["measured"]
     assert shares.dropna().between(0, 100).all()
-    assert len(found.answers()) == len(PROTOCOLS[name].findings)
+    assert len(found.claims()) == len(TABLES[name].claims)
     out = io.StringIO()
-    Console(file=out, width=90).print(Shown(found))
+    Console(file=out, width=90).print(ComparisonTable(found))
     assert max(map(len, out.getvalue().splitlines())) <= 90
     assert "Known to differ" in out.getvalue()
     assert "too few for a verdict" in out.getvalue()
@@ -114,8 +115,8 @@ def test_a_constant_map_has_sensitivity_zero_where_the_paper_printed_0_96(folder
     found = measured("zhang2024-table3", folder)
     assert found.published.get("", "Fake-CAM", "max_sensitivity") == 0.96
     assert found.measured.get("", "Fake-CAM", "max_sensitivity") == 0
-    first = found.answers()[0]
-    assert (first.published, first.measured) == ("does not hold", "holds")
+    first = found.claims()[0]
+    assert (first.published.verdict, first.measured.verdict) == ("does not hold", "holds")
 
 
 def test_units_are_those_of_the_paper(folder):
@@ -124,35 +125,39 @@ def test_units_are_those_of_the_paper(folder):
     assert found.measured.get("", "Grad-CAM", "100-average_drop") == pytest.approx(100 - 100 * mean)
 
 
-def test_an_answer_that_hangs_on_one_image_is_not_given():
-    protocol = PROTOCOLS["zhang2024-table3"]
+def test_a_claim_that_depends_on_one_image_is_not_decided():
+    protocol = TABLES["zhang2024-table3"]
     scores = {"Fake-CAM": [0.0, 0.0, 0.0], "LIME": [0.5, 0.5, 0.5], "RISE": [0.1, 0.1, 1.4]}
     measures = {
         ("", name, "sparseness"): lambda kept, own=own: float(np.array(own)[kept].mean()) for name, own in scores.items()
     }
-    found = Comparison(protocol, protocol.published(), measures, 3, "net", "here", tuple(scores), {})
-    sparsest = next(one for one in found.answers() if one.claim == "LIME is the sparsest")
-    assert (sparsest.measured, sparsest.why) == ("cannot be told", "it hangs on single images")
+    found = TableComparison(
+        table=protocol, published=protocol.published(), measures=measures, images=3, classifier="net", source="here",
+        methods=tuple(scores), skipped={},
+    )  # fmt: skip
+    sparsest = next(one for one in found.claims() if one.claim.sentence == "LIME is the sparsest").measured
+    assert (sparsest.verdict, sparsest.numbers) == ("cannot be decided", "it depends on single images")
 
 
-def overall(**cose: float) -> Values:
-    return Values({("all, Overall", name.replace("_", "-"), "cose"): value for name, value in cose.items()})
+def overall(**cose: float) -> TableValues:
+    return TableValues({("all, Overall", name.replace("_", "-"), "cose"): value for name, value in cose.items()})
 
 
 def test_what_comes_first_or_next_takes_others_to_come_after():
-    first, *_, following = PROTOCOLS["cose2023-table1"].findings
-    assert _asked(first.asks, overall(Grad_CAM=60.0)) == ("cannot be told", "fewer than three methods were run")
-    assert _asked(following.asks, overall(BlurIG=60.0))[0] == "cannot be told"
-    assert _asked(following.asks, overall(LIME=60.0, BlurIG=59.0, IG=50.0, Grad_CAM=10.0))[0] == "does not hold"
-    assert _asked(following.asks, overall(Grad_CAM=61.0, LIME=60.0, BlurIG=59.0, IG=50.0))[0] == "does not hold"
-    assert _asked(following.asks, overall(Grad_CAM=61.0, LIME=58.0, BlurIG=59.0, IG=50.0))[0] == "holds"
+    first, *_, following = TABLES["cose2023-table1"].claims
+    alone = first.decide(overall(Grad_CAM=60.0))
+    assert (alone.verdict, alone.numbers) == ("cannot be decided", "fewer than three methods were run")
+    assert following.decide(overall(BlurIG=60.0)).verdict == "cannot be decided"
+    assert following.decide(overall(LIME=60.0, BlurIG=59.0, IG=50.0, Grad_CAM=10.0)).verdict == "does not hold"
+    assert following.decide(overall(Grad_CAM=61.0, LIME=60.0, BlurIG=59.0, IG=50.0)).verdict == "does not hold"
+    assert following.decide(overall(Grad_CAM=61.0, LIME=58.0, BlurIG=59.0, IG=50.0)).verdict == "holds"
 
 
 def test_cose_is_undefined_where_one_of_its_parts_is():
-    columns = PROTOCOLS["cose2023-table1"].columns
+    columns = TABLES["cose2023-table1"].columns
     points = ("consistency/geometric/flip-lr", "sensitivity/model/random", "models", "geometric-mean")
     for name in ("cose", "geometric"):
-        pooled = columns[name].pooled
+        pooled = columns[name].pooling
         assert pooled is not None
         assert np.isnan(pooled(np.array([[0.9, np.nan, 1.0, np.nan]]), points))
         assert pooled(np.array([[-0.9, 0.5, 1.0, 0.0]]), points) == 0
@@ -177,8 +182,8 @@ class Unfinished(Run):
 
 
 def test_images_that_were_not_run_have_no_part_in_pooled_numbers():
-    protocol = PROTOCOLS["cose2023-table1"]
-    found = _measures(protocol, protocol.arms[0], ["Grad-CAM"], [Unfinished()])
+    protocol = TABLES["cose2023-table1"]
+    found = _measures(protocol, protocol.blocks[0], ["Grad-CAM"], [Unfinished()])
     consistency = found["all, Overall", "Grad-CAM", "consistency"]
     assert consistency(np.array([True, True, True])) == pytest.approx(50)
     assert consistency(np.array([True, True, False])) == pytest.approx(20)

@@ -8,12 +8,12 @@ from functools import lru_cache
 import pandas as pd
 
 from snellen.textbox.report.bucket_means import PAPER
-from snellen.textbox.scenes.settings import RULES, setting
+from snellen.textbox.scenes.settings import RULES, find_setting
 
 Values = Callable[[str, int, str], tuple[float, float]]
 """From setting, bucket and method to PAFL and SAFL."""
 
-rule_of = lru_cache(setting)
+rule_of = lru_cache(find_setting)
 
 
 def frame_of(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from snellen.textbox.networks.network_spec import NetworkSpec
 from snellen.textbox.networks.trained_network import TrainedNetwork
-from snellen.textbox.scenes.objects import OBJECTS, buckets
+from snellen.textbox.scenes.objects import OBJECTS, bucket_contents
 
 Seen = Mapping[str, Tensor]
 """Whether each thing is there, and whether the text is a B, scene by scene."""
@@ -24,8 +24,8 @@ class Planted(nn.Module):
         self.decide = decide
         self.certainty = certainty
         self.weight = nn.Parameter(torch.zeros(1))
-        ink = {(one.name, kind): int(look.sum()) for one in OBJECTS for kind, look in zip(one.kinds, one.inks, strict=True)}
-        shown = list(buckets(OBJECTS))
+        ink = {(one.name, kind): int(look.sum()) for one in OBJECTS for kind, look in zip(one.kinds, one.masks, strict=True)}
+        shown = list(bucket_contents(OBJECTS))
         self.amounts = torch.tensor([sum(ink.get(part, 0) for part in one.items()) for one in shown])
         assert len(set(self.amounts.tolist())) == len(shown)
         self.there = {
@@ -45,4 +45,4 @@ class Planted(nn.Module):
 def planted(rule: str, decide: Callable[[Seen], Tensor], *, certainty: float = 20.0) -> TrainedNetwork:
     """A network that decides like this, presented as one that was taught the rule."""
     spec = NetworkSpec.of(rule, name="planted")
-    return TrainedNetwork(spec, Planted(decide, certainty), {"accuracy": {}}, Path())
+    return TrainedNetwork(spec=spec, module=Planted(decide, certainty), record={"accuracy": {}}, folder=Path())

@@ -28,8 +28,13 @@ def exam_of(
             ink[row, place, top:bottom, left:right] = True
             (focused if place < len(good) else avoided)[row, place] = True
     pixels = ink.any(dim=1)[:, None].expand(-1, 3, -1, -1).to(torch.uint8) * 255
-    scenes = SceneBatch(pixels, ink, boxes, torch.tensor(list(buckets or range(1, len(focus) + 1))))
+    scenes = SceneBatch(pixels=pixels, ink=ink, boxes=boxes, buckets=torch.tensor(list(buckets or range(1, len(focus) + 1))))
     ids = tuple(f"scene-{row}" for row in range(len(focus)))
     return ExamScenes(
-        NetworkSpec.of_setting("simple-fr"), ids, scenes, torch.zeros(len(focus), dtype=torch.int64), focused, avoided
+        spec=NetworkSpec.of_setting("simple-fr"),
+        ids=ids,
+        scenes=scenes,
+        labels=torch.zeros(len(focus), dtype=torch.int64),
+        focused=focused,
+        avoided=avoided,
     )

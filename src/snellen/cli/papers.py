@@ -29,11 +29,11 @@ def reproduce_table(
 ) -> None:
     """Run the protocol of a published table; print published and measured numbers, and whether the paper's findings hold."""
     from snellen.papers import reproduce
-    from snellen.papers.comparison_table import Shown
+    from snellen.papers.comparison_table import ComparisonTable
     from snellen.runs.progress import Live
 
     values = options.to_settings(model, evaluation)
     names = methods.split(",") if methods else None
     comparison = reproduce(table, values, methods=names, variations=variations, observer=Live())
-    Console().print(Shown(comparison))
+    Console().print(ComparisonTable(comparison))
     print(f"table: {comparison.write_csv(Path(values.get('out', f'runs/{table}')) / 'reproduce.csv')}")

@@ -11,7 +11,7 @@ from rich.console import Console
 from snellen.cli import options
 
 app = typer.Typer(
-    help="Scenes on which a classifier's reasoning is known, so that a map can be right or wrong.",
+    help="Scenes and classifiers whose rule is known, so that a map can be right or wrong.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -19,31 +19,37 @@ app = typer.Typer(
 
 @app.callback()
 def textbox() -> None:
-    """Scenes on which a classifier's reasoning is known, so that a map can be right or wrong."""
+    """Scenes and classifiers whose rule is known, so that a map can be right or wrong."""
 
 
 @app.command()
 def show(
     setting: Annotated[str | None, typer.Option(help="one of the seven, such as complex-cr2; all of them otherwise")] = None,
     rule: Annotated[str | None, typer.Option(help="a rule in one line, or a YAML file with scenes of your own")] = None,
-    model: Annotated[str | None, typer.Option(help="the folder of a trained model, whose answers are shown too")] = None,
+    model: Annotated[str | None, typer.Option(help="the folder of a trained model, whose predictions are shown too")] = None,
     background: Annotated[str | None, typer.Option(help="black, noise, photos, colour, texture, or a folder")] = None,
     images: Annotated[int, typer.Option(help="how many scenes of each bucket to draw, where one setting is shown")] = 4,
     out: Annotated[Path | None, typer.Option(help="the PNG to write; textbox-SETTING.png otherwise")] = None,
 ) -> None:
     """Draw scenes of every bucket with what a map should focus on and avoid framed, and print that as a table."""
     from snellen.textbox.report.contact_sheets import setting_sheet, settings_sheet, write_sheet
-    from snellen.textbox.report.scene_tables import default_path, settings_table, show_settings, subject, table
-    from snellen.textbox.report.scene_tables import show as shown
+    from snellen.textbox.report.scene_tables import (
+        bucket_table,
+        default_path,
+        draw_all_settings,
+        draw_rule_scenes,
+        find_spec_and_network,
+        settings_table,
+    )
 
     if setting is None and rule is None and model is None:
-        every = show_settings(background=background)
-        Console().print(settings_table({one.spec.name: one.spec.rule for one in every}))
+        every = draw_all_settings(background=background)
+        Console().print(settings_table({scenes.spec.name: scenes.spec.rule for scenes in every}))
         print(f"picture: {write_sheet(settings_sheet(every), out or default_path(None))}")
         return
-    found = shown(*subject(setting, rule, model, background), images=images)
-    Console().print(table(found))
-    print(f"picture: {write_sheet(setting_sheet(found), out or default_path(found))}")
+    scenes = draw_rule_scenes(*find_spec_and_network(setting, rule, model, background), images=images)
+    Console().print(bucket_table(scenes))
+    print(f"picture: {write_sheet(setting_sheet(scenes), out or default_path(scenes))}")
 
 
 @app.command()
@@ -53,7 +59,7 @@ def train(
         str | None, typer.Option(help="a rule of your own, \"if box2: box1 else: text == 'B'\", or a scene file (YAML)")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="all seven settings")] = False,
-    name: Annotated[str | None, typer.Option(help="what the reasoner is called")] = None,
+    name: Annotated[str | None, typer.Option(help="what the network is called")] = None,
     architecture: Annotated[
         str | None, typer.Option(help="small-cnn, deep-cnn, alexnet, vgg16, resnet or vit-tiny; the published one otherwise")
     ] = None,
@@ -68,27 +74,26 @@ def train(
     threads: options.Threads = None,
     out: Annotated[Path | None, typer.Option(help="the folder; runs/textbox/models/NAME otherwise")] = None,
 ) -> None:
-    """Teach a network a rule from scenes made on the way, prove that it follows the rule, and keep it in a folder."""
+    """Train a network on a rule, verify that it follows the rule, and store it in a folder."""
     from snellen.textbox.networks.training_jobs import specs_from_options, train_all
-    from snellen.textbox.networks.training_progress import TrainingProgress, outcome, words
+    from snellen.textbox.networks.training_progress import TrainingProgress, bucket_table, summary_lines
 
-    asked = specs_from_options(
+    specs = specs_from_options(
         setting,
         rule=rule,
         every=every,
-        called=name,
+        name=name,
         architecture=architecture,
         background=background,
         robust=robust,
         side=side,
     )
     holds = []
-    for network, proof in train_all(
-        asked, out, TrainingProgress(), images=images, seed=seed, device=device, threads=threads
-    ):
-        Console().print(outcome(network, proof))
-        print("\n".join(words(network, proof)))
-        holds.append(proof.holds)
+    trained = train_all(specs, out, TrainingProgress(), images=images, seed=seed, device=device, threads=threads)
+    for network, verification in trained:
+        Console().print(bucket_table(network, verification))
+        print("\n".join(summary_lines(network, verification)))
+        holds.append(verification.holds)
     if not all(holds):
         raise typer.Exit(1)
 
@@ -96,47 +101,56 @@ def train(
 @app.command("run")
 def run_textbox(
     methods: Annotated[
-        str | None, typer.Option(help="all, or names with commas between; settings in brackets: rise(masks=500)")
+        str | None, typer.Option(help="all, or comma-separated names; settings in brackets: rise(masks=500)")
     ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="one more beside those that --out holds already: a name, or mypackage.module:MyMethod"),
     ] = None,
     settings: Annotated[
-        str | None, typer.Option(help="shipped reasoners by name, with commas between; all seven otherwise")
+        str | None, typer.Option(help="comma-separated names of shipped networks; all seven otherwise")
     ] = None,
     model: Annotated[list[str] | None, typer.Option(help="a folder that `snellen textbox train` wrote")] = None,
     images: Annotated[int | None, typer.Option(help="scenes per bucket; 20 as in the paper otherwise")] = None,
     reading: Annotated[str, typer.Option(help="how the terminal scores maps: paper or published-code")] = "paper",
-    study: Annotated[
+    variation: Annotated[
         str | None, typer.Option(help="architecture, robust, noise or photos: other networks against the shipped ones")
     ] = None,
-    only: Annotated[str | None, typer.Option(help="of a study with several kinds of networks, these, as in resnet")] = None,
-    models: Annotated[Path | None, typer.Option(help="where a study's networks are; runs/textbox/models otherwise")] = None,
-    out: Annotated[Path, typer.Option(help="the folder of the field; an existing one is continued")] = Path("runs/textbox"),
+    study: Annotated[str | None, typer.Option(hidden=True, help="the former name of --variation")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="some kinds of networks of a variation that has several, such as resnet")
+    ] = None,
+    models: Annotated[
+        Path | None, typer.Option(help="where the networks of a variation are; runs/textbox/models otherwise")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="the folder of the results; an existing one is continued")] = Path(
+        "runs/textbox"
+    ),
     workers: options.Workers = None,
     threads: options.Threads = None,
     trust: options.Trust = False,
 ) -> None:
-    """Explain scenes of known reasoning by methods, and say how much of each map lies where the model really looks."""
+    """Explain networks whose rule is known by methods, and measure how much of each map lies where the network looks."""
     from snellen.plugins.notation import split_names
     from snellen.runs.progress import Live
     from snellen.textbox.exam.run_exam import run_exam
     from snellen.textbox.exam.scoring import find_reading
-    from snellen.textbox.report.exam_table import Shown
+    from snellen.textbox.report.exam_table import ExamTable
     from snellen.textbox.report.page import write_report
 
-    chosen = find_reading(reading)
-    if study is not None or only is not None or models is not None:
+    chosen_reading = find_reading(reading)
+    chosen_methods = split_names(methods) if methods else None
+    if variation or study or only is not None or models is not None:
         from snellen.textbox.exam.variations import run_variation, variation_from_options
-        from snellen.textbox.report.variation_report import Verdicts, write_variation
+        from snellen.textbox.report.variation_claims import decide_variation_claims
+        from snellen.textbox.report.variation_report import ClaimList, write_variation
 
-        asked = variation_from_options(study, model=model, method=method, reading=chosen)
-        studied = run_variation(
-            asked,
+        chosen = variation_from_options(variation or study, model=model, method=method, reading=chosen_reading)
+        result = run_variation(
+            chosen,
             settings=split_names(settings or ""),
             only=split_names(only or ""),
-            methods=split_names(methods) if methods else None,
+            methods=chosen_methods,
             models=models,
             out=out / "studies",
             cached=out,
@@ -145,12 +159,12 @@ def run_textbox(
             threads=threads,
             observer=Live(),
         )
-        Console().print(Verdicts(studied.claims(), asked.title))
-        print(f"tables, figure and page: {write_variation(studied, out / 'studies' / asked.name).parent}")
+        Console().print(ClaimList(decide_variation_claims(result), chosen.title))
+        print(f"tables, figure and page: {write_variation(result, out / 'studies' / chosen.name).parent}")
         return
-    field = run_exam(
+    results = run_exam(
         [*split_names(settings or ""), *(model or [])],
-        methods=split_names(methods) if methods else None,
+        methods=chosen_methods,
         add=[name for text in method or [] for name in split_names(text)],
         out=out,
         per_bucket=images,
@@ -159,35 +173,37 @@ def run_textbox(
         observer=Live(),
         trust=trust,
     )
-    Console().print(Shown(field, chosen))
-    print(f"report: {write_report(field, out / 'report.html')}")
+    Console().print(ExamTable(results, chosen_reading))
+    print(f"report: {write_report(results, out / 'report.html')}")
 
 
 @app.command()
 def audit(
     settings: Annotated[
         str | None,
-        typer.Option(help="names of settings, or folders that training wrote, with commas between; all otherwise"),
+        typer.Option(help="comma-separated names of settings, or folders that training wrote; all otherwise"),
     ] = None,
     images: Annotated[int, typer.Option(help="of every setting, at least; spread evenly over its buckets")] = 20,
-    methods: Annotated[str | None, typer.Option(help="names with commas between; controls and oracle always join")] = None,
-    metrics: Annotated[str | None, typer.Option(help="names with commas between; all otherwise")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="comma-separated names; controls and the oracle are always added")
+    ] = None,
+    metrics: Annotated[str | None, typer.Option(help="comma-separated names; all otherwise")] = None,
     out: Annotated[Path, typer.Option(help="the folder for runs, page and table")] = Path("runs/textbox-audit"),
     markdown: Annotated[Path | None, typer.Option(help="a Markdown file to write the tables to as well")] = None,
-    truth: Annotated[Path | None, typer.Option(help="a CSV file to write what cards need to know of metrics to")] = None,
+    truth: Annotated[Path | None, typer.Option(help="a CSV file for the table of metrics that cards read")] = None,
 ) -> None:
-    """Put metrics on trial: which of them prefer maps that are right, in simple and in complex settings."""
+    """Audit metrics: which of them prefer maps that are right, in simple and in complex settings."""
     from snellen.plugins.notation import split_names
     from snellen.runs.progress import Live
-    from snellen.textbox.audit.audit import audit as held
+    from snellen.textbox.audit.audit import audit as audit_metrics
     from snellen.textbox.report.audit_page import write_audit
-    from snellen.textbox.report.audit_text import Shown, write_markdown
+    from snellen.textbox.report.audit_text import AuditTable, write_markdown
 
-    named = (split_names(one) if one else None for one in (settings, methods, metrics))
-    found = held(*named, images=images, out=out, observer=Live())
-    Console().print(Shown(found))
-    print(f"audit: {write_audit(found, out / 'audit.html')}, {found.write_csv(out / 'audit.csv')}")
+    names = (split_names(text) if text else None for text in (settings, methods, metrics))
+    result = audit_metrics(*names, images=images, out=out, observer=Live())
+    Console().print(AuditTable(result))
+    print(f"audit: {write_audit(result, out / 'audit.html')}, {result.write_csv(out / 'audit.csv')}")
     if markdown is not None:
-        print(f"written: {write_markdown(found, markdown)}")
+        print(f"written: {write_markdown(result, markdown)}")
     if truth is not None:
-        print(f"written: {found.write_truth(truth)}")
+        print(f"written: {result.write_truth(truth)}")

@@ -1,5 +1,5 @@
-"""Published tables beside measured ones: a paper's protocol on any model and images, and whether its findings hold."""
+"""Published tables beside measured ones: a paper's protocol on any model and images, and which of its claims hold."""
 
-from snellen.papers.comparison import Comparison as Comparison
+from snellen.papers.comparison import TableComparison as TableComparison
 from snellen.papers.comparison import reproduce as reproduce
-from snellen.papers.tables import PROTOCOLS as PROTOCOLS
+from snellen.papers.tables import TABLES as TABLES

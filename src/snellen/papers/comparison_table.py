@@ -1,4 +1,4 @@
-"""Published and measured side by side for a terminal."""
+"""Published and measured numbers side by side, and the claims of the paper, for a terminal."""
 
 from __future__ import annotations
 
@@ -10,67 +10,75 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 from snellen.charts import numbers
-from snellen.papers.comparison import Comparison
-from snellen.papers.published_table import Arm
+from snellen.papers.claims import Verdict
+from snellen.papers.comparison import TableComparison
+from snellen.papers.published_table import TableBlock
 from snellen.plugins.citations import CITATIONS
 
-_NAME = 12
-_CELL = 7
-_MARKS = {"holds": ("●", "green"), "does not hold": ("■", "red"), "cannot be told": ("◆", "yellow")}
+_NAME_WIDTH = 12
+_CELL_WIDTH = 7
+VERDICT_MARKS: dict[Verdict, tuple[str, str]] = {
+    "holds": ("●", "green"),
+    "does not hold": ("■", "red"),
+    "cannot be decided": ("◆", "yellow"),
+}
+"""By verdict: the mark, and its colour in a terminal."""
 
 
-class Shown:
-    """What rich prints for a comparison: `Console().print(Shown(comparison))`."""
+class ComparisonTable:
+    """What rich prints for a comparison: `Console().print(ComparisonTable(comparison))`."""
 
-    def __init__(self, comparison: Comparison) -> None:
-        self._it = comparison
+    def __init__(self, comparison: TableComparison) -> None:
+        self._comparison = comparison
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Tables, findings, and what is known to differ."""
-        it, protocol = self._it, self._it.protocol
-        yield Text(f"{protocol.title}  ({CITATIONS[protocol.cite].split('.')[0]})", style="bold")
+        """Tables, claims, and what is known to differ."""
+        comparison, table = self._comparison, self._comparison.table
+        yield Text(f"{table.title}  ({CITATIONS[table.cite].split('.')[0]})", style="bold")
         yield Text(
-            f"measured on {it.classifier}, {it.source}; left of each pair the published number, right the measured one"
+            f"measured on {comparison.classifier}, {comparison.source}; left of each pair the published number, right the "
+            "measured one"
         )
-        per_table = max(1, (options.max_width - _NAME) // (2 * _CELL + 3))
-        names = list(protocol.columns)
-        for arm in protocol.arms:
+        per_table = max(1, (options.max_width - _NAME_WIDTH) // (2 * _CELL_WIDTH + 3))
+        names = list(table.columns)
+        for block in table.blocks:
             for start in range(0, len(names), per_table):
                 yield Text("")
-                yield from self._table(arm, names[start : start + per_table])
+                yield from self._block(block, names[start : start + per_table])
         yield Text("")
-        yield from self._findings(options.max_width)
+        yield from self._claims(options.max_width)
         yield Text("")
         yield Text("Known to differ", style="bold")
-        for line in protocol.differs:
-            yield _wrapped("· ", line, options.max_width)
-        for method, reason in it.skipped.items():
+        for sentence in table.differs:
+            yield _wrapped("· ", sentence, options.max_width)
+        for method, reason in comparison.skipped.items():
             yield _wrapped("○ ", f"{method} was not run: {reason}", options.max_width)
-        yield Text(f"{it.certainty[0].upper()}{it.certainty[1:]}.", style="bold")
+        yield Text(f"{comparison.certainty[0].upper()}{comparison.certainty[1:]}.", style="bold")
 
-    def _table(self, arm: Arm, names: list[str]) -> Iterator[Text]:
-        columns = self._it.protocol.columns
-        if arm.title:
-            yield Text(arm.title.upper(), style="bold dim")
-        heading = Text(" " * _NAME)
+    def _block(self, block: TableBlock, names: list[str]) -> Iterator[Text]:
+        table = self._comparison.table
+        if block.title:
+            yield Text(block.title.upper(), style="bold dim")
+        heading = Text(" " * _NAME_WIDTH)
         for name in names:
-            heading.append(f"   {columns[name].short.center(2 * _CELL)}", style="bold")
+            heading.append(f"   {table.columns[name].short.center(2 * _CELL_WIDTH)}", style="bold")
         yield heading
-        for method in self._it.protocol.methods:
-            line = Text(method.ljust(_NAME))
+        for method in table.methods:
+            line = Text(method.ljust(_NAME_WIDTH))
             for name in names:
-                key = (arm.published, method, name)
-                line.append("   " + _number(self._it.published.cells.get(key)).rjust(_CELL - 1), style="dim")
-                line.append(" " + _number(self._it.measured.cells.get(key)).rjust(_CELL))
+                key = (block.published, method, name)
+                line.append("   " + _number(self._comparison.published.cells.get(key)).rjust(_CELL_WIDTH - 1), style="dim")
+                line.append(" " + _number(self._comparison.measured.cells.get(key)).rjust(_CELL_WIDTH))
             yield line
 
-    def _findings(self, width: int) -> Iterator[Text]:
-        yield Text("What the paper found, in its own numbers and here", style="bold")
-        for answer in self._it.answers():
-            mark, style = _MARKS[answer.measured]
-            words = f"{answer.claim}: {answer.measured} here{f' ({answer.why})' if answer.why else ''}; "
-            words += f"published: {answer.published}"
-            words += f". {answer.note[0].upper()}{answer.note[1:]}." if answer.note else "."
+    def _claims(self, width: int) -> Iterator[Text]:
+        yield Text("What the paper claims, in its own numbers and here", style="bold")
+        for comparison in self._comparison.claims():
+            measured, note = comparison.measured, comparison.claim.note
+            missing = f" ({measured.numbers})" if measured.holds is None else ""
+            words = f"{measured.sentence}: {measured.verdict} here{missing}; published: {comparison.published.verdict}."
+            words += f" {note[0].upper()}{note[1:]}." if note else ""
+            mark, style = VERDICT_MARKS[measured.verdict]
             line = _wrapped(f"{mark} ", words, width)
             line.stylize(style, 0, 1)
             yield line

@@ -1,4 +1,4 @@
-"""What makes a published table: what was run, under which names and in which units, what was found, and what differs."""
+"""A published table: what was run, under which names and in which units, what the paper claims, and what differs here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from importlib import resources
 import numpy as np
 from jaxtyping import Float
 
-from snellen.papers.table_rules import Finding
-from snellen.papers.table_values import Key, Values
+from snellen.papers.claims import Claim
+from snellen.papers.table_values import Key, TableValues
 
 Unit = Callable[[float], float]
 
-Pooled = Callable[[Float[np.ndarray, "images points"], Sequence[str]], float]
+Pooling = Callable[[Float[np.ndarray, "images points"], Sequence[str]], float]
 """From the traces of some images, and the names of their columns, to one number."""
 
 
@@ -25,68 +25,69 @@ def per_cent(value: float) -> float:
 
 
 def per_cent_left(value: float) -> float:
-    """What a share leaves of 100, which makes a low number a high one."""
+    """100 less a share in per cent, which makes a low number a high one."""
     return 100 - 100 * value
 
 
-def as_it_is(value: float) -> float:
+def unchanged(value: float) -> float:
     """The number itself."""
     return value
 
 
-def usual_cell(row: Mapping[str, str]) -> tuple[Key, float]:
-    """A line that names method and metric, and the arm as a target or a transform where there are several."""
+def read_row(row: Mapping[str, str]) -> tuple[Key, float]:
+    """A row of a CSV file with method, metric and value, and with a target or a transform where there are several blocks."""
     return (row.get("target") or row.get("transform") or "", row["method"], row["metric"]), float(row["value"])
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of the table: our metric, the paper's unit, and its short name.
-
-    `pooled` makes one number of the traces of all images, where the paper does not average numbers per image.
-    """
+@dataclass(frozen=True, kw_only=True)
+class PublishedColumn:
+    """A column of a published table."""
 
     metric: str
+    """Snellen's metric, with its settings."""
     unit: Unit
+    """Converts Snellen's number into the paper's."""
     short: str
-    pooled: Pooled | None = None
+    """Heading in a terminal."""
+    pooling: Pooling | None = None
+    """Makes one number of the traces of all images, where the paper does not average numbers per image."""
 
 
-@dataclass(frozen=True)
-class Arm:
-    """A block of the table: the settings that differ from block to block. `published` names it in the paper's file.
-
-    Of several `variations`, the first is run unless more are asked for; a `seed` among them is added to the run's.
-    """
+@dataclass(frozen=True, kw_only=True)
+class TableBlock:
+    """A block of rows of a published table, with the settings that differ from block to block."""
 
     title: str = ""
     published: str = ""
+    """Name of the block in the paper's file."""
     settings: Mapping[str, str] = field(default_factory=dict)
     variations: tuple[Mapping[str, str | int], ...] = ({},)
+    """Further settings. The first is run unless more are requested; a `seed` among them is added to the run's."""
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """A published table.
-
-    `left_out` says by method why it is run only on request; `subject` are settings that replace the usual default ones;
-    `cell` reads a line of the file.
-    """
+@dataclass(frozen=True, kw_only=True)
+class PublishedTable:
+    """A published table and the protocol that makes it."""
 
     name: str
     cite: str
     title: str
     file: str
+    """Name of the CSV file with the paper's numbers."""
     methods: Mapping[str, str]
-    columns: Mapping[str, Column]
-    arms: tuple[Arm, ...]
-    findings: tuple[Finding, ...]
+    """Snellen's methods by the paper's names."""
+    columns: Mapping[str, PublishedColumn]
+    blocks: tuple[TableBlock, ...]
+    claims: tuple[Claim[TableValues], ...]
     differs: tuple[str, ...]
+    """What is known to differ between the paper's protocol and Snellen's."""
     left_out: Mapping[str, str] = field(default_factory=dict)
+    """By method why it is run only on request."""
     subject: Mapping[str, str] = field(default_factory=dict)
-    cell: Callable[[Mapping[str, str]], tuple[Key, float]] = usual_cell
+    """Settings that replace the default model and images."""
+    read_row: Callable[[Mapping[str, str]], tuple[Key, float]] = read_row
 
-    def published(self) -> Values:
-        """The paper's numbers under (arm, method, metric)."""
+    def published(self) -> TableValues:
+        """The paper's numbers."""
         text = resources.files("snellen.papers").joinpath("published", self.file).read_text(encoding="utf-8")
-        return Values(dict(self.cell(row) for row in csv.DictReader(text.splitlines())))
+        return TableValues(dict(self.read_row(row) for row in csv.DictReader(text.splitlines())))

@@ -1,162 +1,151 @@
-"""What the papers conclude from their tables, as questions that any table of that form can be asked."""
+"""Rules that decide claims from a table with a number for every block, method and metric."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
-from snellen.papers.table_values import MissingError, Values
+from snellen.papers.claims import MissingError, RuleResult
+from snellen.papers.table_values import TableValues
 
 GRADIENT = ("Gradient", "IG", "GuidedBP")
 CAM = ("Grad-CAM", "Grad-CAM++", "Score-CAM")
 FIDELITY = ("average_increase", "100-average_drop", "average_gain", "insertion", "100-deletion")
 FAKE = "Fake-CAM"
 
-Question = Callable[[Values], bool]
+TableRule = Callable[[TableValues], RuleResult]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One conclusion of a paper. `note` says what one should know about it."""
+def in_top_two(method: str, metric: str, block: str = "") -> TableRule:
+    """A method is among the two best; a tie with second place counts."""
 
-    claim: str
-    asks: Question
-    note: str = ""
-
-
-def in_top_two(method: str, metric: str, arm: str = "") -> Question:
-    """Whether a method is among the two best; a tie with second place counts."""
-
-    def asked(values: Values) -> bool:
-        own = values.get(arm, method, metric)
-        ranked = list(values.methods(metric, arm).values())
+    def rule(values: TableValues) -> RuleResult:
+        own = values.get(block, method, metric)
+        ranked = list(values.methods(metric, block).values())
         if len(ranked) < 4:
             raise MissingError("fewer than four methods were run, so the top two say nothing")
-        return own >= ranked[1]
+        return RuleResult(own >= ranked[1])
 
-    return asked
-
-
-def both(*questions: Question) -> Question:
-    """Whether all of them hold."""
-    return lambda values: all(question(values) for question in questions)
+    return rule
 
 
-def neither(*questions: Question) -> Question:
-    """Whether none of them holds."""
-    return lambda values: not any(question(values) for question in questions)
+def last_on_most(methods: Sequence[str], metrics: Sequence[str]) -> TableRule:
+    """These methods, as a group, take the lowest ranks on more than half of the metrics."""
 
-
-def last_on_most(methods: Sequence[str], metrics: Sequence[str]) -> Question:
-    """Whether these methods, as a group, take the lowest places on more than half of the metrics."""
-
-    def asked(values: Values) -> bool:
+    def rule(values: TableValues) -> RuleResult:
         lowest = 0
         for metric in metrics:
             ranked = values.methods(metric)
-            worst = max(values.row("", methods, metric))
+            best_of_group = max(values.row("", methods, metric))
             others = [value for method, value in ranked.items() if method not in methods and method != FAKE]
             if not others:
                 raise MissingError("no other method was run")
-            lowest += worst <= min(others)
-        return lowest > len(metrics) / 2
+            lowest += best_of_group <= min(others)
+        return RuleResult(lowest > len(metrics) / 2)
 
-    return asked
+    return rule
 
 
-def best_group(group: Sequence[str], metrics: Sequence[str]) -> Question:
-    """Whether these methods have the best mean rank over the metrics, Fake-CAM left out."""
+def best_group(group: Sequence[str], metrics: Sequence[str]) -> TableRule:
+    """These methods have the best mean rank over the metrics, without Fake-CAM."""
 
-    def asked(values: Values) -> bool:
-        known = values.without([FAKE])
-        methods = list(known.methods(metrics[0]))
+    def rule(values: TableValues) -> RuleResult:
+        genuine = values.without([FAKE])
+        methods = list(genuine.methods(metrics[0]))
         inside = [method for method in group if method in methods]
         outside = [method for method in methods if method not in group]
         if not inside or not outside:
             raise MissingError("the group or all others were not run")
         ranks = dict.fromkeys(methods, 0.0)
         for metric in metrics:
-            row = known.methods(metric)
+            row = genuine.methods(metric)
             for method in methods:
-                own = known.get("", method, metric)
+                own = genuine.get("", method, metric)
                 ranks[method] += sum(other > own for other in row.values()) + sum(other == own for other in row.values()) / 2
-        return sum(ranks[one] for one in inside) / len(inside) < sum(ranks[one] for one in outside) / len(outside)
+        mean_inside, mean_outside = (sum(ranks[name] for name in names) / len(names) for names in (inside, outside))
+        return RuleResult(mean_inside < mean_outside)
 
-    return asked
+    return rule
 
 
-def moves(metric: str, before: str, after: str, *, up: bool) -> Question:
-    """Whether the mean over methods is higher (or lower) in one arm than in another."""
+def moves(metric: str, before: str, after: str, *, up: bool) -> TableRule:
+    """The mean over methods is higher (or lower) in one block than in another."""
 
-    def asked(values: Values) -> bool:
+    def rule(values: TableValues) -> RuleResult:
         methods = [method for method in values.methods(metric, before) if method in values.methods(metric, after)]
         if not methods:
             raise MissingError(f"no method has {metric} for {before} and {after}")
-        change = sum(values.get(after, one, metric) - values.get(before, one, metric) for one in methods)
-        return change > 0 if up else change < 0
+        change = sum(values.get(after, method, metric) - values.get(before, method, metric) for method in methods)
+        return RuleResult(change > 0 if up else change < 0)
 
-    return asked
-
-
-def about(method: str, metric: str, value: float, within: float) -> Question:
-    """Whether a number is what the definition demands."""
-    return lambda values: abs(values.get("", method, metric) - value) <= within
+    return rule
 
 
-def close_together(metric: str, factor: float) -> Question:
-    """Whether the largest number of any method but Fake-CAM is less than `factor` times the smallest."""
+def about(method: str, metric: str, value: float, within: float) -> TableRule:
+    """A number is what the definition demands."""
+    return lambda values: RuleResult(abs(values.get("", method, metric) - value) <= within)
 
-    def asked(values: Values) -> bool:
-        found = [value for method, value in values.methods(metric).items() if method != FAKE]
-        if len(found) < 3:
+
+def close_together(metric: str, factor: float) -> TableRule:
+    """The largest number of any method but Fake-CAM is less than `factor` times the smallest."""
+
+    def rule(values: TableValues) -> RuleResult:
+        scores = [value for method, value in values.methods(metric).items() if method != FAKE]
+        if len(scores) < 3:
             raise MissingError("fewer than three methods were run")
-        return max(found) < factor * min(found)
+        return RuleResult(max(scores) < factor * min(scores))
 
-    return asked
+    return rule
 
 
-def extreme(method: str, metric: str, *, highest: bool, arm: str = "") -> Question:
-    """Whether a method has the highest or lowest number of all."""
+def extreme(method: str, metric: str, *, highest: bool, block: str = "") -> TableRule:
+    """A method has the highest or the lowest number of all."""
 
-    def asked(values: Values) -> bool:
-        own, found = values.get(arm, method, metric), values.methods(metric, arm).values()
-        if len(found) < 3:
+    def rule(values: TableValues) -> RuleResult:
+        own, scores = values.get(block, method, metric), values.methods(metric, block).values()
+        if len(scores) < 3:
             raise MissingError("fewer than three methods were run")
-        return own >= max(found) if highest else own <= min(found)
+        return RuleResult(own >= max(scores) if highest else own <= min(scores))
 
-    return asked
-
-
-def in_order(*methods: str, metric: str, arm: str = "") -> Question:
-    """Whether these methods stand in this order, best first."""
-    return lambda values: all(first > second for first, second in pairwise(values.row(arm, methods, metric)))
+    return rule
 
 
-def steadiest(metric: str, metrics: Sequence[str], arms: Sequence[str]) -> Question:
-    """Whether a metric moves least over the arms, in points, on average over methods other than Fake-CAM."""
-
-    def asked(values: Values) -> bool:
-        known = values.without([FAKE])
-        methods = list(known.methods(metric, arms[0]))
-        return min(metrics, key=lambda one: _mean_range(known, methods, one, arms)) == metric
-
-    return asked
+def in_order(*methods: str, metric: str, block: str = "") -> TableRule:
+    """These methods stand in this order, best first."""
+    return lambda values: RuleResult(all(first > second for first, second in pairwise(values.row(block, methods, metric))))
 
 
-def moves_more(group: Sequence[str], than: Sequence[str], metrics: Sequence[str], arms: Sequence[str]) -> Question:
-    """Whether the numbers of one group of methods spread more over the arms than those of another."""
-
-    def asked(values: Values) -> bool:
-        ours, theirs = ([method for method in one if method in values.methods(metrics[0], arms[0])] for one in (group, than))
-        first, second = (sum(_mean_range(values, methods, metric, arms) for metric in metrics) for methods in (ours, theirs))
-        return first > second
-
-    return asked
+def below(method: str, others: Sequence[str], metric: str, block: str = "") -> TableRule:
+    """A method has a lower number than each of these others."""
+    return lambda values: RuleResult(values.get(block, method, metric) < min(values.row(block, others, metric)))
 
 
-def _mean_range(values: Values, methods: Sequence[str], metric: str, arms: Sequence[str]) -> float:
+def moves_least(metric: str, metrics: Sequence[str], blocks: Sequence[str]) -> TableRule:
+    """Of these metrics, one changes least over the blocks, in points, on average over methods other than Fake-CAM."""
+
+    def rule(values: TableValues) -> RuleResult:
+        genuine = values.without([FAKE])
+        methods = list(genuine.methods(metric, blocks[0]))
+        return RuleResult(min(metrics, key=lambda name: _mean_range(genuine, methods, name, blocks)) == metric)
+
+    return rule
+
+
+def moves_more(group: Sequence[str], than: Sequence[str], metrics: Sequence[str], blocks: Sequence[str]) -> TableRule:
+    """The numbers of one group of methods spread more over the blocks than those of another."""
+
+    def rule(values: TableValues) -> RuleResult:
+        measured = values.methods(metrics[0], blocks[0])
+        groups = ([method for method in names if method in measured] for names in (group, than))
+        first, second = (sum(_mean_range(values, methods, metric, blocks) for metric in metrics) for methods in groups)
+        return RuleResult(first > second)
+
+    return rule
+
+
+def _mean_range(values: TableValues, methods: Sequence[str], metric: str, blocks: Sequence[str]) -> float:
+    """Highest less lowest number over the blocks, on average over methods."""
     if not methods:
         raise MissingError("the group was not run")
-    spans = [[values.get(arm, method, metric) for arm in arms] for method in methods]
-    return sum(max(one) - min(one) for one in spans) / len(spans)
+    rows = [[values.get(block, method, metric) for block in blocks] for method in methods]
+    return sum(max(row) - min(row) for row in rows) / len(rows)

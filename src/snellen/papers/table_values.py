@@ -1,4 +1,4 @@
-"""Numbers of a table by arm, method and metric, under the paper's names and in its units."""
+"""The numbers of a published table, by block, method and metric, under the paper's names and in its units."""
 
 from __future__ import annotations
 
@@ -6,42 +6,43 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from snellen.papers.claims import MissingError
+
 Key = tuple[str, str, str]
-"""Arm (a target class, a transform, a dataset, or nothing), method, metric."""
+"""Block of the table (a target class, a transform, a dataset, or nothing), method, metric."""
 
 
 @dataclass(frozen=True)
-class Values:
-    """A table, published or measured; what is not there is not there."""
+class TableValues:
+    """A published or a measured table; numbers that were not published or measured are absent."""
 
     cells: Mapping[Key, float]
 
-    def get(self, arm: str, method: str, metric: str) -> float:
-        """One number; a `Missing` names what has none."""
-        value = self.cells.get((arm, method, metric))
+    def get(self, block: str, method: str, metric: str) -> float:
+        """One number; `MissingError` names the method and the metric that have none."""
+        value = self.cells.get((block, method, metric))
         if value is None or math.isnan(value):
-            raise MissingError(f"{method} has no {metric}{f' for {arm}' if arm else ''}")
+            raise MissingError(f"{method} has no {metric}{f' for {block}' if block else ''}")
         return value
 
-    def methods(self, metric: str, arm: str = "") -> dict[str, float]:
-        """Every method's number, best first where higher is better."""
-        rows = {one[1]: value for one, value in self.cells.items() if (one[0], one[2]) == (arm, metric)}
-        found = {method: value for method, value in rows.items() if not math.isnan(value)}
-        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+    def methods(self, metric: str, block: str = "") -> dict[str, float]:
+        """The number of every method that has one, the highest first."""
+        values = {
+            key[1]: value
+            for key, value in self.cells.items()
+            if (key[0], key[2]) == (block, metric) and not math.isnan(value)
+        }
+        return dict(sorted(values.items(), key=lambda item: -item[1]))
 
-    def row(self, arm: str, methods: Iterable[str], metric: str) -> list[float]:
+    def row(self, block: str, methods: Iterable[str], metric: str) -> list[float]:
         """The numbers of these methods, all of which must be there."""
-        return [self.get(arm, method, metric) for method in methods]
+        return [self.get(block, method, metric) for method in methods]
 
-    def without(self, methods: Sequence[str]) -> Values:
-        """The table less some methods."""
-        return Values({key: value for key, value in self.cells.items() if key[1] not in methods})
+    def without(self, methods: Sequence[str]) -> TableValues:
+        """The table without some methods."""
+        return TableValues({key: value for key, value in self.cells.items() if key[1] not in methods})
 
-    def only(self, methods: Iterable[str]) -> Values:
-        """The table for these methods alone, so that places in two tables are places among the same methods."""
-        kept = set(methods)
-        return Values({key: value for key, value in self.cells.items() if key[1] in kept})
-
-
-class MissingError(LookupError):
-    """A check asks for a number that the table does not hold."""
+    def only(self, methods: Iterable[str]) -> TableValues:
+        """The table of these methods alone, so that ranks in two tables are among the same methods."""
+        names = set(methods)
+        return TableValues({key: value for key, value in self.cells.items() if key[1] in names})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from snellen.papers import table_rules as findings
-from snellen.papers.published_table import Arm, Column, Protocol, as_it_is, per_cent, per_cent_left
-from snellen.papers.table_rules import CAM, FAKE, FIDELITY, GRADIENT, Finding
+from snellen.papers import table_rules as rules
+from snellen.papers.claims import Claim, RuleResult, all_of, none_of
+from snellen.papers.published_table import PublishedColumn, PublishedTable, TableBlock, per_cent, per_cent_left, unchanged
+from snellen.papers.table_rules import CAM, FAKE, FIDELITY, GRADIENT
 
 _METHODS = {
     FAKE: "fake-cam", "Gradient": "gradient@zhang2024", "IG": "integrated-gradients@zhang2024",
@@ -15,11 +16,11 @@ _METHODS = {
 }  # fmt: skip
 
 _FIDELITY = {
-    "average_increase": Column("average-increase", per_cent, "AI"),
-    "100-average_drop": Column("average-drop", per_cent_left, "100−AD"),
-    "average_gain": Column("average-gain", per_cent, "AG"),
-    "insertion": Column("insertion@zhang2024", per_cent, "I"),
-    "100-deletion": Column("deletion@zhang2024", per_cent_left, "100−D"),
+    "average_increase": PublishedColumn(metric="average-increase", unit=per_cent, short="AI"),
+    "100-average_drop": PublishedColumn(metric="average-drop", unit=per_cent_left, short="100−AD"),
+    "average_gain": PublishedColumn(metric="average-gain", unit=per_cent, short="AG"),
+    "insertion": PublishedColumn(metric="insertion@zhang2024", unit=per_cent, short="I"),
+    "100-deletion": PublishedColumn(metric="deletion@zhang2024", unit=per_cent_left, short="100−D"),
 }
 
 _NO_EVAL = (
@@ -35,18 +36,20 @@ _TIES = (
 )
 _SQUASHED = "The paper squashes pictures to 256×256 before cutting 224×224; here the shape is kept."
 
-_FAKE_TOP = Finding(
-    "Fake-CAM, a map that knows nothing, is in the top two on AI and AD",
-    findings.both(findings.in_top_two(FAKE, "average_increase"), findings.in_top_two(FAKE, "100-average_drop")),
+_FAKE_TOP = Claim(
+    sentence="Fake-CAM, a map without information, is in the top two on AI and AD",
+    rule=all_of(rules.in_top_two(FAKE, "average_increase"), rules.in_top_two(FAKE, "100-average_drop")),
 )
-_GAIN_NOT_FOOLED = Finding(
-    "AG and I are not fooled: Fake-CAM is not in their top two",
-    findings.neither(findings.in_top_two(FAKE, "average_gain"), findings.in_top_two(FAKE, "insertion")),
+_GAIN_NOT_FOOLED = Claim(
+    sentence="AG and I are not fooled: Fake-CAM is not in their top two",
+    rule=none_of(rules.in_top_two(FAKE, "average_gain"), rules.in_top_two(FAKE, "insertion")),
 )
-_GRADIENT_LAST = Finding(
-    "gradient-based methods are last on most fidelity metrics", findings.last_on_most(GRADIENT, FIDELITY)
+_GRADIENT_LAST = Claim(
+    sentence="gradient-based methods are last on most fidelity metrics", rule=rules.last_on_most(GRADIENT, FIDELITY)
 )
-_CAM_FIRST = Finding("CAM-based methods have the best mean rank over fidelity metrics", findings.best_group(CAM, FIDELITY))
+_CAM_FIRST = Claim(
+    sentence="CAM-based methods have the best mean rank over fidelity metrics", rule=rules.best_group(CAM, FIDELITY)
+)
 
 
 _CHANGES: dict[str, tuple[Mapping[str, str | int], ...]] = {
@@ -58,20 +61,23 @@ _CHANGES: dict[str, tuple[Mapping[str, str | int], ...]] = {
 _TRANSFORMS = tuple(_CHANGES)
 
 TABLES = (
-    Protocol(
+    PublishedTable(
         name="zhang2024-table1",
         cite="zhang2024",
         title="Table 1: fidelity, explaining the true class",
         file="zhang2024_table1_fidelity.csv",
         methods=_METHODS,
-        columns={**_FIDELITY, "monotonicity": Column("monotonicity-correlation", as_it_is, "mono")},
-        arms=(Arm("", "", {"target": "label"}),),
-        findings=(
+        columns={
+            **_FIDELITY,
+            "monotonicity": PublishedColumn(metric="monotonicity-correlation", unit=unchanged, short="mono"),
+        },
+        blocks=(TableBlock(settings={"target": "label"}),),
+        claims=(
             _FAKE_TOP,
-            Finding(
-                "Fake-CAM is in the top two on monotonicity",
-                findings.in_top_two(FAKE, "monotonicity"),
-                "its published 0.57 ranks equal chunks by their place in memory; here equal chunks share their rank",
+            Claim(
+                sentence="Fake-CAM is in the top two on monotonicity",
+                rule=rules.in_top_two(FAKE, "monotonicity"),
+                note="its published 0.57 ranks equal chunks by their place in memory; here equal chunks share their rank",
             ),
             _GAIN_NOT_FOOLED,
             _GRADIENT_LAST,
@@ -79,84 +85,87 @@ TABLES = (
         ),
         differs=(_NO_EVAL, _CURVES, _TIES, _SQUASHED),
     ),
-    Protocol(
+    PublishedTable(
         name="zhang2024-table2",
         cite="zhang2024",
         title="Table 2: fidelity, explaining three classes",
         file="zhang2024_table2_targets.csv",
         methods=_METHODS,
         columns=_FIDELITY,
-        arms=(
-            Arm("the true class", "ground_truth", {"target": "label"}),
-            Arm("the predicted class", "predicted", {"target": "predicted"}),
-            Arm("the least likely class", "least_probable", {"target": "least-likely"}),
+        blocks=(
+            TableBlock(title="the true class", published="ground_truth", settings={"target": "label"}),
+            TableBlock(title="the predicted class", published="predicted", settings={"target": "predicted"}),
+            TableBlock(title="the least likely class", published="least_probable", settings={"target": "least-likely"}),
         ),
-        findings=(
-            Finding(
-                "for the least likely class AI, 100−AD and 100−D rise above those of the predicted class",
-                findings.both(
+        claims=(
+            Claim(
+                sentence="for the least likely class AI, 100−AD and 100−D rise above those of the predicted class",
+                rule=all_of(
                     *(
-                        findings.moves(one, "predicted", "least_probable", up=True)
-                        for one in ("average_increase", "100-average_drop", "100-deletion")
+                        rules.moves(metric, "predicted", "least_probable", up=True)
+                        for metric in ("average_increase", "100-average_drop", "100-deletion")
                     )
                 ),
             ),
-            Finding(
-                "for the least likely class AG and I fall below those of the predicted class",
-                findings.both(
-                    *(findings.moves(one, "predicted", "least_probable", up=False) for one in ("average_gain", "insertion"))
+            Claim(
+                sentence="for the least likely class AG and I fall below those of the predicted class",
+                rule=all_of(
+                    *(
+                        rules.moves(metric, "predicted", "least_probable", up=False)
+                        for metric in ("average_gain", "insertion")
+                    )
                 ),
             ),
-            Finding(
-                "I is not lower for the predicted than for the true class",
-                findings.neither(findings.moves("insertion", "ground_truth", "predicted", up=False)),
-                "the paper's text says that all metrics are best for the true class; its own table says otherwise for I",
+            Claim(
+                sentence="I is not lower for the predicted than for the true class",
+                rule=none_of(rules.moves("insertion", "ground_truth", "predicted", up=False)),
+                note="the paper's text says that all metrics are best for the true class; its own table disagrees for I",
             ),
-            Finding(
-                "Fake-CAM is in the top two on AI and AD for the predicted class",
-                findings.both(
-                    findings.in_top_two(FAKE, "average_increase", "predicted"),
-                    findings.in_top_two(FAKE, "100-average_drop", "predicted"),
+            Claim(
+                sentence="Fake-CAM is in the top two on AI and AD for the predicted class",
+                rule=all_of(
+                    rules.in_top_two(FAKE, "average_increase", "predicted"),
+                    rules.in_top_two(FAKE, "100-average_drop", "predicted"),
                 ),
             ),
         ),
         differs=(_NO_EVAL, _CURVES, _TIES, _SQUASHED),
         left_out={"Score-CAM": "it takes a pass per channel of the last layer, for each of three classes"},
     ),
-    Protocol(
+    PublishedTable(
         name="zhang2024-table3",
         cite="zhang2024",
         title="Table 3: robustness and complexity",
         file="zhang2024_table3_robustness_complexity.csv",
         methods=_METHODS,
         columns={
-            "max_sensitivity": Column("max-sensitivity", as_it_is, "MS"),
-            "avg_sensitivity": Column("avg-sensitivity", as_it_is, "AS"),
-            "sparseness": Column("sparseness", per_cent, "sparse"),
-            "complexity": Column("complexity", as_it_is, "complex"),
-            "effective_complexity": Column("effective-complexity-count", as_it_is, "EC"),
+            "max_sensitivity": PublishedColumn(metric="max-sensitivity", unit=unchanged, short="MS"),
+            "avg_sensitivity": PublishedColumn(metric="avg-sensitivity", unit=unchanged, short="AS"),
+            "sparseness": PublishedColumn(metric="sparseness", unit=per_cent, short="sparse"),
+            "complexity": PublishedColumn(metric="complexity", unit=unchanged, short="complex"),
+            "effective_complexity": PublishedColumn(metric="effective-complexity-count", unit=unchanged, short="EC"),
         },
-        arms=(Arm("", "", {"target": "label"}),),
-        findings=(
-            Finding(
-                "Fake-CAM, a constant map, has MS = AS = 0, as the definition demands",
-                findings.both(
-                    findings.about(FAKE, "max_sensitivity", 0.0, 1e-6), findings.about(FAKE, "avg_sensitivity", 0.0, 1e-6)
+        blocks=(TableBlock(settings={"target": "label"}),),
+        claims=(
+            Claim(
+                sentence="Fake-CAM, a constant map, has MS = AS = 0, as the definition demands",
+                rule=all_of(
+                    rules.about(FAKE, "max_sensitivity", 0.0, 1e-6), rules.about(FAKE, "avg_sensitivity", 0.0, 1e-6)
                 ),
-                "the published 0.96 compares each method's map with the map of another method",
+                note="the published 0.96 compares each method's map with the map of another method",
             ),
-            Finding(
-                "robustness hardly tells methods apart: all MS lie within a factor of two",
-                findings.close_together("max_sensitivity", 2.0),
-                "probably an effect of the same mistake",
+            Claim(
+                sentence="robustness hardly tells methods apart: all MS lie within a factor of two",
+                rule=rules.close_together("max_sensitivity", 2.0),
+                note="probably an effect of the same mistake",
             ),
-            Finding(
-                "complexity metrics name the extreme: Fake-CAM is the least sparse and the most complex",
-                findings.both(
-                    findings.extreme(FAKE, "sparseness", highest=False), findings.extreme(FAKE, "complexity", highest=True)
+            Claim(
+                sentence="complexity metrics recognise the extreme: Fake-CAM is the least sparse and the most complex",
+                rule=all_of(
+                    rules.extreme(FAKE, "sparseness", highest=False), rules.extreme(FAKE, "complexity", highest=True)
                 ),
             ),
-            Finding("LIME is the sparsest", findings.extreme("LIME", "sparseness", highest=True)),
+            Claim(sentence="LIME is the sparsest", rule=rules.extreme("LIME", "sparseness", highest=True)),
         ),
         differs=(
             "The published MS and AS perturb the picture, explain it with another method, and compare with the method's own "
@@ -171,26 +180,31 @@ TABLES = (
             "IBA": "eleven maps of a hundred backward passes each for every picture",
         },
     ),
-    Protocol(
+    PublishedTable(
         name="zhang2024-table4",
         cite="zhang2024",
         title="Table 4: fidelity on changed pictures",
         file="zhang2024_table4_transforms.csv",
         methods=_METHODS,
         columns=_FIDELITY,
-        arms=tuple(Arm(one, one, {"target": "label"}, variations) for one, variations in _CHANGES.items()),
-        findings=(
-            Finding("AG is the metric that moves least", findings.steadiest("average_gain", FIDELITY, _TRANSFORMS)),
-            Finding(
-                "gradient-based methods move more with the change than CAM-based ones",
-                findings.moves_more(GRADIENT, CAM, ("average_increase", "100-average_drop"), _TRANSFORMS),
+        blocks=tuple(
+            TableBlock(title=name, published=name, settings={"target": "label"}, variations=variations)
+            for name, variations in _CHANGES.items()
+        ),
+        claims=(
+            Claim(
+                sentence="AG is the metric that moves least", rule=rules.moves_least("average_gain", FIDELITY, _TRANSFORMS)
             ),
-            Finding(
-                "AD of Fake-CAM drops dramatically with resize",
-                lambda values: (
+            Claim(
+                sentence="gradient-based methods move more with the change than CAM-based ones",
+                rule=rules.moves_more(GRADIENT, CAM, ("average_increase", "100-average_drop"), _TRANSFORMS),
+            ),
+            Claim(
+                sentence="AD of Fake-CAM drops dramatically with resize",
+                rule=lambda values: RuleResult(
                     values.get("resize", FAKE, "100-average_drop") < values.get("crop", FAKE, "100-average_drop") / 2
                 ),
-                "the published AD and AG of that row look exchanged",
+                note="the published AD and AG of that row look exchanged",
             ),
         ),
         differs=(

@@ -1,1 +1,1 @@
-"""TextBox: scenes on which the reasoning of a classifier is known, so that a map can be right or wrong."""
+"""TextBox: scenes and classifiers whose rule is known, so that a map can be right or wrong."""

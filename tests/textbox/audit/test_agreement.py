@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from snellen.textbox.audit.agreement import auc_of_difference, auc_of_success, rounded, tau
+from snellen.textbox.audit.agreement import auc_of_difference, auc_of_success, round_scores, tau
 
 NAN = math.nan
 
@@ -80,7 +80,7 @@ def test_a_map_that_is_drawn_twice_counts_twice_and_one_that_is_not_drawn_not_at
 
 
 def test_what_float_makes_up_is_no_order() -> None:
-    assert (np.diff(rounded(rows([1 - 1e-8, 1.0, 1 - 3e-8]), bounded=True)) == 0).all()
-    assert (np.diff(rounded(rows([12345678.0, 12345678.9]), bounded=False)) == 0).all()
-    assert (np.diff(rounded(rows([1e-9, 2e-9, 3.0, 4e12]), bounded=False)) > 0).all()
-    assert rounded(rows([0.0, NAN, -2.5]), bounded=False) == pytest.approx(rows([0, NAN, -2.5]), nan_ok=True)
+    assert (np.diff(round_scores(rows([1 - 1e-8, 1.0, 1 - 3e-8]), bounded=True)) == 0).all()
+    assert (np.diff(round_scores(rows([12345678.0, 12345678.9]), bounded=False)) == 0).all()
+    assert (np.diff(round_scores(rows([1e-9, 2e-9, 3.0, 4e12]), bounded=False)) > 0).all()
+    assert round_scores(rows([0.0, NAN, -2.5]), bounded=False) == pytest.approx(rows([0, NAN, -2.5]), nan_ok=True)

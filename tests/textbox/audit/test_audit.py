@@ -15,11 +15,11 @@ from rich.console import Console
 from snellen.errors import SnellenError
 from snellen.plugins.registry import MethodTraits
 from snellen.runs.progress import Silent
-from snellen.textbox.audit.audit import GROUPS, Audit, audit, judged, verdict_of
-from snellen.textbox.audit.audit_scores import AuditedMetric, AuditScores, chosen_metrics
+from snellen.textbox.audit.audit import GROUPS, Audit, audit, audit_table, verdict_of
+from snellen.textbox.audit.audit_scores import AuditedMetric, AuditScores, choose_metrics
 from snellen.textbox.exam.oracle import Oracle
 from snellen.textbox.report.audit_page import page
-from snellen.textbox.report.audit_text import Shown, markdown, summary
+from snellen.textbox.report.audit_text import AuditTable, markdown, summary
 
 IMAGES = 80
 SETTINGS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
@@ -28,7 +28,10 @@ SETTINGS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 def trial(**scores: tuple[np.ndarray, bool]) -> AuditScores:
     """Twelve maps of each of eighty images of eight networks, four of them right; scores, and which way each is better."""
     truth = made_truth()
-    metrics = tuple(AuditedMetric(name, "minimality", up, False, "on trial") for name, (_, up) in scores.items())
+    metrics = tuple(
+        AuditedMetric(label=name, attribute="minimality", higher_is_better=up, bounded=False, role="on trial")
+        for name, (_, up) in scores.items()
+    )
     return AuditScores(
         setting=SETTINGS * (IMAGES // len(SETTINGS)),
         simple=(True, False) * (IMAGES // 2),
@@ -58,7 +61,7 @@ def table():
     twin[:, -2] = twin[:, -1]  # the decoy has the oracle's values
     spread = truth.copy()
     spread[:, -2:] = 0.5  # so it has here, but better methods have more
-    return judged(
+    return audit_table(
         trial(
             truth=(truth, True),
             turned=(-truth, True),
@@ -121,7 +124,7 @@ def test_believed_is_who_sees_among_methods_alone_too() -> None:
     helped = truth.copy()
     helped[:, :6] = 0.5  # methods are all the same to it, controls are below and the oracle is above
     made = trial(truth=(truth, True), helped=(helped, True), turned=(-truth, True))
-    found = Audit(made, judged(made), {}, 0.0)
+    found = Audit(scores=made, table=audit_table(made), left_out={}, seconds=0.0)
     assert found.cell("helped", "simple")["verdict"] == "sees"
     assert found.cell("helped", "simple")["own_verdict"] == "blind"
     assert found.believed("simple") == (["truth"], ["helped"])
@@ -161,7 +164,7 @@ def test_what_holds_in_some_networks_only_is_not_to_be_believed() -> None:
     some = truth.copy()
     some[np.arange(IMAGES) % len(SETTINGS) == 7] *= -1
     made = trial(truth=(truth, True), some=(some, True))
-    found = Audit(made, judged(made), {}, 0.0)
+    found = Audit(scores=made, table=audit_table(made), left_out={}, seconds=0.0)
     cell = found.cell("some", "complex")
     assert cell["auc"] == pytest.approx(0.75)
     alone = 1.96 * cell["auc_error_images"]
@@ -174,7 +177,7 @@ def test_what_holds_in_some_networks_only_is_not_to_be_believed() -> None:
 
 
 def test_metrics_that_cannot_be_tried_are_named() -> None:
-    metrics, left_out = chosen_metrics(None)
+    metrics, left_out = choose_metrics(None)
     labels = [one.traits.name for one in metrics]
     assert "deletion" in labels
     assert "relevance-mass" in labels
@@ -182,12 +185,10 @@ def test_metrics_that_cannot_be_tried_are_named() -> None:
     assert set(left_out) == {
         "checkpoint-sensitivity", "data-randomisation", "model-contrast", "repeatability", "reproducibility", "roar",
     }  # fmt: skip
-    with pytest.raises(SnellenError, match="'roar' cannot be tried"):
-        chosen_metrics(["deletion", "roar"])
-    with pytest.raises(
-        SnellenError, match="an audit is of metrics that do not look at the truth, but all that are named do"
-    ):
-        chosen_metrics(["relevance-mass"])
+    with pytest.raises(SnellenError, match="'roar' cannot be audited"):
+        choose_metrics(["deletion", "roar"])
+    with pytest.raises(SnellenError, match="an audit is of metrics that do not use the truth, but all that are named do"):
+        choose_metrics(["relevance-mass"])
 
 
 def test_impossible_wishes_are_refused(tmp_path: Path) -> None:
@@ -228,17 +229,17 @@ class Breaking(Oracle):
 
 def test_a_method_that_breaks_has_no_maps_and_the_others_are_tried_all_the_same(monkeypatch_module, tmp_path: Path) -> None:
     found = audit(["simple-fr"], ["gradient", Breaking()], ["sparsity"], out=tmp_path, images=1, observer=Silent())
-    field = found.field().set_index("method")["simple"]
+    field = found.method_table().set_index("method")["simple"]
     assert math.isnan(field["breaking"])
     assert field["gradient"] > 0
-    assert found.cell("sparsity", "simple")["undefined"] == len(found.trial)
+    assert found.cell("sparsity", "simple")["undefined"] == len(found.scores)
 
 
 def test_a_small_audit_for_real(real: Audit) -> None:
-    assert real.trial.methods == ("gradient", "input-x-gradient", "random", "edge", "fake-cam", "centre", "decoy", "oracle")
-    assert real.trial.kinds == ("method",) * 2 + ("control",) * 5 + ("oracle",)
+    assert real.scores.methods == ("gradient", "input-x-gradient", "random", "edge", "fake-cam", "centre", "decoy", "oracle")
+    assert real.scores.kinds == ("method",) * 2 + ("control",) * 5 + ("oracle",)
     assert len(real.trial) == 6
-    assert (real.trial.truth[:, -1] == 1).all()
+    assert (real.scores.truth[:, -1] == 1).all()
     for name in ("pafl", "relevance-mass"):  # the same number by two ways, of which one is a metric of the run
         cell = real.cell(name, "simple")
         assert (cell["tau"], cell["auc"], cell["oracle_top"], cell["fooled"]) == (1, 1, 1, 0)
@@ -251,14 +252,14 @@ def test_a_small_audit_for_real(real: Audit) -> None:
 
 def test_pages_of_a_small_audit(real: Audit, tmp_path: Path) -> None:
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(Shown(real))
-    told = console.export_text()
-    for text in (page(real), markdown(real), told):
+    console.print(AuditTable(real))
+    on_step = console.export_text()
+    for text in (page(real), markdown(real), on_step):
         for metric in ("deletion", "sparsity", "random-logit", "relevance-mass", "a coin"):
             assert metric in text
     assert "complex" not in markdown(real).partition("## The maps")[2].partition("## Settings")[0]
     written = real.write_csv(tmp_path / "deep" / "audit.csv").read_text().splitlines()
-    assert len(written) == 1 + 2 * len(real.trial.metrics)
+    assert len(written) == 1 + 2 * len(real.scores.metrics)
 
 
 def test_what_cards_need_to_know_of_metrics_is_about_complex_settings_alone(real: Audit, tmp_path: Path) -> None:

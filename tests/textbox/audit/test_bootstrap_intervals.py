@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 
 from snellen.textbox.audit.agreement import Pairs, auc_of_success
-from snellen.textbox.audit.bootstrap_intervals import Draws, Interval, draws
+from snellen.textbox.audit.bootstrap_intervals import BootstrapInterval, Resamples, draw_resamples
 
 RIGHT = np.array([[0.9, 0.1]])
 """The truths of two maps, of which the first is right."""
 
 
-def by_network(values: list[float], images: int, *, resamples: int = 2000) -> tuple[Draws, Pairs]:
+def by_network(values: list[float], images: int, *, resamples: int = 2000) -> tuple[Resamples, Pairs]:
     """Networks on which a metric prefers the right one of two maps in so many of ten images, always the same share."""
     networks = [f"{place}" for place in range(len(values)) for _ in range(images)]
     prefers = np.concatenate([np.arange(images) < round(value * images) for value in values])
     quality = np.where(prefers[:, None], [1.0, 0.0], [0.0, 1.0])
     strata = np.repeat(np.arange(len(values)), images)
     truth = np.repeat(RIGHT, len(quality), axis=0)
-    return draws(networks, strata, ["oracle", "control"], resamples=resamples), auc_of_success(truth, quality)
+    return draw_resamples(networks, strata, ["oracle", "control"], resamples=resamples), auc_of_success(truth, quality)
 
 
-def interval(drawn: Draws, pairs: Pairs, columns: list[int] | None = None) -> Interval:
-    return drawn.inside(range(len(drawn.networks))).interval(drawn.spread(pairs, columns))
+def interval(drawn: Resamples, pairs: Pairs, columns: list[int] | None = None) -> BootstrapInterval:
+    return drawn.group(range(len(drawn.networks))).interval(drawn.measure(pairs, columns))
 
 
 def test_networks_that_disagree_widen_the_interval_by_hand() -> None:
@@ -46,7 +46,7 @@ def test_networks_that_disagree_widen_the_interval_by_hand() -> None:
     # Student's with so few networks: farther away than two standard errors.
     assert found.low < 0.7 - 2 * found.error
     # One network says nothing of others, so only its images are drawn.
-    alone = drawn.inside(range(10)).interval(drawn.spread(pairs))
+    alone = drawn.group(range(10)).interval(drawn.measure(pairs))
     assert (alone.networks, alone.errors["networks"]) == (1, 0)
 
 
@@ -54,7 +54,7 @@ def test_maps_are_drawn_within_their_kind_by_hand() -> None:
     """One right map and four wrong ones, of which the metric is fooled by one in every image: 3 of 4, √(3/16 · 4/3) / √4."""
     truth = np.repeat([[1.0, 0.1, 0.1, 0.1, 0.1]], 40, axis=0)
     quality = np.repeat([[0.5, 0.9, 0.1, 0.1, 0.1]], 40, axis=0)
-    drawn = draws(["one", "two"] * 20, np.arange(40) % 2, ["oracle", *["method"] * 4])
+    drawn = draw_resamples(["one", "two"] * 20, np.arange(40) % 2, ["oracle", *["method"] * 4])
     found = interval(drawn, auc_of_success(truth, quality), [0, 1, 2, 3, 4])
     assert found.mean == 0.75
     assert found.errors["maps"] == pytest.approx(math.sqrt(3 / 16 * 4 / 3) / 2, rel=0.05)
@@ -67,33 +67,33 @@ def test_maps_are_drawn_within_their_kind_by_hand() -> None:
 def test_an_interval_excludes_guessing_where_its_p_value_is_below_05() -> None:
     for values in itertools.combinations([0.2, 0.5, 0.6, 0.7, 0.8, 1.0], 4):
         found = interval(*by_network(list(values), 10, resamples=400))
-        assert (found.chance(0.5) < 0.05) == (not found.low <= 0.5 <= found.high)
+        assert (found.p_value(0.5) < 0.05) == (not found.low <= 0.5 <= found.high)
 
 
 def test_intervals_of_few_and_of_equal_values() -> None:
     drawn, pairs = by_network([1.0, 1.0, 1.0], 4)
     found = interval(drawn, pairs)
-    assert (found.mean, found.low, found.high, found.chance(0.5)) == (1, 1, 1, 0)
+    assert (found.mean, found.low, found.high, found.p_value(0.5)) == (1, 1, 1, 0)
     guess = auc_of_success(np.repeat(RIGHT, 12, axis=0), np.zeros((12, 2)))
     found = interval(drawn, guess)
-    assert (found.mean, found.low, found.high, found.chance(0.5)) == (0.5, 0.5, 0.5, 1)
+    assert (found.mean, found.low, found.high, found.p_value(0.5)) == (0.5, 0.5, 0.5, 1)
     unknown = np.full((12, 2), np.nan)
     for known, mean in ((0, math.nan), (1, 1.0)):
         unknown[:known] = [1.0, 0.0]
         found = interval(drawn, auc_of_success(np.repeat(RIGHT, 12, axis=0), unknown))
         assert found.images == known
-        assert [found.mean, found.low, found.chance(0.5)] == pytest.approx([mean, math.nan, math.nan], nan_ok=True)
+        assert [found.mean, found.low, found.p_value(0.5)] == pytest.approx([mean, math.nan, math.nan], nan_ok=True)
 
 
 def test_there_is_no_interval_where_most_draws_of_maps_leave_no_pair() -> None:
     """Two methods, one of them right: drawn again one fewer, they are never both there."""
-    drawn = draws(["one", "two"] * 6, np.arange(12) % 2, ["method", "method"])
+    drawn = draw_resamples(["one", "two"] * 6, np.arange(12) % 2, ["method", "method"])
     found = interval(drawn, auc_of_success(np.repeat(RIGHT, 12, axis=0), np.repeat([[1.0, 0.0]], 12, axis=0)), [0, 1])
     assert found.mean == 1
-    assert [found.low, found.high, found.chance(0.5)] == pytest.approx([math.nan] * 3, nan_ok=True)
+    assert [found.low, found.high, found.p_value(0.5)] == pytest.approx([math.nan] * 3, nan_ok=True)
 
 
-def trial(generator: np.random.Generator, networks: int, methods: int, images: int) -> tuple[Draws, Pairs]:
+def trial(generator: np.random.Generator, networks: int, methods: int, images: int) -> tuple[Resamples, Pairs]:
     """A trial in which a metric suits some networks better than others, and likes some methods whatever they show."""
     size = (networks, images, methods)
     methodical = generator.normal(0, 0.8, methods) + generator.normal(0, 0.6, (networks, 1, methods))
@@ -104,7 +104,7 @@ def trial(generator: np.random.Generator, networks: int, methods: int, images: i
     names = [f"{place}" for place in range(networks) for _ in range(images)]
     strata = np.repeat(np.arange(networks), images)
     pairs = auc_of_success(truth.reshape(-1, methods), quality.reshape(-1, methods))
-    return draws(names, strata, ["method"] * methods, resamples=300, seed=int(generator.integers(1 << 30))), pairs
+    return draw_resamples(names, strata, ["method"] * methods, resamples=300, seed=int(generator.integers(1 << 30))), pairs
 
 
 def coverage(networks: int, *, trials: int, seed: int) -> tuple[float, float]:

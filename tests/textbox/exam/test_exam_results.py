@@ -21,9 +21,9 @@ from snellen.runs.progress import Silent
 from snellen.runs.verify import verify
 from snellen.textbox.exam.exam_results import ExamResults
 from snellen.textbox.exam.run_exam import run_exam
-from snellen.textbox.exam.scoring import SCORES, oracle, score
+from snellen.textbox.exam.scoring import SCORES, oracle_maps, score
 from snellen.textbox.networks.trained_network import shipped_folder
-from snellen.textbox.report.exam_table import Shown, lines_of
+from snellen.textbox.report.exam_table import ExamTable, method_table
 
 QUICK = ["gradient", "lrp-z", "attention-rollout"]
 CONTROLS = ("random", "edge", "fake-cam", "centre")
@@ -52,7 +52,7 @@ def cached(made, tmp_path) -> Path:
 
 @pytest.fixture
 def taught(tmp_path) -> Path:
-    """The folder of a reasoner of one's own."""
+    """The folder of a network of one's own."""
     return Path(shutil.copytree(shipped_folder() / "simple-fr", tmp_path / "taught"))
 
 
@@ -80,7 +80,7 @@ def test_a_method_that_cannot_run_is_listed_with_its_reason(made):
 
 @pytest.mark.parametrize("reading", ["paper", "published-code"])
 def test_the_frame_is_the_scores_of_the_stored_maps(made, reading):
-    frame, exam = made.frame(reading), made.exams["simple-fr"]
+    frame, exam = made.frame(reading), made.scenes["simple-fr"]
     assert len(frame) == 12 * 7
     assert frame["simple"].all()
     assert list(dict.fromkeys(frame["method"])) == list(made.methods)
@@ -97,8 +97,8 @@ def test_the_oracle_is_perfect_and_beats_what_knows_nothing(made):
     means = made.frame().groupby("method")["pafl"].mean()
     assert means["oracle"] == pytest.approx(1.0)
     assert means["lrp-z"] > 0.5 > means[list(CONTROLS)].max()
-    some = made.exams["simple-fr"].ids[7:9]
-    np.testing.assert_array_equal(made.maps("simple-fr", "oracle", some), oracle(made.exams["simple-fr"])[7:9].numpy())
+    some = made.scenes["simple-fr"].ids[7:9]
+    np.testing.assert_array_equal(made.maps("simple-fr", "oracle", some), oracle_maps(made.scenes["simple-fr"])[7:9].numpy())
 
 
 def test_a_field_is_read_back_with_its_proof_and_its_costs(made):
@@ -115,7 +115,7 @@ def test_a_field_is_read_back_with_its_proof_and_its_costs(made):
 def test_maps_of_a_setting_that_is_not_there_are_refused(made):
     with pytest.raises(SnellenError, match="has no setting 'simple-nr'; did you mean 'simple-fr'"):
         made.maps("simple-nr", "gradient")
-    with pytest.raises(SnellenError, match="holds no field"):
+    with pytest.raises(SnellenError, match="holds no exam"):
         ExamResults.read(made.folder / "simple-fr")
 
 
@@ -134,7 +134,7 @@ def test_without_a_field_a_new_method_stands_beside_the_controls(tmp_path):
     heard = Heard()
     found = run_exam(["simple-fr"], add=["gradient"], out=tmp_path, per_bucket=1, workers=0, threads=1, observer=heard)
     assert found.methods == ("oracle", "gradient", *CONTROLS)
-    assert "there is no field in" in heard.notes[0]
+    assert "there is no exam in" in heard.notes[0]
     assert heard.notes[1].startswith("simple-fr: 5 methods on 12 scenes in ")
     assert len(heard.notes) == 2
 
@@ -247,7 +247,7 @@ def test_an_interrupted_addition_leaves_the_field_as_it_was(made, cached):
 
 
 def test_a_folder_of_another_exam_or_of_other_weights_says_so(cached, taught):
-    with pytest.raises(SnellenError, match="holds a field of 1 images per bucket, not 2; choose another --out"):
+    with pytest.raises(SnellenError, match="holds an exam of 1 images per bucket, not 2; choose another --out"):
         run_exam(["simple-fr"], methods=["gradient"], out=cached, per_bucket=2)
     weights = load_file(taught / "weights.safetensors")
     save_file({name: value * 1.01 for name, value in weights.items()}, taught / "weights.safetensors")
@@ -272,13 +272,13 @@ def test_a_model_that_does_not_follow_its_rule_is_no_ground_truth(taught, tmp_pa
 
 
 def test_the_terminal_shows_the_oracle_first_the_best_next_and_the_controls_last(made):
-    assert lines_of(made)["method"].tolist()[:3] == ["oracle", "lrp-z", "gradient"]
-    table = lines_of(made).set_index("method")
+    assert method_table(made)["method"].tolist()[:3] == ["oracle", "lrp-z", "gradient"]
+    table = method_table(made).set_index("method")
     assert table.loc["oracle", ["simple", "simple_worst", "success", "failing"]].tolist() == [1.0, 1.0, 1.0, 0.0]
     assert table["complex"].isna().all()
     assert set(table.index[-4:]) == set(CONTROLS)
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(Shown(made))
+    console.print(ExamTable(made))
     said = console.export_text()
     assert "attention-rollout: not run: " in said
     assert said.index("oracle") < said.index("lrp-z") < said.index("controls") < said.index("fake-cam")
@@ -288,14 +288,14 @@ def test_the_terminal_shows_the_oracle_first_the_best_next_and_the_controls_last
     ("words", "said"),
     [
         (["--settings", "simple-rf"], "there is no setting 'simple-rf'"),
-        (["--model", "nowhere"], "there is no setting 'nowhere', nor a folder of that name with a trained reasoner"),
+        (["--model", "nowhere"], "there is no setting 'nowhere', nor a folder of that name with a trained network"),
         (["--methods", "gradient,grdient"], "unknown method 'grdient'; did you mean 'gradient'?"),
         (["--method", "nowhere:Own"], "there is no module 'nowhere'"),
         (["--method", "snellen.metrics.deletion:Deletion"], "is not a saliency method"),
         (["--method", "attention-rollout", "--settings", "simple-fr"], "attention-rollout follows attention"),
         (["--images", "0"], "images must be at least 1, not 0"),
-        (["--study", "noise", "--images", "0"], "images must be at least 1, not 0"),
-        (["--study", "noise", "--threads", "0"], "threads must be at least 1, not 0"),
+        (["--variation", "noise", "--images", "0"], "images must be at least 1, not 0"),
+        (["--variation", "noise", "--threads", "0"], "threads must be at least 1, not 0"),
         (["--workers", "-1"], "workers must be at least 0, not -1"),
         (["--reading", "papr"], "there is no reading 'papr'; did you mean 'paper'?"),
     ],

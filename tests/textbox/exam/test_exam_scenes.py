@@ -7,7 +7,7 @@ import torch
 from tests.textbox.planted_networks import planted
 
 from snellen.errors import SnellenError
-from snellen.textbox.exam.exam_scenes import exam
+from snellen.textbox.exam.exam_scenes import draw_exam_scenes
 from snellen.textbox.networks.verification import PROOF_SEED
 from snellen.textbox.scenes.settings import RULES
 
@@ -16,7 +16,7 @@ REASONER = planted(CR1, lambda seen: torch.where(seen["box2"], seen["box1"], see
 
 
 def test_every_bucket_with_a_label_has_its_scenes() -> None:
-    found = exam(REASONER, per_bucket=3)
+    found = draw_exam_scenes(REASONER, per_bucket=3)
     assert found.buckets.tolist() == [bucket for bucket in REASONER.spec.rule.defined for _ in range(3)]
     assert len(set(found.ids)) == len(found) == 30
     assert found.ids[0] == "bucket-02/000"
@@ -26,7 +26,7 @@ def test_every_bucket_with_a_label_has_its_scenes() -> None:
 
 
 def test_the_truth_is_the_rectangles_of_what_the_rule_looks_at() -> None:
-    found = exam(REASONER, per_bucket=2)
+    found = draw_exam_scenes(REASONER, per_bucket=2)
     names = [one.name for one in REASONER.spec.rule.objects]
     for row, bucket in enumerate(found.buckets.tolist()):
         truth = REASONER.spec.rule.truths[bucket - 1]
@@ -40,7 +40,7 @@ def test_the_truth_is_the_rectangles_of_what_the_rule_looks_at() -> None:
 
 
 def test_bucket_twelve_by_hand() -> None:
-    found = exam(REASONER, per_bucket=1)
+    found = draw_exam_scenes(REASONER, per_bucket=1)
     row = found.buckets.tolist().index(12)  # text B, box2, box1: the boxes decide
     assert found.focused[row].tolist() == [False, True, True]
     assert found.avoided[row].tolist() == [True, False, False]
@@ -54,7 +54,7 @@ def test_scenes_that_are_told_wrong_are_passed_over_and_counted() -> None:
         return seen["box1"] ^ wrong
 
     network = planted("box1", sometimes)
-    found = exam(network, per_bucket=4)
+    found = draw_exam_scenes(network, per_bucket=4)
     assert found.ids[:4] == ("bucket-01/001", "bucket-01/002", "bucket-01/003", "bucket-01/004")
     assert found.passed_over == 12
     assert len(found) == 48
@@ -62,25 +62,25 @@ def test_scenes_that_are_told_wrong_are_passed_over_and_counted() -> None:
 
 def test_a_network_that_is_wrong_cannot_be_examined() -> None:
     with pytest.raises(SnellenError, match="is right on only 0 of 14 scenes of bucket 7"):
-        exam(planted("box1", lambda seen: torch.zeros_like(seen["box1"])), per_bucket=3)
+        draw_exam_scenes(planted("box1", lambda seen: torch.zeros_like(seen["box1"])), per_bucket=3)
     with pytest.raises(SnellenError, match="at least one scene per bucket"):
-        exam(REASONER, per_bucket=0)
+        draw_exam_scenes(REASONER, per_bucket=0)
 
 
 def test_the_same_exam_twice_and_another_seed_another() -> None:
     one, same, other = (
-        exam(REASONER, per_bucket=2),
-        exam(REASONER, per_bucket=2),
-        exam(REASONER, per_bucket=2, seed=PROOF_SEED),
+        draw_exam_scenes(REASONER, per_bucket=2),
+        draw_exam_scenes(REASONER, per_bucket=2),
+        draw_exam_scenes(REASONER, per_bucket=2, seed=PROOF_SEED),
     )
     assert torch.equal(one.scenes.pixels, same.scenes.pixels)
     assert not torch.equal(one.scenes.pixels, other.scenes.pixels)
-    more = exam(REASONER, per_bucket=4)
+    more = draw_exam_scenes(REASONER, per_bucket=4)
     assert set(one.ids) < set(more.ids)
 
 
 def test_samples_carry_label_and_truth() -> None:
-    found = exam(REASONER, per_bucket=1)
+    found = draw_exam_scenes(REASONER, per_bucket=1)
     samples = found.samples()
     assert [one.id for one in samples] == list(found.ids)
     assert [one.label for one in samples] == found.labels.tolist()

@@ -9,8 +9,8 @@ from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs.plan import servable
-from snellen.textbox.exam.method_list import PUBLISHED, REDUCED, everything, line, method_list, own_method
-from snellen.textbox.networks.trained_network import find
+from snellen.textbox.exam.method_list import PUBLISHED, REDUCED, all_names, listed_method, method_list, own_method
+from snellen.textbox.networks.trained_network import find_network
 from snellen.types import Passes
 
 OWN = """
@@ -63,7 +63,7 @@ def test_controls_stand_in_every_line_up_and_nothing_stands_twice():
 
 
 def test_the_published_methods_have_the_published_settings():
-    found = {traits(one.method).name: one.method for one in map(line, PUBLISHED)}
+    found = {traits(one.method).name: one.method for one in map(listed_method, PUBLISHED)}
     assert len(found) == 15
     assert found["smoothgrad-squared"].samples == 64
     assert found["smoothgrad-squared"].spread == 0.1
@@ -75,11 +75,11 @@ def test_the_published_methods_have_the_published_settings():
 
 
 def test_every_reduced_setting_costs_less_than_the_default_and_all_keep_to_the_budget():
-    classifier = find("complex-fr").classifier()
+    classifier = find_network("complex-fr").classifier()
     for name, settings in REDUCED.items():
         less, more = (METHODS.build(name, one).passes((64, 64), classifier) for one in (settings, {}))
         assert (less.forward, less.backward) < (more.forward, more.backward), name
-    able, left_out = servable(classifier, [line(one).method for one in everything()], torch.zeros(1, 3, 64, 64))
+    able, left_out = servable(classifier, [listed_method(one).method for one in all_names()], torch.zeros(1, 3, 64, 64))
     total = sum((one.passes((64, 64), classifier) for one in able), Passes())
     assert total.forward <= 1150
     assert total.backward <= 370
@@ -87,8 +87,8 @@ def test_every_reduced_setting_costs_less_than_the_default_and_all_keep_to_the_b
 
 
 def test_one_s_own_method_is_found_as_a_class_or_as_an_instance(own):
-    assert line(f"{own}:Own").label == own.replace("_", "-")
-    found = line(f"{own}:fourth")
+    assert listed_method(f"{own}:Own").label == own.replace("_", "-")
+    found = listed_method(f"{own}:fourth")
     assert found.label == f"{own.replace('_', '-')}(power=4)"
     assert found.record()["changed"]
     assert found.record()["text"] == f"{own}:fourth"
@@ -120,19 +120,19 @@ def test_a_change_of_its_file_is_another_version_and_nothing_else_is(own, tmp_pa
 )
 def test_what_is_no_method_is_refused_in_a_sentence(own, name, said):
     with pytest.raises(SnellenError, match=said):
-        line(f"{own}:{name}")
+        listed_method(f"{own}:{name}")
 
 
 def test_other_names_that_lead_nowhere_are_refused_too():
     with pytest.raises(SnellenError, match="did you mean 'gradient'"):
-        line("grdient")
+        listed_method("grdient")
     with pytest.raises(SnellenError, match="there is no module 'nowhere'"):
-        line("nowhere.at_all:Method")
+        listed_method("nowhere.at_all:Method")
     with pytest.raises(SnellenError, match="not a saliency method"):
-        line("snellen.metrics.deletion:Deletion")
+        listed_method("snellen.metrics.deletion:Deletion")
 
 
 def test_the_label_of_a_line_builds_it_again():
     for one in method_list(["all"]):
         assert METHODS.parse(one.label) == one.method
-        assert label(line(one.text).method) == one.label
+        assert label(listed_method(one.text).method) == one.label

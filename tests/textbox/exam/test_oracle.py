@@ -10,10 +10,10 @@ import torch
 from snellen import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS, label, spec
-from snellen.textbox.exam.exam_scenes import exam
+from snellen.textbox.exam.exam_scenes import draw_exam_scenes
 from snellen.textbox.exam.oracle import Decoy, Oracle
 from snellen.textbox.exam.scoring import score
-from snellen.textbox.networks.trained_network import find
+from snellen.textbox.networks.trained_network import find_network
 from snellen.types import Method, Rng
 
 SETTING = "simple-nr"
@@ -22,12 +22,12 @@ ORACLE = Oracle(SETTING, per_bucket=2)
 
 @pytest.fixture(scope="module")
 def network():
-    return find(SETTING)
+    return find_network(SETTING)
 
 
 @pytest.fixture(scope="module")
 def sat(network):
-    return exam(network, per_bucket=2)
+    return draw_exam_scenes(network, per_bucket=2)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from tests.textbox.scenes_by_hand import exam_of
 
 from snellen.errors import SnellenError
 from snellen.textbox.exam.exam_scenes import ExamScenes
-from snellen.textbox.exam.rendering import COLOURED, rendered
-from snellen.textbox.exam.scoring import READINGS, SCORES, Reading, find_reading, oracle, score
+from snellen.textbox.exam.rendering import COLOURED, render
+from snellen.textbox.exam.scoring import READINGS, SCORES, Reading, find_reading, oracle_maps, score
 
 BOX1, BOX2, TEXT = (10, 10, 20, 20), (40, 40, 44, 44), (30, 10, 45, 23)
 
@@ -43,12 +43,12 @@ def test_the_toy_of_figure_14() -> None:
 
 def test_a_perfect_map_is_perfect_in_the_paper_and_is_not_in_its_code() -> None:
     exam = exam_of([[BOX2], [BOX1], [BOX1, BOX2]], [[BOX1], [BOX2], [TEXT]])
-    paper = score(exam, oracle(exam), "oracle")
+    paper = score(exam, oracle_maps(exam), "oracle")
     assert paper["pafl"] == pytest.approx([1, 1, 1])
     assert paper["piou"].tolist() == [1, 1, 1]
     assert paper["safl"].tolist() == paper["siou"].tolist() == [0, 0, 0]
     assert paper["pmafl"] == pytest.approx([1 / 16, 1 / 100, 1 / 116])
-    code = score(exam, oracle(exam), "oracle", reading="published-code")
+    code = score(exam, oracle_maps(exam), "oracle", reading="published-code")
     # A window of 7 moves all but 4/7 of a side of 4, and all but 58/70 of a side of 10, out of the box.
     box2, box1 = (4 / 7) ** 2, (58 / 70) ** 2
     assert code["pafl"] == pytest.approx([box2, box1, (100 * box1 + 16 * box2) / 116])
@@ -109,19 +109,19 @@ def test_neither_unit_nor_company_of_a_map_moves_its_scores(reading: Reading) ->
 
 def test_colours_are_those_of_seismic() -> None:
     values = torch.tensor([0, 0.25, -0.25, 0.5, -0.5, 1, -1], dtype=torch.float64)
-    found = rendered(values[None, None], torch.tensor([1]), "lrp-epsilon").flatten().tolist()
+    found = render(values[None, None], torch.tensor([1]), "lrp-epsilon").flatten().tolist()
     assert found == pytest.approx([0, 0.33, 0.33, 0.67, 0.67, 0.83, 0.90], abs=0.012)
     colours = matplotlib.colormaps["seismic"](np.arange(256))[:, :3]
     ramp = torch.linspace(-1, 1, 4001, dtype=torch.float64)
     expected = 1 - colours.mean(axis=1)[((ramp.numpy() + 1) / 2 * 255).astype(int)]
-    assert rendered(ramp[None, None], torch.tensor([1]), "lrp-z")[0, 0].numpy() == pytest.approx(expected, abs=1e-12)
+    assert render(ramp[None, None], torch.tensor([1]), "lrp-z")[0, 0].numpy() == pytest.approx(expected, abs=1e-12)
 
 
 def test_how_the_code_draws_each_kind_of_method() -> None:
     one = torch.tensor([[[-2.0, 0, 1, 4]]])
 
     def drawn(method: str) -> list[float]:
-        return [float(value) for value in rendered(one, torch.tensor([1]), method).flatten()]
+        return [float(value) for value in render(one, torch.tensor([1]), method).flatten()]
 
     assert drawn("deepshap(backgrounds=5)") == pytest.approx([0, 1 / 3, 1 / 2, 1])
     assert drawn("gradient@kim2022") == pytest.approx([127 / 255, 0, 63 / 255, 1])
@@ -134,8 +134,8 @@ def test_how_the_code_draws_each_kind_of_method() -> None:
 def test_a_bucket_is_clipped_together() -> None:
     maps = torch.zeros(2, 10, 10)
     maps[0, 0, 0], maps[1] = 100.0, torch.arange(100.0).reshape(10, 10)
-    together = rendered(maps, torch.tensor([4, 4]), "deconvnet")
-    apart = rendered(maps, torch.tensor([4, 5]), "deconvnet")
+    together = render(maps, torch.tensor([4, 4]), "deconvnet")
+    apart = render(maps, torch.tensor([4, 5]), "deconvnet")
     assert not torch.allclose(together, apart)
     assert float(apart[1].max()) == 1.0
 

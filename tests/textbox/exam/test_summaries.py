@@ -72,7 +72,7 @@ def test_averages_count_every_bucket_once() -> None:
     assert (nothing["buckets"], nothing["undefined"]) == (0, 4)
 
 
-def test_by_number_of_visible_things() -> None:
+def test_by_number_of_visible_objects() -> None:
     found = summaries.by_visible(scored())
     assert row_of(found, simple=True, visible=2, method="good")["mean"] == pytest.approx((0.6 + 0.5) / 2)
     assert row_of(found, simple=False, visible=2, method="good")["mean"] == pytest.approx(0.2)

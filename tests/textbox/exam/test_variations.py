@@ -1,4 +1,4 @@
-"""Studies: which networks they need, and a whole one in small, with shipped networks standing in."""
+"""Variations: which networks they need, and a whole one in small, with shipped networks standing in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from snellen.textbox.exam.method_list import method_list
 from snellen.textbox.exam.variations import (
     VARIATIONS,
     VariationResult,
-    _held,
+    _cached_results,
     expected_seconds,
     find_variation,
     run_variation,
@@ -29,11 +29,12 @@ from snellen.textbox.exam.variations import (
 )
 from snellen.textbox.networks.architectures import build_network
 from snellen.textbox.networks.network_spec import NetworkSpec
-from snellen.textbox.networks.trained_network import find, write
+from snellen.textbox.networks.trained_network import find_network, write_network
 from snellen.textbox.networks.training import TrainingPlan, TrainingResult
 from snellen.textbox.networks.training_progress import TrainingProgress
 from snellen.textbox.report.bucket_means import PAPER
-from snellen.textbox.report.variation_report import Verdicts, figure, markdown, write_variation
+from snellen.textbox.report.variation_claims import decide_variation_claims
+from snellen.textbox.report.variation_report import ClaimList, figure, markdown, write_variation
 
 SETTINGS = ("simple-fr", "complex-fr")
 METHODS = ("gradient", "smoothgrad-squared(samples=2)", "input-x-gradient", "lrp-z", "grad-cam")
@@ -41,31 +42,31 @@ METHODS = ("gradient", "smoothgrad-squared(samples=2)", "input-x-gradient", "lrp
 
 def stand_in(folder: Path, setting: str, **circumstance: object) -> None:
     """The plain network, kept as if it had been taught under other circumstances."""
-    plain = find(setting)
+    plain = find_network(setting)
     spec = NetworkSpec.of_setting(setting, **circumstance)  # type: ignore[arg-type]
-    write(folder / spec.name, spec, TrainingResult(plain.module, 0, plain.accuracy), TrainingPlan())
+    write_network(
+        folder / spec.name, spec, TrainingResult(module=plain.module, seed=0, accuracy=plain.accuracy), TrainingPlan()
+    )
 
 
 def small(study: str, folder: Path, **given: object) -> VariationResult:
     values = {
         "settings": SETTINGS, "methods": METHODS, "models": folder / "models", "out": folder / "out",
         "cached": folder / "none", "per_bucket": 2, "workers": 1, "threads": 1, "observer": Silent(),
-        "board": TrainingProgress(Console(file=io.StringIO())),
+        "progress": TrainingProgress(Console(file=io.StringIO())),
     }  # fmt: skip
     return run_variation(find_variation(study), **{**values, **given})  # type: ignore[arg-type]
 
 
 def test_each_study_names_the_networks_that_it_needs() -> None:
-    names = {
-        study: [one.spec(name).name for one in it.circumstances for name in SETTINGS] for study, it in VARIATIONS.items()
-    }
+    names = {study: [one.spec(name).name for one in it.kinds for name in SETTINGS] for study, it in VARIATIONS.items()}
     assert names["architecture"] == [
         f"{setting}-{one}" for one in ("alexnet", "vgg16", "resnet", "vit-tiny") for setting in SETTINGS
     ]
     assert names["robust"] == ["simple-fr-robust", "complex-fr-robust"]
     assert names["noise"] == ["simple-fr-noise", "complex-fr-noise"]
     assert names["photos"] == ["simple-fr-photos", "complex-fr-photos"]
-    robust = VARIATIONS["robust"].circumstances[0].spec("complex-cr1")
+    robust = VARIATIONS["robust"].kinds[0].spec("complex-cr1")
     assert robust.robust
     assert robust.architecture == "deep-cnn"
 
@@ -82,7 +83,7 @@ def test_the_same_network_under_another_name_scores_the_same(robust: tuple[Path,
     own = studied.frames["robust"].reset_index(drop=True)
     pd.testing.assert_frame_equal(own, studied.plain.reset_index(drop=True))
     assert {"oracle", "random", *METHODS} <= set(own["method"])
-    better, *others = studied.claims()
+    better, *others = decide_variation_claims(studied)
     assert better.holds is False
     assert "scored as the published code does, it does not hold either (G " in better.reason
     assert {one.numbers for one in others if "falls" in one.sentence} == {"no complex setting was run"}
@@ -100,11 +101,11 @@ def test_a_study_is_written_as_tables_claims_page_and_figure(robust: tuple[Path,
     text = f"{expected:.2f}".removeprefix("0")
     assert f"| LRP-Z `lrp-z` | {text} → {text} |" in page
     assert "`simple-fr-robust`" in page
-    assert "    snellen textbox run --study robust --settings simple-fr --images 2\n" in page
+    assert "    snellen textbox run --variation robust --settings simple-fr --images 2\n" in page
     assert "| *oracle* | 1.00 → 1.00 | 1.00 → 1.00 |" in page
-    assert len(pd.read_csv(folder / "written" / "claims.csv")) == len(studied.claims())
+    assert len(pd.read_csv(folder / "written" / "claims.csv")) == len(decide_variation_claims(studied))
     out = io.StringIO()
-    Console(file=out, width=100).print(Verdicts(studied.claims(), "robust"))
+    Console(file=out, width=100).print(ClaimList(decide_variation_claims(studied), "robust"))
     assert "DOES NOT HOLD" in out.getvalue()
 
 
@@ -115,9 +116,14 @@ def test_the_figure_shows_simple_and_complex_here_and_plain_and_leaves_gaps() ->
     plain = frame_of(values, [*PAPER.values(), "random", "oracle"], SETTINGS)
     without = plain[plain["method"] != "deep-taylor"]
     studied = VariationResult(
-        VARIATIONS["noise"], 2, plain, {"noise": without}, {"noise": ()}, left_out={"noise": {"deep-taylor": "no"}}
+        variation=VARIATIONS["noise"],
+        per_bucket=2,
+        plain=plain,
+        frames={"noise": without},
+        networks={"noise": ()},
+        left_out={"noise": {"deep-taylor": "no"}},
     )
-    drawn = figure(studied)
+    drawn = figure(studied).standalone()
     assert drawn.count("<circle") == 2 * 2 * 14, "simple and complex, average and worst"
     assert drawn.count("<polyline") == 2 * 2 * (1 + 2), "the solid lines are broken where a method is missing"
     assert "- `deep-taylor` is not among the methods on noise: no." in markdown(studied)
@@ -138,19 +144,19 @@ def test_a_field_of_other_networks_under_the_same_names_is_not_used(
     """Somebody's own network of a setting is no plain one, nor are maps of another version of a method."""
     folder, _ = robust
     lines, plain = method_list(METHODS), folder / "out" / "fields" / "plain"
-    assert _held(plain, ["simple-fr"], lines, 2) is not None
-    assert _held(plain, ["simple-fr", "simple-nr"], lines, 2) is None
-    assert _held(plain, ["simple-fr"], lines, 3) is None
+    assert _cached_results(plain, ["simple-fr"], lines, 2) is not None
+    assert _cached_results(plain, ["simple-fr", "simple-nr"], lines, 2) is None
+    assert _cached_results(plain, ["simple-fr"], lines, 3) is None
     for place, fact in enumerate(({"model": "/somewhere/simple-fr"}, {"fingerprint": "other"})):
         copy = Path(shutil.copytree(plain, tmp_path / str(place)))
         record = json.loads((copy / "field.json").read_text())
         record["settings"]["simple-fr"] |= fact
         (copy / "field.json").write_bytes(dump_record(record))
-        assert _held(copy, ["simple-fr"], lines, 2) is None
+        assert _cached_results(copy, ["simple-fr"], lines, 2) is None
     newer = replace(Gradient.traits, version=Gradient.traits.version + 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Gradient, "traits", newer)
-        assert _held(plain, ["simple-fr"], lines, 2) is None
+        assert _cached_results(plain, ["simple-fr"], lines, 2) is None
 
 
 def test_each_circumstance_is_compared_with_the_plain_networks_in_its_own_settings() -> None:
@@ -159,16 +165,30 @@ def test_each_circumstance_is_compared_with_the_plain_networks_in_its_own_settin
 
     plain = frame_of(values, settings=(*SETTINGS, "complex-cr1"))
     frames = {"alexnet": plain[plain["setting"] != "complex-cr1"], "resnet": plain}
-    found = VariationResult(VARIATIONS["architecture"], 2, plain, frames, {"alexnet": (), "resnet": ()}).claims()
+    found = decide_variation_claims(
+        VariationResult(
+            variation=VARIATIONS["architecture"],
+            per_bucket=2,
+            plain=plain,
+            frames=frames,
+            networks={"alexnet": (), "resnet": ()},
+        )
+    )
     held = {one.sentence.partition(":")[0]: one for one in found if "PAFL in the worst" in one.sentence}
     assert "it does not hold either (0 of 15; mean over methods .50 to .50)" in held["alexnet"].reason
     assert held["resnet"].holds
     rising = frame_of(
         lambda name, bucket, method: (0.1 if name == "simple-fr" else 0.5, 0.1), settings=(*SETTINGS, "complex-cr1")
     )
-    found = VariationResult(
-        VARIATIONS["architecture"], 2, plain, {**frames, "resnet": rising}, {"alexnet": (), "resnet": ()}
-    ).claims()
+    found = decide_variation_claims(
+        VariationResult(
+            variation=VARIATIONS["architecture"],
+            per_bucket=2,
+            plain=plain,
+            frames={**frames, "resnet": rising},
+            networks={"alexnet": (), "resnet": ()},
+        )
+    )
     (one,) = [claim for claim in found if claim.sentence.startswith("resnet: PAFL in the worst")]
     assert "in the same settings, it holds (15 of 15; mean over methods .50 to .20)" in one.reason
 
@@ -185,7 +205,7 @@ def test_what_cannot_be_trained_is_said_with_the_time_that_it_may_take(tmp_path:
         small(
             "architecture", tmp_path, settings=["simple-fr"], only=["resnet"],
             plan={"most": 256, "attempts": 1, "watch": 256, "batch": 64},
-            board=TrainingProgress(Console(file=said, width=200)),
+            progress=TrainingProgress(Console(file=said, width=200)),
         )  # fmt: skip
     assert "1 of 1 networks must be trained first, which may take" in said.getvalue()
     assert "simple-fr-resnet takes no part" in said.getvalue()
@@ -193,11 +213,11 @@ def test_what_cannot_be_trained_is_said_with_the_time_that_it_may_take(tmp_path:
 
 def test_whoever_interrupts_a_lesson_has_interrupted_the_study(tmp_path: Path) -> None:
     class Interrupting(TrainingProgress):
-        def passed(self, images: int) -> None:
+        def on_images(self, images: int) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(InterruptionError, match="the training of 'simple-fr-noise' was interrupted"):
-        small("noise", tmp_path, board=Interrupting(Console(file=io.StringIO())))
+        small("noise", tmp_path, progress=Interrupting(Console(file=io.StringIO())))
 
 
 def test_robust_training_is_expected_to_take_longer() -> None:
@@ -208,11 +228,11 @@ def test_robust_training_is_expected_to_take_longer() -> None:
 
 
 def test_names_that_do_not_exist_are_refused_first(tmp_path: Path) -> None:
-    with pytest.raises(SnellenError, match="there is no study 'nois'; did you mean 'noise'"):
+    with pytest.raises(SnellenError, match="there is no variation 'nois'; did you mean 'noise'"):
         find_variation("nois")
     with pytest.raises(SnellenError, match="there is no setting 'simple-fx'"):
         small("noise", tmp_path, settings=["simple-fx"])
-    with pytest.raises(SnellenError, match="the study 'architecture' knows no 'vgg'"):
+    with pytest.raises(SnellenError, match="the variation 'architecture' has no 'vgg'"):
         small("architecture", tmp_path, only=["vgg"])
     with pytest.raises(SnellenError, match="images must be at least 1, not 0"):
         small("noise", tmp_path, per_bucket=0)
@@ -221,11 +241,11 @@ def test_names_that_do_not_exist_are_refused_first(tmp_path: Path) -> None:
 
 def test_options_that_mean_nothing_for_a_study_are_refused() -> None:
     assert variation_from_options("noise") is VARIATIONS["noise"]
-    with pytest.raises(SnellenError, match="--study takes no --model"):
+    with pytest.raises(SnellenError, match="--variation takes no --model"):
         variation_from_options("noise", model=["somewhere"])
-    with pytest.raises(SnellenError, match="--study takes no --reading"):
+    with pytest.raises(SnellenError, match="--variation takes no --reading"):
         variation_from_options("noise", reading="published-code")
-    with pytest.raises(SnellenError, match="belong to a --study; there are architecture, robust, noise, photos"):
+    with pytest.raises(SnellenError, match="belong to a --variation; there are architecture, robust, noise, photos"):
         variation_from_options(None)
 
 
@@ -233,6 +253,6 @@ def test_a_folder_with_another_reasoning_is_refused(tmp_path: Path) -> None:
     spec = NetworkSpec.of_setting("simple-fr", background="noise")
     other = NetworkSpec.of_setting("simple-nr", background="noise")
     module = build_network(other.architecture, classes=2, side=64, seed=0)
-    write(tmp_path / "models" / spec.name, other, TrainingResult(module, 0, {}), TrainingPlan())
-    with pytest.raises(SnellenError, match="holds another reasoning than simple-fr-noise"):
+    write_network(tmp_path / "models" / spec.name, other, TrainingResult(module=module, seed=0, accuracy={}), TrainingPlan())
+    with pytest.raises(SnellenError, match="holds another network than simple-fr-noise"):
         small("noise", tmp_path, settings=["simple-fr"])

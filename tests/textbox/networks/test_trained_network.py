@@ -21,33 +21,36 @@ from snellen.textbox.networks.trained_network import (
     RECORD,
     WEIGHTS,
     TrainedNetwork,
-    find,
-    read,
+    find_network,
+    read_network,
     refuse_other_content,
-    shipped,
     shipped_folder,
-    write,
+    shipped_names,
+    write_network,
 )
-from snellen.textbox.networks.training import Step, TrainingResult, inputs_of
+from snellen.textbox.networks.training import TrainingResult, TrainingStep, to_inputs
 from snellen.textbox.scenes.settings import RULES
 
-STEPS = [Step(1, 64, 0.5, 0.69, 1e-4, 0.5, 0.0), Step(1, 128, 1.0, 0.01, 1e-3, 1.0, 1.0)]
+STEPS = [
+    TrainingStep(attempt=1, images=64, seconds=0.5, loss=0.69, rate=1e-4, mean=0.5, worst=0.0),
+    TrainingStep(attempt=1, images=128, seconds=1.0, loss=0.01, rate=1e-3, mean=1.0, worst=1.0),
+]
 
 
 @pytest.fixture
 def taught() -> TrainingResult:
     module = build_network("small-cnn", classes=2, side=TINY.side, seed=3).eval()
-    return TrainingResult(module, 3, {1: 1.0, 2: 0.95, 3: 1.0, 4: 0.98}, list(STEPS), 12.34)
+    return TrainingResult(module=module, seed=3, accuracy={1: 1.0, 2: 0.95, 3: 1.0, 4: 0.98}, log=list(STEPS), seconds=12.34)
 
 
 @pytest.fixture
 def kept(taught: TrainingResult, tmp_path: Path) -> TrainedNetwork:
-    return write(tmp_path / "tiny", TINY, taught, QUICK)
+    return write_network(tmp_path / "tiny", TINY, taught, QUICK)
 
 
 def test_a_reasoner_is_read_back_as_it_was_up_to_half_precision(kept: TrainedNetwork, taught: TrainingResult) -> None:
-    inputs = inputs_of(TINY.layout.scenes([1, 2, 3, 4], range(4), seed=0))
-    found = find(kept.folder)
+    inputs = to_inputs(TINY.layout.scenes([1, 2, 3, 4], range(4), seed=0))
+    found = find_network(kept.folder)
     assert found.spec == TINY
     assert torch.allclose(found.logits(inputs), taught.module(inputs), atol=1e-3)
     assert torch.equal(found.logits(inputs), kept.logits(inputs))
@@ -71,7 +74,7 @@ def test_log_and_accuracy_stand_beside_the_weights(kept: TrainedNetwork) -> None
 def test_a_robust_reasoner_keeps_both_accuracies(taught: TrainingResult, tmp_path: Path) -> None:
     attacked = dict.fromkeys(taught.accuracy, 0.5)
     steps = [replace(one, attacked_mean=0.25, attacked_worst=0.0) for one in STEPS]
-    found = write(tmp_path / "r", replace(TINY, robust=True), replace(taught, attacked=attacked, log=steps), QUICK)
+    found = write_network(tmp_path / "r", replace(TINY, robust=True), replace(taught, attacked=attacked, log=steps), QUICK)
     assert found.attacked == attacked
     assert (found.folder / ACCURACY).read_text().startswith("bucket,accuracy,accuracy_under_attack\n1,1.0,0.5\n")
     assert "attacked_worst" in (found.folder / LOG).read_text()
@@ -81,11 +84,11 @@ def test_a_folder_is_replaced_whole_or_left_alone(kept: TrainedNetwork, taught: 
     before = {one.name: one.read_bytes() for one in kept.folder.iterdir()}
     broken = replace(taught, attacked={1: 0.5})  # fails at the last file
     with pytest.raises(KeyError):
-        write(kept.folder, TINY, broken, QUICK)
+        write_network(kept.folder, TINY, broken, QUICK)
     assert {one.name: one.read_bytes() for one in kept.folder.iterdir()} == before
     assert [one.name for one in kept.folder.parent.iterdir()] == ["tiny"]
-    write(kept.folder, TINY, replace(taught, seed=8), QUICK)
-    assert read(kept.folder).record["training"]["seed_used"] == 8
+    write_network(kept.folder, TINY, replace(taught, seed=8), QUICK)
+    assert read_network(kept.folder).record["training"]["seed_used"] == 8
     assert [one.name for one in kept.folder.parent.iterdir()] == ["tiny"]
 
 
@@ -115,26 +118,26 @@ def _record(change: Callable[[dict], None]) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("harm", "sentence"),
     [
-        (_shorten, "cannot be used .* train the reasoner again"),
-        (_spoil, "not finite; train the reasoner again"),
+        (_shorten, "cannot be used .* train the network again"),
+        (_spoil, "not finite; train the network again"),
         (_other, "cannot be used"),
         (lambda folder: (folder / WEIGHTS).unlink(), "weights.safetensors' is missing"),
         (lambda folder: (folder / RECORD).write_text("{"), "reasoner.json' cannot be read"),
         (_record(lambda record: record["reasoning"].pop("rule")), "reasoner.json' cannot be read"),
-        (_record(lambda record: record["reasoning"].update(rule="boxes")), "speaks of 'boxes'"),
+        (_record(lambda record: record["reasoning"].update(rule="boxes")), "names 'boxes'"),
         (_record(lambda record: record["reasoning"].update(architecture="lenet")), "no architecture 'lenet'"),
     ],
 )
 def test_harmed_folders_are_refused_in_a_sentence(kept: TrainedNetwork, harm: Callable[[Path], None], sentence: str) -> None:
     harm(kept.folder)
-    with pytest.raises(SnellenError, match=sentence) as told:
-        read(kept.folder)
-    assert "\n" not in str(told.value)
+    with pytest.raises(SnellenError, match=sentence) as on_step:
+        read_network(kept.folder)
+    assert "\n" not in str(on_step.value)
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(SnellenError, match=r"there is no setting 'simple-fx', nor a folder .* did you mean 'simple-fr'"):
-        find("simple-fx")
+        find_network("simple-fx")
 
 
 def test_only_a_free_folder_or_one_with_the_same_reasoning_may_be_written_to(kept: TrainedNetwork, tmp_path: Path) -> None:
@@ -142,32 +145,32 @@ def test_only_a_free_folder_or_one_with_the_same_reasoning_may_be_written_to(kep
     refuse_other_content(tmp_path / "new", TINY)
     (tmp_path / "empty").mkdir()
     refuse_other_content(tmp_path / "empty", TINY)
-    with pytest.raises(SnellenError, match="holds a reasoner with another rule"):
+    with pytest.raises(SnellenError, match="holds a network with another rule"):
         refuse_other_content(kept.folder, replace(TINY, background="noise"))
     (tmp_path / "empty" / "thesis.txt").write_text("years of work")
-    with pytest.raises(SnellenError, match="holds something else"):
+    with pytest.raises(SnellenError, match="holds no trained network"):
         refuse_other_content(tmp_path / "empty", TINY)
-    with pytest.raises(SnellenError, match="holds something else"):
+    with pytest.raises(SnellenError, match="holds no trained network"):
         refuse_other_content(tmp_path / "empty" / "thesis.txt", TINY)
 
 
 def test_a_place_that_cannot_be_written_to_is_refused(taught: TrainingResult, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SnellenError, match="cannot write to"):
-        write(tmp_path / "file" / "inside", TINY, taught, QUICK)
+        write_network(tmp_path / "file" / "inside", TINY, taught, QUICK)
 
 
 def test_the_classifier_says_what_the_network_says(kept: TrainedNetwork) -> None:
     made = TINY.layout.scenes([1, 2, 3, 4], range(4), seed=0)
     classifier = kept.classifier()
     pixels = made.pixels.float() / 255
-    assert torch.allclose(classifier.logits(classifier.to_inputs(pixels)), kept.logits(inputs_of(made)), atol=1e-5)
-    assert kept.predictions(inputs_of(made)).tolist() == kept.logits(inputs_of(made)).argmax(dim=1).tolist()
+    assert torch.allclose(classifier.logits(classifier.to_inputs(pixels)), kept.logits(to_inputs(made)), atol=1e-5)
+    assert kept.predictions(to_inputs(made)).tolist() == kept.logits(to_inputs(made)).argmax(dim=1).tolist()
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_names())
 def test_the_shipped_reasoners_are_as_good_as_the_published(name: str) -> None:
-    found = find(name)
+    found = find_network(name)
     shares = found.accuracy.values()
     assert found.spec.rule.text == " ".join(RULES[name].split())
     assert sum(shares) / len(shares) >= (0.98 if found.spec.simple else 0.95)

@@ -19,16 +19,16 @@ from snellen.textbox.networks.training import (
     TEST_SEED,
     TRAINING_SEED,
     Attack,
-    Step,
     TrainingPlan,
     TrainingResult,
+    TrainingStep,
     _batches,
     _labels,
     _weights,
     accuracy,
-    enough,
-    inputs_of,
+    is_accurate,
     plan_for,
+    to_inputs,
     train,
 )
 
@@ -39,7 +39,7 @@ def taught() -> TrainingResult:
 
 
 def test_a_rule_is_learnt_and_the_steps_are_kept(taught: TrainingResult) -> None:
-    assert enough(TINY, taught.accuracy)
+    assert is_accurate(TINY, taught.accuracy)
     assert set(taught.accuracy) == set(TINY.rule.defined)
     assert not taught.module.training
     assert taught.attacked is None
@@ -83,13 +83,13 @@ def test_two_seeds_do_not_see_the_same_scenes() -> None:
 
 
 def test_giving_up_is_one_sentence_after_all_attempts() -> None:
-    steps: list[Step] = []
-    with pytest.raises(SnellenError, match="was not learnt by small-cnn in 3 attempts of up to 256 images") as told:
-        train(TINY, replace(QUICK, most=256, attempts=3), told=steps.append)
+    steps: list[TrainingStep] = []
+    with pytest.raises(SnellenError, match="was not learnt by small-cnn in 3 attempts of up to 256 images") as on_step:
+        train(TINY, replace(QUICK, most=256, attempts=3), on_step=steps.append)
     assert sorted({one.attempt for one in steps}) == [1, 2, 3]
     assert all(one.images == 256 for one in steps if one.images > 64)
-    assert "\n" not in str(told.value)
-    assert "more images" in str(told.value)
+    assert "\n" not in str(on_step.value)
+    assert "more images" in str(on_step.value)
 
 
 class Stumbling(nn.Module):
@@ -117,7 +117,7 @@ def test_an_attempt_that_fails_is_followed_by_another() -> None:
     assert found.log[0].attempt == 1
     assert found.log[-1].attempt == 2
     assert found.seed == 1
-    assert enough(TINY, found.accuracy)
+    assert is_accurate(TINY, found.accuracy)
 
 
 def test_accuracy_is_the_share_of_right_scenes_and_leaves_the_network_as_it_was() -> None:
@@ -131,7 +131,7 @@ def test_accuracy_is_the_share_of_right_scenes_and_leaves_the_network_as_it_was(
 
 def test_an_attack_stays_near_and_does_harm(taught: TrainingResult) -> None:
     made = TINY.layout.scenes(TINY.rule.defined * 5, range(5 * len(TINY.rule.defined)), seed=9)
-    inputs, labels = inputs_of(made), _labels(TINY)[made.buckets]
+    inputs, labels = to_inputs(made), _labels(TINY)[made.buckets]
     found = Attack()(taught.module, inputs, labels)
     assert (found - inputs).abs().max() <= 0.3 + 1e-6
     assert 0 <= found.min() <= found.max() <= 1
@@ -157,7 +157,7 @@ def test_robust_training_starts_from_the_plain_network_and_withstands_the_attack
     found = train(robust, AGAINST, start=taught.module)
     assert found.log[0].mean > 0.95  # it begins with what the plain network knows,
     assert len(found.log) > 3  # and does not stop for that
-    assert enough(TINY, found.accuracy)
+    assert is_accurate(TINY, found.accuracy)
     assert found.attacked is not None
     assert sum(before.values()) / len(before) <= 0.5
     assert sum(found.attacked.values()) / len(found.attacked) > 0.9
@@ -175,8 +175,8 @@ def test_the_course_of_robust_training_is_its_own_and_what_is_given_wins() -> No
     assert plan_for(plain) == TrainingPlan()
     assert plan_for(robust).most < plan_for(plain).most
     assert plan_for(robust, most=5, seed=3).most == 5
-    assert "attack" in plan_for(robust).for_network(robust)
-    assert "attack" not in plan_for(plain).for_network(plain)
+    assert "attack" in plan_for(robust).record(robust)
+    assert "attack" not in plan_for(plain).record(plain)
 
 
 @pytest.mark.parametrize(("name", "value"), [("seed", -1), ("seed", 10**9), ("most", 0), ("batch", 0), ("attempts", 0)])

@@ -12,10 +12,17 @@ from tests.textbox.tiny import AGAINST, QUICK, TINY
 
 from snellen.errors import InterruptionError, SnellenError
 from snellen.textbox.networks.network_spec import NetworkSpec
-from snellen.textbox.networks.trained_network import find
-from snellen.textbox.networks.training import Step, TrainingPlan
-from snellen.textbox.networks.training_jobs import FOLDER, check, folders, specs_from_options, train_all, train_and_save
-from snellen.textbox.networks.training_progress import TrainingProgress, outcome, words
+from snellen.textbox.networks.trained_network import find_network
+from snellen.textbox.networks.training import TrainingPlan, TrainingStep
+from snellen.textbox.networks.training_jobs import (
+    FOLDER,
+    check_trainable,
+    output_folders,
+    specs_from_options,
+    train_all,
+    train_and_save,
+)
+from snellen.textbox.networks.training_progress import TrainingProgress, bucket_table, summary_lines
 from snellen.textbox.networks.verification import verify
 from snellen.textbox.scenes.settings import RULES
 
@@ -33,7 +40,7 @@ def said(board: TrainingProgress) -> str:
 
 def test_what_is_asked_for_by_name_rule_or_all() -> None:
     assert specs_from_options("simple-fr") == [NetworkSpec.of_setting("simple-fr")]
-    (mine,) = specs_from_options(None, rule="if box2: box1 else: text == 'B'", called="mine", architecture="resnet")
+    (mine,) = specs_from_options(None, rule="if box2: box1 else: text == 'B'", name="mine", architecture="resnet")
     assert (mine.name, mine.architecture, mine.rule.labels) == (
         "mine",
         "resnet",
@@ -54,32 +61,32 @@ def test_a_rule_may_come_from_a_file(tmp_path: Path) -> None:
 
 def test_folders_for_one_and_for_several() -> None:
     one, several = specs_from_options("simple-fr"), specs_from_options(None, every=True)
-    assert folders(one, None) == [FOLDER / "simple-fr"]
-    assert folders(one, Path("x")) == [Path("x")]
-    assert folders(several, Path("x")) == [Path("x") / name for name in RULES]
+    assert output_folders(one, None) == [FOLDER / "simple-fr"]
+    assert output_folders(one, Path("x")) == [Path("x")]
+    assert output_folders(several, Path("x")) == [Path("x") / name for name in RULES]
 
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"setting": None}, "name a setting to be taught, or give a --rule"),
+        ({"setting": None}, "name a setting to train on, or give a --rule"),
         ({"setting": "simple-fr", "rule": "box1"}, "one of the three"),
         ({"setting": "simple-fr", "every": True}, "one of the three"),
-        ({"setting": None, "every": True, "called": "mine"}, "--name is for one"),
+        ({"setting": None, "every": True, "name": "mine"}, "--name is for one"),
         ({"setting": "simple"}, "there is no setting 'simple'"),
         ({"setting": "simple-fr", "architecture": "vit"}, "there is no architecture 'vit'; did you mean 'vit-tiny'"),
         ({"setting": "simple-fr", "background": "nose"}, "did you mean 'noise'"),
-        ({"setting": None, "rule": "box3"}, "speaks of 'box3', but the scenes hold text, box2 and box1"),
+        ({"setting": None, "rule": "box3"}, "names 'box3', but the scenes hold text, box2 and box1"),
         ({"setting": None, "rule": "box1 and not box1"}, "contradicts itself|gives every picture the label"),
-        ({"setting": None, "rule": "box1", "called": "../up"}, "cannot be called"),
-        ({"setting": None, "rule": "box1", "called": ".."}, "cannot be called"),
+        ({"setting": None, "rule": "box1", "name": "../up"}, "cannot be called"),
+        ({"setting": None, "rule": "box1", "name": ".."}, "cannot be called"),
         ({"setting": "simple-fr", "side": 5000}, "a whole number of pixels up to 512, not 5000"),
     ],
 )
 def test_mistakes_are_refused_before_training(asked: dict[str, str | int], sentence: str) -> None:
-    with pytest.raises(SnellenError, match=sentence) as told:
+    with pytest.raises(SnellenError, match=sentence) as on_step:
         specs_from_options(**asked)  # type: ignore[arg-type]
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(on_step.value)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +100,9 @@ def test_mistakes_are_refused_before_training(asked: dict[str, str | int], sente
     ],
 )
 def test_what_cannot_be_trained_or_proven_is_refused_first(spec: NetworkSpec, plan: TrainingPlan, sentence: str) -> None:
-    with pytest.raises(SnellenError, match=sentence) as told:
-        check(spec, plan)
-    assert "\n" not in str(told.value)
+    with pytest.raises(SnellenError, match=sentence) as on_step:
+        check_trainable(spec, plan)
+    assert "\n" not in str(on_step.value)
 
 
 @pytest.mark.parametrize(
@@ -113,23 +120,23 @@ def test_a_broken_photograph_is_named(tmp_path: Path) -> None:
     (tmp_path / "lake.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
     (spec,) = specs_from_options("simple-fr", background=str(tmp_path))
     with pytest.raises(SnellenError, match=r"lake\.png"):
-        check(spec, QUICK)
+        check_trainable(spec, QUICK)
 
 
 def test_a_network_is_taught_kept_and_proven(board: TrainingProgress, tmp_path: Path) -> None:
     found = train_and_save(TINY, tmp_path / "tiny", QUICK, board)
-    assert find(tmp_path / "tiny").spec == TINY
-    assert "tiny: small-cnn is taught 'box' on black" in said(board)
+    assert find_network(tmp_path / "tiny").spec == TINY
+    assert "tiny: small-cnn is trained on 'box' on black" in said(board)
     assert "worst bucket" in said(board)
     proof = verify(found, pairs=40)
     table = Console(file=io.StringIO(), width=100)
-    table.print(outcome(found, proof))
+    table.print(bucket_table(found, proof))
     text = table.file.getvalue()  # type: ignore[attr-defined]
     assert "no box" in text
     assert text.count("≠") == 2  # the box decides, with the dot and without
     assert proof.holds
-    assert any("% of pairs of scenes that differ in one thing" in one for one in words(found, proof))
-    assert str(tmp_path / "tiny") in words(found, proof)[-1]
+    assert any("% of pairs of scenes that differ in one object" in one for one in summary_lines(found, proof))
+    assert str(tmp_path / "tiny") in summary_lines(found, proof)[-1]
 
 
 def test_a_robust_network_starts_from_the_plain_one_which_is_trained_once(
@@ -140,9 +147,9 @@ def test_a_robust_network_starts_from_the_plain_one_which_is_trained_once(
     robust, plan = replace(TINY, robust=True, name="tiny-robust"), replace(AGAINST, most=256, watch=128)
     found = train_and_save(robust, Path("mine"), plan, board)
     assert "trained plainly, which comes first" in said(board)
-    assert find("mine-plain").spec == replace(TINY, name="tiny")
+    assert find_network("mine-plain").spec == replace(TINY, name="tiny")
     assert set(found.attacked) == set(found.accuracy)
-    assert any("under attack" in one for one in words(found, verify(found, pairs=5)))
+    assert any("under attack" in one for one in summary_lines(found, verify(found, pairs=5)))
     train_and_save(robust, Path("mine"), plan, board)
     assert "starts from the plain network in mine-plain" in said(board)
 
@@ -150,10 +157,10 @@ def test_a_robust_network_starts_from_the_plain_one_which_is_trained_once(
 def test_an_interruption_leaves_nothing_behind(
     board: TrainingProgress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(step: Step) -> None:
+    def interrupted(step: TrainingStep) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(board, "told", interrupted)
+    monkeypatch.setattr(board, "on_step", interrupted)
     with pytest.raises(InterruptionError, match="the training of 'tiny' was interrupted, and nothing of it was written"):
         train_and_save(TINY, tmp_path / "tiny", QUICK, board)
     assert not list(tmp_path.iterdir())
@@ -163,7 +170,7 @@ def test_nothing_is_trained_before_everything_could_be(board: TrainingProgress, 
     (tmp_path / "second").mkdir()
     (tmp_path / "second" / "thesis.txt").write_text("years of work")
     asked = [replace(TINY, name="first"), replace(TINY, name="second")]
-    with pytest.raises(SnellenError, match="holds something else"):
+    with pytest.raises(SnellenError, match="holds no trained network"):
         next(train_all(asked, tmp_path, board))
     assert said(board) == ""
     with pytest.raises(SnellenError, match="from 0 to 999999999, not -3"):

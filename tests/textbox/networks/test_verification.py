@@ -12,11 +12,11 @@ from tests.textbox.planted_networks import Seen, planted
 from snellen.errors import SnellenError
 from snellen.textbox.networks.architectures import build_network
 from snellen.textbox.networks.network_spec import NetworkSpec
-from snellen.textbox.networks.trained_network import find, shipped
-from snellen.textbox.networks.verification import LEAST, MEAN, changes, unprovable, verify, verify_or_refuse
+from snellen.textbox.networks.trained_network import find_network, shipped_names
+from snellen.textbox.networks.verification import LEAST, MEAN, changes_of, unprovable, verify, verify_or_refuse
 from snellen.textbox.scenes.objects import OBJECTS
 from snellen.textbox.scenes.rules import SceneRule
-from snellen.textbox.scenes.settings import RULES, setting
+from snellen.textbox.scenes.settings import RULES, find_setting
 
 CR1 = RULES["complex-cr1"]
 
@@ -37,8 +37,10 @@ def test_a_network_that_follows_its_rule_is_believed() -> None:
 
 
 def test_the_table_of_a_small_rule_by_hand() -> None:
-    found = [one for one in changes(setting("complex-cr1")) if one.bucket == 6]  # text B and box2: there is no box1, so 0
-    assert [(one.object_, one.change, one.into, one.role, one.expected) for one in found] == [
+    found = [
+        one for one in changes_of(find_setting("complex-cr1")) if one.bucket == 6
+    ]  # text B and box2: there is no box1, so 0
+    assert [(one.item, one.change, one.into, one.role, one.expected) for one in found] == [
         ("text", "removed", 4, "avoid", "stays"),
         ("text", "B → A", 5, "avoid", "stays"),
         ("box2", "removed", 3, "focus", "changes"),  # now the text decides, and B is 1
@@ -48,7 +50,7 @@ def test_the_table_of_a_small_rule_by_hand() -> None:
 
 def test_what_the_rule_leaves_open_is_left_out_and_said() -> None:
     found = verify(planted(RULES["simple-nr"], lambda seen: seen["B"]), pairs=5)
-    assert {(one.object_, one.change) for one in found.left_out} == {("text", "removed")}
+    assert {(one.item, one.change) for one in found.left_out} == {("text", "removed")}
     assert len(found.left_out) == 8
     assert "text" not in set(found.table().query("change == 'removed'").thing)
 
@@ -63,9 +65,9 @@ def test_what_is_looked_at_though_it_changes_nothing_alone_is_said() -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_in_every_published_setting_pairs_can_prove_whatever_is_looked_at(name: str) -> None:
-    rule = setting(name)
+    rule = find_setting(name)
     assert unprovable(rule) is None
-    for one in changes(rule):
+    for one in changes_of(rule):
         assert not (one.role == "avoid" and one.expected == "changes"), one
 
 
@@ -85,7 +87,7 @@ def test_a_network_that_breaks_its_rule_is_refused(decide: Callable[[Seen], torc
 
 
 def test_a_trained_network_under_another_rule_is_refused() -> None:
-    taught = find("simple-nr")
+    taught = find_network("simple-nr")
     wrong = replace(taught, spec=NetworkSpec.of_setting("simple-fr"))
     with pytest.raises(SnellenError, match="'simple-fr' does not follow its rule 'box1'"):
         verify_or_refuse(wrong)
@@ -121,7 +123,7 @@ def test_weak_everywhere_is_refused_although_no_place_is_bad() -> None:
             return seen["box1"] ^ wrong
 
     found = verify(planted("box1", Sometimes()), pairs=140)
-    assert min(one.share for one in found.findings) >= LEAST
+    assert min(one.share for one in found.results) >= LEAST
     assert found.mean < MEAN
     assert found.problem is not None
     assert "in only" in found.problem
@@ -131,7 +133,7 @@ def test_weak_everywhere_is_refused_although_no_place_is_bad() -> None:
     ("rule", "sentence"),
     [
         ("if box2: box1 else: box1", "looks at box2, but no change of box2 alone changes its label"),
-        ("if box1 and not box2: 1 elif box2 and not box1: 0", "no change of one thing alone changes the label"),
+        ("if box1 and not box2: 1 elif box2 and not box1: 0", "no change of one object alone changes the label"),
     ],
 )
 def test_a_rule_that_pairs_cannot_prove_is_refused_with_the_reason(rule: str, sentence: str) -> None:
@@ -158,9 +160,9 @@ def test_the_same_scenes_give_the_same_table() -> None:
     assert one.equals(two)
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_names())
 def test_the_shipped_networks_follow_their_rules(name: str) -> None:
-    found = verify(find(name), pairs=60)
+    found = verify(find_network(name), pairs=60)
     assert found.holds, found.problem
 
 

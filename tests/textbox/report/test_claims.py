@@ -8,19 +8,18 @@ import pandas as pd
 import pytest
 from tests.textbox.handmade import Values, frame_of
 
+from snellen.papers.claims import ClaimResult, MissingError
 from snellen.plugins.registry import METHODS, label
 from snellen.textbox.exam import summaries
 from snellen.textbox.report.bucket_means import (
     PAPER,
     BucketMeans,
-    MissingError,
-    counted,
+    count_methods,
     is_control,
     own_methods,
     paper_methods,
 )
-from snellen.textbox.report.claims import QUESTIONS, claims
-from snellen.textbox.report.questions import Claim
+from snellen.textbox.report.claims import CLAIMS, decide_claims
 
 WEAK = ("gradient", "smoothgrad-squared", "deconvnet", "guided-backprop")
 
@@ -44,19 +43,19 @@ def as_published(name: str, bucket: int, method: str) -> tuple[float, float]:
     ), 0.45
 
 
-def asked(found: Sequence[Claim], words: str, among: str = "paper") -> Claim:
+def asked(found: Sequence[ClaimResult], words: str, among: str = "paper") -> ClaimResult:
     (one,) = [claim for claim in found if words in claim.sentence and claim.among == among]
     return one
 
 
 def test_all_claims_hold_of_numbers_like_the_published() -> None:
-    found = claims(frame_of(as_published))
-    assert {one.sentence: one.verdict for one in found} == {one.sentence: "holds" for one in QUESTIONS}
+    found = decide_claims(frame_of(as_published))
+    assert {one.sentence: one.verdict for one in found} == {one.sentence: "holds" for one in CLAIMS}
     assert all(one.numbers and not one.reason for one in found)
 
 
 def test_perfect_maps_break_the_claims_that_something_is_weak() -> None:
-    found = claims(frame_of(lambda name, bucket, method: (0.9, 0.05)))
+    found = decide_claims(frame_of(lambda name, bucket, method: (0.9, 0.05)))
     assert asked(found, "most methods (more than half)").holds
     assert asked(found, "average a PAFL below .5").holds is False
     assert asked(found, "are weak in simple").holds is False
@@ -70,7 +69,7 @@ def test_a_bucket_that_is_missed_is_named_with_its_numbers() -> None:
     def values(name: str, bucket: int, method: str) -> tuple[float, float]:
         return (0.31, 0.42) if (name, bucket, method) == ("simple-nr", 11, "deeplift-rescale") else (0.8, 0.1)
 
-    found = asked(claims(frame_of(values)), "rescale rule succeeds in all")
+    found = asked(decide_claims(frame_of(values)), "rescale rule succeeds in all")
     assert found.holds is False
     # of ten: buckets 8 to 12 of simple-fr and 5, 6, 8, 9, 11, 12 of simple-nr show something to avoid
     assert found.numbers == "10 of 11 buckets, the lowest at .31"
@@ -84,7 +83,7 @@ def test_a_bucket_without_a_map_is_no_success() -> None:
         blank = bucket == 11 and method in ("deeplift-rescale", "grad-cam")
         return (nan, nan) if blank else (0.9, 0.05) if method in ("deeplift-rescale", "grad-cam") else (0.4, 0.1)
 
-    found = claims(frame_of(values))
+    found = decide_claims(frame_of(values))
     rescale = asked(found, "rescale rule succeeds in all")
     assert (rescale.holds, rescale.numbers) == (False, "9 of 11 buckets, the lowest at .90")
     assert "simple-fr 11 (undefined of the map where it should be" in rescale.reason
@@ -97,18 +96,18 @@ def test_a_bucket_without_a_map_is_no_success() -> None:
 def test_settings_of_one_s_own_are_not_among_both_simple_settings() -> None:
     paper = frame_of(lambda name, bucket, method: (0.9 if method == "grad-cam" else 0.4, 0.05))
     own = frame_of(lambda name, bucket, method: (0.2, 0.05), settings=["simple-fr"]).assign(setting="my-rule")
-    assert asked(claims(pd.concat([paper, own])), "no other method succeeds").numbers == "of 15 methods: G-CAM"
+    assert asked(decide_claims(pd.concat([paper, own])), "no other method succeeds").numbers == "of 15 methods: G-CAM"
 
 
 def test_where_no_reason_can_be_measured_there_is_none() -> None:
     frame = frame_of(lambda name, bucket, method: (0.9, 0.1), settings=["simple-fr"]).assign(safl=float("nan"))
-    weak = asked(claims(frame), "are weak in simple")
+    weak = asked(decide_claims(frame), "are weak in simple")
     assert (weak.holds, weak.reason) == (False, "")
 
 
 def test_the_spread_over_buckets_is_that_of_the_figures() -> None:
     frame = frame_of(as_published)
-    ours = BucketMeans.of(frame, paper_methods(PAPER.values())).spread("pafl", simple=True)
+    ours = BucketMeans.of(frame, paper_methods(PAPER.values())).deviation("pafl", simple=True)
     page = summaries.averages(frame[frame["simple"]]).set_index("method")["spread"]
     assert ours["IG"] == pytest.approx(page["integrated-gradients"])
 
@@ -116,11 +115,11 @@ def test_the_spread_over_buckets_is_that_of_the_figures() -> None:
 def test_a_claim_that_does_not_hold_is_asked_of_the_published_reading() -> None:
     paper = frame_of(lambda name, bucket, method: (0.7, 0.1))
     code = frame_of(lambda name, bucket, method: (0.2 if method in WEAK else 0.7, 0.1))
-    found = asked(claims(paper, code), "are weak in simple")
+    found = asked(decide_claims(paper, code), "are weak in simple")
     assert found.holds is False
     assert found.numbers == "G .70, SG .70, DCN .70, GBP .70"
     assert found.reason.endswith("scored as the published code does, it holds (G .20, SG .20, DCN .20, GBP .20)")
-    again = asked(claims(paper, paper), "are weak in simple")
+    again = asked(decide_claims(paper, paper), "are weak in simple")
     assert "it does not hold either" in again.reason
 
 
@@ -132,21 +131,21 @@ def test_more_than_half_is_needed_for_most() -> None:
 
     words = "most methods (more than half)"
     simple = ["simple-fr"]
-    assert asked(claims(frame_of(values(8), settings=simple)), words).holds
-    assert asked(claims(frame_of(values(7), settings=simple)), words).holds is False
-    assert asked(claims(frame_of(values(4), eight, simple)), words).holds is False, "just half is not most"
+    assert asked(decide_claims(frame_of(values(8), settings=simple)), words).holds
+    assert asked(decide_claims(frame_of(values(7), settings=simple)), words).holds is False
+    assert asked(decide_claims(frame_of(values(4), eight, simple)), words).holds is False, "just half is not most"
 
 
 def test_what_was_not_run_cannot_be_told() -> None:
-    found = claims(frame_of(as_published, methods=["gradient", "lrp-z", "deep-taylor", "grad-cam", "random"]))
+    found = decide_claims(frame_of(as_published, methods=["gradient", "lrp-z", "deep-taylor", "grad-cam", "random"]))
     weak = asked(found, "are weak in simple")
     assert weak.holds is None
     assert weak.numbers == "not run: SG, DCN, GBP"
-    assert weak.verdict == "cannot be told"
+    assert weak.verdict == "cannot be decided"
     assert asked(found, "average a PAFL below .5").holds is not None
-    few = claims(frame_of(as_published, methods=["gradient", "lrp-z"]))
+    few = decide_claims(frame_of(as_published, methods=["gradient", "lrp-z"]))
     assert asked(few, "average a PAFL below .5").numbers == "2 methods were run; at least 4 are needed"
-    simple = claims(frame_of(as_published, settings=["simple-fr"]))
+    simple = decide_claims(frame_of(as_published, settings=["simple-fr"]))
     assert asked(simple, "PAFL falls for every method").numbers == "no complex setting was run"
     assert asked(simple, "no other method succeeds").numbers == "simple-nr was not run"
     assert asked(simple, "rescale rule succeeds in all").numbers == "simple-nr was not run"
@@ -154,7 +153,7 @@ def test_what_was_not_run_cannot_be_told() -> None:
 
 def test_other_methods_are_asked_about_beside_the_papers() -> None:
     methods = [*PAPER.values(), "rise", "lime", "occlusion", "eigen-cam", "score-cam", "random", "edge", "oracle"]
-    found = claims(frame_of(lambda name, bucket, method: (0.6 if method in PAPER.values() else 0.1, 0.3), methods))
+    found = decide_claims(frame_of(lambda name, bucket, method: (0.6 if method in PAPER.values() else 0.1, 0.3), methods))
     words = "most methods (more than half)"
     assert asked(found, words).numbers == "15 of 15; mean over methods .60"
     assert asked(found, words, among="all").numbers.startswith("15 of 20, not rise .10, lime .10")
@@ -180,10 +179,10 @@ def test_the_papers_methods_are_found_under_their_labels() -> None:
 
 def test_numbers_say_how_many_and_which() -> None:
     true = pd.Series({"G": True, "SG": True, "IG": False})
-    assert counted(true) == "2 of 3, not IG"
-    assert counted(~true, pd.Series({"G": 0.1, "SG": 0.2, "IG": -0.345})) == "1 of 3, only IG −.34"
-    assert counted(true | True) == "3 of 3"
+    assert count_methods(true) == "2 of 3, not IG"
+    assert count_methods(~true, pd.Series({"G": 0.1, "SG": 0.2, "IG": -0.345})) == "1 of 3, only IG −.34"
+    assert count_methods(true | True) == "3 of 3"
     many = pd.Series({str(at): at < 12 for at in range(22)})
-    assert counted(many) == "12 of 22, not 12, 13, 14, 15, 16, 17, 18, 19 and 2 more"
+    assert count_methods(many) == "12 of 22, not 12, 13, 14, 15, 16, 17, 18, 19 and 2 more"
     with pytest.raises(MissingError, match="2 methods"):
-        _ = BucketMeans(pd.DataFrame(), ("G", "SG"), pd.DataFrame()).enough
+        _ = BucketMeans(rows=pd.DataFrame(), methods=("G", "SG"), other_rows=pd.DataFrame()).enough_methods

@@ -12,9 +12,10 @@ import pytest
 import typer
 
 from snellen.cli.textbox import app
+from snellen.textbox.networks.network_spec import NetworkSpec
 from snellen.textbox.scenes.objects import OBJECTS
 from snellen.textbox.scenes.rules import SceneRule
-from snellen.textbox.scenes.scene_files import read_scenes, spec_from_rule
+from snellen.textbox.scenes.scene_files import read_scenes
 from snellen.textbox.scenes.settings import RULES
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -46,7 +47,7 @@ def test_every_command_can_be_asked_for(words: list[str], tmp_path: Path) -> Non
         assert not name or name in RULES
     if found.get("rule"):
         file = found["rule"] == "harder.yaml"
-        assert file or spec_from_rule(found["rule"]).rule.defined
+        assert file or NetworkSpec.of_rule(found["rule"]).rule.defined
 
 
 def test_every_rule_can_be_read() -> None:
@@ -61,8 +62,8 @@ def test_every_rule_can_be_read() -> None:
 
 def test_the_refusal_is_word_for_word() -> None:
     (shown,) = re.findall(r"^\$ snellen textbox show --rule '(.*)'\nsnellen: (.*)$", TEXT, re.MULTILINE)
-    with pytest.raises(Exception, match="speaks of") as caught:
-        spec_from_rule(shown[0])
+    with pytest.raises(Exception, match="names '") as caught:
+        NetworkSpec.of_rule(shown[0])
     assert str(caught.value) == shown[1]
 
 

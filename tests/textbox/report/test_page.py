@@ -17,17 +17,17 @@ from snellen.charts import numbers
 from snellen.plugins import registry
 from snellen.textbox.exam import scoring
 from snellen.textbox.exam.exam_results import ExamResults
-from snellen.textbox.exam.exam_scenes import exam
+from snellen.textbox.exam.exam_scenes import draw_exam_scenes
 from snellen.textbox.exam.families import FAMILIES, family, plain_name
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.run_exam import run_exam
-from snellen.textbox.exam.scoring import SCORES, oracle
+from snellen.textbox.exam.scoring import SCORES, oracle_maps
 from snellen.textbox.exam.scoring import score as scores_of
-from snellen.textbox.networks.trained_network import find
+from snellen.textbox.networks.trained_network import find_network
 from snellen.textbox.report import appendix, examples
 from snellen.textbox.report import page as pages
-from snellen.textbox.report.dot_plots import DotRow, Mark, Panel, draw, score
-from snellen.textbox.report.figures import PaperFigures, published
+from snellen.textbox.report.dot_plots import Dot, DotPlotCell, DotPlotPanel, cell_chart, score
+from snellen.textbox.report.figures import PaperFigures, published_scores
 
 SETTINGS = ("simple-fr", "complex-cr2")
 METHODS = ("gradient", "input-x-gradient", "grad-cam", "lrp-epsilon@kim2022")
@@ -55,7 +55,9 @@ def remade(field: ExamResults) -> PaperFigures:
 
 def remade_of(field: ExamResults, frame: pd.DataFrame | None = None) -> PaperFigures:
     rules = {name: one.spec.rule.text for name, one in field.networks.items()}
-    return PaperFigures(field.frame() if frame is None else frame, field.methods, field.controls, rules)
+    return PaperFigures(
+        frame=field.frame() if frame is None else frame, methods=field.methods, controls=field.controls, rules=rules
+    )
 
 
 class Tags(HTMLParser):
@@ -155,7 +157,7 @@ def test_nothing_comes_from_outside_and_every_picture_has_words(text: str) -> No
             assert held["aria-label"], held
     anchors = {held["id"] for _, held in tags if "id" in held}
     assert {str(held["href"])[1:] for tag, held in tags if tag == "a" and str(held["href"]).startswith("#")} <= anchors
-    outer = re.findall(r'<svg class="(?:lane|specimen)[^>]*>', text)
+    outer = re.findall(r'<svg class="(?:dots|example)[^>]*>', text)
     assert outer
     assert all("aria-label" in one for one in outer)
     assert "url(" not in re.sub(r"data:[^\"]+", "", text)
@@ -163,7 +165,7 @@ def test_nothing_comes_from_outside_and_every_picture_has_words(text: str) -> No
 
 
 def test_published_numbers_stand_beside_ours_in_their_reading_only(field: ExamResults) -> None:
-    theirs = published()
+    theirs = published_scores()
     assert theirs["gradient", "pafl", "simple", "average"].value == 0.23
     assert str(theirs["deepshap", "pafl", "complex", "worst"]) == "≤ 0.09"
     assert len({key[0] for key in theirs}) == 10
@@ -179,19 +181,24 @@ def test_published_numbers_stand_beside_ours_in_their_reading_only(field: ExamRe
 
 
 def test_buckets_that_fail_by_construction_are_named() -> None:
-    sat = exam(find("complex-cr1"), per_bucket=1)
+    sat = draw_exam_scenes(find_network("complex-cr1"), per_bucket=1)
     facts = {
         "setting": "complex-cr1", "simple": False, "bucket": sat.buckets.numpy(), "visible": sat.visible.numpy(),
         "sample": sat.ids, "method": ORACLE,
     }  # fmt: skip
     coded, plain = (
-        PaperFigures(pd.DataFrame(facts | scores_of(sat, oracle(sat), ORACLE, reading=one)), (ORACLE,), (), {})
+        PaperFigures(
+            frame=pd.DataFrame(facts | scores_of(sat, oracle_maps(sat), ORACLE, reading=one)),
+            methods=(ORACLE,),
+            controls=(),
+            rules={},
+        )
         for one in ("published-code", "paper")
     )
-    (found,) = appendix.ceilings(coded)
+    (found,) = appendix.oracle_failures(coded)
     assert found["buckets"] == [4, 5, 6]
     assert found["highest"] == "0.327"
-    assert not appendix.ceilings(plain)
+    assert not appendix.oracle_failures(plain)
 
 
 def test_the_worst_map_of_a_method_is_its_lowest(field: ExamResults, remade: PaperFigures) -> None:
@@ -209,9 +216,9 @@ def test_the_grid_shows_the_same_pictures_in_all_settings(field: ExamResults) ->
     samples = examples.same_inputs(field)
     assert [one.partition("/")[0] for one in samples] == ["bucket-06", "bucket-09", "bucket-10", "bucket-12"]
     for sample in samples:
-        one, other = (examples.SceneExample.of(sat, sample) for sat in field.exams.values())
+        one, other = (examples.SceneExample.of(sat, sample) for sat in field.scenes.values())
         assert np.array_equal(one.pixels, other.pixels)
-    rows = examples.identifiability(field, "gradient", samples, "gradient")
+    rows = examples.map_grid(field, "gradient", samples, "gradient")
     assert [[cell["focus"] for cell in row["cells"]] for row in rows] == [
         ["nothing", "text B"], ["box1", "box1"], ["box1", "box2 and box1"], ["box1", "box2 and box1"],
     ]  # fmt: skip
@@ -230,7 +237,7 @@ def test_one_setting_alone_makes_a_page(field: ExamResults) -> None:
     text = pages.page(alone, "report.csv")
     assert "PAFL, simple" in text
     assert "PAFL, complex" not in text
-    assert "cannot be told" in text
+    assert "cannot be decided" in text
 
 
 def test_a_method_without_maps_in_some_settings_is_undefined_there(field: ExamResults) -> None:
@@ -239,17 +246,17 @@ def test_a_method_without_maps_in_some_settings_is_undefined_there(field: ExamRe
     row = next(one for one in figure.table.rows if one[0] == "grad-cam")
     assert row[1] != "—"
     assert row[3:5] == ("—", "—")
-    lanes = next(one for _, some in figure.groups for one in some if one.method == "grad-cam").lanes
-    assert "undefined" in draw(lanes[1], figure.panels[1], "grad-cam")
+    cells = next(one for _, some in figure.groups for one in some if one.method == "grad-cam").cells
+    assert "undefined" in cell_chart(cells[1], figure.panels[1], "grad-cam").svg()
 
 
-def test_lanes_are_drawn_to_scale_and_said_in_words() -> None:
-    panel = Panel("PAFL", threshold=0.5, ignorance=0.4, oracle=1.0)
-    lane = DotRow((Mark(0.25, "dot", "average"), Mark(math.nan, "ring", "worst <bucket>")), bar=0.25)
-    svg = draw(lane, panel, "a & b")
+def test_rows_are_drawn_to_scale_and_described_in_words() -> None:
+    panel = DotPlotPanel(title="PAFL", threshold=0.5, best_control=0.4, oracle=1.0)
+    cell = DotPlotCell(dots=(Dot(0.25, "dot", "average"), Dot(math.nan, "ring", "worst <bucket>")), bar=0.25)
+    svg = cell_chart(cell, panel, "a & b").svg()
     assert 'aria-label="a &amp; b, PAFL: average 0.25, average 0.25, worst &lt;bucket&gt; undefined"' in svg
-    assert svg.count('class="mark') == 1
-    assert 'x="26.50%"' in svg
+    assert svg.count('class="full ink"') == 1
+    assert 'cx="26.50%"' in svg
     assert 'class="threshold" x1="50.00%"' in svg
     assert 'class="oracle" x1="97.00%"' in svg
 
@@ -286,16 +293,16 @@ def test_scores_are_kept_with_the_field_and_computed_again_where_they_are_cut_of
 
 def test_maps_without_a_score_are_counted(field: ExamResults, remade: PaperFigures) -> None:
     frame = field.frame()
-    assert not pages._empty(field, frame, remade.names)
+    assert not pages._undefined_maps(field, frame, remade.names)
     defined = frame["pafl"].notna() & (frame["method"] == "grad-cam")
     frame.loc[frame.index[defined][:3], ["pafl", "safl"]] = math.nan
-    assert pages._empty(field, frame, remade.names) == [{"name": "grad-cam", "maps": 3, "of": int(defined.sum())}]
+    assert pages._undefined_maps(field, frame, remade.names) == [{"name": "grad-cam", "maps": 3, "of": int(defined.sum())}]
 
 
 def test_the_lede_counts_maps_of_methods_and_shared_work_once(
     field: ExamResults, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenes = sum(map(len, field.exams.values()))
+    scenes = sum(map(len, field.scenes.values()))
     assert f"{len(METHODS)} methods drew {len(METHODS) * scenes} maps" in " ".join(text.split())
     for run in field.runs.values():
         assert run.record.totals is not None

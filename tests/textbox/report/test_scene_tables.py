@@ -16,12 +16,19 @@ from snellen.cli.textbox import app
 from snellen.errors import SnellenError
 from snellen.textbox.networks.architectures import build_network
 from snellen.textbox.networks.network_spec import NetworkSpec
-from snellen.textbox.networks.trained_network import TrainedNetwork, write
-from snellen.textbox.networks.training import TrainingPlan, TrainingResult, inputs_of
+from snellen.textbox.networks.trained_network import TrainedNetwork, write_network
+from snellen.textbox.networks.training import TrainingPlan, TrainingResult, to_inputs
 from snellen.textbox.report.contact_sheets import AVOID, FOCUS, setting_sheet, settings_sheet, write_sheet
-from snellen.textbox.report.scene_tables import numbers, settings_table, show, show_settings, subject, table
+from snellen.textbox.report.scene_tables import (
+    bucket_table,
+    draw_all_settings,
+    draw_rule_scenes,
+    find_spec_and_network,
+    number_ranges,
+    settings_table,
+)
 from snellen.textbox.scenes.rules import Truth
-from snellen.textbox.scenes.settings import RULES, setting
+from snellen.textbox.scenes.settings import RULES, find_setting
 
 
 def printed(what: object, width: int = 160) -> list[str]:
@@ -39,13 +46,16 @@ def coloured(sheet: Image.Image, colour: str) -> np.ndarray:
 def taught(folder: Path, rule: str = "box1", **circumstances: str) -> TrainedNetwork:
     """A folder as training writes it, of a network that has learnt nothing."""
     spec = NetworkSpec.of(rule, name="mine", architecture="small-cnn", **circumstances)
-    return write(
-        folder, spec, TrainingResult(build_network("small-cnn", classes=2, side=64, seed=0), 0, {1: 0.5}), TrainingPlan()
+    return write_network(
+        folder,
+        spec,
+        TrainingResult(module=build_network("small-cnn", classes=2, side=64, seed=0), seed=0, accuracy={1: 0.5}),
+        TrainingPlan(),
     )
 
 
 def test_the_table_of_a_setting() -> None:
-    lines = printed(table(show(NetworkSpec.of_setting("complex-cr2"), images=1)))
+    lines = printed(bucket_table(draw_rule_scenes(NetworkSpec.of_setting("complex-cr2"), images=1)))
     assert lines[0] == "bucket shows label focus avoid"
     assert lines[1] == "1 nothing undefined"
     assert lines[6] == "6 text B, box2 1 text box2"
@@ -53,20 +63,20 @@ def test_the_table_of_a_setting() -> None:
 
 
 def test_the_table_of_all_settings_is_the_published_one() -> None:
-    text = "\n".join(printed(settings_table({name: setting(name) for name in RULES}), width=220))
+    text = "\n".join(printed(settings_table({name: find_setting(name) for name in RULES}), width=220))
     assert 'complex-cr1 if box2: box1 else: text == "B" 2, 4–6, 8 3, 9–12 1, 7 2, 3, 8, 9: text 2–4, 10: nothing' in text
     assert "simple-fr box1 1–6 7–12 none 1–6: nothing 1, 7: nothing" in text
     assert all(name in text for name in RULES)
 
 
 def test_runs_of_numbers() -> None:
-    assert numbers([9, 1, 2, 3, 5, 7, 8]) == "1–3, 5, 7–9"
-    assert numbers([1, 2]) == "1, 2"
-    assert numbers([]) == ""
+    assert number_ranges([9, 1, 2, 3, 5, 7, 8]) == "1–3, 5, 7–9"
+    assert number_ranges([1, 2]) == "1, 2"
+    assert number_ranges([]) == ""
 
 
 def test_every_bucket_shows_the_same_scenes() -> None:
-    showing = show(NetworkSpec.of_setting("simple-fr", background="noise"), images=3)
+    showing = draw_rule_scenes(NetworkSpec.of_setting("simple-fr", background="noise"), images=3)
     nothing, everything = showing.buckets[0].scenes, showing.buckets[11].scenes
     differs = (nothing.pixels != everything.pixels).any(dim=1)
     assert torch.equal(differs | everything.ink.any(dim=1), everything.ink.any(dim=1))
@@ -75,7 +85,7 @@ def test_every_bucket_shows_the_same_scenes() -> None:
 
 @pytest.mark.parametrize("name", ["simple-nr", "complex-fr", "complex-cr3"])
 def test_frames_stand_around_what_is_to_be_focused_on_and_avoided(name: str) -> None:
-    showing = show(NetworkSpec.of_setting(name), images=1)
+    showing = draw_rule_scenes(NetworkSpec.of_setting(name), images=1)
     first = replace(showing.buckets[0], truth=Truth(0))
     legend = {
         colour: int(coloured(setting_sheet(replace(showing, buckets=(first,))), colour).sum()) for colour in (FOCUS, AVOID)
@@ -87,8 +97,8 @@ def test_frames_stand_around_what_is_to_be_focused_on_and_avoided(name: str) -> 
             objects = zip(showing.spec.rule.objects, bucket.scenes.boxes[0].tolist(), strict=True)
             around = sum(
                 4 * sum(3 * (box[place + 2] - box[place]) + 8 for place in (0, 1)) - 16
-                for object_, box in objects
-                if object_.name in names
+                for item, box in objects
+                if item.name in names
             )
             if colour == FOCUS:
                 assert found == around, bucket.number
@@ -97,7 +107,7 @@ def test_frames_stand_around_what_is_to_be_focused_on_and_avoided(name: str) -> 
 
 
 def test_undefined_buckets_are_faded() -> None:
-    showing = show(NetworkSpec.of_setting("simple-nr"), images=1)
+    showing = draw_rule_scenes(NetworkSpec.of_setting("simple-nr"), images=1)
     sheet = np.asarray(setting_sheet(showing))
     black, grey = ((sheet == value).all(axis=2).sum() for value in (0, 181))
     assert black > 6 * 192 * 192
@@ -107,14 +117,14 @@ def test_undefined_buckets_are_faded() -> None:
 
 def test_a_model_is_told_right_or_wrong(tmp_path: Path) -> None:
     model = taught(tmp_path)  # says the same of nearly everything
-    showing = show(*subject(model=str(tmp_path)), images=2)
-    right, asked = showing.right or (0, 0)
+    showing = draw_rule_scenes(*find_spec_and_network(model=str(tmp_path)), images=2)
+    right, asked = showing.accuracy or (0, 0)
     assert asked == 24
     assert 0 < right < 24
     for one in showing.buckets:
-        assert one.right is not None
-        assert torch.equal(one.right, model.predictions(inputs_of(one.scenes)) == one.truth.label)
-    lines = printed(table(showing))
+        assert one.correct is not None
+        assert torch.equal(one.correct, model.predictions(to_inputs(one.scenes)) == one.truth.label)
+    lines = printed(bucket_table(showing))
     assert lines[0].endswith("model")
     assert lines[1].endswith("of 2 right")
     sheet = setting_sheet(showing)
@@ -124,30 +134,33 @@ def test_a_model_is_told_right_or_wrong(tmp_path: Path) -> None:
 
 def test_what_to_show(tmp_path: Path) -> None:
     taught(tmp_path, background="noise")
-    asked, model = subject(model=str(tmp_path))
+    asked, model = find_spec_and_network(model=str(tmp_path))
     assert (asked.background, asked.name) == ("noise", "mine")
     assert model is not None
-    assert subject(model=str(tmp_path), background="texture")[0].background == "texture"
-    assert subject("simple-fr", model=str(tmp_path))[0].name == "mine"
-    assert subject("simple-fr", background="noise")[1] is None  # no model that comes along has seen noise
-    assert subject(rule='text == "A"')[0].rule.labels[1] == 1
+    assert find_spec_and_network(model=str(tmp_path), background="texture")[0].background == "texture"
+    assert find_spec_and_network("simple-fr", model=str(tmp_path))[0].name == "mine"
+    assert find_spec_and_network("simple-fr", background="noise")[1] is None  # no model that comes along has seen noise
+    assert find_spec_and_network(rule='text == "A"')[0].rule.labels[1] == 1
     for arguments, sentence in (
         ({"setting": "simple-fr", "rule": "box1"}, "give --setting or --rule, not both"),
         ({}, "there is nothing to show"),
         ({"setting": "simple-ff"}, "there is no setting 'simple-ff'; did you mean 'simple-fr'"),
-        ({"rule": "box3"}, "speaks of 'box3'"),
+        ({"rule": "box3"}, "names 'box3'"),
         ({"model": "nowhere"}, "there is no setting 'nowhere', nor a folder of that name"),
-        ({"setting": "simple-nr", "model": str(tmp_path)}, "was taught 'box1', not 'text == \"B\"'; leave one of them out"),
+        (
+            {"setting": "simple-nr", "model": str(tmp_path)},
+            "was trained on 'box1', not 'text == \"B\"'; leave one of them out",
+        ),
         ({"setting": "simple-fr", "background": "snow"}, "there is no background 'snow'"),
     ):
         with pytest.raises(SnellenError, match=sentence):
-            subject(**arguments)
+            find_spec_and_network(**arguments)
     with pytest.raises(SnellenError, match="from 1 to 12, not 0"):
-        show(NetworkSpec.of_setting("simple-fr"), images=0)
+        draw_rule_scenes(NetworkSpec.of_setting("simple-fr"), images=0)
 
 
 def test_all_settings_share_their_pictures() -> None:
-    every = show_settings(background="photos")
+    every = draw_all_settings(background="photos")
     assert [one.spec.rule.text for one in every] == list(RULES.values())
     for one in every[1:]:
         for bucket, same in zip(one.buckets, every[0].buckets, strict=True):

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from tests.textbox.handmade import Values, frame_of
 
+from snellen.papers.claims import ClaimResult
 from snellen.textbox.report.bucket_means import PAPER, BucketMeans, paper_methods
-from snellen.textbox.report.questions import Claim
-from snellen.textbox.report.variation_claims import architecture_claims, noise_claims, photographs_claims, robust_claims
+from snellen.textbox.report.variation_claims import decide
 
 SETTINGS = ("simple-fr", "complex-fr")
 LABELS = (*PAPER.values(), "random", "edge")
 
 
-def tally(values: Values, methods: Sequence[str] = LABELS, settings: Sequence[str] = SETTINGS) -> BucketMeans:
+def means_of(values: Values, methods: Sequence[str] = LABELS, settings: Sequence[str] = SETTINGS) -> BucketMeans:
     frame = frame_of(values, methods, settings)
     return BucketMeans.of(frame, paper_methods(methods))
 
@@ -26,14 +26,14 @@ def falling(simple: float, hard: float) -> Values:
     )
 
 
-def asked(found: Sequence[Claim], words: str) -> Claim:
+def asked(found: Sequence[ClaimResult], words: str) -> ClaimResult:
     (one,) = [claim for claim in found if words in claim.sentence]
     return one
 
 
 def test_every_architecture_is_asked_about_averages_and_worst_buckets() -> None:
-    others = {"resnet": tally(falling(0.8, 0.4)), "vit-tiny": tally(falling(0.4, 0.6))}
-    found = architecture_claims(tally(falling(0.9, 0.1)), others)
+    others = {"resnet": means_of(falling(0.8, 0.4)), "vit-tiny": means_of(falling(0.4, 0.6))}
+    found = decide("architecture", means_of(falling(0.9, 0.1)), others)
     assert len(found) == 8
     assert all(one.holds is one.sentence.startswith("resnet") for one in found)
     broken = asked(found, "vit-tiny: PAFL on average")
@@ -42,31 +42,31 @@ def test_every_architecture_is_asked_about_averages_and_worst_buckets() -> None:
         "of the plain networks on black, in the same settings, it holds (15 of 15; mean over methods .90 to .10)"
         in broken.reason
     )
-    assert broken.reason.endswith("go, from simple settings to complex ones, random .40 to .60, edge .40 to .60")
+    assert broken.reason.endswith("go from simple settings to complex ones random .40 to .60, edge .40 to .60")
 
 
 def test_one_method_that_does_not_fall_is_named() -> None:
     def values(name: str, bucket: int, method: str) -> tuple[float, float]:
         return (0.7 if method == "deconvnet" and name == "complex-fr" else 0.6 if name == "simple-fr" else 0.3), 0.1
 
-    found = asked(architecture_claims(tally(values), {"alexnet": tally(values)}), "PAFL on average")
+    found = asked(decide("architecture", means_of(values), {"alexnet": means_of(values)}), "PAFL on average")
     assert found.holds is False
     assert found.numbers.startswith("14 of 15, not DCN .10; ")
 
 
 def test_robust_networks_must_help_both_gradients() -> None:
-    plain = tally(falling(0.4, 0.2))
-    better = robust_claims(plain, {"robust": tally(falling(0.6, 0.2))})
+    plain = means_of(falling(0.4, 0.2))
+    better = decide("robust", plain, {"robust": means_of(falling(0.6, 0.2))})
     assert all(one.holds for one in better)
     assert asked(better, "average PAFL on robust").numbers == "G .40 plain, .60 robust; SG .40 plain, .60 robust"
-    only_one = tally(lambda name, bucket, method: (0.6 if method == "gradient" else 0.4, 0.1))
-    assert asked(robust_claims(plain, {"robust": only_one}), "average PAFL on robust").holds is False
-    without = tally(falling(0.6, 0.2), methods=LABELS[2:])
-    assert asked(robust_claims(plain, {"robust": without}), "average PAFL on robust").numbers == "not run: G, SG"
+    only_one = means_of(lambda name, bucket, method: (0.6 if method == "gradient" else 0.4, 0.1))
+    assert asked(decide("robust", plain, {"robust": only_one}), "average PAFL on robust").holds is False
+    without = means_of(falling(0.6, 0.2), methods=LABELS[2:])
+    assert asked(decide("robust", plain, {"robust": without}), "average PAFL on robust").numbers == "not run: G, SG"
 
 
 def test_noise_must_lower_the_worst_bucket_of_every_method() -> None:
-    found = noise_claims(tally(falling(0.8, 0.5)), {"noise": tally(falling(0.6, 0.5))})
+    found = decide("noise", means_of(falling(0.8, 0.5)), {"noise": means_of(falling(0.6, 0.5))})
     assert asked(found, "noise lowers the PAFL in the worst bucket for every method in simple").holds
     same = asked(found, "noise lowers the PAFL in the worst bucket for every method in complex")
     assert same.holds is False
@@ -76,21 +76,21 @@ def test_noise_must_lower_the_worst_bucket_of_every_method() -> None:
 
 
 def test_photographs_are_compared_with_black_and_with_noise() -> None:
-    plain, photos, noise = (tally(falling(*one)) for one in ((0.9, 0.5), (0.4, 0.2), (0.7, 0.1)))
-    found = photographs_claims(plain, {"photos": photos, "noise": noise})
+    plain, photos, noise = (means_of(falling(*one)) for one in ((0.9, 0.5), (0.4, 0.2), (0.7, 0.1)))
+    found = decide("photos", plain, {"photos": photos, "noise": noise})
     assert asked(found, "above .5 in the worst bucket").holds
     assert asked(found, "in simple settings photographs take more").holds
     more = asked(found, "in complex settings photographs take more")
     assert more.holds is False
     assert more.reason.startswith("edges, which know the scene alone, score .50 on black, .10 on noise, .20 on photographs")
-    alone = photographs_claims(plain, {"photos": photos})
+    alone = decide("photos", plain, {"photos": photos})
     assert asked(alone, "in simple settings photographs take more").holds is None
-    high = asked(photographs_claims(plain, {"photos": noise}), "above .5 on average")
+    high = asked(decide("photos", plain, {"photos": noise}), "above .5 on average")
     assert (high.holds, high.numbers) == (False, "0 of 15; the highest is G .70")
 
 
 def test_methods_that_explain_only_one_of_the_two_are_not_compared() -> None:
-    few = tally(falling(0.4, 0.2), methods=("gradient", "deep-taylor", "lrp-z"))
-    found = asked(noise_claims(tally(falling(0.9, 0.5)), {"noise": few}), "worst bucket for every method in simple")
+    few = means_of(falling(0.4, 0.2), methods=("gradient", "deep-taylor", "lrp-z"))
+    found = asked(decide("noise", means_of(falling(0.9, 0.5)), {"noise": few}), "worst bucket for every method in simple")
     assert found.holds is None
     assert found.numbers == "3 methods were run on both; at least 4 are needed"

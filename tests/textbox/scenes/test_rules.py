@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from snellen.errors import SnellenError
-from snellen.textbox.scenes.objects import OBJECTS, SceneObject, box, buckets, count, states
+from snellen.textbox.scenes.objects import OBJECTS, SceneObject, box, bucket_contents, bucket_count, bucket_states
 from snellen.textbox.scenes.rules import SceneRule
-from snellen.textbox.scenes.settings import RULES, setting
+from snellen.textbox.scenes.settings import RULES, find_setting
 
 T, B1, B2 = "text", "box1", "box2"
 
@@ -62,7 +62,7 @@ TABLE = {
 @pytest.mark.parametrize("name", RULES)
 def test_table_1_follows_from_the_rule(name: str) -> None:
     zeros, ones, focus, avoid = TABLE[name]
-    rule = setting(name)
+    rule = find_setting(name)
     assert {n for n, label in enumerate(rule.labels, 1) if label == 0} == zeros
     assert {n for n, label in enumerate(rule.labels, 1) if label == 1} == ones
     assert set(rule.defined) == zeros | ones
@@ -73,15 +73,15 @@ def test_table_1_follows_from_the_rule(name: str) -> None:
 
 
 def test_buckets_are_numbered_as_in_the_paper() -> None:
-    for number, shown in enumerate(buckets(OBJECTS), 1):
+    for number, shown in enumerate(bucket_contents(OBJECTS), 1):
         assert shown["text"] == (None, "A", "B")[(number - 1) % 3]
         assert (shown["box2"] is not None) == bool((number - 1) // 3 % 2)
         assert (shown["box1"] is not None) == bool((number - 1) // 6)
-        assert states(OBJECTS, number) == ((number - 1) % 3, (number - 1) // 3 % 2, (number - 1) // 6)
-    assert number == count(OBJECTS) == 12
+        assert bucket_states(OBJECTS, number) == ((number - 1) % 3, (number - 1) // 3 % 2, (number - 1) // 6)
+    assert number == bucket_count(OBJECTS) == 12
     for wrong in (0, 13):
         with pytest.raises(SnellenError, match="from 1 to 12"):
-            states(OBJECTS, wrong)
+            bucket_states(OBJECTS, wrong)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_an_answer_that_hangs_on_a_missing_thing_is_undefined() -> None:
     assert rule.truths[1 - 1].label == 0  # without box1 no letter can change the answer
 
 
-def test_more_labels_and_other_things() -> None:
+def test_more_labels_and_other_objects() -> None:
     objects = (SceneObject("sign", ("#", "##", "###"), ("x", "y", "z")), box("bar", 2, 7))
     rule = SceneRule.read("if bar: 3 elif sign == x: 0 elif sign == y: 1 else: 2", objects)
     assert rule.labels == (None, 0, 1, 2, 3, 3, 3, 3)
@@ -139,9 +139,9 @@ def test_more_labels_and_other_things() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("box3", "the rule 'box3' speaks of 'box3', but the scenes hold text, box2 and box1"),
+        ("box3", "the rule 'box3' names 'box3', but the scenes hold text, box2 and box1"),
         ('text == "C"', "'text' is A or B, never 'C'"),
-        ("box1 == A", "'box1' is of one kind only; ask 'box1' alone whether it is there"),
+        ("box1 == A", "'box1' is of one kind only; write 'box1' alone to ask whether it is shown"),
         (
             "box1 and not box1",
             "the rule 'box1 and not box1' contradicts itself: when it comes to 'box1 and not box1', that is never so",
@@ -162,7 +162,7 @@ def test_more_labels_and_other_things() -> None:
         ),
         ("if box1: 0 else: 0", "the rule 'if box1: 0 else: 0' gives every picture the label 0: nothing to be learnt"),
         ("if box1: 0 else: 2", "the labels of a rule are 0, 1, … without gaps, not 0, 2"),
-        ("", "the rule '' cannot be read at its end: the name of a thing should stand there"),
+        ("", "the rule '' cannot be read at its end: the name of an object should stand there"),
         ("box1 box2", "the rule 'box1 box2' cannot be read at 'box2': the end should stand there"),
         ("if box1 0 else: 1", "the rule 'if box1 0 else: 1' cannot be read at '0': ':' should stand there"),
         ("box1 $ box2", "the rule 'box1 $ box2' cannot be read at '$ box2'"),
@@ -177,10 +177,10 @@ def test_refusals(text: str, sentence: str) -> None:
 
 def test_an_unknown_setting() -> None:
     with pytest.raises(SnellenError, match="there is no setting 'complex-cr5'; did you mean 'complex-cr"):
-        setting("complex-cr5")
+        find_setting("complex-cr5")
 
 
-def test_pictures_of_things_are_checked() -> None:
+def test_pictures_of_objects_are_checked() -> None:
     with pytest.raises(SnellenError, match="empty margin"):
         SceneObject("dot", (".#",), ("dot",))
     with pytest.raises(SnellenError, match="rows of # and"):

@@ -9,7 +9,7 @@ import pytest
 from snellen.errors import SnellenError
 from snellen.textbox.networks.network_spec import NetworkSpec
 from snellen.textbox.scenes.objects import OBJECTS
-from snellen.textbox.scenes.scene_files import is_scene_file, read_scenes, spec_from_rule
+from snellen.textbox.scenes.scene_files import is_scene_file, read_scenes
 from snellen.textbox.scenes.settings import RULES
 
 WHOLE = """
@@ -37,15 +37,16 @@ def written(folder: Path, text: str, name: str = "harder.yaml") -> Path:
 
 
 def test_a_whole_file(tmp_path: Path) -> None:
-    found = read_scenes(written(tmp_path, WHOLE))
+    path = written(tmp_path, WHOLE)
+    found = read_scenes(path)
     assert (found.name, found.side, found.colour, found.background) == ("harder", 96, (255, 140, 0), "noise")
     assert [(one.name, one.kinds, one.size) for one in found.objects] == [
         ("text", ("A", "B"), (2, 3)),
         ("star", ("star",), (3, 5)),
         ("box", ("box",), (8, 12)),
     ]
-    assert found.objects[1].inks[0].astype(int).tolist() == [[0, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 1, 0, 1, 0]]
-    spec = found.spec()
+    assert found.objects[1].masks[0].astype(int).tolist() == [[0, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 1, 0, 1, 0]]
+    spec = NetworkSpec.of_rule(str(path))
     assert spec.rule.text == 'if star: box else: text == "B"'
     made = spec.layout.scenes([12], [0], seed=0)
     assert made.pixels.shape == (1, 3, 96, 96)
@@ -57,9 +58,10 @@ def test_a_whole_file(tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_as_published(tmp_path: Path) -> None:
     for quoted in (RULES["complex-cr2"], f"'{RULES['complex-cr2']}'", f">\n  {RULES['complex-cr2']}"):
-        found = read_scenes(written(tmp_path, f"rule: {quoted}\n"))
+        path = written(tmp_path, f"rule: {quoted}\n")
+        found = read_scenes(path)
         assert found.objects == OBJECTS
-        assert found.spec().rule == spec_from_rule(RULES["complex-cr2"]).rule
+        assert NetworkSpec.of_rule(str(path)).rule == NetworkSpec.of_rule(RULES["complex-cr2"]).rule
     found = read_scenes(
         written(tmp_path, 'rule: dot\nthings: {text: published, dot: 3, bar: {tall: ["#", "#"], wide: 2}}\n')
     )
@@ -70,10 +72,10 @@ def test_what_is_left_out_is_as_published(tmp_path: Path) -> None:
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:
     path = str(written(tmp_path, WHOLE))
-    made = spec_from_rule(path, architecture="vit-tiny", background="photos", name="mine")
+    made = NetworkSpec.of_rule(path, architecture="vit-tiny", background="photos", name="mine")
     assert (made.architecture, made.background, made.name, made.side) == ("vit-tiny", "photos", "mine", 96)
-    assert spec_from_rule(path).background == "noise"
-    assert spec_from_rule("box1").name == "own"
+    assert NetworkSpec.of_rule(path).background == "noise"
+    assert NetworkSpec.of_rule("box1").name == "own"
 
 
 def test_a_file_is_told_from_a_rule(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_a_folder_of_photographs_beside_the_file(tmp_path: Path, monkeypatch: py
         ("side: 96", "'rule' must be one line of text, such as `rule: box1`, not nothing"),
         ("rule: 3.5", "the rule .3.5. cannot be read at"),
         ("rule: box1\nsides: 3", "there is no key 'sides'; did you mean 'side'"),
-        ("rule: box3", "the rule 'box3' speaks of 'box3', but the scenes hold text, box2 and box1"),
+        ("rule: box3", "the rule 'box3' names 'box3', but the scenes hold text, box2 and box1"),
         ("rule: box1\nside: big", "'side' must be a whole number of pixels up to 512, not 'big'"),
         ("rule: box1\nside: 0", "not 0"),
         ("rule: box1\nside: 12", "'text' is larger than a scene of 12×12"),
@@ -107,14 +109,14 @@ def test_a_folder_of_photographs_beside_the_file(tmp_path: Path, monkeypatch: py
         ("rule: box1\ncolour: oragne", "'colour' must be a name, such as orange"),
         ("rule: box1\nbackground: nois", "there is no background 'nois', nor a folder of that name; did you mean 'noise'"),
         ("rule: box1\nbackground: 3", "'background' must be one of black, .* not 3"),
-        ("rule: box1\nthings: [box1]", "'things' must be things by their names"),
-        ("rule: box1\nthings: {if: 3}", "a thing cannot be called 'if'"),
-        ("rule: a\nthings: {a b: 3}", "a thing cannot be called 'a b'"),
-        ("rule: a\nthings: {a: published}", "no published thing is called 'a'; there are text, box2, box1"),
+        ("rule: box1\nthings: [box1]", "'things' must be objects by their names"),
+        ("rule: box1\nthings: {if: 3}", "an object cannot be called 'if'"),
+        ("rule: a\nthings: {a b: 3}", "an object cannot be called 'a b'"),
+        ("rule: a\nthings: {a: published}", "no published object is called 'a'; there are text, box2, box1"),
         ("rule: a\nthings: {a: {}}", "'things: a' holds no kind"),
         ("rule: a\nthings: {a: {yes: 3}}", "a kind of 'a' cannot be True; put its name in quotes"),
         ("rule: a\nthings: {a: {height: 3}}", "'width' of 'things: a' must be a whole number of pixels, not nothing"),
-        ("rule: a\nthings: {a: {height: 3, wide: 3}}", "knows no 'wide'"),
+        ("rule: a\nthings: {a: {height: 3, wide: 3}}", "has no 'wide'"),
         ("rule: a\nthings: {a: 2.5}", "'things: a' must be rows of # and ., .* not 2.5"),
         ("rule: a\nthings:\n  a:\n  - ###\n  - '###'", "row 1 of 'things: a' is empty, for YAML takes # as a comment"),
         ("rule: a\nthings: {a: ['#x']}", "row 1 of 'things: a' must be # and . alone, not '#x'"),
@@ -132,7 +134,7 @@ def test_a_mistake_is_one_sentence_with_the_file(text: str, sentence: str, tmp_p
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SnellenError, match=r"cannot read the scene file 'missing.yaml' \(No such file or directory\)"):
-        spec_from_rule("missing.yaml")
+        NetworkSpec.of_rule("missing.yaml")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SnellenError, match=r"cannot read the scene file '.*bytes.yaml'"):
         read_scenes(tmp_path / "bytes.yaml")

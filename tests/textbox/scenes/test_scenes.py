@@ -22,7 +22,7 @@ from snellen.textbox.scenes.backgrounds import (
     find_background,
 )
 from snellen.textbox.scenes.noise import fractions, keys_of, shorts
-from snellen.textbox.scenes.objects import OBJECTS, TEXT, box, buckets
+from snellen.textbox.scenes.objects import OBJECTS, TEXT, box, bucket_contents
 from snellen.textbox.scenes.scenes import SceneBatch, SceneLayout
 
 
@@ -36,16 +36,16 @@ def test_what_a_bucket_says_is_shown_and_nothing_else(name: str) -> None:
     layout = SceneLayout(background=find_background(name))
     found = some(layout)
     assert found.pixels.shape == (480, 3, 64, 64)
-    for i, shown in enumerate(list(buckets(OBJECTS))):
-        for number, object_ in enumerate(OBJECTS):
-            kind = shown[object_.name]
+    for i, shown in enumerate(list(bucket_contents(OBJECTS))):
+        for number, item in enumerate(OBJECTS):
+            kind = shown[item.name]
             for row in range(40 * i, 40 * i + 40):
                 ink, (top, left, bottom, right) = found.ink[row, number], found.boxes[row, number].tolist()
                 if kind is None:
                     assert not ink.any()
                     assert (top, left, bottom, right) == (0, 0, 0, 0)
                 else:
-                    expected = object_.inks[object_.kinds.index(kind)]
+                    expected = item.masks[item.kinds.index(kind)]
                     assert np.array_equal(ink[top:bottom, left:right].numpy(), expected)
                     assert int(ink.sum()) == expected.sum()
     drawn = found.ink.any(dim=1)[:, None].expand(-1, 3, -1, -1)
@@ -54,12 +54,12 @@ def test_what_a_bucket_says_is_shown_and_nothing_else(name: str) -> None:
     assert torch.equal(found.regions().sum(dim=(2, 3)), (found.boxes[..., 2:] - found.boxes[..., :2]).prod(dim=2))
 
 
-def test_sizes_of_the_published_things() -> None:
+def test_sizes_of_the_published_objects() -> None:
     found = some(SceneLayout(), each=1)
     assert found.regions()[-1].sum(dim=(1, 2)).tolist() == [13 * 15, 4 * 4, 10 * 10]
 
 
-def test_no_two_rectangles_overlap_not_even_of_things_that_are_not_shown() -> None:
+def test_no_two_rectangles_overlap_not_even_of_objects_that_are_not_shown() -> None:
     whole = SceneLayout().scenes([12] * 3000, range(3000), seed=0)
     regions = whole.regions()
     assert int(regions.sum(dim=1).max()) == 1
@@ -73,10 +73,10 @@ def test_no_two_rectangles_overlap_not_even_of_things_that_are_not_shown() -> No
 
 def test_places_reach_every_border_evenly() -> None:
     boxes = SceneLayout().scenes([12] * 20000, range(20000), seed=1).boxes
-    for number, object_ in enumerate(OBJECTS):
+    for number, item in enumerate(OBJECTS):
         for axis in (0, 1):
             corners = boxes[:, number, axis]
-            last = 64 - object_.size[axis]
+            last = 64 - item.size[axis]
             assert (int(corners.min()), int(corners.max())) == (0, last)
             assert abs(float(corners.double().mean()) - last / 2) < 0.05 * last
 
@@ -207,9 +207,7 @@ def test_photographs_that_are_not_installed_name_the_extra(monkeypatch: pytest.M
     with pytest.raises(
         SnellenError, match=r"the background 'photos' needs chelsea, .* pip install 'snellen\[demo\]', or give"
     ):
-        SceneLayout(side=66, find_background=PhotoBackground()).scenes(
-            [1], [0], seed=0
-        )  # a side that no other test has loaded
+        SceneLayout(side=66, background=PhotoBackground()).scenes([1], [0], seed=0)  # a side that no other test has loaded
 
 
 def test_an_unknown_background() -> None:

@@ -1,1 +1,1 @@
-"""Metrics on trial: how well each orders maps as the known truth does."""
+"""The audit of metrics: how well each orders maps as the known truth does."""

@@ -1,7 +1,7 @@
 """How well scores order maps as the truth does, image by image.
 
-Everything here is about maps of one image. A pair is two maps of the same image whose truths and scores are all known; how
-maps of different images compare is never asked, for images differ in how hard they are.
+A pair is two maps of the same image whose truths and scores are all defined. Maps of different images are never compared,
+because images differ in how hard they are.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ DIFFERENCE = 0.1
 """Two maps differ clearly when their truths are farther apart than this."""
 
 
-def rounded(scores: Table, *, bounded: bool) -> Table:
-    """Scores without the digits that float32 makes up: six decimals between finite bounds, else six significant ones.
+def round_scores(scores: Table, *, bounded: bool) -> Table:
+    """Scores without the rounding errors of float32: six decimals between finite bounds, else six significant ones.
 
-    Without this, maps that a metric cannot tell apart would be ordered by rounding errors.
+    Without this, maps with equal scores would be ordered by rounding errors.
     """
     if bounded:
         return np.round(scores.astype(np.float64), 6)
@@ -33,31 +33,34 @@ def rounded(scores: Table, *, bounded: bool) -> Table:
     return np.asarray(np.round(scores * scale) / scale)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Pairs:
-    """What a measure of agreement counts in every pair of maps of every image, so that maps can be drawn again cheaply.
+    """What a measure of agreement counts in every pair of maps of every image, so that maps can be resampled cheaply.
 
-    The value of an image is Σ agreement / √(Σ differing · Σ told), each sum over its pairs; NaN where nothing differs, 0
-    where nothing is told.
+    The value of an image is Σ agreement / √(Σ differing · Σ distinguished), each sum over its pairs; NaN where no truths
+    differ, 0 where no scores do.
     """
 
     maps: int
+    """Number of maps per image."""
     agreement: Float[np.ndarray, "images pairs"]
     differing: Float[np.ndarray, "images pairs"]
-    told: Float[np.ndarray, "images pairs"]
+    """Whether the truths of a pair differ."""
+    distinguished: Float[np.ndarray, "images pairs"]
+    """Whether its scores differ."""
 
     def values(self) -> Images:
         """The value of every image, with every map once."""
-        return np.asarray(self.drawn(np.ones((1, self.maps)))[0])
+        return np.asarray(self.resample(np.ones((1, self.maps)))[0])
 
-    def drawn(self, counts: Float[np.ndarray, "resamples maps"]) -> Float[np.ndarray, "resamples images"]:
-        """The value of every image in every resample, where each map counts so many times."""
+    def resample(self, counts: Float[np.ndarray, "resamples maps"]) -> Float[np.ndarray, "resamples images"]:
+        """The value of every image in every resample, where each map counts `counts` times."""
         first, second = _columns(self.maps)
         weights = counts[:, first] * counts[:, second]
-        differing, told = weights @ self.differing.T, weights @ self.told.T
+        differing, distinguished = weights @ self.differing.T, weights @ self.distinguished.T
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = (weights @ self.agreement.T) / np.sqrt(differing * told)
-        return np.asarray(np.where(differing == 0, np.nan, np.where(told == 0, 0.0, found)))
+            values = (weights @ self.agreement.T) / np.sqrt(differing * distinguished)
+        return np.asarray(np.where(differing == 0, np.nan, np.where(distinguished == 0, 0.0, values)))
 
 
 def tau(truth: Table, quality: Table) -> Pairs:
@@ -68,9 +71,9 @@ def tau(truth: Table, quality: Table) -> Pairs:
     nothing to order, and τ is NaN. Truths .9, .5, .1 and qualities 3, 1, 2 have C = 2 and D = 1: τ = 1/3.
     """
     signs, others = _signs(truth), _signs(quality)
-    known = ~(np.isnan(signs) | np.isnan(others))
-    signs, others = np.where(known, signs, 0.0), np.where(known, others, 0.0)
-    return Pairs(truth.shape[1], signs * others, np.abs(signs), np.abs(others))
+    defined = ~(np.isnan(signs) | np.isnan(others))
+    signs, others = np.where(defined, signs, 0.0), np.where(defined, others, 0.0)
+    return Pairs(maps=truth.shape[1], agreement=signs * others, differing=np.abs(signs), distinguished=np.abs(others))
 
 
 def auc_of_success(truth: Table, quality: Table) -> Pairs:
@@ -81,13 +84,13 @@ def auc_of_success(truth: Table, quality: Table) -> Pairs:
     right pair, so .75.
     """
     first, second = _columns(truth.shape[1])
-    return _right(truth, quality, (truth[:, first] > BAR) != (truth[:, second] > BAR))
+    return _preferences(truth, quality, (truth[:, first] > BAR) != (truth[:, second] > BAR))
 
 
 def auc_of_difference(truth: Table, quality: Table, difference: float = DIFFERENCE) -> Pairs:
     """The same over all pairs whose truths are more than `difference` apart: how often the truer has the higher quality."""
     first, second = _columns(truth.shape[1])
-    return _right(truth, quality, np.abs(truth[:, first] - truth[:, second]) > difference)
+    return _preferences(truth, quality, np.abs(truth[:, first] - truth[:, second]) > difference)
 
 
 def _columns(maps: int) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
@@ -97,13 +100,15 @@ def _columns(maps: int) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pa
 
 
 def _signs(table: Table) -> Float[np.ndarray, "images pairs"]:
-    """Which of each pair is higher: 1 the first, -1 the second, 0 neither, NaN unknown."""
+    """Which map of each pair is higher: 1 the first, -1 the second, 0 neither, NaN undefined."""
     first, second = _columns(table.shape[1])
     return np.asarray(np.sign(table[:, first] - table[:, second]))
 
 
-def _right(truth: Table, quality: Table, wanted: Bool[np.ndarray, "images pairs"]) -> Pairs:
+def _preferences(truth: Table, quality: Table, compared: Bool[np.ndarray, "images pairs"]) -> Pairs:
+    """How often the truer map of each compared pair has the higher quality."""
     signs, others = _signs(truth), _signs(quality)
-    counted = wanted & ~(np.isnan(signs) | np.isnan(others))
-    right = np.where(counted, (np.where(counted, signs * others, 0.0) + 1) / 2, 0.0)
-    return Pairs(truth.shape[1], right, counted.astype(np.float64), counted.astype(np.float64))
+    counted = compared & ~(np.isnan(signs) | np.isnan(others))
+    agreement = np.where(counted, (np.where(counted, signs * others, 0.0) + 1) / 2, 0.0)
+    weights = counted.astype(np.float64)
+    return Pairs(maps=truth.shape[1], agreement=agreement, differing=weights, distinguished=weights)

@@ -1,4 +1,4 @@
-"""Which metrics can be believed: how well each orders maps as the truth does, and a verdict by a written rule."""
+"""The audit of metrics: how well each orders maps as the truth does, and a verdict by a written rule."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from jaxtyping import Float
 from snellen.errors import SnellenError
 from snellen.runs.progress import Observer, default_observer
 from snellen.textbox.audit import agreement
-from snellen.textbox.audit.audit_scores import IMAGES, AuditedMetric, AuditScores, chosen_metrics, hold
-from snellen.textbox.audit.bootstrap_intervals import Draws, Group, Interval, Spread, draws
+from snellen.textbox.audit.audit_scores import IMAGES, AuditedMetric, AuditScores, choose_metrics, gather_scores
+from snellen.textbox.audit.bootstrap_intervals import (
+    BootstrapInterval,
+    ImageGroup,
+    ResampledMeasure,
+    Resamples,
+    draw_resamples,
+)
 from snellen.textbox.exam.oracle import DECOY
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.networks.trained_network import shipped
+from snellen.textbox.networks.trained_network import shipped_names
 from snellen.verdicts import MINIMUM_IMAGES
 from snellen.verdicts.statistics import holm
 
@@ -28,11 +34,11 @@ GUESSING = (0.4, 0.6)
 LEVEL = 0.05
 
 NETWORKS = 2
-"""With fewer, nothing can be said about other networks."""
+"""With fewer, nothing can be concluded about other networks."""
 
-Verdict = Literal["sees", "faint", "shape", "blind", "misleads", "unclear", "too few"]
+MetricVerdict = Literal["sees", "faint", "shape", "blind", "misleads", "unclear", "too few"]
 
-WORDS: Mapping[Verdict, str] = {
+WORDS: Mapping[MetricVerdict, str] = {
     "sees": f"AUC of at least {GUESSING[1]}; the whole interval lies above .5, and so does that of preferring the oracle "
     "to its decoy",
     "faint": f"the same intervals, but an AUC below {GUESSING[1]}",
@@ -43,111 +49,116 @@ WORDS: Mapping[Verdict, str] = {
     "unclear": "none of these is shown: the intervals are too wide",
     "too few": f"defined on fewer than {MINIMUM_IMAGES} images, or on fewer than {NETWORKS} networks",
 }
-"""The rule, about intervals in which networks, maps and images are all drawn again."""
+"""The rule, about intervals over networks, maps and images."""
 
 GROUPS = ("all", "simple", "complex")
 
 MEASURES = ("tau", "auc", "clear", "own", "decoy")
-"""Kendall's τ; AUC of success; AUC over clear differences; AUC of success among methods alone, no control and no oracle; how
-often the oracle is preferred to its decoy."""
+"""Kendall's τ; AUC of success; AUC over clear differences; AUC of success among methods alone, without controls and oracle;
+how often the oracle is preferred to its decoy."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Audit:
-    """The verdict on every metric. `table` has a row per metric and group: all, simple and complex settings, and each alone.
+    """The verdict on every metric.
+
+    `table` has a row per metric and group of settings: all, simple and complex settings, and each alone.
 
     Columns: for each of `MEASURES` its mean over images, interval (`_low`, `_high`), number of images (`_n`) and of networks
-    (`_networks`), and the standard errors that networks, maps and images bring alone (`_error_networks` and so on);
+    (`_networks`), and the standard errors of networks, maps and images alone (`_error_networks` and so on);
     `verdict` of the AUC of success and `own_verdict` of that among methods alone; `p` and `own_p`, corrected by Holm;
     `undefined` of `scores` that are NaN; `oracle_top`, the share of images on which no map is ranked above the oracle's;
     `oracle_above`, on which it is above every control; `fooled`, on which a control that fails has or shares the first
     place, and `fooled_by`, the control that does so most often.
     """
 
-    trial: AuditScores
+    scores: AuditScores
     table: pd.DataFrame
     left_out: Mapping[str, str]
+    """By metric why it was not audited."""
     seconds: float
+    """Time of all runs."""
 
     @property
     def order(self) -> list[AuditedMetric]:
-        """The metrics on trial, best in complex settings first (simple ones where there is no complex), then references."""
+        """The audited metrics, the best in complex settings (or else in simple ones) first, then references."""
         group = "complex" if "complex" in set(self.table["group"]) else "simple"
         ranks = self.table[self.table["group"] == group].set_index("metric")["auc"].fillna(-1.0)
-        on_trial = [one for one in self.trial.metrics if one.role == "on trial"]
-        return [
-            *sorted(on_trial, key=lambda one: -float(ranks[one.label])),
-            *(one for one in self.trial.metrics if one.role != "on trial"),
-        ]
+        references = [metric for metric in self.scores.metrics if metric.role != "on trial"]
+        return [*sorted(self.audited, key=lambda metric: -float(ranks[metric.label])), *references]
+
+    @property
+    def audited(self) -> list[AuditedMetric]:
+        """The metrics without references."""
+        return [metric for metric in self.scores.metrics if metric.role == "on trial"]
 
     @property
     def groups(self) -> list[str]:
         """All settings, simple and complex ones, as far as there are both."""
-        return [one for one in GROUPS if one in set(self.table["group"])]
+        return [group for group in GROUPS if group in set(self.table["group"])]
 
     @property
     def settings(self) -> list[str]:
         """The names of the settings."""
-        return list(dict.fromkeys(self.trial.setting))
+        return list(dict.fromkeys(self.scores.setting))
 
     def size(self, group: str) -> tuple[int, int]:
         """How many images and how many networks a group has."""
-        inside = [at for at, simple in enumerate(self.trial.simple) if group == "all" or simple == (group == "simple")]
-        return len(inside), len({self.trial.setting[at] for at in inside})
+        rows = [row for row, simple in enumerate(self.scores.simple) if group == "all" or simple == (group == "simple")]
+        return len(rows), len({self.scores.setting[row] for row in rows})
 
     def cell(self, metric: str, group: str) -> Mapping[str, Any]:
         """The row of a metric in a group."""
-        found = self.table[(self.table["metric"] == metric) & (self.table["group"] == group)]
-        return {str(key): value for key, value in found.iloc[0].items()}
+        rows = self.table[(self.table["metric"] == metric) & (self.table["group"] == group)]
+        return {str(key): value for key, value in rows.iloc[0].items()}
 
     def believed(self, group: str) -> tuple[list[str], list[str]]:
-        """The metrics that see the truth in a group among methods alone too, and those that see it otherwise.
+        """The metrics that see the truth in a group also among methods alone, and those that see it otherwise.
 
-        The latter tell a method from nonsense or from perfection, but are not shown to tell one method from another.
+        The latter distinguish a method from controls or from a perfect map, but are not shown to distinguish methods.
         """
         seeing = [
-            one.label for one in self.order if one.role == "on trial" and self.cell(one.label, group)["verdict"] == "sees"
+            metric.label
+            for metric in self.order
+            if metric.role == "on trial" and self.cell(metric.label, group)["verdict"] == "sees"
         ]
         alone = [label for label in seeing if self.cell(label, group)["own_verdict"] == "sees"]
         return alone, [label for label in seeing if label not in alone]
 
-    def field(self) -> pd.DataFrame:
+    def method_table(self) -> pd.DataFrame:
         """The mean truth of each method's maps in simple and in complex settings, and how often they succeed."""
         rows = []
-        simple = np.array(self.trial.simple)
-        for column, (method, kind) in enumerate(zip(self.trial.methods, self.trial.kinds, strict=True)):
+        simple = np.array(self.scores.simple)
+        for column, (method, kind) in enumerate(zip(self.scores.methods, self.scores.kinds, strict=True)):
             row: dict[str, Any] = {"method": method, "kind": kind}
             for group in self.groups:
-                values = (
-                    self.trial.truth[:, column]
-                    if group == "all"
-                    else self.trial.truth[simple == (group == "simple"), column]
-                )
-                known = values[~np.isnan(values)]
+                inside = np.ones_like(simple) if group == "all" else simple == (group == "simple")
+                values = self.scores.truth[inside, column]
+                defined = values[~np.isnan(values)]
                 row |= {
-                    group: known.mean() if len(known) else np.nan,
-                    f"{group}_success": (known > BAR).mean() if len(known) else np.nan,
-                    f"{group}_n": len(known),
+                    group: defined.mean() if len(defined) else np.nan,
+                    f"{group}_success": (defined > BAR).mean() if len(defined) else np.nan,
+                    f"{group}_n": len(defined),
                 }
             rows.append(row)
         return pd.DataFrame(rows)
 
     def write_csv(self, path: Path) -> Path:
-        """The table as a file."""
+        """Writes the table to a file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.table.to_csv(path, index=False, lineterminator="\n")
         return path
 
     def write_truth(self, path: Path) -> Path:
-        """What other rooms need to know of each metric: how well it follows the truth in complex settings."""
+        """Writes how well each metric follows the truth in complex settings: the table that cards read."""
         rows = self.table[
             (self.table["group"] == "complex") & (self.table["role"] == "on trial") & (self.table["auc_n"] > 0)
         ]
         names = [str(label).partition("(")[0] for label in rows["metric"]]
         ends = {key: rows[column].map("{:.4f}".format) for key, column in _TRUTH.items()}
-        known = pd.DataFrame({"metric": names, **ends, "n": rows["auc_n"], "verdict": rows["verdict"]})
+        table = pd.DataFrame({"metric": names, **ends, "n": rows["auc_n"], "verdict": rows["verdict"]})
         path.parent.mkdir(parents=True, exist_ok=True)
-        known.to_csv(path, index=False, lineterminator="\n")
+        table.to_csv(path, index=False, lineterminator="\n")
         return path
 
 
@@ -163,37 +174,37 @@ def audit(
     images: int = IMAGES,
     observer: Observer | None = None,
 ) -> Audit:
-    """Puts metrics on trial on the shipped settings or on these, which may be folders of trained reasoners."""
-    chosen, left_out = chosen_metrics(metrics)
-    wanted = list(settings or shipped())
-    if not wanted:
-        raise SnellenError("no setting was named, and no reasoner comes with this installation; train one first")
-    trial, runs = hold(
-        wanted, Path(out), methods=methods, metrics=chosen, images=images, observer=observer or default_observer()
+    """Audits metrics on the shipped networks or on these, which may be folders of trained networks."""
+    chosen, left_out = choose_metrics(metrics)
+    names = list(settings or shipped_names())
+    if not names:
+        raise SnellenError("no setting was named, and no network comes with this installation; train one first")
+    scores, runs = gather_scores(
+        names, Path(out), methods=methods, metrics=chosen, images=images, observer=observer or default_observer()
     )
     seconds = sum(run.record.totals.wall_seconds for run in runs if run.record.totals)
-    return Audit(trial, judged(trial), left_out, seconds)
+    return Audit(scores=scores, table=audit_table(scores), left_out=left_out, seconds=seconds)
 
 
-def judged(trial: AuditScores) -> pd.DataFrame:
+def audit_table(scores: AuditScores) -> pd.DataFrame:
     """The table of an audit."""
-    simple = np.array(trial.simple)
-    settings = np.array(trial.setting)
+    simple = np.array(scores.simple)
+    settings = np.array(scores.setting)
     kinds = {"simple": simple, "complex": ~simple}
     both = {"all": np.ones_like(simple)} if simple.any() and not simple.all() else {}
-    masks = both | kinds | {name: settings == name for name in dict.fromkeys(trial.setting)}
-    drawn = draws(trial.setting, trial.strata, trial.kinds)
-    groups = {name: drawn.inside(np.flatnonzero(inside).tolist()) for name, inside in masks.items() if inside.any()}
+    masks = both | kinds | {name: settings == name for name in dict.fromkeys(scores.setting)}
+    resamples = draw_resamples(scores.setting, scores.strata, scores.kinds)
+    groups = {name: resamples.group(np.flatnonzero(inside).tolist()) for name, inside in masks.items() if inside.any()}
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in groups}
-    for metric in trial.metrics:
-        quality = trial.quality(metric)
-        spreads = _spreads(trial, quality, drawn)
+    for metric in scores.metrics:
+        quality = scores.quality(metric)
+        measures = _measures(scores, quality, resamples)
         for name, group in groups.items():
-            rows[name].append(_row(trial, metric, name, group, quality[group.chosen], spreads))
+            rows[name].append(_row(scores, metric, name, group, quality[group.chosen], measures))
     table = pd.DataFrame([row for name in groups for row in rows[name]])
     for p, verdict, measure in (("p", "verdict", "auc"), ("own_p", "own_verdict", "own")):
-        tried = (table["role"] == "on trial") & table["group"].isin(GROUPS) & (table[f"{measure}_n"] >= MINIMUM_IMAGES)
-        table.loc[tried, p] = holm(table.loc[tried, p].to_numpy(dtype=np.float64))
+        tested = (table["role"] == "on trial") & table["group"].isin(GROUPS) & (table[f"{measure}_n"] >= MINIMUM_IMAGES)
+        table.loc[tested, p] = holm(table.loc[tested, p].to_numpy(dtype=np.float64))
         table[verdict] = [
             verdict_of(
                 row[measure],
@@ -210,10 +221,12 @@ def judged(trial: AuditScores) -> pd.DataFrame:
     return table
 
 
-def verdict_of(auc: float, low: float, high: float, *, images: int, networks: int, decoy: tuple[float, float]) -> Verdict:
-    """The rule of `WORDS`, for an AUC with its interval.
+def verdict_of(
+    auc: float, low: float, high: float, *, images: int, networks: int, decoy: tuple[float, float]
+) -> MetricVerdict:
+    """The verdict on an AUC with its interval, by the rule of `WORDS`.
 
-    `decoy` is the interval of how often the oracle is preferred to its decoy; NaN where that has no answer.
+    `decoy` is the interval of how often the oracle is preferred to its decoy; NaN where that is undefined.
     """
     if images < MINIMUM_IMAGES or networks < NETWORKS:
         return "too few"
@@ -226,34 +239,35 @@ def verdict_of(auc: float, low: float, high: float, *, images: int, networks: in
     return "blind" if GUESSING[0] < low <= 0.5 and high < GUESSING[1] else "unclear"
 
 
-def _spreads(trial: AuditScores, quality: Float[np.ndarray, "images methods"], drawn: Draws) -> dict[str, Spread]:
-    """Every measure of a metric; methods and controls are drawn again, the oracle and its decoy are what they are."""
-    truth = trial.truth
-    everything, own = list(range(len(trial.methods))), trial.places("method")
-    twins = [*trial.places("oracle"), trial.methods.index(DECOY)]
+def _measures(
+    scores: AuditScores, quality: Float[np.ndarray, "images methods"], resamples: Resamples
+) -> dict[str, ResampledMeasure]:
+    """Every measure of a metric; methods and controls are resampled, the oracle and its decoy are not."""
+    truth = scores.truth
+    everything, own = list(range(len(scores.methods))), scores.columns("method")
+    twins = [*scores.columns("oracle"), scores.methods.index(DECOY)]
     return {
-        "tau": drawn.spread(agreement.tau(truth, quality), everything),
-        "auc": drawn.spread(agreement.auc_of_success(truth, quality), everything),
-        "clear": drawn.spread(agreement.auc_of_difference(truth, quality), everything),
-        "own": drawn.spread(agreement.auc_of_success(truth[:, own], quality[:, own]), own),
-        "decoy": drawn.spread(agreement.auc_of_success(truth[:, twins], quality[:, twins])),
+        "tau": resamples.measure(agreement.tau(truth, quality), everything),
+        "auc": resamples.measure(agreement.auc_of_success(truth, quality), everything),
+        "clear": resamples.measure(agreement.auc_of_difference(truth, quality), everything),
+        "own": resamples.measure(agreement.auc_of_success(truth[:, own], quality[:, own]), own),
+        "decoy": resamples.measure(agreement.auc_of_success(truth[:, twins], quality[:, twins])),
     }
 
 
 def _row(
-    trial: AuditScores,
+    scores: AuditScores,
     metric: AuditedMetric,
     name: str,
-    group: Group,
+    group: ImageGroup,
     quality: Float[np.ndarray, "images methods"],
-    spreads: Mapping[str, Spread],
+    measures: Mapping[str, ResampledMeasure],
 ) -> dict[str, Any]:
     """The row of one metric in one group of images."""
-    found = {
-        measure: group.interval(spread, bounds=(-1.0 if measure == "tau" else 0.0, 1.0))
-        for measure, spread in spreads.items()
+    intervals = {
+        name: group.interval(measure, bounds=(-1.0 if name == "tau" else 0.0, 1.0)) for name, measure in measures.items()
     }
-    undefined = np.isnan(trial.scores[metric.label][group.chosen])
+    undefined = np.isnan(scores.scores[metric.label][group.chosen])
     return {
         "metric": metric.label,
         "attribute": metric.attribute,
@@ -263,41 +277,41 @@ def _row(
         "images": len(group.chosen),
         "scores": undefined.size,
         "undefined": int(undefined.sum()),
-        **{key: value for measure in MEASURES for key, value in _ends(found[measure], measure).items()},
-        "p": found["auc"].chance(0.5),
-        "own_p": found["own"].chance(0.5),
-        **_places(trial, trial.truth[group.chosen], quality),
+        **{key: value for measure in MEASURES for key, value in _interval_columns(intervals[measure], measure).items()},
+        "p": intervals["auc"].p_value(0.5),
+        "own_p": intervals["own"].p_value(0.5),
+        **_oracle_and_controls(scores, scores.truth[group.chosen], quality),
     }
 
 
-def _ends(found: Interval, measure: str) -> dict[str, float]:
+def _interval_columns(interval: BootstrapInterval, measure: str) -> dict[str, float]:
     return {
-        measure: found.mean,
-        f"{measure}_low": found.low,
-        f"{measure}_high": found.high,
-        f"{measure}_n": found.images,
-        f"{measure}_networks": found.networks,
-        **{f"{measure}_error_{factor}": error for factor, error in found.errors.items()},
+        measure: interval.mean,
+        f"{measure}_low": interval.low,
+        f"{measure}_high": interval.high,
+        f"{measure}_n": interval.images,
+        f"{measure}_networks": interval.networks,
+        **{f"{measure}_error_{factor}": error for factor, error in interval.errors.items()},
     }
 
 
-def _places(
-    trial: AuditScores, truth: Float[np.ndarray, "images methods"], quality: Float[np.ndarray, "images methods"]
+def _oracle_and_controls(
+    scores: AuditScores, truth: Float[np.ndarray, "images methods"], quality: Float[np.ndarray, "images methods"]
 ) -> dict[str, Any]:
-    """Where a metric ranks the oracle and the controls."""
-    controls, (oracle, *_) = trial.places("control"), trial.places("oracle")
-    known = np.where(np.isnan(quality), -np.inf, quality)
-    asked = ~np.isnan(quality[:, oracle])
-    best = known.max(axis=1)
+    """How a metric ranks the oracle and the controls."""
+    controls, (oracle, *_) = scores.columns("control"), scores.columns("oracle")
+    ranked = np.where(np.isnan(quality), -np.inf, quality)
+    defined = ~np.isnan(quality[:, oracle])
+    best = ranked.max(axis=1)
     rated = np.isfinite(best)
-    top = known[asked, oracle] >= best[asked]
-    above = known[asked, oracle] > known[np.ix_(asked, controls)].max(axis=1)
-    winning = (known[:, controls] == best[:, None]) & ~(truth[:, controls] > BAR) & rated[:, None]
-    often = winning.sum(axis=0)
+    top = ranked[defined, oracle] >= best[defined]
+    above = ranked[defined, oracle] > ranked[np.ix_(defined, controls)].max(axis=1)
+    winning = (ranked[:, controls] == best[:, None]) & ~(truth[:, controls] > BAR) & rated[:, None]
+    wins = winning.sum(axis=0)
     return {
-        "oracle_n": int(asked.sum()),
-        "oracle_top": float(top.mean()) if asked.any() else np.nan,
-        "oracle_above": float(above.mean()) if asked.any() else np.nan,
+        "oracle_n": int(defined.sum()),
+        "oracle_top": float(top.mean()) if defined.any() else np.nan,
+        "oracle_above": float(above.mean()) if defined.any() else np.nan,
         "fooled": float(winning.any(axis=1)[rated].mean()) if rated.any() else np.nan,
-        "fooled_by": trial.methods[controls[int(often.argmax())]] if often.any() else "",
+        "fooled_by": scores.methods[controls[int(wins.argmax())]] if wins.any() else "",
     }

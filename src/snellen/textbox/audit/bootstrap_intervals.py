@@ -1,15 +1,15 @@
-"""Intervals over everything that was sampled: networks, maps, and the images of each network, drawn again together.
+"""Bootstrap intervals over everything that was sampled: networks, maps, and the images of each network.
 
-An interval over images alone says how a mean would move with further images of the same networks and maps of the same
-methods. Whoever reads "this metric prefers right maps" thinks of other networks and other methods. So networks and maps are
-drawn again too, each independently of the other (the pigeonhole bootstrap of Owen 2007), and images within their network and
-bucket. Every factor is drawn one time fewer than it has members, which makes the spread of the draws right however few there
-are (Rao and Wu 1988). Drawing all at once counts the variance of the lowest level more than once (Owen 2007), so that these
-intervals are rather too wide than too narrow where images, not networks or methods, make the spread.
+An interval over images alone says how a mean would change with other images of the same networks and the same methods. But
+"this metric prefers right maps" is also about other networks and other methods. So networks and maps are resampled too, each
+independently of the other (the pigeonhole bootstrap of Owen 2007), and images within their network and bucket. Of n members
+of a factor, n - 1 are drawn, which makes the variance of the resamples right however few there are (Rao and Wu 1988).
+Resampling all factors at once counts the variance of the lowest level more than once (Owen 2007), so that these intervals
+are rather too wide than too narrow where images, not networks or methods, make the spread.
 
-Few networks need more than that: a bootstrap of seven clusters never sees a cluster that was not drawn. The ends are
-therefore Student's, with Satterthwaite's degrees of freedom: close to the number of networks less one where networks make
-most of the spread. They are set on the scale of logits, so that no end leaves the bounds.
+A bootstrap of few networks is too narrow. The ends are therefore those of Student's distribution, with Satterthwaite's
+degrees of freedom: close to the number of networks less one where networks make most of the spread. They are computed on the
+scale of logits, so that no end leaves the bounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESAMPLES = 2000
 """Enough for a standard error within two per cent; no quantile of the draws is taken."""
 
 EQUAL = 1e-12
-"""Differences below this are those of rounding."""
+"""Differences below this are rounding errors."""
 
 FACTORS = ("networks", "maps", "images")
 
@@ -36,25 +36,27 @@ ImageCounts = Float[np.ndarray, "resamples images"]
 Groups = Sequence[Int[np.ndarray, " _"]]
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean over images with the ends of its 95 % interval, and what these rest on.
-
-    `errors` are the standard errors that each factor brings when it alone is drawn again.
-    """
+@dataclass(frozen=True, kw_only=True)
+class BootstrapInterval:
+    """A mean over images with its 95 % interval."""
 
     mean: float
     low: float
     high: float
     images: int
+    """Number of images with a value."""
     networks: int
+    """Number of networks that these come from."""
     error: float
+    """Standard error."""
     freedom: float
+    """Degrees of freedom."""
     errors: Mapping[str, float]
+    """Standard error of each factor, when it alone is resampled."""
     bounds: tuple[float, float] = (0.0, 1.0)
 
-    def chance(self, expected: float) -> float:
-        """The two-sided p value of the mean against that of guessing: below .05 where the interval excludes it."""
+    def p_value(self, expected: float) -> float:
+        """The two-sided p value of the mean against `expected`: below .05 where the interval excludes it."""
         if np.isnan(self.error):
             return np.nan
         if self.error == 0:
@@ -65,114 +67,149 @@ class Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
-    """A measure of every image, with every map once and in every resample of maps."""
+class ResampledMeasure:
+    """A measure of every image, and the same in every resample of maps."""
 
     plain: Images
-    drawn: Float[np.ndarray, "resamples images"]
+    """With every map once."""
+    resampled: Float[np.ndarray, "resamples images"]
     freedom: int
+    """Degrees of freedom of the maps; 0 where they are not resampled."""
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """What every map and every image counts in every resample; measures that are to be compared share their draws."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Resamples:
+    """How often every map and every image counts in every resample; all measures share them, to be comparable."""
 
     networks: Int[np.ndarray, " images"]
+    """Number of the network of each image."""
     strata: Int[np.ndarray, " images"]
+    """Number of the bucket of each image."""
     kinds: tuple[str, ...]
+    """Of the maps."""
     maps: Float[np.ndarray, "resamples maps"]
     images: ImageCounts
     seed: int
 
-    def spread(self, pairs: Pairs, columns: Sequence[int] | None = None) -> Spread:
-        """A measure under the draws of maps; no columns: its maps are not a sample of anything and stay as they are."""
+    def measure(self, pairs: Pairs, columns: Sequence[int] | None = None) -> ResampledMeasure:
+        """A measure of pairs of maps under resampling.
+
+        Args:
+            pairs: The pairs of the maps in `columns`.
+            columns: The maps. None where they are not a sample, and are not resampled.
+        """
         plain = pairs.values()
         if columns is None:
-            return Spread(plain, np.broadcast_to(plain, (len(self.maps), len(plain))), 0)
+            return ResampledMeasure(plain, np.broadcast_to(plain, (len(self.maps), len(plain))), 0)
         kinds = [self.kinds[column] for column in columns]
-        return Spread(plain, pairs.drawn(self.maps[:, list(columns)]), len(kinds) - len(set(kinds)))
+        return ResampledMeasure(plain, pairs.resample(self.maps[:, list(columns)]), len(kinds) - len(set(kinds)))
 
-    def inside(self, images: Sequence[int]) -> Group:
-        """The draws of some of the images, in which the networks that these come from are drawn again."""
+    def group(self, images: Sequence[int]) -> ImageGroup:
+        """The resamples of some of the images; the networks that these come from are resampled."""
         chosen = np.asarray(images)
         own = self.networks[chosen]
         generator = np.random.default_rng((self.seed, 1))
         networks = _counts([np.arange(len(np.unique(own)))], len(self.maps), generator)[
             :, np.unique(own, return_inverse=True)[1]
         ]
-        return Group(chosen, own, len(np.unique(self.strata[chosen])), networks, self.images[:, chosen])
+        return ImageGroup(
+            chosen=chosen,
+            network_numbers=own,
+            strata=len(np.unique(self.strata[chosen])),
+            networks=networks,
+            images=self.images[:, chosen],
+        )
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Images of which one statement is made, with the draws of their networks and of themselves."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImageGroup:
+    """Some of the images, with the resamples of their networks and of themselves."""
 
     chosen: Int[np.ndarray, " images"]
-    own: Int[np.ndarray, " images"]
+    """Positions among all images."""
+    network_numbers: Int[np.ndarray, " images"]
     strata: int
+    """Number of buckets."""
     networks: ImageCounts
+    """How often the network of each image counts."""
     images: ImageCounts
+    """How often each image counts within its network."""
 
-    def interval(self, spread: Spread, *, bounds: tuple[float, float] = (0.0, 1.0), level: float = 0.95) -> Interval:
-        """The mean of a measure over these images; undefined values go with their image, fewer than two give no interval."""
-        plain, drawn = spread.plain[self.chosen], spread.drawn[:, self.chosen]
+    def interval(
+        self, measure: ResampledMeasure, *, bounds: tuple[float, float] = (0.0, 1.0), level: float = 0.95
+    ) -> BootstrapInterval:
+        """The mean of a measure over the images with a value; fewer than two images give no interval."""
+        plain, resampled = measure.plain[self.chosen], measure.resampled[:, self.chosen]
         defined = ~np.isnan(plain)
-        n, networks = int(defined.sum()), len(np.unique(self.own[defined]))
+        n, networks = int(defined.sum()), len(np.unique(self.network_numbers[defined]))
         mean = float(plain[defined].mean()) if n else np.nan
         if n < 2:
-            return Interval(mean, np.nan, np.nan, n, networks, np.nan, np.nan, dict.fromkeys(FACTORS, np.nan), bounds)
+            return BootstrapInterval(
+                mean=mean, low=np.nan, high=np.nan, images=n, networks=networks, error=np.nan, freedom=np.nan,
+                errors=dict.fromkeys(FACTORS, np.nan), bounds=bounds,
+            )  # fmt: skip
         errors = {
             "networks": _error(self.networks, plain, mean),
-            "maps": _error(np.ones_like(self.images), drawn, mean) if spread.freedom else 0.0,
+            "maps": _error(np.ones_like(self.images), resampled, mean) if measure.freedom else 0.0,
             "images": _error(self.images, plain, mean),
         }
-        error = _error(self.networks * self.images, drawn, mean)
-        freedom = _freedom(errors, {"networks": networks - 1, "maps": spread.freedom, "images": n - self.strata})
+        error = _error(self.networks * self.images, resampled, mean)
+        freedom = _freedom(errors, {"networks": networks - 1, "maps": measure.freedom, "images": n - self.strata})
         low, high = _ends(mean, error, freedom, bounds, level)
-        return Interval(mean, low, high, n, networks, error, freedom, errors, bounds)
+        return BootstrapInterval(
+            mean=mean, low=low, high=high, images=n, networks=networks, error=error, freedom=freedom, errors=errors,
+            bounds=bounds,
+        )  # fmt: skip
 
 
-def draws(
+def draw_resamples(
     networks: Sequence[str],
     strata: Int[np.ndarray, " images"],
     kinds: Sequence[str],
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> Draws:
-    """Draws for images of these networks and strata, and for maps of these kinds, which are drawn within their kind."""
+) -> Resamples:
+    """Resamples of images and maps.
+
+    Args:
+        networks: Name of the network of each image.
+        strata: Number of the bucket of each image; images are resampled within their bucket.
+        kinds: Kind of each map; maps are resampled within their kind.
+        resamples: How many.
+        seed: Of the random numbers.
+    """
     generator = np.random.default_rng((seed, 0))
-    places = {name: place for place, name in enumerate(dict.fromkeys(networks))}
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(networks))}
     of_kind = [np.flatnonzero(np.array(kinds) == kind) for kind in dict.fromkeys(kinds)]
-    return Draws(
-        np.array([places[name] for name in networks]),
-        strata,
-        tuple(kinds),
-        _counts(of_kind, resamples, generator),
-        _counts(_strata(strata), resamples, generator),
-        seed,
+    return Resamples(
+        networks=np.array([numbers[name] for name in networks]),
+        strata=strata,
+        kinds=tuple(kinds),
+        maps=_counts(of_kind, resamples, generator),
+        images=_counts(_strata(strata), resamples, generator),
+        seed=seed,
     )
 
 
 def _counts(groups: Groups, resamples: int, generator: np.random.Generator) -> Float[np.ndarray, "resamples members"]:
-    """What each member counts in each resample; who is alone in a group always counts once."""
-    found = np.ones((resamples, sum(len(members) for members in groups)))
+    """How often each member counts in each resample; the only member of a group always counts once."""
+    counts = np.ones((resamples, sum(len(members) for members in groups)))
     for members in groups:
         size = len(members)
         if size > 1:
-            found[:, members] = generator.multinomial(size - 1, np.full(size, 1 / size), size=resamples) * (
-                size / (size - 1)
-            )
-    return found
+            draws = generator.multinomial(size - 1, np.full(size, 1 / size), size=resamples)
+            counts[:, members] = draws * (size / (size - 1))
+    return counts
 
 
 def _strata(strata: Int[np.ndarray, " images"]) -> Groups:
-    """The images of each stratum; those that are alone in theirs are one group, and go to the largest if still alone."""
-    groups = [np.flatnonzero(strata == value) for value in np.unique(strata)]
+    """The images of each stratum; single images form one group together, or join the largest if there is only one."""
+    groups = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata)]
     alone = [members for members in groups if len(members) == 1]
     several = [members for members in groups if len(members) > 1]
     if len(alone) == 1 and several:
-        largest = max(range(len(several)), key=lambda at: len(several[at]))
+        largest = max(range(len(several)), key=lambda index: len(several[index]))
         several[largest] = np.concatenate([several[largest], alone[0]])
     elif alone:
         several.append(np.concatenate(alone))
@@ -188,8 +225,8 @@ def _error(counts: ImageCounts, values: Images | Float[np.ndarray, "resamples im
     summed = np.einsum(sums, counts, np.where(defined, values - mean, 0.0))
     if (total > 0).mean() < 0.5:
         return np.nan
-    found = float(np.std(summed[total > 0] / total[total > 0]))
-    return 0.0 if found < EQUAL else found
+    error = float(np.std(summed[total > 0] / total[total > 0]))
+    return 0.0 if error < EQUAL else error
 
 
 def _freedom(errors: Mapping[str, float], freedoms: Mapping[str, int]) -> float:

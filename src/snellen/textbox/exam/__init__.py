@@ -1,1 +1,1 @@
-"""Methods explain networks whose reasoning is known, and their maps are scored."""
+"""Methods explain networks whose rule is known, and their maps are scored."""

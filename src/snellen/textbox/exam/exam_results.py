@@ -1,4 +1,4 @@
-"""A field: methods that explain reasoners on exams with a known truth, in a folder that holds one run per setting."""
+"""The results of an exam: maps of methods for networks whose rule is known, in a folder with one run per setting."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from snellen.files.integrity import DamagedError, digest, read_named
 from snellen.runs.run import Run
 from snellen.runs.store import key_of
 from snellen.textbox.exam import scoring
-from snellen.textbox.exam.exam_scenes import ExamScenes, exam
+from snellen.textbox.exam.exam_scenes import ExamScenes, draw_exam_scenes
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.scoring import SCORES, Reading
-from snellen.textbox.networks.trained_network import TrainedNetwork, find, shipped_folder
+from snellen.textbox.networks.trained_network import TrainedNetwork, find_network, shipped_folder
 
 RECORD = "field.json"
 VERIFICATION = "verification.csv"
@@ -32,17 +32,17 @@ SCHEMA = 1
 
 @dataclass(frozen=True, eq=False)
 class ExamResults:
-    """What a run on TextBox found. The maps lie in one run folder per setting; scores are computed from them when asked."""
+    """The maps and scores of an exam. Maps are in one run folder per setting; scores are computed when they are needed."""
 
     folder: Path
     record: Mapping[str, Any]
 
     @staticmethod
     def read(folder: str | Path) -> ExamResults:
-        """The field in a folder that `run_field` wrote."""
+        """The results in a folder that `run_exam` wrote."""
         record = read_record(Path(folder))
         if record is None:
-            raise SnellenError(f"'{folder}' holds no field: it has no {RECORD}; `snellen textbox run --out` makes one")
+            raise SnellenError(f"'{folder}' holds no exam: it has no {RECORD}; `snellen textbox run --out` makes one")
         return ExamResults(Path(folder), record)
 
     @property
@@ -58,79 +58,88 @@ class ExamResults:
     @cached_property
     def runs(self) -> dict[str, Run]:
         """The run of each setting."""
-        return {name: Run(self.folder / name) for name in self.settings}
+        return {setting: Run(self.folder / setting) for setting in self.settings}
 
     @cached_property
     def networks(self) -> dict[str, TrainedNetwork]:
-        """The classifier of each setting, with the rule that it follows; other weights than the maps' are refused."""
-        found = {}
-        for name, facts in self.record["settings"].items():
-            found[name] = find(facts["model"])
-            check_same(self.folder, name, facts, found[name])
-        return found
+        """The network of each setting; one with other weights than those that were explained is refused."""
+        networks = {}
+        for setting, facts in self.record["settings"].items():
+            networks[setting] = find_network(facts["model"])
+            check_same(self.folder, setting, facts, networks[setting])
+        return networks
 
     @cached_property
-    def exams(self) -> dict[str, ExamScenes]:
+    def scenes(self) -> dict[str, ExamScenes]:
         """The scenes of each setting, with what a map of each should focus on and avoid."""
-        return {name: exam(network, per_bucket=self.per_bucket) for name, network in self.networks.items()}
+        return {setting: draw_exam_scenes(network, per_bucket=self.per_bucket) for setting, network in self.networks.items()}
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
-        """Labels of all lines: the oracle, the methods, and the controls; each stands in at least one setting."""
-        explained = {label for name in self.settings for label in self.explained(name)}
+        """Labels of the oracle, the methods, and the controls that have maps in at least one setting."""
+        explained = {label for setting in self.settings for label in self.explained(setting)}
         return (ORACLE, *(label for label in self._labels if label in explained))
 
     @cached_property
     def controls(self) -> tuple[str, ...]:
-        """Labels of the lines that know nothing of the classifier."""
-        return tuple(
-            method["label"] for method in self.record["methods"] if method["control"] and method["label"] in self.methods
-        )
+        """Labels of the controls."""
+        return self._labels_where("control")
 
     @property
     def changed(self) -> tuple[str, ...]:
         """Labels of the methods with other settings than their defaults."""
-        return tuple(
-            method["label"] for method in self.record["methods"] if method["changed"] and method["label"] in self.methods
-        )
+        return self._labels_where("changed")
+
+    def _labels_where(self, key: str) -> tuple[str, ...]:
+        methods = self.record["methods"]
+        return tuple(method["label"] for method in methods if method[key] and method["label"] in self.methods)
 
     @property
     def left_out(self) -> dict[str, dict[str, str]]:
-        """By setting and method why there is no such line: the classifier lacks what it needs, or it broke."""
-        broken = {name: {one.method: one.problem for one in run.record.errors} for name, run in self.runs.items()}
-        return {name: {**facts["left_out"], **broken[name]} for name, facts in self.record["settings"].items()}
+        """By setting and method why it has no maps: the classifier lacks what it needs, or it raised an error."""
+        return {
+            setting: {
+                **facts["left_out"],
+                **{error.method: error.problem for error in self.runs[setting].record.errors},
+            }
+            for setting, facts in self.record["settings"].items()
+        }
 
     @property
     def reasons(self) -> dict[tuple[str, str], list[str]]:
-        """The settings in which a method is left out, by method and reason: what `left_out` says, each sentence once."""
-        found: dict[tuple[str, str], list[str]] = {}
-        for setting, some in self.left_out.items():
-            for method, reason in some.items():
-                found.setdefault((method, reason), []).append(setting)
-        return found
+        """The content of `left_out` with each sentence once: the settings by method and reason."""
+        settings: dict[tuple[str, str], list[str]] = {}
+        for setting, reasons in self.left_out.items():
+            for method, reason in reasons.items():
+                settings.setdefault((method, reason), []).append(setting)
+        return settings
 
     @property
     def refused(self) -> dict[str, str]:
-        """Models that were asked for but do not follow their rule, and are no ground truth: a sentence for each."""
+        """Networks that do not follow their rule, and are no ground truth: a sentence for each."""
         return dict(self.record["refused"])
 
     def explained(self, setting: str) -> tuple[str, ...]:
-        """The methods with a map of every scene of the setting; of those that joined in an interrupted run, none."""
-        return tuple(one for one in self._run(setting).explained if one in self._labels)
+        """The methods with a map of every scene of the setting."""
+        return tuple(label for label in self._run(setting).explained if label in self._labels)
 
     def maps(self, setting: str, method: str, samples: Sequence[str] | None = None) -> np.ndarray:
-        """The maps of a method, as (samples, height, width); of all scenes of the exam unless some are named."""
+        """The maps of a method, as (samples, height, width); of all scenes unless some are named."""
         run = self._run(setting)
-        ids = self.exams[setting].ids
+        ids = self.scenes[setting].ids
         if method != ORACLE:
             return run.maps(method, list(ids if samples is None else samples))
-        found = scoring.oracle(self.exams[setting]).numpy()
-        return found if samples is None else found[[ids.index(sample) for sample in samples]]
+        maps = scoring.oracle_maps(self.scenes[setting]).numpy()
+        return maps if samples is None else maps[[ids.index(sample) for sample in samples]]
 
     def frame(self, reading: Reading = "paper") -> pd.DataFrame:
         """One row per setting, scene and method with all scores; NaN where there is nothing to focus on, or to avoid."""
         if reading not in self._frames:
-            parts = [self._scored(name, label, reading) for name in self.settings for label in self._lines(name)]
+            parts = [
+                self._scores(setting, label, reading)
+                for setting in self.settings
+                for label in (ORACLE, *self.explained(setting))
+            ]
             self._frames[reading] = pd.concat(parts, ignore_index=True)
         return self._frames[reading].copy()
 
@@ -140,17 +149,17 @@ class ExamResults:
 
     @cached_property
     def verification(self) -> pd.DataFrame:
-        """The proof that each classifier follows its rule: one row per setting and change of a scene."""
-        return pd.concat([self._proof(name) for name in self.settings], ignore_index=True)
+        """How each network responds to changes of scenes: one row per setting and change."""
+        return pd.concat([self._read_verification(setting) for setting in self.settings], ignore_index=True)
 
     @cached_property
     def costs(self) -> pd.DataFrame:
-        """One row per setting and method: images, passes and seconds, those that were shared included."""
-        parts = [run.costs().assign(setting=name) for name, run in self.runs.items()]
+        """One row per setting and method: images, passes and seconds, those that methods share included."""
+        parts = [run.costs().assign(setting=setting) for setting, run in self.runs.items()]
         table = pd.concat(parts, ignore_index=True)
         return table[["setting", "method", "images", "forward", "backward", "seconds", "model_seconds"]]
 
-    def _proof(self, setting: str) -> pd.DataFrame:
+    def _read_verification(self, setting: str) -> pd.DataFrame:
         path = self.folder / setting / VERIFICATION
         content = path.read_bytes()
         if self.record["settings"][setting].get("verification") not in (None, digest(content)):
@@ -167,36 +176,33 @@ class ExamResults:
     def _labels(self) -> list[str]:
         return [method["label"] for method in self.record["methods"]]
 
-    def _lines(self, setting: str) -> tuple[str, ...]:
-        return (ORACLE, *self.explained(setting))
-
-    def _scored(self, setting: str, method: str, reading: Reading) -> pd.DataFrame:
-        """The scores of a method's maps: as they were kept, or computed now and kept for the next time."""
-        run, sat = self._run(setting), self.exams[setting]
-        known = [scoring.VERSION, sat.spec.rule.text, run.record.samples.digest, method, run.map_files(method)]
-        room = self.folder / setting / "truth" / key_of([reading, *known])
-        for kept in room.glob("*.parquet"):
+    def _scores(self, setting: str, method: str, reading: Reading) -> pd.DataFrame:
+        """The scores of a method's maps: from the cache, or computed now and cached."""
+        run, scenes = self._run(setting), self.scenes[setting]
+        facts = [scoring.VERSION, scenes.spec.rule.text, run.record.samples.digest, method, run.map_files(method)]
+        cache = self.folder / setting / "truth" / key_of([reading, *facts])
+        for path in cache.glob("*.parquet"):
             with suppress(DamagedError):  # computed again below
-                return pd.read_parquet(io.BytesIO(read_named(room, kept.name, "")))
-        scores = scoring.score(sat, self.maps(setting, method), method, reading=reading)
-        facts = {
+                return pd.read_parquet(io.BytesIO(read_named(cache, path.name, "")))
+        scores = scoring.score(scenes, self.maps(setting, method), method, reading=reading)
+        columns = {
             "setting": setting,
-            "simple": sat.spec.simple,
-            "bucket": sat.buckets.numpy(),
-            "visible": sat.visible.numpy(),
-            "sample": sat.ids,
+            "simple": scenes.spec.simple,
+            "bucket": scenes.buckets.numpy(),
+            "visible": scenes.visible.numpy(),
+            "sample": scenes.ids,
             "method": method,
         }
-        found = pd.DataFrame(facts | {name: scores[name] for name in SCORES})
+        frame = pd.DataFrame(columns | {name: scores[name] for name in SCORES})
         with suppress(OSError):  # a folder that can only be read is scored all the same
-            room.mkdir(parents=True, exist_ok=True)
-            table = found.to_parquet(index=False)
-            write_whole(room / f"{digest(table)}.parquet", table)
-        return found
+            cache.mkdir(parents=True, exist_ok=True)
+            table = frame.to_parquet(index=False)
+            write_whole(cache / f"{digest(table)}.parquet", table)
+        return frame
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """What a folder says about the field in it; None where there is none."""
+    """The record of the exam in a folder; None where there is none."""
     path = folder / RECORD
     if not path.exists():
         return None
@@ -206,7 +212,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     except (DamagedError, KeyError, TypeError) as problem:
         reason = problem.reason if isinstance(problem, DamagedError) else "no number of a schema"
         raise SnellenError(
-            f"'{path}' cannot be read; it is not the record of a field ({reason}): choose another --out"
+            f"'{path}' cannot be read; it is not the record of an exam ({reason}): choose another --out"
         ) from None
     if newer:
         raise SnellenError(f"'{folder}' was written by a newer Snellen (schema {record['schema']}, not {SCHEMA}); upgrade")
@@ -214,20 +220,21 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def identity(network: TrainedNetwork) -> dict[str, str]:
-    """What finds a reasoner again, and tells whether it is still the same."""
-    ours = network.folder.parent == shipped_folder()
+    """What the record says of a network, to find it again and to recognise whether it is still the same."""
+    is_shipped = network.folder.parent == shipped_folder()
     return {
-        "model": network.folder.name if ours else str(network.folder.resolve()),
+        "model": network.folder.name if is_shipped else str(network.folder.resolve()),
         "fingerprint": network.classifier().fingerprint,
         "rule": network.spec.rule.text,
     }
 
 
-def check_same(folder: Path, name: str, facts: Mapping[str, Any], network: TrainedNetwork) -> None:
-    """Refuses a reasoner that is not the one whose maps the folder holds."""
-    now = identity(network)
+def check_same(folder: Path, setting: str, facts: Mapping[str, Any], network: TrainedNetwork) -> None:
+    """Refuses a network that is not the one whose maps the folder holds."""
+    current = identity(network)
     for what, key in (("other weights", "fingerprint"), ("another rule", "rule")):
-        if facts[key] != now[key]:
+        if facts[key] != current[key]:
             raise SnellenError(
-                f"'{folder / name}' was made with {what} of '{name}' ({facts[key]}, now {now[key]}); choose another --out"
+                f"'{folder / setting}' was made with {what} of '{setting}' ({facts[key]}, now {current[key]}); "
+                "choose another --out"
             )

@@ -1,4 +1,4 @@
-"""Exams: unseen scenes of every bucket that has a label, with what a map of each should focus on and avoid."""
+"""The scenes of an exam: unseen scenes of every bucket with a label, with what a map of each should focus on and avoid."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ from snellen.errors import SnellenError
 from snellen.images import Samples, from_arrays
 from snellen.textbox.networks.network_spec import NetworkSpec
 from snellen.textbox.networks.trained_network import TrainedNetwork
-from snellen.textbox.networks.training import inputs_of
+from snellen.textbox.networks.training import to_inputs
 from snellen.textbox.scenes.scenes import SceneBatch
 
 EXAM_SEED = 4
 PER_BUCKET = 20
-"""As many as Kim et al. (2022) explain."""
+"""As many scenes per bucket as Kim et al. (2022) explain."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ExamScenes:
-    """Scenes that a reasoner tells right, bucket by bucket: where it is wrong it breaks its rule, and the truth is unknown.
-
-    `focused` and `avoided` say of each thing, in the order of the layout's, whether the rule looks at it in this scene, and
-    whether it does not even ask about it. `passed_over` counts the scenes that the reasoner got wrong on the way.
-    """
+    """Scenes that a network classifies correctly; where it is wrong it breaks its rule, and the truth is unknown."""
 
     spec: NetworkSpec
     ids: tuple[str, ...]
     scenes: SceneBatch
     labels: Int[Tensor, " scenes"]
-    focused: Bool[Tensor, "scenes things"]
-    avoided: Bool[Tensor, "scenes things"]
+    focused: Bool[Tensor, "scenes objects"]
+    """Whether the rule looks at each object, in the order of the layout's objects."""
+    avoided: Bool[Tensor, "scenes objects"]
+    """Whether the rule does not ask about each object."""
     passed_over: int = 0
+    """How many scenes were left out because the network classifies them wrongly."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -47,26 +46,26 @@ class ExamScenes:
 
     @property
     def visible(self) -> Int[Tensor, " scenes"]:
-        """How many things each scene shows."""
+        """How many objects each scene shows."""
         return self.scenes.ink.flatten(2).any(dim=2).sum(dim=1)
 
     @cached_property
     def focus(self) -> Bool[Tensor, "scenes height width"]:
-        """The rectangles around all that a map should focus on; empty where there is nothing."""
+        """The rectangles around all objects that a map should focus on; empty where there is none."""
         return (self.scenes.regions() & self.focused[:, :, None, None]).any(dim=1)
 
     @cached_property
     def avoid(self) -> Bool[Tensor, "scenes height width"]:
-        """The rectangles around all that a map should avoid; empty where there is nothing."""
+        """The rectangles around all objects that a map should avoid; empty where there is none."""
         return (self.scenes.regions() & self.avoided[:, :, None, None]).any(dim=1)
 
     def samples(self) -> Samples:
-        """The scenes for `evaluate`, with label, and with what to focus on as the truth."""
+        """The scenes for `evaluate`, with their labels, and with what to focus on as the truth."""
         return from_arrays(self.scenes.pixels, self.labels, self.focus, self.ids)
 
 
-def exam(network: TrainedNetwork, *, per_bucket: int = PER_BUCKET, seed: int = EXAM_SEED) -> ExamScenes:
-    """The first so many scenes of every bucket that the reasoner tells right."""
+def draw_exam_scenes(network: TrainedNetwork, *, per_bucket: int = PER_BUCKET, seed: int = EXAM_SEED) -> ExamScenes:
+    """The first scenes of every bucket that the network classifies correctly."""
     if per_bucket < 1:
         raise SnellenError(f"an exam needs at least one scene per bucket, not {per_bucket}")
     spec = network.spec
@@ -75,28 +74,38 @@ def exam(network: TrainedNetwork, *, per_bucket: int = PER_BUCKET, seed: int = E
     passed_over = 0
     for bucket in spec.rule.defined:
         first = bucket * 10**6
-        tried = range(first, first + 2 * per_bucket + 8)
-        made = spec.layout.scenes([bucket] * len(tried), tried, seed=seed)
-        said = network.predictions(inputs_of(made)).tolist()
+        candidates = range(first, first + 2 * per_bucket + 8)
+        scenes = spec.layout.scenes([bucket] * len(candidates), candidates, seed=seed)
+        predictions = network.predictions(to_inputs(scenes)).tolist()
         label = spec.rule.labels[bucket - 1]
-        chosen = [index for index, one in zip(tried, said, strict=True) if one == label][:per_bucket]
+        pairs = zip(candidates, predictions, strict=True)
+        chosen = [index for index, prediction in pairs if prediction == label][:per_bucket]
         if len(chosen) < per_bucket:
             raise SnellenError(
-                f"'{spec.name}' is right on only {len(chosen)} of {len(tried)} scenes of bucket {bucket}, "
+                f"'{spec.name}' is right on only {len(chosen)} of {len(candidates)} scenes of bucket {bucket}, "
                 f"so that no exam of {per_bucket} can be made; train it again"
             )
         passed_over += chosen[-1] - first + 1 - len(chosen)
         buckets += [bucket] * per_bucket
         indices += chosen
-    made = spec.layout.scenes(buckets, indices, seed=seed)
-    ids = tuple(f"bucket-{bucket:02d}/{index % 10**6:03d}" for bucket, index in zip(buckets, indices, strict=True))
-    labels = torch.tensor([spec.rule.labels[one - 1] for one in buckets])
-    return ExamScenes(spec, ids, made, labels, *truth_of(spec, made), passed_over)
+    scenes = spec.layout.scenes(buckets, indices, seed=seed)
+    focused, avoided = focused_and_avoided(spec, scenes)
+    return ExamScenes(
+        spec=spec,
+        ids=tuple(f"bucket-{bucket:02d}/{index % 10**6:03d}" for bucket, index in zip(buckets, indices, strict=True)),
+        scenes=scenes,
+        labels=torch.tensor([spec.rule.labels[bucket - 1] for bucket in buckets]),
+        focused=focused,
+        avoided=avoided,
+        passed_over=passed_over,
+    )
 
 
-def truth_of(spec: NetworkSpec, scenes: SceneBatch) -> tuple[Bool[Tensor, "scenes things"], Bool[Tensor, "scenes things"]]:
-    """Which things of each scene are to be focused on, and which to be avoided."""
-    names = [one.name for one in spec.rule.objects]
+def focused_and_avoided(
+    spec: NetworkSpec, scenes: SceneBatch
+) -> tuple[Bool[Tensor, "scenes objects"], Bool[Tensor, "scenes objects"]]:
+    """Which objects of each scene a map should focus on, and which it should avoid."""
+    names = [item.name for item in spec.rule.objects]
     truths = [spec.rule.truths[bucket - 1] for bucket in scenes.buckets.tolist()]
     focused = torch.tensor([[name in truth.focus for name in names] for truth in truths])
     return focused, torch.tensor([[name in truth.avoid for name in names] for truth in truths])

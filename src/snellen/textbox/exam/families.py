@@ -59,6 +59,6 @@ def short_names(labels: Iterable[str]) -> dict[str, str]:
     >>> short_names(["lrp-epsilon(epsilon=1)", "rise(masks=9)", "rise"])
     {'lrp-epsilon(epsilon=1)': 'lrp-epsilon', 'rise(masks=9)': 'rise(masks=9)', 'rise': 'rise'}
     """
-    known = list(labels)
-    bare = [plain_name(label) for label in known]
-    return {label: name if bare.count(name) == 1 else label for label, name in zip(known, bare, strict=True)}
+    plain = {label: plain_name(label) for label in labels}
+    names = list(plain.values())
+    return {label: name if names.count(name) == 1 else label for label, name in plain.items()}

@@ -1,4 +1,4 @@
-"""Which methods stand in a field, with which settings, and which controls always do."""
+"""The methods of an exam with their settings; controls are always among them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PUBLISHED = (
     "deeplift-rescale@kim2022", "grad-cam@kim2022", "deepshap",
 )  # fmt: skip
 """The methods of Kim et al. 2022, in their order and with their settings, but for DeepSHAP: their thousand backgrounds take
-three thousand passes per image, more than all other methods of a field together."""
+three thousand passes per image, more than all other methods together."""
 
 REDUCED: Mapping[str, Mapping[str, Any]] = {
     "blur-ig": {"steps": 20},
@@ -46,59 +46,58 @@ REDUCED: Mapping[str, Mapping[str, Any]] = {
 }
 """Settings other than the defaults, for methods of many passes: with these, all methods together take about 1,100 passes
 forward and 340 backward per image, with their defaults 7,600 and 1,140. Integrated gradients and SmoothGrad keep their
-published 64. Where the defaults gave another PAFL by more than .05, on six scenes of simple-fr, both are noted: such lines
-say what the method does at this price, and naming it with its defaults says more."""
+published 64. Where the defaults gave another PAFL by more than .05, on six scenes of simple-fr, both are noted: such
+scores hold at this cost only."""
 
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class ListedMethod:
-    """A method of a field, and how its name was written: that text finds it again."""
+    """A method of an exam, and the text that names it, from which it can be made again."""
 
     method: Method
     text: str
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         return label(self.method)
 
     def record(self) -> dict[str, Any]:
-        """As plain values; `changed` tells whether its settings are other than its defaults."""
-        facts = traits(self.method)
+        """The method as stored; `changed` tells whether its settings differ from its defaults."""
         return {
             "label": self.label,
             "text": self.text,
-            "control": facts.control,
+            "control": traits(self.method).control,
             "changed": self.method != type(self.method)(),
-            **({"seal": seal(_code(self.text))} if is_own(self.text) else {}),
+            **({"seal": seal(_seal_text(self.text))} if is_own(self.text) else {}),
         }
 
 
-def method_list(wanted: Sequence[Any]) -> list[ListedMethod]:
+def method_list(names: Sequence[Any]) -> list[ListedMethod]:
     """The methods that these texts name, `all` among them, then the controls; each once."""
-    texts = [text for one in wanted for text in (everything() if one == ALL else [one])]
-    found: dict[str, ListedMethod] = {}
+    texts = [text for name in names for text in (all_names() if name == ALL else [name])]
+    methods: dict[str, ListedMethod] = {}
     for text in (*texts, *CONTROLS):
-        one = line(text)
-        found.setdefault(one.label, one)
-    return sorted(found.values(), key=lambda one: one.text in CONTROLS)
+        method = listed_method(text)
+        methods.setdefault(method.label, method)
+    return sorted(methods.values(), key=lambda method: method.text in CONTROLS)
 
 
-def everything() -> list[str]:
-    """The published methods, and all others that are registered: in affordable settings, controls apart."""
+def all_names() -> list[str]:
+    """The published methods, and all others that are registered, with affordable settings and without controls."""
     published = {traits(METHODS.parse(text)).name for text in PUBLISHED}
     others = [name for name in METHODS if name not in published and not traits(METHODS[name]).control]
     return [*PUBLISHED, *(label(METHODS.build(name, REDUCED.get(name))) for name in others)]
 
 
-def line(given: Any) -> ListedMethod:
-    """A method from its name with or without settings, from `package.module:name`, or as it is."""
-    if not isinstance(given, str):
-        found = METHODS.parse(given)
-        return ListedMethod(found, label(found))
-    return ListedMethod(own_method(given) if is_own(given) else METHODS.parse(given), given)
+def listed_method(method: Any) -> ListedMethod:
+    """A method from its name with or without settings, from `package.module:name`, or from the method itself."""
+    if not isinstance(method, str):
+        parsed = METHODS.parse(method)
+        return ListedMethod(parsed, label(parsed))
+    return ListedMethod(own_method(method) if is_own(method) else METHODS.parse(method), method)
 
 
 def is_own(text: str) -> bool:
@@ -107,51 +106,50 @@ def is_own(text: str) -> bool:
     return bool(colon and module)
 
 
-def strange(methods: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The texts among the methods of a record that would be imported and that this user did not put there."""
+def untrusted_methods(methods: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The texts among the methods of a record that would be imported and that this user did not write there."""
     own = [method for method in methods if is_own(method["text"]) and code_origin(method["text"])]
-    return [one["text"] for one in own if not is_sealed(_code(one["text"]), one.get("seal"))]
+    return [method["text"] for method in own if not is_sealed(_seal_text(method["text"]), method.get("seal"))]
 
 
-def _code(text: str) -> list[str]:
+def _seal_text(text: str) -> list[str]:
     return ["method", text, code_origin(text)]
 
 
-def own_method(spec: str) -> Method:
-    """The method that stands under `package.module:name`: an instance of a registered class, or such a class."""
-    held = find_object(spec)
-    facts = getattr(held, "traits", None)
-    if not isinstance(facts, MethodTraits):
+def own_method(path: str) -> Method:
+    """The method at `package.module:name`: an instance of a registered class, or such a class."""
+    value = find_object(path)
+    if not isinstance(getattr(value, "traits", None), MethodTraits):
         raise SnellenError(
-            f"'{spec}' is not a saliency method: it must be a frozen dataclass under snellen.plugins.registry.method, or an "
-            f"instance of one, not {_kind(held)}"
+            f"'{path}' is not a saliency method: it must be a frozen dataclass under snellen.plugins.registry.method, or an "
+            f"instance of one, not {_type_name(value)}"
         )
-    found = held() if isinstance(held, type) else held
-    return _version_by_source(METHODS.parse(found))
+    return _version_by_source(METHODS.parse(value() if isinstance(value, type) else value))
 
 
-def _version_by_source(found: Method) -> Method:
-    """The method, with a version that changes with the file that defines it, so that its older maps do not count then.
+def _version_by_source(method: Method) -> Method:
+    """The method, with a version that changes with the file that defines it, so that older maps are computed again.
 
-    Whoever writes a method runs it many times, and does not think of the version each time. The same holds for what it
-    wraps, as in `SmoothGrad(of=Own())`; Snellen's own files do not count, for their versions are raised by hand.
+    Authors run a method many times, and do not raise its version each time. The same holds for methods that it wraps, as in
+    `SmoothGrad(of=Own())`. Snellen's own files do not count: their versions are raised by hand.
     """
     sources = []
-    for module in sorted({kind.__module__ for kind in _kinds(found) if kind.__module__.partition(".")[0] != "snellen"}):
+    modules = {plugin_type.__module__ for plugin_type in _plugin_types(method)}
+    for module in sorted(name for name in modules if name.partition(".")[0] != "snellen"):
         with suppress(OSError, TypeError, KeyError):
             sources.append(inspect.getsource(sys.modules[module]))
     if sources:
-        found = copy.copy(found)  # the same class may stand elsewhere in the field, where its older maps are as good as ever
+        method = copy.copy(method)  # the same object may be listed elsewhere, where its older maps are still good
         version = int(hashlib.sha256("".join(sources).encode()).hexdigest()[:8], 16)
-        object.__setattr__(found, "traits", replace(traits(found), version=version))
-    return found
+        object.__setattr__(method, "traits", replace(traits(method), version=version))
+    return method
 
 
-def _kinds(plugin: Any) -> list[type]:
+def _plugin_types(plugin: Any) -> list[type]:
     """The class of a plug-in, and those of the plug-ins among its settings."""
-    held = [getattr(plugin, field.name) for field in fields(plugin)]
-    return [type(plugin), *(kind for one in held if hasattr(one, "traits") for kind in _kinds(one))]
+    values = [getattr(plugin, field.name) for field in fields(plugin)]
+    return [type(plugin), *(inner for value in values if hasattr(value, "traits") for inner in _plugin_types(value))]
 
 
-def _kind(held: Any) -> str:
-    return f"the class {held.__name__}" if isinstance(held, type) else f"a {type(held).__name__}"
+def _type_name(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"

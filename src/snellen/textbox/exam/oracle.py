@@ -1,7 +1,7 @@
-"""The oracle as a method: it knows the truth of an exam, and says so when it is asked about what it does not know.
+"""The oracle, a method that draws the true map of the scenes of an exam, and its decoy, the same map in another place.
 
-Its decoy is the same map in another place. Neither explains classifiers, so they are not registered: no list, no card and no
-contract has them. They are given to `evaluate` as objects.
+Neither explains classifiers, so they are not registered: no list, card or contract has them. They are passed to `evaluate`
+as objects.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from torch import Tensor
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.registry import MethodTraits
-from snellen.textbox.exam.exam_scenes import EXAM_SEED, PER_BUCKET, exam
-from snellen.textbox.networks.trained_network import find
+from snellen.textbox.exam.exam_scenes import EXAM_SEED, PER_BUCKET, draw_exam_scenes
+from snellen.textbox.networks.trained_network import find_network
 from snellen.types import Passes, Rng
 
 ORACLE = "oracle"
-"""The map that knows the truth: in tables, a line that is computed from the exam alone."""
+"""Name of the perfect map, which is computed from the scenes alone."""
 
 DECOY = "decoy"
 
 RECOGNISED = 0.5
-"""A picture counts as the scene that it is most like from this correlation on. Noise of ±0.2 leaves even the smallest box
-of a scene at about .7, and a scene keeps .7 when half of its ink is masked; scenes with their things elsewhere are below."""
+"""The least correlation of a picture with its scene. Noise of ±0.2 leaves even a scene with the smallest box at about .7,
+and a scene keeps .7 when half of its ink is masked; scenes with their objects elsewhere are below."""
 
 
 @dataclass(frozen=True)
 class Oracle:
     """The perfect map: even over what the rule looks at in the scene, and nothing elsewhere.
 
-    It looks at the picture alone: the truth is that of the scene of the exam which the picture is most like. So it can be
-    asked again about noisy, brightened or masked pictures. What nobody knows it does not make up: the map is NaN for a
-    picture that is like no scene, and for another class than the scene's label; another classifier than the reasoner is
-    refused, since the truth is about the reasoner.
+    It compares the picture with the scenes of the exam and draws the truth of the most similar one. So it can explain noisy,
+    brightened or masked pictures, too. Where the truth is unknown the map is NaN: for a picture that is like no scene, and
+    for another class than the scene's label. Another classifier is refused.
     """
 
     reasoner: str = "simple-fr"
+    """Name or folder of the network whose truth it draws."""
     per_bucket: int = PER_BUCKET
     seed: int = EXAM_SEED
 
@@ -75,16 +75,15 @@ class Oracle:
         *,
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
-        known = _known(self.reasoner, self.per_bucket, self.seed)
-        if classifier.fingerprint != known.fingerprint:
+        truth = _truth_of(self.reasoner, self.per_bucket, self.seed)
+        if classifier.fingerprint != truth.fingerprint:
             raise SnellenError(
-                f"the oracle knows how '{self.reasoner}' reasons, not '{classifier.name}', so a metric that explains "
-                "another classifier cannot be asked of it"
+                f"the oracle knows the truth of '{self.reasoner}', not of '{classifier.name}', so a metric that explains "
+                "another classifier cannot score it"
             )
-        likeness = _standardised(classifier.to_pixels(inputs)) @ known.pictures.T
-        most, scene = likeness.max(dim=1)
-        maps = known.focus[scene].to(inputs)
-        unknown = (most < RECOGNISED) | (targets != known.labels[scene])
+        correlation, scene = (_standardise(classifier.to_pixels(inputs)) @ truth.pictures.T).max(dim=1)
+        maps = truth.focus[scene].to(inputs)
+        unknown = (correlation < RECOGNISED) | (targets != truth.labels[scene])
         return maps.masked_fill(unknown[:, None, None], torch.nan)
 
 
@@ -120,8 +119,10 @@ class Decoy:
         return maps.roll((maps.shape[1] // 2, maps.shape[2] // 2), dims=(1, 2))
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _ExamTruth:
+    """What the oracle needs of an exam."""
+
     fingerprint: str
     pictures: Float[Tensor, "scenes pixels"]
     focus: Float[Tensor, "scenes height width"]
@@ -129,19 +130,22 @@ class _Known:
 
 
 @lru_cache(maxsize=8)
-def _known(reasoner: str, per_bucket: int, seed: int) -> _Known:
-    """What the oracle of an exam knows; made once per process, since metrics ask thousands of times."""
-    found = find(reasoner)
-    sat = exam(found, per_bucket=per_bucket, seed=seed)
-    pictures = _standardised(sat.scenes.pixels.float() / 255)
-    return _Known(found.classifier().fingerprint, pictures, sat.focus.float(), sat.labels)
+def _truth_of(name: str, per_bucket: int, seed: int) -> _ExamTruth:
+    """The truth of an exam; cached per process, since metrics need thousands of maps."""
+    network = find_network(name)
+    scenes = draw_exam_scenes(network, per_bucket=per_bucket, seed=seed)
+    return _ExamTruth(
+        fingerprint=network.classifier().fingerprint,
+        pictures=_standardise(scenes.scenes.pixels.float() / 255),
+        focus=scenes.focus.float(),
+        labels=scenes.labels,
+    )
 
 
-def _standardised(pixels: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch pixels"]:
-    """Grey pictures with mean 0 and length 1, so that products are correlations; an even picture is 0 and like no other.
+def _standardise(pixels: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch pixels"]:
+    """Grey pictures with mean 0 and length 1, so that products are correlations; a constant picture is 0 and like no other.
 
-    The nearest of these by distance is the nearest however bright the picture was made, which is not so of plain pixels:
-    a dark scene is nearer to an empty one.
+    Correlations do not depend on brightness. By distances between pixels, a dark scene would be nearest to an empty one.
     """
     grey = pixels.mean(dim=1).flatten(1)
     centred = grey - grey.mean(dim=1, keepdim=True)

@@ -1,7 +1,6 @@
 """Maps as the published code of Kim et al. (2022) draws them before it scores the picture, by kind of method.
 
-That code has three channels left when it draws; ours are folded by the method already, so where it takes the largest of the
-drawn channels there is nothing left to take.
+That code draws three channels and takes the largest; here methods have folded the channels into one before.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from snellen.plugins.registry import METHODS
+from snellen.textbox.exam.families import plain_name
 
 COLOURED = frozenset(
     {
@@ -31,26 +31,26 @@ STRETCHED = frozenset({"deepshap"})
 _STOPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _RED, _GREEN, _BLUE = (0.0, 0.0, 1.0, 1.0, 0.5), (0.0, 0.0, 1.0, 0.0, 0.0), (0.3, 1.0, 1.0, 0.0, 0.0)
 _PLACES = np.linspace(0, 1, 256)
-COLOUR = torch.from_numpy(1 - np.mean([np.interp(_PLACES, _STOPS, one) for one in (_RED, _GREEN, _BLUE)], axis=0))
+COLOUR = torch.from_numpy(1 - np.mean([np.interp(_PLACES, _STOPS, channel) for channel in (_RED, _GREEN, _BLUE)], axis=0))
 """How far each of the 256 colours of `seismic` (blue, white, red, with dark ends) is from white."""
 
 
-def rendered(
+def render(
     maps: Float[Tensor, "batch height width"], buckets: Int[Tensor, " batch"], method: str
 ) -> Float[Tensor, "batch height width"]:
-    """The picture of each map, before it is blurred; a method that the published code does not have is drawn as its like."""
+    """The picture of each map, before it is blurred; a method that the published code lacks is drawn like similar ones."""
     maps = maps.double()
-    name = _name(method)
-    if name in COLOURED or (name not in GREY | CLIPPED | STRETCHED and _signed(name)):
-        return COLOUR[((_scaled(maps) + 1) / 2 * 255).long().clamp(0, 255)]
+    name = plain_name(method).strip()
+    if name in COLOURED or (name not in GREY | CLIPPED | STRETCHED and _is_signed(name)):
+        return COLOUR[((_scale(maps) + 1) / 2 * 255).long().clamp(0, 255)]
     if name in GREY:
-        return (_scaled(maps.abs()) * 255).floor() / 255
+        return (_scale(maps.abs()) * 255).floor() / 255
     if name in CLIPPED:
-        return (_scaled(_clipped(maps, buckets)) + 1) / 2
-    return stretched(maps) if name in STRETCHED else maps
+        return (_scale(_clip(maps, buckets)) + 1) / 2
+    return stretch(maps) if name in STRETCHED else maps
 
 
-def blurred(pictures: Float[Tensor, "batch height width"], width: int = 7) -> Float[Tensor, "batch height width"]:
+def blur(pictures: Float[Tensor, "batch height width"], width: int = 7) -> Float[Tensor, "batch height width"]:
     """The mean over a square around each pixel; beyond the border the picture is mirrored, the border itself not twice."""
     soft = functional.pad(pictures[:, None], (width // 2,) * 4, mode="reflect")[:, 0]
     for dim, side in enumerate(pictures.shape[1:], 1):
@@ -61,33 +61,26 @@ def blurred(pictures: Float[Tensor, "batch height width"], width: int = 7) -> Fl
     return soft
 
 
-def stretched(pictures: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
-    """From 0 at the lowest value to 1 at the highest; NaN where all are equal."""
+def stretch(pictures: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
+    """Values from 0 at the lowest to 1 at the highest; NaN where all are equal."""
     low, high = (end(pictures, dim=(1, 2), keepdim=True) for end in (torch.amin, torch.amax))
     return (pictures - low) / (high - low)
 
 
-def _name(method: str) -> str:
-    """Without settings and without the preset."""
-    return method.partition("(")[0].partition("@")[0].strip()
-
-
-def _signed(name: str) -> bool:
+def _is_signed(name: str) -> bool:
     return name in METHODS and bool(METHODS[name].traits.signed)  # type: ignore[attr-defined]
 
 
-def _scaled(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
+def _scale(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
     largest = maps.abs().amax(dim=(1, 2), keepdim=True)
     return torch.where(largest > 0, maps / largest, maps)
 
 
-def _clipped(
-    maps: Float[Tensor, "batch height width"], buckets: Int[Tensor, " batch"]
-) -> Float[Tensor, "batch height width"]:
-    """All scenes of a bucket are clipped at the same two values, for they were explained together."""
-    found = maps.clone()
+def _clip(maps: Float[Tensor, "batch height width"], buckets: Int[Tensor, " batch"]) -> Float[Tensor, "batch height width"]:
+    """Clips all scenes of a bucket at the same two values, for they were explained together."""
+    clipped = maps.clone()
     for bucket in buckets.unique():
         rows = buckets == bucket
         low, high = np.percentile(maps[rows].numpy(), [1, 99])
-        found[rows] = maps[rows].clamp(float(low), float(high))
-    return found
+        clipped[rows] = maps[rows].clamp(float(low), float(high))
+    return clipped

@@ -1,7 +1,7 @@
-"""From scores per image to what the figures of Kim, Plumb and Talwalkar (2022) show: means of buckets, and the worst one.
+"""From scores per image to the numbers of the figures of Kim, Plumb and Talwalkar (2022): means of buckets, and the worst.
 
 The *frame* has one row per setting, sample and method, with the columns of `COLUMNS`. An average is the mean of the means of
-buckets, so that each kind of scene counts once. Scores that are undefined are left out and counted.
+buckets, so that each bucket counts the same. Scores that are undefined are left out and counted.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def bucket_means(frame: pd.DataFrame, score: str = "pafl") -> pd.DataFrame:
     """One row per setting, bucket and method: the mean over its images, how many were defined (`n`), and how many not."""
     _check(frame, score)
     groups = frame.groupby([*_BUCKET, "method"], sort=False)[score]
-    found = groups.agg(mean="mean", n="count", images="size").reset_index()
-    found["undefined"] = found.pop("images") - found["n"]
-    return found
+    means = groups.agg(mean="mean", n="count", images="size").reset_index()
+    means["undefined"] = means.pop("images") - means["n"]
+    return means
 
 
 def means_of(frame: pd.DataFrame, scores: Sequence[str] = SCORES) -> pd.DataFrame:
@@ -40,11 +40,11 @@ def means_of(frame: pd.DataFrame, scores: Sequence[str] = SCORES) -> pd.DataFram
 
 
 def with_outcomes(means: pd.DataFrame) -> pd.DataFrame:
-    """Means of buckets, PAFL and SAFL among them, with what became of each method there (Fig. 7).
+    """Adds the outcome of each method in each bucket (Fig. 7) to means of buckets, PAFL and SAFL among them.
 
-    A bucket is `contested` that has something to focus on and something to avoid: some method has both means there. A method
-    that has both itself is `defined`. `success`: PAFL above one half; `failure`: SAFL above PAFL; one that has no means, for
-    its maps are zero, does neither.
+    `contested`: the bucket has something to focus on and something to avoid, so that some method has both means there.
+    `defined`: this method has both means. `success`: PAFL above one half. `failure`: SAFL above PAFL. A method without
+    means, because its maps are zero, neither succeeds nor fails.
     """
     defined = means["pafl"].notna() & means["safl"].notna()
     return means.assign(
@@ -63,21 +63,21 @@ def averages(frame: pd.DataFrame, score: str = "pafl", by: Sequence[str] = ("met
     complex ones by `("simple", "method")`.
     """
     groups = bucket_means(frame, score).groupby(list(by), sort=False)
-    found = groups["mean"].agg(mean="mean", spread=lambda one: one.std(ddof=0), buckets="count")
-    found["undefined"] = groups["undefined"].sum()
-    return found.reset_index()
+    table = groups["mean"].agg(mean="mean", spread=lambda values: values.std(ddof=0), buckets="count")
+    table["undefined"] = groups["undefined"].sum()
+    return table.reset_index()
 
 
 def by_visible(frame: pd.DataFrame, score: str = "pafl") -> pd.DataFrame:
-    """Averages over the buckets that show so many things (Fig. 6b), simple and complex settings apart."""
-    found = averages(frame, score, ("simple", "visible", "method"))
-    return found.sort_values(["simple", "visible"], ascending=[False, True], kind="stable", ignore_index=True)
+    """Averages by the number of objects shown (Fig. 6b), simple and complex settings apart."""
+    table = averages(frame, score, ("simple", "visible", "method"))
+    return table.sort_values(["simple", "visible"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
 def worst(frame: pd.DataFrame, score: str = "pafl", by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """The worst bucket for each value of `by`: its setting, its number and its mean; the first of equals.
+    """The worst bucket for each value of `by`: its setting, its number and its mean; the first of several equal ones.
 
-    The worst is the lowest, but the highest of scores of what should be avoided. Without any defined bucket it is NaN.
+    The worst mean is the lowest, or the highest for scores of what should be avoided. It is NaN without a defined bucket.
     """
     means = bucket_means(frame, score)
     sign = -1.0 if score in LOWER_IS_BETTER else 1.0
@@ -103,36 +103,36 @@ def success(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def failure(frame: pd.DataFrame) -> pd.DataFrame:
-    """In what share of a setting's buckets a method looks more at what it should avoid: SAFL above PAFL (Fig. 7, bottom).
+    """In what share of a setting's buckets a map lies more on what it should avoid: SAFL above PAFL (Fig. 7, bottom).
 
     `fails` where that is more than half of them. Buckets count as for `success`.
     """
-    found = _shares(frame, "failure")
-    found["fails"] = (found["share"] > 0.5).astype("boolean").mask(found["share"].isna())
-    return found
+    table = _shares(frame, "failure")
+    table["fails"] = (table["share"] > 0.5).astype("boolean").mask(table["share"].isna())
+    return table
 
 
 def simple_and_complex(frame: pd.DataFrame, score: str = "pafl") -> pd.DataFrame:
     """Average, and worst bucket as `minimum`, over all buckets of the simple and of the complex settings (Fig. 2)."""
     keys = ("simple", "method")
     lowest = worst(frame, score, keys).rename(columns={"mean": "minimum"})
-    found = averages(frame, score, keys).rename(columns={"mean": "average"})
-    return found.merge(lowest, on=list(keys), how="left")
+    table = averages(frame, score, keys).rename(columns={"mean": "average"})
+    return table.merge(lowest, on=list(keys), how="left")
 
 
-def _shares(frame: pd.DataFrame, fate: str) -> pd.DataFrame:
+def _shares(frame: pd.DataFrame, outcome: str) -> pd.DataFrame:
     means = with_outcomes(means_of(frame, ("pafl", "safl")))
     defined = means["defined"]
-    means = means.assign(holds=means[fate] & defined, missing=means["contested"] & ~defined)
+    means = means.assign(holds=means[outcome] & defined, missing=means["contested"] & ~defined)
     groups = means.groupby(["setting", "simple", "method"], sort=False)
-    found = groups.agg(held=("holds", "sum"), buckets=("defined", "sum"), undefined=("missing", "sum")).reset_index()
-    found["share"] = found.pop("held") / found["buckets"].where(found["buckets"] > 0)
-    return found[["setting", "simple", "method", "share", "buckets", "undefined"]]
+    table = groups.agg(held=("holds", "sum"), buckets=("defined", "sum"), undefined=("missing", "sum")).reset_index()
+    table["share"] = table.pop("held") / table["buckets"].where(table["buckets"] > 0)
+    return table[["setting", "simple", "method", "share", "buckets", "undefined"]]
 
 
 def _check(frame: pd.DataFrame, score: str) -> None:
     if score not in SCORES:
         raise SnellenError(f"there is no score '{score}'{nearest(score, SCORES) or '; there are ' + ', '.join(SCORES)}")
-    missing = [one for one in (*_BUCKET, "sample", "method", score) if one not in frame.columns]
+    missing = [column for column in (*_BUCKET, "sample", "method", score) if column not in frame.columns]
     if missing:
         raise SnellenError(f"a frame of scores needs the columns {', '.join(COLUMNS)}, but lacks {', '.join(missing)}")

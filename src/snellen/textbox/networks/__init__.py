@@ -1,1 +1,1 @@
-"""Networks that follow a rule: architectures, training, proof, and the seven that come along."""
+"""Networks that follow a rule: architectures, training, verification, and the seven that come with Snellen."""

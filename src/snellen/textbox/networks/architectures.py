@@ -1,4 +1,7 @@
-"""Networks that learn a rule: the published two, and other shapes of about their cost. Inputs are pixels in [0, 1]."""
+"""Architectures: the published two, and others of about their cost. Inputs are pixels in [0, 1].
+
+Class names and layer names enter the fingerprints of stored runs, so they stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from snellen.variants.recipes import seeded
 
 
 class Stacked(nn.Module):
-    """Feature maps, then layers that read them all."""
+    """Convolutions, then fully connected layers."""
 
     def __init__(self, features: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -28,12 +31,12 @@ class Stacked(nn.Module):
 
 
 def small_cnn(classes: int, side: int) -> nn.Module:
-    """Kim et al. 2022, appendix A.2, for simple reasoning: three strided convolutions, one hidden layer."""
+    """Kim et al. 2022, appendix A.2, for simple rules: three strided convolutions, one hidden layer."""
     return _published(classes, side, (32, 64, 64), (200,))
 
 
 def deep_cnn(classes: int, side: int) -> nn.Module:
-    """Kim et al. 2022, appendix A.2, for complex reasoning: four strided convolutions, two hidden layers."""
+    """Kim et al. 2022, appendix A.2, for complex rules: four strided convolutions, two hidden layers."""
     return _published(classes, side, (64, 128, 256, 64), (200, 200))
 
 
@@ -63,7 +66,7 @@ def vgg16(classes: int, side: int) -> nn.Module:
 
 
 class Residual(nn.Module):
-    """Two convolutions with normalisation, added to what they were given."""
+    """Two convolutions with normalisation, added to their inputs."""
 
     def __init__(self, channels: int, out: int, stride: int) -> None:
         super().__init__()
@@ -80,12 +83,12 @@ class Residual(nn.Module):
     def forward(self, inputs: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch out rows columns"]:
         """Feature maps."""
         added = self.norm2(self.conv2(self.relu1(self.norm1(self.conv1(inputs)))))
-        found: Tensor = self.relu2(added + self.short(inputs))
-        return found
+        features: Tensor = self.relu2(added + self.short(inputs))
+        return features
 
 
 def resnet(classes: int, side: int) -> nn.Module:
-    """A small ResNet with BatchNorm: a strided stem and three residual blocks, read at every place."""
+    """A small ResNet with BatchNorm: a strided stem and three residual blocks, with fully connected layers behind."""
     features = nn.Sequential(
         nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(),
         Residual(32, 64, 2), Residual(64, 96, 2), Residual(96, 64, 1),
@@ -93,7 +96,7 @@ def resnet(classes: int, side: int) -> nn.Module:
     return Stacked(features, _dense(_width(features, side), (128,), classes))
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Attention over tokens, then a small network on each."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -103,19 +106,22 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
+    def _get_name(self) -> str:
+        return "Block"  # the name in the fingerprints of stored runs
+
     def forward(self, tokens: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch tokens width"]:
         """Tokens."""
-        seen = self.norm1(tokens)
-        tokens = tokens + self.attn(seen, seen, seen, need_weights=False)[0]
-        found: Tensor = tokens + self.mlp(self.norm2(tokens))
-        return found
+        normalised = self.norm1(tokens)
+        tokens = tokens + self.attn(normalised, normalised, normalised, need_weights=False)[0]
+        result: Tensor = tokens + self.mlp(self.norm2(tokens))
+        return result
 
 
 class VitTiny(nn.Module):
     """A small vision transformer with a class token, one other token per 8×8 pixels.
 
-    Three small convolutions make the tokens (Xiao et al. 2021): from patches as they are, box2, which lies anywhere in them,
-    is learnt much more slowly.
+    Three small convolutions make the tokens (Xiao et al. 2021): from patches as they are, box2, which may lie anywhere in a
+    patch, is learnt much more slowly.
     """
 
     def __init__(self, classes: int, side: int, *, width: int = 96, depth: int = 3, heads: int = 4) -> None:
@@ -132,7 +138,7 @@ class VitTiny(nn.Module):
         )  # fmt: skip
         self.token = nn.Parameter(torch.zeros(1, 1, width))
         self.places = nn.Parameter(0.02 * torch.randn(1, (side // patch) ** 2 + 1, width))
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
+        self.blocks = nn.Sequential(*(TransformerBlock(width, heads) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
 
@@ -184,7 +190,7 @@ def _dense(width: int, units: Sequence[int], classes: int) -> nn.Sequential:
 
 
 def _width(features: nn.Module, side: int) -> int:
-    """How many numbers the feature maps of a scene hold."""
+    """The number of features of a scene."""
     training = features.training
     with torch.no_grad():
         width = int(features.eval()(torch.zeros(1, 3, side, side)).numel())

@@ -1,4 +1,4 @@
-"""A reasoning that a classifier is taught: a rule, the scenes that it is about, and the network that learns it."""
+"""What a network is trained to do: its rule, the scenes that the rule is about, and the architecture."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from snellen.textbox.networks.architectures import ARCHITECTURES
 from snellen.textbox.scenes.backgrounds import find_background
 from snellen.textbox.scenes.objects import OBJECTS, SceneObject
 from snellen.textbox.scenes.rules import SceneRule
-from snellen.textbox.scenes.scenes import SceneLayout
-from snellen.textbox.scenes.settings import setting
-
-SIDE = 64
-WHITE = (255, 255, 255)
+from snellen.textbox.scenes.scene_files import SceneFile, is_scene_file, read_scenes
+from snellen.textbox.scenes.scenes import SIDE, WHITE, SceneLayout
+from snellen.textbox.scenes.settings import find_setting
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NetworkSpec:
-    """What is learnt (a rule), where (scenes of a layout), and how (by which network, plainly or against attacks)."""
+    """The rule of a network, the scenes it is about, and how the network is made."""
 
     name: str
     rule: SceneRule
     architecture: str
     background: str = "black"
     robust: bool = False
+    """Whether the network is trained against attacks."""
     side: int = SIDE
+    """Height and width of the scenes in pixels."""
     colour: tuple[int, int, int] = WHITE
+    """Of the objects."""
 
     @staticmethod
     def of(
-        rule: str,
+        rule: str | SceneRule,
         *,
         name: str | None = None,
         architecture: str | None = None,
@@ -44,31 +45,55 @@ class NetworkSpec:
         colour: tuple[int, int, int] = WHITE,
         objects: tuple[SceneObject, ...] = OBJECTS,
     ) -> NetworkSpec:
-        """A reasoning from a rule as text, checked; the published network for it unless another is named."""
-        read = SceneRule.read(rule, objects)
-        return NetworkSpec.with_rule(
-            read, name or "own", architecture=architecture, background=background, robust=robust, side=side, colour=colour
+        """The checked spec of a rule, with the published architecture unless another is named."""
+        read_rule = SceneRule.read(rule, objects) if isinstance(rule, str) else rule
+        spec = NetworkSpec(
+            name=name or "own",
+            rule=read_rule,
+            architecture=architecture or ("small-cnn" if read_rule.simple else "deep-cnn"),
+            background=background,
+            robust=robust,
+            side=side,
+            colour=colour,
         )
+        if spec.architecture not in ARCHITECTURES:
+            hint = nearest(spec.architecture, ARCHITECTURES) or ";"
+            raise SnellenError(f"there is no architecture '{spec.architecture}'{hint} there are {', '.join(ARCHITECTURES)}")
+        _ = spec.layout  # an impossible layout is refused now
+        return spec
 
     @staticmethod
     def of_setting(
-        name: str, *, architecture: str | None = None, background: str = "black", robust: bool = False
+        setting: str, *, architecture: str | None = None, background: str = "black", robust: bool = False
     ) -> NetworkSpec:
-        """One of the seven published settings, perhaps under other circumstances, which its name then says."""
+        """The spec of one of the seven settings; its name says what differs from the published network."""
         scenes = None if background == "black" else Path(background).name
-        full = "-".join(one for one in (name, architecture, scenes, "robust" if robust else None) if one)
-        return NetworkSpec.with_rule(setting(name), full, architecture=architecture, background=background, robust=robust)
+        name = "-".join(part for part in (setting, architecture, scenes, "robust" if robust else None) if part)
+        return NetworkSpec.of(
+            find_setting(setting), name=name, architecture=architecture, background=background, robust=robust
+        )
 
     @staticmethod
-    def with_rule(rule: SceneRule, name: str, *, architecture: str | None, **circumstances: Any) -> NetworkSpec:
-        """The same from a rule that has been read."""
-        chosen = architecture or ("small-cnn" if rule.simple else "deep-cnn")
-        found = NetworkSpec(name, rule, chosen, **circumstances)
-        if chosen not in ARCHITECTURES:
-            hint = nearest(chosen, ARCHITECTURES) or ";"
-            raise SnellenError(f"there is no architecture '{chosen}'{hint} there are {', '.join(ARCHITECTURES)}")
-        _ = found.layout  # an impossible layout is refused now
-        return found
+    def of_rule(
+        rule: str,
+        *,
+        name: str | None = None,
+        architecture: str | None = None,
+        background: str | None = None,
+        robust: bool = False,
+    ) -> NetworkSpec:
+        """The spec of a rule in one line about the published scenes, or of a scene file."""
+        scenes = read_scenes(rule) if is_scene_file(rule) else SceneFile(name="own", rule=rule)
+        return NetworkSpec.of(
+            scenes.rule,
+            name=name or scenes.name,
+            architecture=architecture,
+            background=background or scenes.background,
+            robust=robust,
+            side=scenes.side,
+            colour=scenes.colour,
+            objects=scenes.objects,
+        )
 
     @cached_property
     def layout(self) -> SceneLayout:
@@ -77,11 +102,11 @@ class NetworkSpec:
 
     @property
     def simple(self) -> bool:
-        """Whether it looks at one thing only."""
+        """Whether its rule asks about one object only."""
         return self.rule.simple
 
     def record(self) -> dict[str, Any]:
-        """As plain values, from which `from_record` makes it again."""
+        """The spec as stored with a trained network."""
         return {
             "name": self.name,
             "rule": self.rule.text,
@@ -91,25 +116,28 @@ class NetworkSpec:
             "side": self.side,
             "colour": list(self.colour),
             "things": [
-                {"name": one.name, "looks": {k: look.split() for k, look in zip(one.kinds, one.looks, strict=True)}}
-                for one in self.rule.objects
+                {
+                    "name": item.name,
+                    "looks": {kind: bitmap.split() for kind, bitmap in zip(item.kinds, item.bitmaps, strict=True)},
+                }
+                for item in self.rule.objects
             ],
         }
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> NetworkSpec:
-        """The reasoning that wrote this record."""
+        """The spec that was stored as this record."""
         objects = tuple(
-            SceneObject(thing["name"], tuple("\n".join(rows) for rows in thing["looks"].values()), tuple(thing["looks"]))
-            for thing in record["things"]
+            SceneObject(item["name"], tuple("\n".join(rows) for rows in item["looks"].values()), tuple(item["looks"]))
+            for item in record["things"]
         )
         red, green, blue = record["colour"]
         return NetworkSpec(
-            record["name"],
-            SceneRule.read(record["rule"], objects),
-            record["architecture"],
-            record["background"],
-            bool(record["robust"]),
-            int(record["side"]),
-            (red, green, blue),
+            name=record["name"],
+            rule=SceneRule.read(record["rule"], objects),
+            architecture=record["architecture"],
+            background=record["background"],
+            robust=bool(record["robust"]),
+            side=int(record["side"]),
+            colour=(red, green, blue),
         )

@@ -1,4 +1,4 @@
-"""Teaches a reasoning and keeps the reasoner: all that can be wrong is refused first, and nothing is half-written."""
+"""Trains networks and stores them: all that can be wrong is refused first, and nothing is half-written."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from snellen.textbox.networks.network_spec import NetworkSpec
 from snellen.textbox.networks.trained_network import (
     RECORD,
     TrainedNetwork,
-    read,
+    read_network,
     refuse_other_content,
-    shipped,
     shipped_folder,
-    write,
+    shipped_names,
+    write_network,
 )
 from snellen.textbox.networks.training import TrainingPlan, plan_for, train
 from snellen.textbox.networks.training_progress import TrainingProgress
 from snellen.textbox.networks.verification import Verification, unprovable, verify
 from snellen.textbox.scenes.backgrounds import BACKGROUNDS
-from snellen.textbox.scenes.scene_files import MOST_SIDE, spec_from_rule
+from snellen.textbox.scenes.scene_files import MOST_SIDE
 from snellen.textbox.scenes.settings import RULES
 
 FOLDER = Path("runs/textbox/models")
-"""Where reasoners are kept unless another folder is named."""
+"""Where trained networks are stored by default."""
 
 
 def specs_from_options(
@@ -36,111 +36,122 @@ def specs_from_options(
     *,
     rule: str | None = None,
     every: bool = False,
-    called: str | None = None,
+    name: str | None = None,
     architecture: str | None = None,
     background: str | None = None,
     robust: bool = False,
     side: int | None = None,
 ) -> list[NetworkSpec]:
-    """The reasonings to be taught: one of a setting, one of a rule of one's own, or all seven settings."""
+    """The networks to train: for one setting, for a rule or scene file, or for all seven settings.
+
+    Args:
+        setting: One of the seven.
+        rule: A rule in one line, or a scene file.
+        every: All seven settings.
+        name: What the network is called; by default its setting or its scene file.
+        architecture: The published one by default.
+        background: A name, or a folder of photographs.
+        robust: Train against attacks.
+        side: Height and width of the scenes.
+    """
     if (setting is not None) + (rule is not None) + every != 1:
-        raise SnellenError("name a setting to be taught, or give a --rule of your own, or --all: one of the three")
-    if called is not None and every:
-        raise SnellenError("--name is for one reasoner, and --all trains seven; leave it out")
+        raise SnellenError("name a setting to train on, or give a --rule of your own, or --all: one of the three")
+    if name is not None and every:
+        raise SnellenError("--name is for one network, and --all trains seven; leave it out")
     if background is not None and background not in BACKGROUNDS and Path(background).is_dir():
         background = str(Path(background).resolve())  # the record is read from anywhere
     if rule is not None:
-        found = [spec_from_rule(rule, name=called, architecture=architecture, background=background, robust=robust)]
+        specs = [NetworkSpec.of_rule(rule, name=name, architecture=architecture, background=background, robust=robust)]
     else:
-        settings = list(RULES) if every else [str(setting)]
-        found = [
-            NetworkSpec.of_setting(one, architecture=architecture, background=background or "black", robust=robust)
-            for one in settings
+        specs = [
+            NetworkSpec.of_setting(setting_name, architecture=architecture, background=background or "black", robust=robust)
+            for setting_name in (list(RULES) if every else [str(setting)])
         ]
-        found = [replace(one, name=called or one.name) for one in found]
+        specs = [replace(spec, name=name or spec.name) for spec in specs]
     if side is not None:
         if not 1 <= side <= MOST_SIDE:
             raise SnellenError(f"the side of a scene is a whole number of pixels up to {MOST_SIDE}, not {side}")
-        found = [one if side == one.side else replace(one, side=side, name=called or f"{one.name}-{side}") for one in found]
-    for one in found:
-        if Path(one.name).name != one.name or one.name == "..":
-            raise SnellenError(f"a reasoner cannot be called '{one.name}': its name is the name of a folder")
-    return found
+        specs = [
+            spec if side == spec.side else replace(spec, side=side, name=name or f"{spec.name}-{side}") for spec in specs
+        ]
+    for spec in specs:
+        if Path(spec.name).name != spec.name or spec.name == "..":
+            raise SnellenError(f"a network cannot be called '{spec.name}': its name is the name of a folder")
+    return specs
 
 
-def train_and_save(spec: NetworkSpec, folder: Path, plan: TrainingPlan, board: TrainingProgress) -> TrainedNetwork:
-    """Trains a network and keeps it; a robust one starts from the plain network of the same reasoning."""
-    check(spec, plan)
+def train_and_save(spec: NetworkSpec, folder: Path, plan: TrainingPlan, progress: TrainingProgress) -> TrainedNetwork:
+    """Trains a network and stores it; a robust one starts from the plain network of the same spec."""
+    check_trainable(spec, plan)
     refuse_other_content(folder, spec)
     try:
-        start = _plain(spec, folder, plan, board) if spec.robust else None
-        with board.lesson(spec, plan):
-            taught = train(spec, plan, start=start.module if start else None, told=board.told, passed=board.passed)
-        return write(folder, spec, taught, plan)
+        start = _plain_network(spec, folder, plan, progress).module if spec.robust else None
+        with progress.training(spec, plan):
+            result = train(spec, plan, start=start, on_step=progress.on_step, on_images=progress.on_images)
+        return write_network(folder, spec, result, plan)
     except KeyboardInterrupt:
         raise InterruptionError(f"the training of '{spec.name}' was interrupted, and nothing of it was written") from None
 
 
-def check(spec: NetworkSpec, plan: TrainingPlan) -> None:
-    """Refuses what could not be trained, or could not be proven afterwards."""
+def check_trainable(spec: NetworkSpec, plan: TrainingPlan) -> None:
+    """Refuses a network that could not be trained, or not be verified afterwards."""
     gap = unprovable(spec.rule)
     if gap:
         raise SnellenError(gap)
     try:
-        torch.zeros(1, device=plan.device).item()  # meta has no value to give
+        torch.zeros(1, device=plan.device).item()  # fails on the device "meta", whose tensors have no values
     except (RuntimeError, AssertionError) as problem:
         reason = (str(problem).strip().splitlines() or [""])[0]
         raise SnellenError(f"the device '{plan.device}' cannot be used here ({reason})") from None
-    build_network(spec.architecture, classes=spec.rule.classes, side=spec.side, seed=0)  # too small for it
-    spec.layout.scenes([1] * 64, range(64), seed=0)  # photographs that cannot be read, things that do not fit
+    build_network(spec.architecture, classes=spec.rule.classes, side=spec.side, seed=0)  # fails on scenes that are too small
+    spec.layout.scenes([1] * 64, range(64), seed=0)  # fails on unreadable photographs and objects that do not fit
 
 
-def _plain(spec: NetworkSpec, folder: Path, plan: TrainingPlan, board: TrainingProgress) -> TrainedNetwork:
-    """The plain network of the same reasoning: shipped, or trained before, or trained now beside the robust one."""
+def _plain_network(spec: NetworkSpec, folder: Path, plan: TrainingPlan, progress: TrainingProgress) -> TrainedNetwork:
+    """The plain network of the same spec: shipped, or trained before, or trained now beside the robust one."""
     usual = spec.name.removesuffix("-robust")
     plain = replace(spec, robust=False, name=usual if usual != spec.name else f"{usual}-plain")
     beside = folder.with_name(f"{folder.name}-plain")
-    for known in (*(shipped_folder() / name for name in shipped()), FOLDER / plain.name, beside):
-        if (known / RECORD).is_file():
-            found = read(known)
-            if replace(found.spec, name=plain.name) == plain:
-                board.note(f"starts from the plain network in {known}")
-                return found
-    board.note(f"'{spec.name}' starts from the same network trained plainly, which comes first")
-    return train_and_save(plain, beside, plan_for(plain, seed=plan.seed, device=plan.device), board)
+    for candidate in (*(shipped_folder() / name for name in shipped_names()), FOLDER / plain.name, beside):
+        if (candidate / RECORD).is_file():
+            network = read_network(candidate)
+            if replace(network.spec, name=plain.name) == plain:
+                progress.note(f"starts from the plain network in {candidate}")
+                return network
+    progress.note(f"'{spec.name}' starts from the same network trained plainly, which comes first")
+    return train_and_save(plain, beside, plan_for(plain, seed=plan.seed, device=plan.device), progress)
 
 
 def train_all(
-    reasonings: Sequence[NetworkSpec],
+    specs: Sequence[NetworkSpec],
     out: Path | None,
-    board: TrainingProgress,
+    progress: TrainingProgress,
     *,
     images: int | None = None,
     seed: int | None = None,
     device: str | None = None,
     threads: int | None = None,
 ) -> Iterator[tuple[TrainedNetwork, Verification]]:
-    """Each reasoner as soon as it is there, with its proof; nothing is trained before all of it could be."""
+    """Yields each network as soon as it is trained, with its verification; all are checked before the first is trained."""
     if threads is not None and threads < 1:
         raise SnellenError(f"threads must be at least 1, not {threads}")
-    given = {"most": images, "seed": seed, "device": device}
-    chosen = {key: value for key, value in given.items() if value is not None}
-    lessons = [
-        (reasoning, folder, plan_for(reasoning, **chosen))
-        for reasoning, folder in zip(reasonings, folders(reasonings, out), strict=True)
+    options = {"most": images, "seed": seed, "device": device}
+    settings = {key: value for key, value in options.items() if value is not None}
+    jobs = [
+        (spec, folder, plan_for(spec, **settings)) for spec, folder in zip(specs, output_folders(specs, out), strict=True)
     ]
-    for spec, folder, plan in lessons:
-        check(spec, plan)
+    for spec, folder, plan in jobs:
+        check_trainable(spec, plan)
         refuse_other_content(folder, spec)
     if threads is not None:
         torch.set_num_threads(threads)
-    for spec, folder, plan in lessons:
-        network = train_and_save(spec, folder, plan, board)
+    for spec, folder, plan in jobs:
+        network = train_and_save(spec, folder, plan, progress)
         yield network, verify(network)
 
 
-def folders(reasonings: Sequence[NetworkSpec], out: Path | None) -> list[Path]:
-    """Where each is kept: one in the folder that was named, several within it."""
-    if out is not None and len(reasonings) == 1:
+def output_folders(specs: Sequence[NetworkSpec], out: Path | None) -> list[Path]:
+    """The folder of each network: `out` itself for one network, folders within it for several."""
+    if out is not None and len(specs) == 1:
         return [out]
-    return [(out or FOLDER) / reasoning.name for reasoning in reasonings]
+    return [(out or FOLDER) / spec.name for spec in specs]

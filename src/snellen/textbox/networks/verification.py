@@ -1,8 +1,8 @@
-"""Proof that a network follows its rule, on pairs of unseen scenes that differ in one thing only.
+"""Verification that a network follows its rule, on pairs of unseen scenes that differ in one object only.
 
-Every thing that a bucket shows is removed, or made into another of its kinds, and all else is left as it is. Where the
-rule gives both scenes a label, it says whether the decision must change; where it leaves the other scene open it says
-nothing, and the pair is left out. A network that does not follow its rule is no ground truth for a map.
+Every object that a bucket shows is removed, or replaced by another of its kinds, and all else is left as it is. Where the
+rule gives both scenes a label, it says whether the decision must change; where it leaves the other scene undefined, the pair
+is left out. A network that does not follow its rule is no ground truth for a map.
 """
 
 from __future__ import annotations
@@ -10,92 +10,100 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
 from snellen.errors import SnellenError
 from snellen.textbox.networks.trained_network import TrainedNetwork
-from snellen.textbox.networks.training import inputs_of
-from snellen.textbox.scenes.objects import SceneObject, bucket_of, buckets, described
+from snellen.textbox.networks.training import to_inputs
+from snellen.textbox.scenes.objects import SceneObject, bucket_contents, bucket_number, describe
 from snellen.textbox.scenes.rules import SceneRule
 
 PROOF_SEED = 5
-"""Scenes of the proof: none of them was learnt from, watched, tested on or explained."""
+"""Scenes of the verification are not used for training, testing or explaining."""
 
 PAIRS = 200
-"""Of each change: the share of a change that goes as it should nine times in ten is then known to about ±.04."""
+"""Pairs of each change: a share of nine in ten is then measured to about ±.04."""
 
 LEAST = 0.90
-"""In so many pairs of every change both decisions must be the rule's: no less than is asked of every bucket alone."""
+"""In this share of the pairs of every change both decisions must follow the rule, the same as is required of buckets."""
 
 MEAN = 0.95
-"""The same over all changes: one weak place is bearable, weakness everywhere is not."""
+"""The same over all changes: one weak change is acceptable, weakness everywhere is not."""
 
 MOVED = 0.50
-"""Where the rule says that the label changes, the probability of the first label must fall by this on average: a network
-that is right by a hair's breadth hardly looks at the thing. A confident one moves by nearly 1."""
+"""Where the label changes by the rule, the probability of the first label must fall by this on average. A network that is
+right by a small margin hardly looks at the object; a confident one moves by nearly 1."""
 
 STILL = 0.10
-"""Where the rule says that it does not change, the probability must move by no more than this on average: as much as a
-network that is certain, and wrong in the one pair of ten that `LEAST` allows."""
+"""Where the label does not change by the rule, the probability must move by no more than this on average: as much as that of
+a network that is certain, and wrong in the one pair of ten that `LEAST` allows."""
 
 Role = Literal["focus", "neutral", "avoid"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Change:
-    """One thing of a bucket removed or made another kind: the buckets before and after, and what the rule says of it.
-
-    `role` says whether the rule looks at the thing before the change, `expected` what becomes of the label.
-    """
+    """One object of a bucket removed or replaced by another kind."""
 
     bucket: int
-    shown: str
-    object_: str
+    """Number of the bucket before the change."""
+    contents: str
+    """What that bucket shows, in words."""
+    item: str
+    """Name of the object."""
     change: str
     into: int
+    """Number of the bucket after the change."""
     role: Role
+    """Whether the rule looks at the object before the change."""
     expected: Literal["changes", "stays", "open"]
+    """What the label does by the rule; open where it is undefined after the change."""
+
+    def record(self) -> dict[str, Any]:
+        """The change as a row of a stored table, in which `contents` is called `shown` and `item` is called `thing`."""
+        columns = {"contents": "shown", "item": "thing"}
+        return {columns.get(key, key): value for key, value in asdict(self).items()}
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A change as measured: in what share of the pairs both decisions are the rule's, and how far the output moved.
-
-    `moved` is the mean absolute change in the probability of the label before.
-    """
+@dataclass(frozen=True, kw_only=True)
+class ChangeResult:
+    """How a network responds to a change."""
 
     change: Change
     share: float
+    """Of the pairs in which both decisions follow the rule."""
     moved: float
+    """Mean absolute change of the probability of the label before the change."""
     pairs: int
 
     @property
     def shortfall(self) -> float:
-        """By how much it misses what is asked; 0 or less where it does not, infinite where the output is no number."""
+        """By how much it misses the requirement; 0 or less where it meets it, infinite where the output is no number."""
         if math.isnan(self.moved):
             return math.inf
         output = MOVED - self.moved if self.change.expected == "changes" else self.moved - STILL
         return max(LEAST - self.share, output)
 
     def __str__(self) -> str:
-        one = self.change
-        what = "the label changes" if one.expected == "changes" else "the label stays"
+        change = self.change
+        what = "the label changes" if change.expected == "changes" else "the label stays"
         return (
-            f"bucket {one.bucket} ({one.shown}) with {one.object_} {one.change}: {what} by the rule, "
+            f"bucket {change.bucket} ({change.contents}) with {change.item} {change.change}: {what} by the rule, "
             f"the decisions are so in {self.share:.0%} of {self.pairs} pairs, and the probability moves by {self.moved:.2f}"
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What the pairs show of one reasoner; `left_out` are the changes of which its rule says nothing."""
+    """How a network responds to all changes."""
 
     name: str
     rule: SceneRule
-    findings: tuple[Finding, ...]
+    results: tuple[ChangeResult, ...]
     left_out: tuple[Change, ...] = ()
+    """Changes about which the rule says nothing."""
 
     @property
     def problem(self) -> str | None:
@@ -103,7 +111,7 @@ class Verification:
         gap = unprovable(self.rule)
         if gap:
             return gap
-        worst = max(self.findings, key=lambda one: one.shortfall)
+        worst = max(self.results, key=lambda result: result.shortfall)
         if worst.shortfall > 0:
             return f"'{self.name}' does not follow its rule '{self.rule.text}': {worst}"
         if self.mean < MEAN:
@@ -117,86 +125,88 @@ class Verification:
 
     @property
     def mean(self) -> float:
-        """The share of pairs that go as the rule says, each change counted the same."""
-        return sum(finding.share for finding in self.findings) / len(self.findings)
+        """The share of pairs that follow the rule, each change counted the same."""
+        return sum(result.share for result in self.results) / len(self.results)
 
     @property
     def unproven(self) -> tuple[tuple[int, str], ...]:
-        """Places (bucket, thing) which the rule looks at though no change of the thing alone changes the label there.
+        """Buckets and objects that the rule looks at though no change of the object alone changes the label there.
 
-        What the rule looks at on its way is the truth all the same, but that the network does so here is not proven.
+        The rule looks at them on its way to the label, but no pair can show that the network does.
         """
-        known = [*(finding.change for finding in self.findings), *self.left_out]
-        moved = {(one.bucket, one.object_) for one in known if one.expected == "changes"}
-        return tuple(sorted({(one.bucket, one.object_) for one in known if one.role == "focus"} - moved))
+        changes = [*(result.change for result in self.results), *self.left_out]
+        decisive = {(change.bucket, change.item) for change in changes if change.expected == "changes"}
+        return tuple(sorted({(change.bucket, change.item) for change in changes if change.role == "focus"} - decisive))
 
     def table(self) -> pd.DataFrame:
-        """One row per change."""
+        """One row per change, as stored."""
         rows = [
-            _columns(finding.change) | {"share": finding.share, "moved": finding.moved, "pairs": finding.pairs}
-            for finding in self.findings
+            result.change.record() | {"share": result.share, "moved": result.moved, "pairs": result.pairs}
+            for result in self.results
         ]
         return pd.DataFrame(rows).assign(setting=self.name)[["setting", *rows[0]]]
 
 
 def verify(network: TrainedNetwork, *, pairs: int = PAIRS, seed: int = PROOF_SEED) -> Verification:
-    """Shows the network unseen scenes in all buckets that have a label, and compares its decisions with the rule's."""
+    """Compares the decisions of a network with its rule, on unseen scenes in all buckets that have a label."""
     if pairs < 1:
         raise SnellenError(f"a verification needs at least one pair of scenes per change, not {pairs}")
     rule, layout = network.spec.rule, network.spec.layout
     labels = {bucket: label for bucket, label in enumerate(rule.labels, 1) if label is not None}
     outputs = {
-        bucket: network.logits(inputs_of(layout.scenes([bucket] * pairs, range(pairs), seed=seed))).double().softmax(dim=1)
+        bucket: network.logits(to_inputs(layout.scenes([bucket] * pairs, range(pairs), seed=seed))).double().softmax(dim=1)
         for bucket in labels
     }
-    right = {bucket: outputs[bucket].argmax(dim=1) == label for bucket, label in labels.items()}
-    found, left_out = [], []
-    for change in changes(rule):
+    correct = {bucket: outputs[bucket].argmax(dim=1) == label for bucket, label in labels.items()}
+    results, left_out = [], []
+    for change in changes_of(rule):
         if change.expected == "open":
             left_out.append(change)
             continue
         before, after = (outputs[bucket][:, labels[change.bucket]] for bucket in (change.bucket, change.into))
-        share = (right[change.bucket] & right[change.into]).double().mean()
-        found.append(Finding(change, float(share), float((before - after).abs().mean()), pairs))
-    return Verification(network.name, rule, tuple(found), tuple(left_out))
+        share = (correct[change.bucket] & correct[change.into]).double().mean()
+        results.append(
+            ChangeResult(change=change, share=float(share), moved=float((before - after).abs().mean()), pairs=pairs)
+        )
+    return Verification(name=network.name, rule=rule, results=tuple(results), left_out=tuple(left_out))
 
 
 def verify_or_refuse(network: TrainedNetwork) -> Verification:
-    """The verification of a reasoner that follows its rule; one that does not is refused in a sentence."""
-    found = verify(network)
-    if found.problem:
-        raise SnellenError(f"{found.problem}; it cannot serve as ground truth")
-    return found
+    """The verification of a network that follows its rule; another network is refused."""
+    verification = verify(network)
+    if verification.problem:
+        raise SnellenError(f"{verification.problem}; it cannot serve as ground truth")
+    return verification
 
 
-def changes(rule: SceneRule) -> Iterator[Change]:
-    """Every change of one thing of every bucket that has a label."""
-    for bucket, shown in enumerate(buckets(rule.objects), 1):
+def changes_of(rule: SceneRule) -> Iterator[Change]:
+    """Every change of one object of every bucket that has a label."""
+    for bucket, contents in enumerate(bucket_contents(rule.objects), 1):
         truth = rule.truths[bucket - 1]
         if truth.label is None:
             continue
-        for object_ in rule.objects:
-            for kind in _others(object_, shown[object_.name]):
-                into = bucket_of(rule.objects, {**shown, object_.name: kind})
+        for item in rule.objects:
+            for kind in _other_kinds(item, contents[item.name]):
+                into = bucket_number(rule.objects, {**contents, item.name: kind})
                 label = rule.labels[into - 1]
                 yield Change(
-                    bucket,
-                    described(rule.objects, shown),
-                    object_.name,
-                    "removed" if kind is None else f"{shown[object_.name]} → {kind}",
-                    into,
-                    "focus" if object_.name in truth.focus else "avoid" if object_.name in truth.avoid else "neutral",
-                    "open" if label is None else "stays" if label == truth.label else "changes",
+                    bucket=bucket,
+                    contents=describe(rule.objects, contents),
+                    item=item.name,
+                    change="removed" if kind is None else f"{contents[item.name]} → {kind}",
+                    into=into,
+                    role="focus" if item.name in truth.focus else "avoid" if item.name in truth.avoid else "neutral",
+                    expected="open" if label is None else "stays" if label == truth.label else "changes",
                 )
 
 
 def unprovable(rule: SceneRule) -> str | None:
     """Why no pair can show that a network follows this rule, in one sentence; None where pairs can."""
-    moving = {change.object_ for change in changes(rule) if change.expected == "changes"}
-    if not moving:
-        return f"no change of one thing alone changes the label of the rule '{rule.text}', so that no network can be proven"
-    for name in (one.name for one in rule.objects):
-        if name not in moving and any(name in truth.focus for truth in rule.truths):
+    decisive = {change.item for change in changes_of(rule) if change.expected == "changes"}
+    if not decisive:
+        return f"no change of one object alone changes the label of the rule '{rule.text}', so that no network can be proven"
+    for name in (item.name for item in rule.objects):
+        if name not in decisive and any(name in truth.focus for truth in rule.truths):
             return (
                 f"the rule '{rule.text}' looks at {name}, but no change of {name} alone changes its label, "
                 f"so that nothing can prove that a network looks at it"
@@ -204,11 +214,6 @@ def unprovable(rule: SceneRule) -> str | None:
     return None
 
 
-def _others(object_: SceneObject, kind: str | None) -> tuple[str | None, ...]:
-    """What a thing that is there may become: not there, or another kind."""
-    return () if kind is None else (None, *(one for one in object_.kinds if one != kind))
-
-
-def _columns(change: Change) -> dict[str, object]:
-    """A change as stored: the column of the object is called `thing`, as in older folders."""
-    return {"thing" if name == "object_" else name: value for name, value in asdict(change).items()}
+def _other_kinds(item: SceneObject, kind: str | None) -> tuple[str | None, ...]:
+    """What an object that is shown may become: nothing, or another kind."""
+    return () if kind is None else (None, *(other for other in item.kinds if other != kind))

@@ -1,4 +1,4 @@
-"""An audit as one HTML page that opens offline: a forest of intervals, simple against complex, and the tables behind it."""
+"""An audit as one HTML page that opens offline: a forest plot of intervals, simple against complex, and tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 import snellen
 from snellen.charts import numbers
+from snellen.charts.chart import Chart, Label, MarkerShape
 from snellen.charts.html_page import render_page, write_page
+from snellen.charts.legends import estimate_key
 from snellen.charts.scale import Scale
+from snellen.charts.strips import Estimate, forest_line, number_axis
 from snellen.report.attributes import CATEGORIES
 from snellen.textbox.audit.agreement import DIFFERENCE
 from snellen.textbox.audit.audit import GUESSING, Audit
@@ -23,15 +24,15 @@ from snellen.textbox.report.audit_text import (
     MARKS,
     changed,
     legend,
+    mean_and_ends,
     percent,
     plain,
-    signed,
     summary,
     title,
     with_ends,
 )
 
-KINDS = {
+VERDICT_CLASSES = {
     "sees": "pass",
     "faint": "pass",
     "shape": "inconclusive",
@@ -39,151 +40,145 @@ KINDS = {
     "misleads": "fail",
     "unclear": "inconclusive",
 }
+"""CSS classes of verdicts."""
+
 SCALE = Scale(0.0, 1.0)
+GROUP_MARKERS: Mapping[str, tuple[MarkerShape, str]] = {
+    "all": ("dot", "soft"),
+    "simple": ("ring", "methodology"),
+    "complex": ("dot", "ink"),
+}
+"""Shape and colour of each group of settings in the forest plot."""
+
 ROWS = {"all": 11, "simple": 23, "complex": 35}
-"""How far down each group of settings stands on a line of the forest."""
+"""Vertical position of each group of settings in a line of the forest plot, in pixels."""
 
 
-def write_audit(found: Audit, path: Path) -> Path:
+def write_audit(audit: Audit, path: Path) -> Path:
     """Writes the page whole or not at all."""
-    return write_page(page(found), path)
+    return write_page(page(audit), path)
 
 
-def page(found: Audit) -> str:
+def page(audit: Audit) -> str:
     """The whole page as text."""
-    return render_page("textbox/report/audit.html", ["charts/page.css", "textbox/report/audit.css"], _facts(found))
+    return render_page("textbox/report/audit.html", ["charts/page.css", "textbox/report/audit.css"], _facts(audit))
 
 
-def _facts(found: Audit) -> dict[str, Any]:
-    tried = [one for one in found.order if one.role == "on trial"]
+def _facts(audit: Audit) -> dict[str, Any]:
+    images = audit.table.drop_duplicates("group").set_index("group")["images"]
     return {
         "record": {"snellen": snellen.__version__},
-        "summary": summary(found),
-        "legend": [(mark, word, KINDS.get(word, "not-counted"), meaning) for mark, word, meaning in legend()],
-        "tallies": {group: _tally(found, tried, group) for group in found.groups},
-        "groups": found.groups,
-        "settings": found.settings,
-        "titles": {group: title(found, group) for group in found.groups},
-        "images": {name: int((found.table.loc[found.table["group"] == name, "images"]).iloc[0]) for name in
-                   found.settings},
-        "forest": [_strip(found, one) for one in found.order],
+        "summary": summary(audit),
+        "legend": [(mark, word, _verdict_class(word), meaning) for mark, word, meaning in legend()],
+        "counts": {group: _counts(audit, group) for group in audit.groups},
+        "groups": audit.groups,
+        "settings": audit.settings,
+        "titles": {group: title(audit, group) for group in audit.groups},
+        "images": {name: int(images[name]) for name in audit.settings},
+        "keys": [(estimate_key(*GROUP_MARKERS[group]), group) for group in audit.groups],
+        "forest": [_forest_row(audit, metric) for metric in audit.order],
         "axis": axis(),
-        "rows": {group: [_row(found, one, group) for one in found.order] for group in found.groups},
+        "rows": {group: [_row(audit, metric, group) for metric in audit.order] for group in audit.groups},
         "by_setting": [
-            {"label": one.label, "role": one.role, "cells": [_setting(found, one, name) for name in found.settings]}
-            for one in found.order
+            {
+                "label": metric.label,
+                "role": metric.role,
+                "cells": [_setting(audit, metric, name) for name in audit.settings],
+            }
+            for metric in audit.order
         ],
-        "field": [
+        "methods": [
             {
                 "method": row["method"],
                 "kind": row["kind"],
-                "cells": [(plain(row[group]), percent(row[f"{group}_success"])) for group in found.groups],
+                "cells": [(plain(row[group]), percent(row[f"{group}_success"])) for group in audit.groups],
             }
-            for row in found.field().to_dict("records")
+            for row in audit.method_table().to_dict("records")
         ],
-        "changed": changed(found),
-        "left_out": found.left_out,
+        "changed": changed(audit),
+        "left_out": audit.left_out,
         "limits": LIMITS,
         "success": BAR,
         "difference": DIFFERENCE,
-        "time": numbers.duration(found.seconds),
-    }  # fmt: skip
+        "time": numbers.duration(audit.seconds),
+    }
 
 
-def _tally(found: Audit, tried: list[AuditedMetric], group: str) -> list[tuple[str, str, str, int]]:
-    words = [found.cell(one.label, group)["verdict"] for one in tried]
-    return [(mark, word, KINDS.get(word, "not-counted"), words.count(word)) for mark, word, _ in legend() if word in words]
+def _verdict_class(word: str) -> str:
+    return VERDICT_CLASSES.get(word, "not-counted")
 
 
-def _strip(found: Audit, metric: AuditedMetric) -> dict[str, Any]:
-    cells = {group: found.cell(metric.label, group) for group in found.groups}
+def _counts(audit: Audit, group: str) -> list[tuple[str, str, str, int]]:
+    """How many metrics have each verdict."""
+    words = [audit.cell(metric.label, group)["verdict"] for metric in audit.audited]
+    return [(mark, word, _verdict_class(word), words.count(word)) for mark, word, _ in legend() if word in words]
+
+
+def _forest_row(audit: Audit, metric: AuditedMetric) -> dict[str, Any]:
+    cells = {group: audit.cell(metric.label, group) for group in audit.groups}
     return {
         "label": metric.label,
-        "arrow": "↑" if metric.higher_is_better else "↓",
+        "arrow": _arrow(metric),
         "role": metric.role,
-        "svg": forest_line(metric.label, cells),
+        "chart": forest_chart(metric.label, cells),
         "verdicts": [_verdict(cell) | {"group": group} for group, cell in cells.items()],
     }
 
 
+def _arrow(metric: AuditedMetric) -> str:
+    return "↑" if metric.higher_is_better else "↓"
+
+
 def _verdict(cell: Mapping[str, Any], name: str = "verdict") -> dict[str, str]:
     word = cell[name]
-    return {"mark": MARKS[word], "word": word, "kind": KINDS.get(word, "not-counted")}
+    return {"mark": MARKS[word], "word": word, "kind": _verdict_class(word)}
 
 
-def forest_line(label: str, cells: Mapping[str, Mapping[str, Any]]) -> Markup:
-    """One metric: a grey dot for all settings, a ring for simple and a full dot for complex ones, each with its interval."""
-    parts = [
-        Markup('<rect class="guess" x="{:.2f}%" width="{:.2f}%" y="0" height="46"/>').format(
-            SCALE.at(GUESSING[0]), SCALE.at(GUESSING[1]) - SCALE.at(GUESSING[0])
-        ),
-        Markup('<line class="tick" x1="{0:.2f}%" x2="{0:.2f}%" y1="0" y2="46"/>').format(SCALE.at(0.5)),
-    ]
-    words = []
-    for group, cell in cells.items():
-        if math.isnan(cell["auc"]):
-            continue
-        y = ROWS[group]
-        if not math.isnan(cell["auc_low"]):
-            parts.append(
-                Markup('<line class="bar {}" x1="{:.2f}%" x2="{:.2f}%" y1="{}" y2="{}"/>').format(
-                    group, SCALE.at(cell["auc_low"]), SCALE.at(cell["auc_high"]), y, y
-                )
-            )
-        parts.append(Markup('<circle class="{}" cx="{:.2f}%" cy="{}" r="4.5"/>').format(group, SCALE.at(cell["auc"]), y))
-        words.append(f"{group} {with_ends(cell, 'auc')}, {cell['verdict']}")
-    return Markup('<svg class="strip" height="46" role="img" aria-label="{}">{}</svg>').format(
-        f"{label}: AUC {'; '.join(words) or 'undefined'}", Markup("").join(parts)
+def forest_chart(label: str, cells: Mapping[str, Mapping[str, Any]]) -> Chart:
+    """One metric: a grey dot for all settings, a ring for simple and a black dot for complex ones, with their intervals."""
+    defined = {group: cell for group, cell in cells.items() if not math.isnan(cell["auc"])}
+    estimates = []
+    for group, cell in defined.items():
+        shape, colour = GROUP_MARKERS[group]
+        low, high = cell["auc_low"], cell["auc_high"]
+        estimate = Estimate(mean=cell["auc"], low=low, high=high, colour=colour, shape=shape, radius=4.5)
+        estimates.append((ROWS[group], estimate))
+    words = "; ".join(f"{group} {with_ends(cell, 'auc')}, {cell['verdict']}" for group, cell in defined.items())
+    description = f"{label}: AUC {words or 'undefined'}"
+    return forest_line(SCALE, estimates, description=description, height=46, ticks=(0.5,), shaded=GUESSING)
+
+
+def axis() -> Chart:
+    """The scale under the forest plot."""
+    ticks = {0.0: "0", 0.25: ".25", 0.5: "guessing", 0.75: ".75", 1.0: "1"}
+    below = (
+        Label(x=97, y=32, text="sees the truth →", anchor="end", style="better"),
+        Label(x=3, y=32, text="← misleads", style="better"),
     )
+    description = "AUC from 0 to 1; guessing is one half, higher is better"
+    return number_axis(SCALE, ticks, description=description, below=below)
 
 
-def axis() -> Markup:
-    """The scale under the forest."""
-    marks = Markup("").join(
-        Markup('<text x="{:.2f}%" y="12" text-anchor="middle">{}</text>').format(SCALE.at(value), text)
-        for value, text in ((0.0, "0"), (0.25, ".25"), (0.5, "guessing"), (0.75, ".75"), (1.0, "1"))
-    )
-    return Markup(
-        '<svg class="axis" height="34" role="img" aria-label="AUC from 0 to 1; guessing is one half, higher is better">{}'
-        '<text class="better" x="97%" y="28" text-anchor="end">sees the truth →</text>'
-        '<text class="better" x="3%" y="28">← misleads</text></svg>'
-    ).format(marks)
-
-
-def _row(found: Audit, metric: AuditedMetric, group: str) -> dict[str, Any]:
-    cell = found.cell(metric.label, group)
-    titles = {key: title for part in CATEGORIES.values() for key, (title, _) in part.items()}
+def _row(audit: Audit, metric: AuditedMetric, group: str) -> dict[str, Any]:
+    cell = audit.cell(metric.label, group)
+    titles = {key: title for category in CATEGORIES.values() for key, (title, _) in category.items()}
     return {
         "label": metric.label,
-        "arrow": "↑" if metric.higher_is_better else "↓",
+        "arrow": _arrow(metric),
         "role": metric.role,
         "attribute": titles.get(metric.attribute, ""),
         "verdict": _verdict(cell),
-        "auc": _ends(cell, "auc"),
-        "clear": _ends(cell, "clear"),
-        "own": _ends(cell, "own"),
         "own_verdict": _verdict(cell, "own_verdict"),
-        "decoy": _ends(cell, "decoy"),
-        "tau": _ends(cell, "tau"),
+        **{measure: mean_and_ends(cell, measure) for measure in ("auc", "clear", "own", "decoy", "tau")},
         "n": cell["auc_n"],
         "undefined": cell["undefined"],
         "scores": cell["scores"],
-        "oracle_top": percent(cell["oracle_top"]),
-        "oracle_above": percent(cell["oracle_above"]),
-        "fooled": percent(cell["fooled"]),
+        **{column: percent(cell[column]) for column in ("oracle_top", "oracle_above", "fooled")},
         "fooled_by": cell["fooled_by"],
     }
 
 
-def _ends(cell: Mapping[str, Any], measure: str) -> tuple[str, str]:
-    one = signed if measure == "tau" else plain
-    if math.isnan(cell[f"{measure}_low"]):
-        return one(cell[measure]), ""
-    return one(cell[measure]), f"[{one(cell[f'{measure}_low'])}, {one(cell[f'{measure}_high'])}]"
-
-
-def _setting(found: Audit, metric: AuditedMetric, name: str) -> dict[str, Any]:
-    cell = found.cell(metric.label, name)
-    low, high = cell["auc_low"], cell["auc_high"]
-    tint = "above" if low > 0.5 else "below" if high < 0.5 else ""
-    return {"auc": _ends(cell, "auc"), "tint": tint}
+def _setting(audit: Audit, metric: AuditedMetric, name: str) -> dict[str, Any]:
+    cell = audit.cell(metric.label, name)
+    tint = "above" if cell["auc_low"] > 0.5 else "below" if cell["auc_high"] < 0.5 else ""
+    return {"auc": mean_and_ends(cell, "auc"), "tint": tint}

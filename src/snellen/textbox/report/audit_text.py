@@ -1,4 +1,4 @@
-"""An audit in words and tables: for a terminal, and as Markdown for the documentation."""
+"""An audit as text: tables and sentences for a terminal, and Markdown for the documentation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rich.text import Text
 from snellen.charts import numbers
 from snellen.errors import SnellenError
 from snellen.textbox.audit.agreement import DIFFERENCE
-from snellen.textbox.audit.audit import LEVEL, WORDS, Audit, Verdict
+from snellen.textbox.audit.audit import LEVEL, WORDS, Audit, MetricVerdict
 from snellen.textbox.audit.audit_scores import SETTINGS
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.report.bucket_means import value as share
+from snellen.textbox.report.bucket_means import two_digits
 from snellen.textbox.scenes.settings import RULES
 
-MARKS: Mapping[Verdict, str] = {
+MARKS: Mapping[MetricVerdict, str] = {
     "sees": "●",
     "faint": "◐",
     "shape": "◇",
@@ -29,32 +29,32 @@ MARKS: Mapping[Verdict, str] = {
     "unclear": "◆",
     "too few": "·",
 }
-STYLES: Mapping[Verdict, str] = {
+STYLES: Mapping[MetricVerdict, str] = {
     "sees": "green", "faint": "green", "shape": "yellow", "blind": "dim", "misleads": "red", "unclear": "yellow",
     "too few": "dim",
 }  # fmt: skip
 
 LIMITS = (
-    "An interval holds for networks, methods and controls like those on trial, if these can be taken for draws from many. "
-    "They were chosen, not drawn, and all networks have the same architecture on pictures of the same kind.",
+    "An interval holds for networks, methods and controls like those of the audit, if these can be taken for draws from "
+    "many. They were chosen, not drawn, and all networks have the same architecture on pictures of the same kind.",
     "Few networks allow little. An interval over two is nearly always too wide to say anything; over five or seven, a "
     "metric must be right in nearly every one of them. A plain percentile bootstrap over so few is too narrow, since it "
     "never sees a network that was not drawn; the ends are therefore Student's, with about as many degrees of freedom as "
     "there are networks less one where networks make most of the spread.",
-    "An interval without width, such as [1.00, 1.00], says that no pair on trial speaks against it, not that none could.",
-    "A metric that asks another question than whether a map is right, such as whether it changes with the model, is not a "
-    "bad metric for being blind here; it only does not tell right maps from wrong ones.",
-    "Where a metric explains another classifier or another class than the one whose reasoning is known, the oracle has no "
-    "answer and takes no part; its columns then say –.",
+    "An interval without width, such as [1.00, 1.00], says that no pair here speaks against it, not that none could.",
+    "A metric that measures something else than whether a map is right, such as whether it changes with the model, is not a "
+    "bad metric for being blind here; it only does not distinguish right maps from wrong ones.",
+    "Where a metric explains another classifier or another class than the one whose rule is known, the oracle has no map "
+    "and takes no part; its columns then say –.",
 )
 """What the table does not show."""
 
 
-class Shown:
-    """What rich prints for an audit: `Console().print(Shown(audit))`."""
+class AuditTable:
+    """What rich prints for an audit: `Console().print(AuditTable(audit))`."""
 
-    def __init__(self, found: Audit) -> None:
-        self._audit = found
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
@@ -71,7 +71,7 @@ class Shown:
             cells: list[Text] = []
             for group in self._audit.groups:
                 cell = self._audit.cell(metric.label, group)
-                word: Verdict = cell["verdict"]
+                word: MetricVerdict = cell["verdict"]
                 cells += [
                     Text(f"{MARKS[word]} {word}", STYLES[word]),
                     Text(with_ends(cell, "auc")),
@@ -85,37 +85,37 @@ class Shown:
             yield Text(f"{mark} {name}: {meaning}", style="dim")
 
 
-def markdown(found: Audit) -> str:
+def markdown(audit: Audit) -> str:
     """The audit as a page of the documentation."""
-    return "\n".join([*_head(found), *_table(found), *_by_setting(found), *_field(found), *_notes(found), ""])
+    return "\n".join([*_head(audit), *_table(audit), *_by_setting(audit), *_methods(audit), *_notes(audit), ""])
 
 
-def write_markdown(found: Audit, path: Path) -> Path:
-    """Writes it to a file."""
+def write_markdown(audit: Audit, path: Path) -> Path:
+    """Writes the audit as Markdown to a file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(markdown(found), encoding="utf-8")
+        path.write_text(markdown(audit), encoding="utf-8")
     except OSError as problem:
         raise SnellenError(f"cannot write the audit to '{path}': {problem.strerror}; choose another place") from None
     return path
 
 
-def summary(found: Audit) -> list[str]:
-    """What was tried, and which metrics can be believed, in sentences."""
-    tried = [one for one in found.order if one.role == "on trial"]
+def summary(audit: Audit) -> list[str]:
+    """How many metrics were audited, and which can be believed, in sentences."""
+    audited = audit.audited
     lines = [
-        f"{numbers.count(len(tried), 'metric')} without a look at the truth, on {len(found.trial.methods)} maps of each of "
-        f"{numbers.count(len(found.trial), 'image')} from {numbers.count(len(found.settings), 'setting')}."
+        f"{numbers.count(len(audited), 'metric')} without a look at the truth, on {len(audit.scores.methods)} maps of each "
+        f"of {numbers.count(len(audit.scores), 'image')} from {numbers.count(len(audit.settings), 'setting')}."
     ]
-    for group in found.groups:
-        words = [found.cell(one.label, group)["verdict"] for one in tried]
+    for group in audit.groups:
+        words = [audit.cell(metric.label, group)["verdict"] for metric in audited]
         counts = ", ".join(f"{word} {words.count(word)}" for word in WORDS if word in words)
-        lines.append(f"{title(found, group)}: {counts}.")
-        alone, helped = found.believed(group)
+        lines.append(f"{title(audit, group)}: {counts}.")
+        alone, helped = audit.believed(group)
         lines.append(
             f"To be believed in {group} settings, for they see among methods alone too: {', '.join(alone) or 'none'}."
         )
-        certain = [label for label in alone if max(found.cell(label, group)[p] for p in ("p", "own_p")) < LEVEL]
+        certain = [label for label in alone if max(audit.cell(label, group)[p] for p in ("p", "own_p")) < LEVEL]
         if alone:
             lines.append(
                 f"Of these, also after Holm's correction over all metrics and groups: {', '.join(certain) or 'none'}."
@@ -128,20 +128,20 @@ def summary(found: Audit) -> list[str]:
     return lines
 
 
-def title(found: Audit, group: str) -> str:
+def title(audit: Audit, group: str) -> str:
     """A group of settings, with how many images and networks it has."""
-    images, networks = found.size(group)
+    images, networks = audit.size(group)
     return f"{group.capitalize()} settings ({numbers.count(images, 'image')}, {numbers.count(networks, 'network')})"
 
 
 def legend() -> list[tuple[str, str, str]]:
-    """The marks, the words and their rule."""
+    """Mark, name and rule of every verdict."""
     return [(MARKS[word], word, meaning) for word, meaning in WORDS.items()]
 
 
-def changed(found: Audit) -> list[tuple[str, str]]:
+def changed(audit: Audit) -> list[tuple[str, str]]:
     """The metrics with other settings than their defaults, each with the reason."""
-    names = {metric.label: metric.label.partition("(")[0] for metric in found.trial.metrics}
+    names = {metric.label: metric.label.partition("(")[0] for metric in audit.scores.metrics}
     return [(label, SETTINGS[name][1]) for label, name in names.items() if label != name and name in SETTINGS]
 
 
@@ -151,7 +151,7 @@ def plain(value: float) -> str:
     >>> plain(0.714), plain(1.0), plain(float("nan"))
     ('.71', '1.00', '–')
     """
-    return "–" if math.isnan(value) else share(value)
+    return "–" if math.isnan(value) else two_digits(value)
 
 
 def signed(value: float) -> str:
@@ -168,10 +168,21 @@ def signed(value: float) -> str:
 
 def with_ends(cell: Mapping[str, Any], measure: str) -> str:
     """A mean with its interval."""
-    one = signed if measure == "tau" else plain
     if math.isnan(cell[measure]):
         return "–"
-    return f"{one(cell[measure])} [{one(cell[f'{measure}_low'])}, {one(cell[f'{measure}_high'])}]"
+    mean, low, high = _texts(cell, measure)
+    return f"{mean} [{low}, {high}]"
+
+
+def mean_and_ends(cell: Mapping[str, Any], measure: str) -> tuple[str, str]:
+    """A mean, and its interval in brackets; the interval is empty where there is none."""
+    mean, low, high = _texts(cell, measure)
+    return mean, "" if math.isnan(cell[f"{measure}_low"]) else f"[{low}, {high}]"
+
+
+def _texts(cell: Mapping[str, Any], measure: str) -> list[str]:
+    text = signed if measure == "tau" else plain
+    return [text(cell[column]) for column in (measure, f"{measure}_low", f"{measure}_high")]
 
 
 def percent(value: float) -> str:
@@ -179,29 +190,29 @@ def percent(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.0%}".replace("%", " %")
 
 
-def fooled(found: Audit, metric: str) -> str:
+def fooled(audit: Audit, metric: str) -> str:
     """How often a control wins in each group, and which does most often."""
-    cells = [found.cell(metric, group) for group in found.groups]
+    cells = [audit.cell(metric, group) for group in audit.groups]
     names = ", ".join(dict.fromkeys(cell["fooled_by"] for cell in cells if cell["fooled_by"]))
     return " / ".join(percent(cell["fooled"]) for cell in cells) + (f" {names}" if names else "")
 
 
-def words_of(cell: Mapping[str, Any], verdict: str = "verdict") -> str:
+def verdict_text(cell: Mapping[str, Any], verdict: str = "verdict") -> str:
     """A verdict with its mark."""
-    word: Verdict = cell[verdict]
+    word: MetricVerdict = cell[verdict]
     return f"{MARKS[word]} {word}"
 
 
-def _head(found: Audit) -> Iterator[str]:
-    yield "# Metrics on trial"
+def _head(audit: Audit) -> Iterator[str]:
+    yield "# Audit of metrics"
     yield ""
-    chosen = "" if found.settings == list(RULES) else f" --settings {','.join(found.settings)}"
+    chosen = "" if audit.settings == list(RULES) else f" --settings {','.join(audit.settings)}"
     yield f"Generated by `snellen textbox audit{chosen} --markdown docs/textbox-audit.md`; do not edit."
-    yield "On TextBox it is known what a network looks at (Kim et al. 2022), so that a map can be right or wrong, and a"
-    yield "metric can be asked whether it notices. The truth of a map is PAFL in the paper's reading: the share of its"
+    yield "On TextBox it is known what a network looks at (Kim et al. 2022), so that a map can be right or wrong. The audit"
+    yield "measures whether metrics prefer right maps. The truth of a map is PAFL in the paper's reading: the share of its"
     yield "magnitude on what the rule looks at."
     yield ""
-    yield from (f"- {one}" for one in summary(found))
+    yield from (f"- {sentence}" for sentence in summary(audit))
     yield ""
     yield f"- **AUC**: of two maps of the same image, one that succeeds (PAFL above {BAR}) and one that does not, how"
     yield "  often the metric prefers the first; a tie is half, guessing is .50. The mean over images that have such a pair."
@@ -215,7 +226,7 @@ def _head(found: Audit) -> Iterator[str]:
     yield "- **fooled**: on how many images a control that fails is first or shares that place, and which is most often."
     yield ""
     yield "In brackets 95 % intervals over everything that was sampled: networks, the methods and controls whose maps are"
-    yield "compared, and images within buckets are all drawn again. [Why so](decisions/0025-what-an-interval-is-over.md)."
+    yield "compared, and images within buckets are all resampled. [Why so](decisions/0025-what-an-interval-is-over.md)."
     yield ""
     yield "The verdict is about AUC. Each interval stands alone: of forty metrics that guess, expect one to be above .5."
     yield ""
@@ -223,21 +234,21 @@ def _head(found: Audit) -> Iterator[str]:
     yield ""
 
 
-def _table(found: Audit) -> Iterator[str]:
-    for group in found.groups:
-        yield f"## {title(found, group)}"
+def _table(audit: Audit) -> Iterator[str]:
+    for group in audit.groups:
+        yield f"## {title(audit, group)}"
         yield ""
         yield (
             "| metric | attribute | verdict | AUC | clear | methods alone | over decoy | τ | images | undefined "
             "| oracle on top | over controls | fooled |"
         )
         yield "|---" * 13 + "|"
-        for metric in found.order:
-            cell = found.cell(metric.label, group)
+        for metric in audit.order:
+            cell = audit.cell(metric.label, group)
             yield _line(
                 f"`{metric.label}` {'↑' if metric.higher_is_better else '↓'}",
                 metric.attribute or metric.role,
-                words_of(cell),
+                verdict_text(cell),
                 with_ends(cell, "auc"),
                 with_ends(cell, "clear"),
                 f"{MARKS[cell['own_verdict']]} {with_ends(cell, 'own')}",
@@ -252,37 +263,39 @@ def _table(found: Audit) -> Iterator[str]:
         yield ""
 
 
-def _by_setting(found: Audit) -> Iterator[str]:
+def _by_setting(audit: Audit) -> Iterator[str]:
     yield "## AUC in every setting"
     yield ""
-    yield "Each column is about one network: methods, controls and images are drawn again. Each interval stands alone: of a"
+    yield "Each column is about one network: methods, controls and images are resampled. Each interval stands alone: of a"
     yield "hundred, about five miss."
     yield ""
-    yield "| metric | " + " | ".join(found.settings) + " |"
-    yield "|---" * (1 + len(found.settings)) + "|"
-    for metric in found.order:
-        cells = [with_ends(found.cell(metric.label, name), "auc") for name in found.settings]
+    yield "| metric | " + " | ".join(audit.settings) + " |"
+    yield "|---" * (1 + len(audit.settings)) + "|"
+    for metric in audit.order:
+        cells = [with_ends(audit.cell(metric.label, name), "auc") for name in audit.settings]
         yield _line(f"`{metric.label}`", *cells)
     yield ""
 
 
-def _field(found: Audit) -> Iterator[str]:
+def _methods(audit: Audit) -> Iterator[str]:
     yield "## The maps"
     yield ""
-    yield "| method | " + " | ".join(f"{group}: mean PAFL | succeeds" for group in found.groups) + " |"
-    yield "|---" * (1 + 2 * len(found.groups)) + "|"
-    for row in found.field().to_dict("records"):
+    yield "| method | " + " | ".join(f"{group}: mean PAFL | succeeds" for group in audit.groups) + " |"
+    yield "|---" * (1 + 2 * len(audit.groups)) + "|"
+    for row in audit.method_table().to_dict("records"):
         name = f"`{row['method']}`" + (f" ({row['kind']})" if row["kind"] == "control" else "")
-        yield _line(name, *(text for g in found.groups for text in (plain(row[g]), percent(row[f"{g}_success"]))))
+        yield _line(
+            name, *(text for group in audit.groups for text in (plain(row[group]), percent(row[f"{group}_success"])))
+        )
     yield ""
 
 
-def _notes(found: Audit) -> Iterator[str]:
+def _notes(audit: Audit) -> Iterator[str]:
     yield "## Settings, and what is not here"
     yield ""
-    yield from (f"- `{name}`: {reason}." for name, reason in changed(found))
-    yield from (f"- `{name}` is left out: it {reason}." for name, reason in found.left_out.items())
-    yield from (f"- {one}" for one in LIMITS)
+    yield from (f"- `{name}`: {reason}." for name, reason in changed(audit))
+    yield from (f"- `{name}` is left out: it {reason}." for name, reason in audit.left_out.items())
+    yield from (f"- {sentence}" for sentence in LIMITS)
 
 
 def _line(*cells: str) -> str:

@@ -1,112 +1,116 @@
-"""Figures of many methods: one line per method, every panel on the same scale from 0 to 1, with a table behind."""
+"""Dot plots of many methods: one row per method, every panel on the same scale from 0 to 1, with a table of the numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from markupsafe import Markup
 
+from snellen.charts.chart import Bar, Chart, Label, Marker, MarkerShape, Shape, level, upright
+from snellen.charts.legends import marker_key
 from snellen.charts.scale import Scale
-
-Shape = Literal["dot", "ring", "square", "box", "triangle", "diamond", "cross", "1", "2", "3"]
 
 SCALE = Scale(0.0, 1.0)
 HEIGHT, MIDDLE = 20, 10
-
-_SHAPES: dict[str, str] = {
-    "dot": '<circle class="full" r="4.2"/>',
-    "ring": '<circle class="open" r="3.6"/>',
-    "square": '<rect class="full" x="-3.8" y="-3.8" width="7.6" height="7.6"/>',
-    "box": '<rect class="open" x="-3.4" y="-3.4" width="6.8" height="6.8"/>',
-    "triangle": '<path class="full" d="M0 -5 4.8 3.8H-4.8Z"/>',
-    "diamond": '<path class="open" d="M0 -5.4 5 0 0 5.4 -5 0Z"/>',
-    "cross": '<path class="open" d="M-3.6 -3.6 3.6 3.6M-3.6 3.6 3.6 -3.6"/>',
-}
+"""Of a row, in pixels."""
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A value with its shape, and what it is, in words. `tone` is a class of the style sheet."""
+class Dot:
+    """A value with its marker, and what it is, in words."""
 
     value: float
-    shape: Shape
+    shape: MarkerShape
     words: str
-    tone: str = "ink"
+    colour: str = "ink"
+    """A name in `snellen.charts.colours.COLOURS`."""
 
 
-@dataclass(frozen=True)
-class DotRow:
-    """What one panel says of one method: marks, perhaps a bar from zero, and a line between two values.
+@dataclass(frozen=True, kw_only=True)
+class DotPlotCell:
+    """One method in one panel."""
 
-    `said` are further numbers for those who listen to the figure.
-    """
-
-    marks: tuple[Mark, ...]
+    dots: tuple[Dot, ...]
     bar: float | None = None
+    """End of a bar from zero."""
     link: tuple[float, float] | None = None
-    said: tuple[tuple[str, float], ...] = ()
+    """Ends of a line."""
+    further: tuple[tuple[str, float], ...] = ()
+    """Further numbers for screen readers."""
 
     @property
     def words(self) -> str:
-        """All of it for those who listen."""
+        """All numbers, for screen readers."""
         bar = [] if self.bar is None else [("average", self.bar)]
-        told = [*bar, *self.said, *((mark.words, mark.value) for mark in self.marks)]
-        return ", ".join(f"{name} {score(value) if math.isfinite(value) else 'undefined'}" for name, value in told)
+        values = [*bar, *self.further, *((dot.words, dot.value) for dot in self.dots)]
+        return ", ".join(f"{name} {score(value) if math.isfinite(value) else 'undefined'}" for name, value in values)
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One column of a figure. `ignorance` is the best that a control reaches, `oracle` what a perfect map scores."""
+@dataclass(frozen=True, kw_only=True)
+class DotPlotPanel:
+    """One column of a dot plot."""
 
     title: str
     threshold: float | None = None
-    ignorance: float | None = None
+    best_control: float | None = None
+    """The highest average of a control."""
     oracle: float | None = None
+    """The average of a perfect map."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method: its name, and a lane for every panel."""
+class DotPlotRow:
+    """One method, with a cell for every panel."""
 
     method: str
-    lanes: tuple[DotRow, ...]
+    cells: tuple[DotPlotCell, ...]
 
 
 @dataclass(frozen=True)
-class Table:
-    """The numbers behind a figure; the first column holds the names of rows."""
+class NumberTable:
+    """The numbers behind a dot plot as text; the first column holds the names of rows."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class Figure:
-    """Rows in groups, under panels, with a key to the marks and the numbers as a table; `after` is the published one."""
+@dataclass(frozen=True, kw_only=True)
+class DotPlot:
+    """Rows in groups, under panels, with a legend and the numbers as a table."""
 
     name: str
     title: str
     after: str
+    """The figure of the paper that it follows."""
     note: str
-    panels: tuple[Panel, ...]
-    groups: tuple[tuple[str, tuple[Row, ...]], ...]
-    keys: tuple[tuple[Shape, str, str], ...]
-    table: Table
+    panels: tuple[DotPlotPanel, ...]
+    groups: tuple[tuple[str, tuple[DotPlotRow, ...]], ...]
+    keys: tuple[tuple[MarkerShape, str, str], ...]
+    """Shape, colour and meaning of every kind of dot."""
+    table: NumberTable
 
-    def heads(self) -> list[Markup]:
-        """The axis of every panel, with the lines that its lanes hold."""
+    def axes(self) -> list[Chart]:
+        """The axis of every panel."""
         return [axis(panel) for panel in self.panels]
 
-    def drawn(self, row: Row, name: str) -> list[Markup]:
-        """The lanes of one row, each with its words."""
-        return [draw(lane, panel, name) for lane, panel in zip(row.lanes, self.panels, strict=True)]
+    def charts(self, row: DotPlotRow, name: str) -> list[Chart]:
+        """The charts of one row, one per panel."""
+        return [cell_chart(cell, panel, name) for cell, panel in zip(row.cells, self.panels, strict=True)]
 
-    def key(self) -> list[tuple[Markup, str]]:
-        """Every kind of mark with what it stands for."""
-        return [(_icon(shape, tone), words) for shape, tone, words in self.keys]
+    def legend(self) -> list[tuple[Markup, str]]:
+        """Every kind of dot with its meaning, and the lines of the panels with theirs."""
+        entries = [(marker_key(shape, colour), words) for shape, colour, words in self.keys]
+        lines: list[tuple[str, tuple[Shape, ...], str]] = [
+            ("threshold", (upright(50, 0, 16, "threshold"),), "0.5: more than half"),
+            ("best_control", (Bar(x=0, width=100, y=0, height=16, style="shaded"),), "averages of controls"),
+            ("oracle", (upright(50, 0, 16, "oracle"),), "score of a perfect map"),
+        ]
+        for attribute, shapes, words in lines:
+            if any(getattr(panel, attribute) for panel in self.panels):
+                entries.append((Chart(description="", shapes=shapes, height=16).icon(16), words))
+        return entries
 
 
 def score(value: float) -> str:
@@ -118,91 +122,65 @@ def score(value: float) -> str:
     return "—" if math.isnan(value) else f"{value:.2f}"
 
 
-def draw(lane: DotRow, panel: Panel, name: str) -> Markup:
-    """One lane; what it shows is also said in words."""
-    parts = [*_lines(panel)]
-    finite = [mark for mark in lane.marks if math.isfinite(mark.value)]
-    if lane.bar is not None and math.isfinite(lane.bar):
-        parts.append(Markup('<rect class="bar" x="{:.2f}%" y="4" width="{:.2f}%" height="12"/>').format(
-            _at(0.0), _at(lane.bar) - _at(0.0)))  # fmt: skip
-    if lane.link is not None and all(map(math.isfinite, lane.link)):
-        low, high = sorted(lane.link)
-        parts.append(Markup('<line class="link" x1="{:.2f}%" x2="{:.2f}%" y1="{y}" y2="{y}"/>').format(
-            _at(low), _at(high), y=MIDDLE))  # fmt: skip
-    parts += [
-        Markup('<svg x="{:.2f}%" y="{}" class="mark {}">{}</svg>').format(
-            _at(mark.value), MIDDLE, mark.tone, _body(mark.shape)
-        )
-        for mark in finite
-    ]
-    if not finite and (lane.bar is None or math.isnan(lane.bar)):
-        parts.append(Markup('<text x="{:.2f}%" y="14" dx="6">undefined</text>').format(_at(0.0)))
-    words = f"{name}, {panel.title}: {lane.words or 'undefined'}"
-    return Markup('<svg class="lane" height="{}" role="img" aria-label="{}">{}</svg>').format(
-        HEIGHT, words, Markup("").join(parts)
+def cell_chart(cell: DotPlotCell, panel: DotPlotPanel, name: str) -> Chart:
+    """The chart of one method in one panel."""
+    shapes = _panel_shapes(panel)
+    if cell.bar is not None and math.isfinite(cell.bar):
+        shapes.append(_bar_to(cell.bar, y=4, height=12, style="column"))
+    if cell.link is not None and all(map(math.isfinite, cell.link)):
+        low, high = sorted(cell.link)
+        shapes.append(level(MIDDLE, "link", start=_at(low), end=_at(high), colour="ink"))
+    dots = [dot for dot in cell.dots if math.isfinite(dot.value)]
+    shapes += [Marker(x=_at(dot.value), y=MIDDLE, shape=dot.shape, colour=dot.colour) for dot in dots]
+    if not dots and (cell.bar is None or math.isnan(cell.bar)):
+        shapes.append(Label(x=_at(0.0), y=14, text="undefined", dx=6))
+    description = f"{name}, {panel.title}: {cell.words or 'undefined'}"
+    return Chart(description=description, shapes=tuple(shapes), height=HEIGHT, kind="dots")
+
+
+def axis(panel: DotPlotPanel) -> Chart:
+    """The scale of a panel; its description names the threshold, the best control and the perfect map."""
+    labels = tuple(
+        Label(x=_at(value), y=11, text=text, anchor="middle") for value, text in ((0.0, "0"), (0.5, "0.5"), (1.0, "1"))
     )
+    words = [f"{panel.title}, from 0 to 1"]
+    words += [f"passes above {panel.threshold}"] if panel.threshold is not None else []
+    words += [f"best control {score(panel.best_control)}"] if panel.best_control is not None else []
+    words += [f"perfect map {score(panel.oracle)}"] if panel.oracle is not None else []
+    return Chart(description="; ".join(words), shapes=labels, height=15, kind="dots")
 
 
-def axis(panel: Panel) -> Markup:
-    """The scale of a panel with its threshold, and the marks of the best control and of the perfect map."""
-    parts = [
-        Markup('<text x="{:.2f}%" y="11" text-anchor="{}">{}</text>').format(_at(value), anchor, text)
-        for value, anchor, text in ((0.0, "middle", "0"), (0.5, "middle", "0.5"), (1.0, "middle", "1"))
-    ]
-    said = [f"{panel.title}, from 0 to 1"]
-    said += [f"passes above {panel.threshold}"] if panel.threshold is not None else []
-    said += [f"best control {score(panel.ignorance)}"] if panel.ignorance is not None else []
-    said += [f"perfect map {score(panel.oracle)}"] if panel.oracle is not None else []
-    return Markup('<svg class="lane axis" height="15" role="img" aria-label="{}">{}</svg>').format(
-        "; ".join(said), Markup("").join(parts)
-    )
-
-
-def _lines(panel: Panel) -> list[Markup]:
-    """What stands behind every lane of a panel."""
-    parts = []
-    if panel.ignorance is not None and math.isfinite(panel.ignorance):
-        parts.append(Markup('<rect class="ignorance" x="{:.2f}%" y="0" width="{:.2f}%" height="100%"/>').format(
-            _at(0.0), _at(panel.ignorance) - _at(0.0)))  # fmt: skip
-    parts.append(_upright(0.0, "base"))
-    parts.append(_upright(1.0, "base"))
+def _panel_shapes(panel: DotPlotPanel) -> list[Shape]:
+    """The shapes behind every row of a panel."""
+    shapes: list[Shape] = []
+    if panel.best_control is not None and math.isfinite(panel.best_control):
+        shapes.append(_bar_to(panel.best_control, y=0, height=HEIGHT, style="shaded"))
+    shapes += [upright(_at(end), 0, HEIGHT) for end in (0.0, 1.0)]
     if panel.threshold is not None:
-        parts.append(_upright(panel.threshold, "threshold"))
+        shapes.append(upright(_at(panel.threshold), 0, HEIGHT, "threshold"))
     if panel.oracle is not None and math.isfinite(panel.oracle):
-        parts.append(_upright(panel.oracle, "oracle"))
-    return parts
+        shapes.append(upright(_at(panel.oracle), 0, HEIGHT, "oracle"))
+    return shapes
 
 
-def _upright(value: float, kind: str) -> Markup:
-    return Markup('<line class="{k}" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="100%"/>').format(k=kind, x=_at(value))
+def _bar_to(value: float, *, y: int, height: int, style: str) -> Bar:
+    return Bar(x=_at(0.0), width=_at(value) - _at(0.0), y=y, height=height, style=style)
 
 
 def _at(value: float) -> float:
     return SCALE.at(min(1.0, max(0.0, value)))
 
 
-def _body(shape: Shape) -> Markup:
-    if shape.isdigit():
-        return Markup('<circle class="number" r="7"/><text y="3.6" text-anchor="middle">{}</text>').format(shape)
-    return Markup(_SHAPES[shape])
-
-
-def _icon(shape: Shape, tone: str) -> Markup:
-    return Markup(
-        '<svg class="icon" width="16" height="16" aria-hidden="true"><svg x="8" y="8" class="mark {}">{}</svg></svg>'
-    ).format(tone, _body(shape))
-
-
-def grouped(
-    rows: Mapping[str, Row], families: Mapping[str, str], order: Iterable[str]
-) -> tuple[tuple[str, tuple[Row, ...]], ...]:
-    """Rows by family, families in the given order, rows within one as they come."""
-    found: dict[str, list[Row]] = {name: [] for name in order}
+def group_rows(
+    rows: Mapping[str, DotPlotRow], families: Mapping[str, str], order: Iterable[str]
+) -> tuple[tuple[str, tuple[DotPlotRow, ...]], ...]:
+    """Rows by family, in this order of families; within a family as they come."""
+    groups: dict[str, list[DotPlotRow]] = {name: [] for name in order}
     for label, row in rows.items():
-        found.setdefault(families[label], []).append(row)
-    return tuple((name, tuple(some)) for name, some in found.items() if some)
+        groups.setdefault(families[label], []).append(row)
+    return tuple((name, tuple(members)) for name, members in groups.items() if members)
 
 
-def table(columns: Sequence[str], rows: Iterable[tuple[str, Sequence[float]]]) -> Table:
+def number_table(columns: Sequence[str], rows: Iterable[tuple[str, Sequence[float]]]) -> NumberTable:
     """Numbers as text, undefined ones as a dash."""
-    return Table(tuple(columns), tuple((name, *map(score, values)) for name, values in rows))
+    return NumberTable(tuple(columns), tuple((name, *map(score, values)) for name, values in rows))

@@ -1,4 +1,4 @@
-"""A field for a terminal: the share of each method's maps on what the rule looks at, in simple and in complex reasoning."""
+"""The results of an exam for a terminal: the share of each method's maps on what the rule looks at."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from snellen.textbox.exam.scoring import Reading
 _KINDS = {True: "simple", False: "complex"}
 
 
-def lines_of(field: ExamResults, reading: Reading = "paper") -> pd.DataFrame:
-    """One row per line of a field: average and worst bucket of PAFL, simple and complex, successes and wrong focus.
+def method_table(results: ExamResults, reading: Reading = "paper") -> pd.DataFrame:
+    """One row per method: average and worst bucket of PAFL, simple and complex, successes and wrong focus.
 
-    The oracle comes first and the controls last; methods go by their average in complex reasoning, or in simple where there
-    is nothing else. `success` and `failing` are shares of the buckets that have both something to focus on and to avoid.
+    The oracle comes first and the controls last; methods are ordered by their average in complex settings, or in simple
+    ones where there is no other. `success` and `failing` are shares of the buckets that have both something to focus on and
+    something to avoid.
     """
-    frame = field.frame(reading)
-    found = summaries.simple_and_complex(frame).set_index(["simple", "method"])
-    table = pd.DataFrame(index=pd.Index(field.methods, name="method"))
+    frame = results.frame(reading)
+    scores = summaries.simple_and_complex(frame).set_index(["simple", "method"])
+    table = pd.DataFrame(index=pd.Index(results.methods, name="method"))
     for simple, kind in _KINDS.items():
         for column, name in (("average", kind), ("minimum", f"{kind}_worst")):
-            rows = found.loc[simple][column] if simple in found.index.get_level_values(0) else pd.Series(dtype=float)
-            table[name] = rows.reindex(table.index)
+            values = scores.loc[simple][column] if simple in scores.index.get_level_values(0) else pd.Series(dtype=float)
+            table[name] = values.reindex(table.index)
     table["success"] = _pooled(summaries.success(frame)).reindex(table.index)
     table["failing"] = _pooled(summaries.failure(frame)).reindex(table.index)
-    table["control"] = [one in field.controls for one in table.index]
+    table["control"] = table.index.isin(results.controls)
     table["first"] = table.index == ORACLE
     key = "complex" if bool(table["complex"].notna().any()) else "simple"
     ordered = table.sort_values(["first", "control", key], ascending=[False, True, False], kind="stable")
@@ -40,18 +41,18 @@ def lines_of(field: ExamResults, reading: Reading = "paper") -> pd.DataFrame:
 
 
 def _pooled(shares: pd.DataFrame) -> pd.Series:
-    """Over the buckets of all settings."""
-    held = (shares["share"].fillna(0.0) * shares["buckets"]).groupby(shares["method"]).sum()
+    """The share over the buckets of all settings."""
+    counts = (shares["share"].fillna(0.0) * shares["buckets"]).groupby(shares["method"]).sum()
     buckets = shares.groupby("method")["buckets"].sum()
-    return held / buckets.where(buckets > 0)
+    return counts / buckets.where(buckets > 0)
 
 
-class Shown:
-    """What rich prints for a field: `Console().print(Shown(field))`."""
+class ExamTable:
+    """What rich prints for an exam: `Console().print(ExamTable(results))`."""
 
-    def __init__(self, field: ExamResults, reading: Reading = "paper") -> None:
-        self._field, self._reading = field, reading
-        self._lines = lines_of(field, reading)
+    def __init__(self, results: ExamResults, reading: Reading = "paper") -> None:
+        self._results, self._reading = results, reading
+        self._methods = method_table(results, reading)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Group]:
         """The table, and words below it."""
@@ -63,7 +64,7 @@ class Shown:
         for name in ("simple\nmean", "\nworst", "complex\nmean", "\nworst", "\nsuccess", "wrong\nfocus"):
             table.add_column(Text(name, justify="right"), justify="right", no_wrap=True, vertical="bottom")
         controls = False
-        for row in self._lines.to_dict("records"):
+        for row in self._methods.to_dict("records"):
             if row["control"] and not controls:
                 table.add_row(Text("controls", style="dim italic"))
                 controls = True
@@ -74,27 +75,28 @@ class Shown:
         return table
 
     def _words(self) -> list[Text]:
-        field = self._field
-        scenes = sum(map(len, field.exams.values()))
-        said = "as the paper defines it" if self._reading == "paper" else "as the published code computes it"
+        results = self._results
+        scenes = sum(map(len, results.scenes.values()))
+        reading = "as the paper defines it" if self._reading == "paper" else "as the published code computes it"
         lines = [
             Text(
-                f"Share of the map on what the rule looks at (PAFL, {said}): mean of the buckets, and the worst one; "
-                f"{scenes:,} scenes of {', '.join(field.settings)}. The oracle is a perfect map. Success: buckets above .5; "
-                "wrong focus: buckets in which more lies on what the rule does not look at.",
+                f"Share of the map on what the rule looks at (PAFL, {reading}): mean of the buckets, and the worst one; "
+                f"{scenes:,} scenes of {', '.join(results.settings)}. The oracle is a perfect map. Success: buckets above "
+                ".5; wrong focus: buckets in which more lies on what the rule does not look at.",
                 style="dim",
             )
         ]
-        for words, chosen in (
-            ("with the settings of Kim et al. 2022", [one for one in field.changed if one.endswith("@kim2022")]),
-            ("with other settings than their defaults", [one for one in field.changed if not one.endswith("@kim2022")]),
+        for words, published in (
+            ("with the settings of Kim et al. 2022", True),
+            ("with other settings than their defaults", False),
         ):
+            chosen = [label for label in results.changed if label.endswith("@kim2022") == published]
             if chosen:
                 lines.append(Text(f"· {words}: {', '.join(chosen)}"))
-        for (method, reason), settings in field.reasons.items():
-            where = "" if len(settings) == len(field.settings) else f" on {', '.join(settings)}"
+        for (method, reason), settings in results.reasons.items():
+            where = "" if len(settings) == len(results.settings) else f" on {', '.join(settings)}"
             lines.append(Text(f"○ {method}: not run{where}: {reason}", style="dim"))
-        for name, reason in field.refused.items():
+        for name, reason in results.refused.items():
             lines.append(Text(f"○ {name}: refused as ground truth: {reason}", style="yellow"))
         return lines
 

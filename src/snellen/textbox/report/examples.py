@@ -1,4 +1,4 @@
-"""Scenes and maps as pictures for a page, framed by what should be looked at and by what should not."""
+"""Scenes and maps as pictures for a page, with frames around what should be looked at and what should not."""
 
 from __future__ import annotations
 
@@ -14,94 +14,104 @@ from markupsafe import Markup
 from torch import Tensor
 
 from snellen.charts import pictures
-from snellen.plugins.registry import METHODS
+from snellen.plugins.registry import METHODS, traits
 from snellen.textbox.exam.exam_results import ExamResults
 from snellen.textbox.exam.exam_scenes import ExamScenes
 from snellen.textbox.exam.families import plain_name
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.report.dot_plots import score
-from snellen.textbox.scenes.objects import states
+from snellen.textbox.scenes.objects import bucket_states
 
 CLEAR = 0.8
-"""A share of a map on the right things that everybody can see."""
+"""A map is clearly right if this share of it lies on the right objects."""
 
 
 @dataclass(frozen=True, eq=False)
 class SceneExample:
-    """One scene of an exam, to be drawn plainly or under a map."""
+    """One scene of an exam, to be drawn plainly or as a map."""
 
-    exam: ExamScenes
-    place: int
+    scenes: ExamScenes
+    index: int
 
     @staticmethod
-    def of(exam: ExamScenes, sample: str) -> SceneExample:
+    def of(scenes: ExamScenes, sample: str) -> SceneExample:
         """The scene of this name."""
-        return SceneExample(exam, exam.ids.index(sample))
+        return SceneExample(scenes, scenes.ids.index(sample))
 
     @property
     def bucket(self) -> int:
-        """Its number."""
-        return int(self.exam.buckets[self.place])
+        """The number of its bucket."""
+        return int(self.scenes.buckets[self.index])
 
     @cached_property
     def names(self) -> list[str]:
-        """What each thing of the layout is called here: with its kind where it has several."""
-        objects = self.exam.spec.rule.objects
-        kinds = zip(objects, states(objects, self.bucket), strict=True)
-        return [f"{one.name} {one.kinds[state - 1]}" if state and len(one.kinds) > 1 else one.name for one, state in kinds]
+        """The name of each object of the layout, with its kind where it has several."""
+        objects = self.scenes.spec.rule.objects
+        states = bucket_states(objects, self.bucket)
+        return [
+            f"{item.name} {item.kinds[state - 1]}" if state and len(item.kinds) > 1 else item.name
+            for item, state in zip(objects, states, strict=True)
+        ]
 
     @property
     def focus(self) -> str:
         """What should be looked at, in words."""
-        return self._words(self.exam.focused)
+        return self._words(self.scenes.focused)
 
     @property
     def avoid(self) -> str:
         """What should not be looked at, in words."""
-        return self._words(self.exam.avoided)
+        return self._words(self.scenes.avoided)
 
     @property
-    def shown(self) -> str:
+    def contents(self) -> str:
         """Everything in the scene, in words."""
-        return self._words(self.exam.scenes.ink.flatten(2).any(dim=2))
+        return self._words(self.scenes.scenes.ink.flatten(2).any(dim=2))
 
     @property
     def pixels(self) -> UInt8[np.ndarray, "height width 3"]:
-        """The scene as it is."""
-        return np.ascontiguousarray(self.exam.scenes.pixels[self.place].permute(1, 2, 0).numpy())
+        """The scene itself."""
+        return np.ascontiguousarray(self.scenes.scenes.pixels[self.index].permute(1, 2, 0).numpy())
 
     def picture(self) -> Markup:
         """The scene with its frames."""
-        words = f"scene with {self.shown}; {self._roles()}"
-        return self._framed(pictures.png_uri(self.pixels), words)
+        return self._framed(pictures.png_uri(self.pixels), f"scene with {self.contents}; {self._roles()}")
 
-    def under(self, values: Float[np.ndarray, "height width"], signed: bool, name: str) -> Markup:
-        """A map of the scene with the same frames."""
-        drawn = pictures.tile(values, signed, pictures.limits(values, signed))
-        return self._framed(pictures.png_uri(drawn), f"map of {name}; {self._roles()}")
+    def map_picture(self, values: Float[np.ndarray, "height width"], label: str, name: str) -> Markup:
+        """A map of the scene with the same frames.
+
+        Args:
+            values: The map.
+            label: Of the method.
+            name: Of the method, for screen readers.
+        """
+        signed = is_signed(label, values)
+        tile = pictures.tile(values, signed, pictures.limits(values, signed))
+        return self._framed(pictures.png_uri(tile), f"map of {name}; {self._roles()}")
 
     def _roles(self) -> str:
         return f"should look at {self.focus}, should not at {self.avoid}"
 
-    def _words(self, chosen: Bool[Tensor, "scenes things"]) -> str:
-        found = [name for name, one in zip(self.names, chosen[self.place].tolist(), strict=True) if one]
-        return " and ".join(found) or "nothing"
+    def _words(self, chosen: Bool[Tensor, "scenes objects"]) -> str:
+        names = [name for name, is_chosen in zip(self.names, chosen[self.index].tolist(), strict=True) if is_chosen]
+        return " and ".join(names) or "nothing"
 
     def _framed(self, uri: str, words: str) -> Markup:
-        side = self.exam.spec.side
-        parts = [
-            Markup('<rect class="under" {0}/><rect class="{1}" {0}/>').format(_around(box), kind)
-            for kind, chosen in (("avoid", self.exam.avoided), ("focus", self.exam.focused))
-            for box, one in zip(self.exam.scenes.boxes[self.place].tolist(), chosen[self.place].tolist(), strict=True)
-            if one
+        side = self.scenes.spec.side
+        boxes = self.scenes.scenes.boxes[self.index].tolist()
+        frames = [
+            Markup('<rect class="under" {0}/><rect class="{1}" {0}/>').format(_frame_place(box), kind)
+            for kind, chosen in (("avoid", self.scenes.avoided), ("focus", self.scenes.focused))
+            for box, is_chosen in zip(boxes, chosen[self.index].tolist(), strict=True)
+            if is_chosen
         ]
         return Markup(
-            '<svg class="specimen" viewBox="-2 -2 {4} {4}" role="img" aria-label="{1}">'
+            '<svg class="example" viewBox="-2 -2 {4} {4}" role="img" aria-label="{1}">'
             '<image href="{2}" width="{0}" height="{0}"/><rect class="edge" width="{0}" height="{0}"/>{3}</svg>'
-        ).format(side, words, uri, Markup("").join(parts), side + 4)
+        ).format(side, words, uri, Markup("").join(frames), side + 4)
 
 
-def _around(box: Sequence[int]) -> Markup:
+def _frame_place(box: Sequence[int]) -> Markup:
     top, left, bottom, right = box
     return Markup('x="{}" y="{}" width="{}" height="{}"').format(left - 1, top - 1, right - left + 2, bottom - top + 2)
 
@@ -109,12 +119,12 @@ def _around(box: Sequence[int]) -> Markup:
 def is_signed(label: str, values: Float[np.ndarray, "..."]) -> bool:
     """Whether maps of a method are drawn with two colours; a setting may make one signed that is not by default."""
     name = plain_name(label)
-    return (name in METHODS and bool(METHODS[name].traits.signed)) or bool((values < 0).any())  # type: ignore[attr-defined]
+    return (name in METHODS and bool(traits(METHODS[name]).signed)) or bool((values < 0).any())
 
 
-def right_and_wrong(field: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> dict[str, Any] | None:
-    """One scene with a map that is right and one that is wrong: where methods, controls apart, differ most."""
-    both = frame[frame["pafl"].notna() & frame["safl"].notna() & ~frame["method"].isin([ORACLE, *field.controls])]
+def right_and_wrong(results: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> dict[str, Any] | None:
+    """One scene with a map that is right and one that is wrong: where methods, without controls, differ most."""
+    both = frame[frame["pafl"].notna() & frame["safl"].notna() & ~frame["method"].isin([ORACLE, *results.controls])]
     scenes: dict[tuple[str, str], list[dict[Any, Any]]] = {}
     for row in both.to_dict("records"):
         scenes.setdefault((row["setting"], row["sample"]), []).append(row)
@@ -124,93 +134,94 @@ def right_and_wrong(field: ExamResults, frame: pd.DataFrame, names: dict[str, st
     pairs = [(max(rows, key=lambda row: row["pafl"]), max(rows, key=_wrongness)) for rows in scenes.values()]
     best, worst = max(pairs, key=lambda pair: (pair[0]["pafl"] >= CLEAR, _wrongness(pair[1])))
     setting, sample = str(best["setting"]), str(best["sample"])
-    one = SceneExample.of(field.exams[setting], sample)
-    shown = []
-    for row in (best, worst):
-        label = str(row["method"])
-        values = field.maps(setting, label, [sample])[0]
-        svg = one.under(values, is_signed(label, values), names[label])
-        shown.append({"svg": svg, "name": names[label], "pafl": score(row["pafl"]), "safl": score(row["safl"])})
-    rule = one.exam.spec.rule.text
-    return {"scene": one.picture(), "setting": setting, "rule": rule, "one": one, "right": shown[0], "wrong": shown[1]}
+    example = SceneExample.of(results.scenes[setting], sample)
+    right, wrong = (
+        {
+            "svg": example.map_picture(results.maps(setting, label, [sample])[0], label, names[label]),
+            "name": names[label],
+            "pafl": score(row["pafl"]),
+            "safl": score(row["safl"]),
+        }
+        for row, label in ((row, str(row["method"])) for row in (best, worst))
+    )
+    return {
+        "scene": example.picture(),
+        "setting": setting,
+        "rule": example.scenes.spec.rule.text,
+        "example": example,
+        "right": right,
+        "wrong": wrong,
+    }
 
 
 def _wrongness(row: dict[Any, Any]) -> float:
     return float(row["safl"] - row["pafl"])
 
 
-def worst_samples(field: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
-    """For every method but the oracle the scene with the lowest PAFL: the scene, the map, and what both say."""
+def worst_samples(results: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
+    """For every method but the oracle the scene with the lowest PAFL: the scene, the map, and their scores."""
     defined = frame[frame["pafl"].notna() & (frame["method"] != ORACLE)]
     lowest = defined.loc[defined.groupby("method", sort=False)["pafl"].idxmin()].to_dict("records")
-    found = []
-    for row in sorted(lowest, key=lambda row: field.methods.index(row["method"])):
+    worst = []
+    for row in sorted(lowest, key=lambda row: results.methods.index(row["method"])):
         label = row["method"]
-        one = SceneExample.of(field.exams[row["setting"]], row["sample"])
-        values = field.maps(row["setting"], label, [row["sample"]])[0]
-        found.append({
+        example = SceneExample.of(results.scenes[row["setting"]], row["sample"])
+        values = results.maps(row["setting"], label, [row["sample"]])[0]
+        worst.append({
             "method": label,
             "name": names[label],
-            "control": label in field.controls,
-            "scene": one.picture(),
-            "map": one.under(values, is_signed(label, values), names[label]),
-            "one": one,
+            "control": label in results.controls,
+            "scene": example.picture(),
+            "map": example.map_picture(values, label, names[label]),
+            "example": example,
             "setting": row["setting"],
             "sample": row["sample"],
             "pafl": score(row["pafl"]),
             "safl": None if pd.isna(row["safl"]) else score(row["safl"]),
         })  # fmt: skip
-    return found
+    return worst
 
 
-def same_inputs(field: ExamResults, most: int = 4) -> list[str]:
+def same_inputs(results: ExamResults, most: int = 4) -> list[str]:
     """Scenes that every setting explains and that look the same in all of them: of the fullest buckets, one each."""
-    exams = list(field.exams.values())
-    shared = [sample_id for sample_id in exams[0].ids if all(sample_id in other.ids for other in exams)]
-    found: dict[int, str] = {}
+    exams = list(results.scenes.values())
+    shared = [sample for sample in exams[0].ids if all(sample in other.ids for other in exams)]
+    by_bucket: dict[int, str] = {}
     for sample in shared:
-        drawn = [SceneExample.of(exam, sample) for exam in exams]
-        if all(np.array_equal(one.pixels, drawn[0].pixels) for one in drawn):
-            found.setdefault(drawn[0].bucket, sample)
-    rich = sorted(found, key=lambda bucket: (-bucket_size(exams[0], bucket), -bucket))
-    # The fullest bucket, and those that lack one thing or two: what is missing tells rules apart.
-    return [found[bucket] for bucket in sorted(_different(exams[0], rich)[:most])]
+        examples = [SceneExample.of(scenes, sample) for scenes in exams]
+        if all(np.array_equal(example.pixels, examples[0].pixels) for example in examples):
+            by_bucket.setdefault(examples[0].bucket, sample)
+    visible = {bucket: _visible_objects(exams[0], bucket) for bucket in by_bucket}
+    fullest = sorted(by_bucket, key=lambda bucket: (-sum(visible[bucket]), -bucket))
+    # The fullest bucket, and those that lack an object or two: what is missing distinguishes rules.
+    distinct: dict[tuple[bool, ...], int] = {}
+    for bucket in fullest:
+        if any(visible[bucket]):
+            distinct.setdefault(visible[bucket], bucket)
+    return [by_bucket[bucket] for bucket in sorted(list(distinct.values())[:most])]
 
 
-def bucket_size(exam: ExamScenes, bucket: int) -> int:
-    """How many things a bucket shows."""
-    return sum(state > 0 for state in states(exam.spec.rule.objects, bucket))
+def _visible_objects(scenes: ExamScenes, bucket: int) -> tuple[bool, ...]:
+    """Whether a bucket shows each object."""
+    return tuple(state > 0 for state in bucket_states(scenes.spec.rule.objects, bucket))
 
 
-def _different(exam: ExamScenes, buckets: Sequence[int]) -> list[int]:
-    """Without buckets that show the same things in another kind."""
-    seen: set[tuple[bool, ...]] = set()
-    found = []
-    for bucket in buckets:
-        objects = tuple(state > 0 for state in states(exam.spec.rule.objects, bucket))
-        if any(objects) and objects not in seen:
-            seen.add(objects)
-            found.append(bucket)
-    return found
-
-
-def identifiability(field: ExamResults, label: str, samples: Sequence[str], name: str) -> list[dict[str, Any]]:
+def map_grid(results: ExamResults, label: str, samples: Sequence[str], name: str) -> list[dict[str, Any]]:
     """One row per input: the map of the method in every setting, with what it should show there."""
     maps = {
-        setting: dict(zip(samples, field.maps(setting, label, list(samples)), strict=True))
-        for setting in field.settings
-        if label == ORACLE or label in field.explained(setting)
+        setting: dict(zip(samples, results.maps(setting, label, list(samples)), strict=True))
+        for setting in results.settings
+        if label == ORACLE or label in results.explained(setting)
     }
     rows = []
     for sample in samples:
         cells = []
-        for setting, exam in field.exams.items():
-            one = SceneExample.of(exam, sample)
-            if setting not in maps:
-                cells.append({"svg": None, "focus": one.focus})
-                continue
-            values = maps[setting][sample]
-            cells.append({"svg": one.under(values, is_signed(label, values), f"{name} in {setting}"), "focus": one.focus})
-        first = SceneExample.of(field.exams[field.settings[0]], sample)
-        rows.append({"scene": pictures.png_uri(first.pixels), "shown": first.shown, "cells": cells})
+        for setting, scenes in results.scenes.items():
+            example = SceneExample.of(scenes, sample)
+            svg = None
+            if setting in maps:
+                svg = example.map_picture(maps[setting][sample], label, f"{name} in {setting}")
+            cells.append({"svg": svg, "focus": example.focus})
+        first = SceneExample.of(results.scenes[results.settings[0]], sample)
+        rows.append({"scene": pictures.png_uri(first.pixels), "contents": first.contents, "cells": cells})
     return rows

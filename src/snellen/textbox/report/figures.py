@@ -1,4 +1,4 @@
-"""The figures of Kim, Plumb and Talwalkar (2022), remade from measured scores; our methods and controls beside theirs."""
+"""The figures of Kim, Plumb and Talwalkar (2022) from measured scores, with further methods and controls."""
 
 from __future__ import annotations
 
@@ -12,16 +12,27 @@ from typing import Literal
 
 import pandas as pd
 
+from snellen.charts.chart import MarkerShape
 from snellen.textbox.exam import summaries
 from snellen.textbox.exam.families import FAMILIES, family, plain_name, short_names
 from snellen.textbox.exam.oracle import ORACLE
 from snellen.textbox.exam.summaries import BAR
-from snellen.textbox.report.dot_plots import DotRow, Figure, Mark, Panel, Row, Shape, Table, grouped, score, table
+from snellen.textbox.report.dot_plots import (
+    Dot,
+    DotPlot,
+    DotPlotCell,
+    DotPlotPanel,
+    DotPlotRow,
+    NumberTable,
+    group_rows,
+    number_table,
+    score,
+)
 
 Kind = Literal["simple", "complex"]
 PERFECT = "A perfect map"
 ORDER = (PERFECT, *FAMILIES)
-"""Of the groups of a figure: what could be reached first, what knows nothing last."""
+"""The order of groups of rows: the perfect map first, the controls last."""
 
 PAIRS: Mapping[str, tuple[tuple[int, str], ...]] = {
     "box1": ((10, "box1 and box2, no text"), (12, "the same with text B")),
@@ -32,11 +43,11 @@ PAIRS: Mapping[str, tuple[tuple[int, str], ...]] = {
         (12, "text B and both boxes"),
     ),
 }
-"""By rule: the buckets that the published figures show one by one."""
+"""By rule: the buckets that the published figures show one by one, with their contents."""
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedScore:
     """A number of the paper, read off a figure; `at_most` where only a bound can be read."""
 
     value: float
@@ -47,44 +58,45 @@ class Published:
         return f"{'≤ ' if self.at_most else ''}{score(self.value)}"
 
 
-def published() -> dict[tuple[str, str, str, str], Published]:
-    """By method, score, kind of setting, and `average` or `worst`."""
+def published_scores() -> dict[tuple[str, str, str, str], PublishedScore]:
+    """Numbers of the paper by method, score, kind of setting, and `average` or `worst`."""
     text = resources.files("snellen.textbox.report").joinpath("published.csv").read_text(encoding="utf-8")
     return {
-        (row["method"], row["score"], row["setting"], row["statistic"]): Published(
+        (row["method"], row["score"], row["setting"], row["statistic"]): PublishedScore(
             float(row["value"]), row["at_most"] == "yes", row["source"]
         )
         for row in csv.DictReader(text.splitlines())
     }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PaperFigures:
-    """The figures of one field, from its frame in one reading. `rules` are those of the settings, by name."""
+    """The figures of an exam, in one reading."""
 
     frame: pd.DataFrame
     methods: tuple[str, ...]
     controls: tuple[str, ...]
     rules: Mapping[str, str]
+    """By setting."""
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What each method is called in figures."""
+        """The name of each method in figures, by label."""
         return short_names(self.methods)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """Which kinds of settings there are."""
-        held = set(self.frame["simple"])
+        """The kinds of settings of the exam."""
+        present = set(self.frame["simple"])
         both: tuple[tuple[Kind, bool], ...] = (("simple", True), ("complex", False))
-        return tuple(kind for kind, simple in both if simple in held)
+        return tuple(kind for kind, simple in both if simple in present)
 
     @cached_property
     def order(self) -> list[str]:
         """The methods, the best on average in the hardest kind of setting first; the oracle before all."""
         means = {method: self.average("pafl", self.kinds[-1], method) for method in self.methods}
-        rest = sorted(self.methods, key=lambda one: -means[one] if _defined(means[one]) else 1.0)
-        return [one for one in rest if one == ORACLE] + [one for one in rest if one != ORACLE]
+        rest = sorted(self.methods, key=lambda method: -means[method] if _is_defined(means[method]) else 1.0)
+        return [method for method in rest if method == ORACLE] + [method for method in rest if method != ORACLE]
 
     @cached_property
     def _overall(self) -> dict[tuple[str, bool, str], tuple[float, float]]:
@@ -103,89 +115,89 @@ class PaperFigures:
         """The mean of the worst bucket of all settings of a kind; NaN where there is none."""
         return self._overall.get((of, kind == "simple", method), (math.nan, math.nan))[1]
 
-    def all(self) -> list[Figure]:
-        """Every figure that this field can fill."""
-        found = [self.summary(), *(self.focus(kind) for kind in self.kinds), self.crowded()]
-        return [*found, self.worst_cases()] if len(self.kinds) > 1 else found
+    def all(self) -> list[DotPlot]:
+        """Every figure for which the exam has scores."""
+        figures = [self.summary(), *(self.focus(kind) for kind in self.kinds), self.by_visible()]
+        return [*figures, self.worst_cases()] if len(self.kinds) > 1 else figures
 
     # Figure 2 ---------------------------------------------------------------------------------------------------------
 
-    def summary(self) -> Figure:
+    def summary(self) -> DotPlot:
         """Fig. 2: average and worst bucket."""
-        cells = [(of, kind) for of in ("pafl", "piou") for kind in self.kinds]
+        columns_of = [(of, kind) for of in ("pafl", "piou") for kind in self.kinds]
         rows = {
-            method: Row(method, tuple(self._average_and_worst(of, kind, method) for of, kind in cells))
+            method: DotPlotRow(method, tuple(self._average_and_worst(of, kind, method) for of, kind in columns_of))
             for method in self.order
         }
         columns = ["method"]
-        columns += [f"{of.upper()} {kind}, {what}" for of, kind in cells for what in ("average", "worst bucket")]
+        columns += [f"{of.upper()} {kind}, {what}" for of, kind in columns_of for what in ("average", "worst bucket")]
         numbers = [
             (
                 self.names[method],
-                [value(of, kind, method) for of, kind in cells for value in (self.average, self.minimum)],
+                [value(of, kind, method) for of, kind in columns_of for value in (self.average, self.minimum)],
             )
             for method in self.order
         ]
-        return Figure(
-            "summary",
-            "Average and worst case",
-            "Fig. 2",
-            "PAFL is the share of a map that lies on what the model uses. PIOU asks the same of the brightest pixels only: "
-            "how well they coincide with it. The dot is the average over all kinds of scenes, the ring the kind with the "
+        return DotPlot(
+            name="summary",
+            title="Average and worst case",
+            after="Fig. 2",
+            note="PAFL is the share of a map that lies on what the model uses. PIOU measures how well the "
+            "brightest pixels coincide with it. The dot is the average over all buckets, the ring the bucket with the "
             "lowest mean: what can go wrong.",
-            tuple(self._panel(of, kind) for of, kind in cells),
-            self._grouped(rows),
-            (("dot", "ink", "average over all buckets"), ("ring", "ink", "worst bucket")),
-            table(columns, numbers),
+            panels=tuple(self._panel(of, kind) for of, kind in columns_of),
+            groups=self._grouped(rows),
+            keys=(("dot", "ink", "average over all buckets"), ("ring", "ink", "worst bucket")),
+            table=number_table(columns, numbers),
         )
 
-    def _average_and_worst(self, of: str, kind: Kind, method: str) -> DotRow:
+    def _average_and_worst(self, of: str, kind: Kind, method: str) -> DotPlotCell:
         mean, low = self.average(of, kind, method), self.minimum(of, kind, method)
-        marks = (Mark(low, "ring", "worst bucket"), Mark(mean, "dot", "average"))
-        return DotRow(marks, link=(low, mean))
+        dots = (Dot(low, "ring", "worst bucket"), Dot(mean, "dot", "average"))
+        return DotPlotCell(dots=dots, link=(low, mean))
 
-    def beside_published(self) -> Figure | None:
-        """The numbers of the paper that can be read off its figures, beside ours; only fair in the published reading."""
-        theirs = published()
-        known = {key[0] for key in theirs}
-        ours = {plain_name(method): method for method in reversed(self.methods) if plain_name(method) in known}
-        chosen = [one for one in self.order if one in ours.values()]
+    def beside_published(self) -> DotPlot | None:
+        """Numbers read off the paper's figures, beside measured ones; comparable in the published reading only."""
+        theirs = published_scores()
+        names = {key[0] for key in theirs}
+        ours = {plain_name(method): method for method in reversed(self.methods) if plain_name(method) in names}
+        chosen = [method for method in self.order if method in ours.values()]
         if not chosen:
             return None
-        cells = [(of, kind) for of in ("pafl", "piou") for kind in self.kinds]
+        columns_of = [(of, kind) for of in ("pafl", "piou") for kind in self.kinds]
         rows, numbers = {}, []
         for method in chosen:
             name = plain_name(method)
-            lanes, texts = [], [self.names[method]]
-            for of, kind in cells:
-                there, here = theirs[name, of, kind, "average"], self.average(of, kind, method)
-                marks = (Mark(there.value, "cross", "published", "far"), Mark(here, "dot", "measured"))
-                lanes.append(DotRow(marks, link=(there.value, here)))
-                texts += [score(here), str(there)]
+            cells, texts = [], [self.names[method]]
+            for of, kind in columns_of:
+                published, measured = theirs[name, of, kind, "average"], self.average(of, kind, method)
+                dots = (Dot(published.value, "cross", "published", "rust"), Dot(measured, "dot", "measured"))
+                cells.append(DotPlotCell(dots=dots, link=(published.value, measured)))
+                texts += [score(measured), str(published)]
                 if of == "pafl":
                     texts += [score(self.minimum(of, kind, method)), str(theirs[name, of, kind, "worst"])]
-            rows[method] = Row(method, tuple(lanes))
+            rows[method] = DotPlotRow(method, tuple(cells))
             numbers.append(tuple(texts))
         columns = ["method"]
-        for of, kind in cells:
+        for of, kind in columns_of:
             columns += [f"{of.upper()} {kind}, measured", "published"]
             columns += ["worst bucket, measured", "published"] if of == "pafl" else []
         source = next(iter(theirs.values())).source
-        return Figure(
-            "published",
-            "Beside the published numbers",
-            "Fig. 2",
-            "Averages in the reading of the published code, which is how those numbers came about. They were "
-            f"{source}. Networks, letters and places of things are ours, so agreement within a tenth is all one may expect.",
-            tuple(self._panel(of, kind) for of, kind in cells),
-            self._grouped(rows),
-            (("dot", "ink", "measured here"), ("cross", "far", "published")),
-            Table(tuple(columns), tuple(numbers)),
+        return DotPlot(
+            name="published",
+            title="Beside the published numbers",
+            after="Fig. 2",
+            note="Averages in the reading of the published code, which is how those numbers came about. They were "
+            f"{source}. Networks, letters and places of objects are ours, so expect agreement within a tenth.",
+            panels=tuple(self._panel(of, kind) for of, kind in columns_of),
+            groups=self._grouped(rows),
+            keys=(("dot", "ink", "measured here"), ("cross", "rust", "published")),
+            table=NumberTable(tuple(columns), tuple(numbers)),
         )
 
     # Figures 6 and 8 ---------------------------------------------------------------------------------------------------
 
-    def focus(self, kind: Kind) -> Figure:
+    def focus(self, kind: Kind) -> DotPlot:
         """Fig. 6a, or 8a: PAFL and SAFL with their spread over buckets, and some buckets one by one."""
         singles = self._singles(kind)
         rows, numbers = {}, []
@@ -194,118 +206,123 @@ class PaperFigures:
         }
         means = {of: self._by_bucket(kind, of) for of in ("pafl", "safl")}
         for method in self.order:
-            lanes, values = [], []
+            cells, values = [], []
             for of in ("pafl", "safl"):
                 mean, spread = self.average(of, kind, method), _number(spreads[of].get(method))
-                found = [means[of].get((setting, bucket, method), math.nan) for setting, bucket, *_ in singles]
-                marks = tuple(
-                    Mark(value, shape, f"{setting} bucket {bucket}", tone)
-                    for value, (setting, bucket, _, shape, tone) in zip(found, singles, strict=True)
+                of_buckets = [means[of].get((setting, bucket, method), math.nan) for setting, bucket, *_ in singles]
+                dots = tuple(
+                    Dot(value, shape, f"{setting} bucket {bucket}", colour)
+                    for value, (setting, bucket, _, shape, colour) in zip(of_buckets, singles, strict=True)
                 )
-                lanes.append(DotRow(marks, bar=mean, link=(mean - spread, mean + spread), said=(("spread", spread),)))
-                values += [mean, spread, *found]
-            rows[method] = Row(method, tuple(lanes))
+                link, further = (mean - spread, mean + spread), (("spread", spread),)
+                cells.append(DotPlotCell(dots=dots, bar=mean, link=link, further=further))
+                values += [mean, spread, *of_buckets]
+            rows[method] = DotPlotRow(method, tuple(cells))
             numbers.append((self.names[method], values))
         columns = ["method"]
         for of in ("PAFL", "SAFL"):
             columns += [of, "spread", *(f"{setting}, bucket {bucket}" for setting, bucket, *_ in singles)]
-        return Figure(
-            f"focus-{kind}",
-            f"What {kind} settings get: attention on the right things and on the wrong ones",
-            "Fig. 6a" if kind == "simple" else "Fig. 8a",
-            "PAFL is the share of a map on what the model uses, and should be large; SAFL is the share on what it does not "
-            "even consult, and should be small. The bar is the average over buckets, the thin line a standard deviation of "
+        return DotPlot(
+            name=f"focus-{kind}",
+            title=f"What {kind} settings get: attention on the right objects and on the wrong ones",
+            after="Fig. 6a" if kind == "simple" else "Fig. 8a",
+            note="PAFL is the share of a map on what the model uses, and should be large; SAFL is the share on what it "
+            "does not use, and should be small. The bar is the average over buckets, the thin line a standard deviation of "
             "the buckets to either side: how much depends on what else is in the picture. SAFL also counts scenes without "
             "anything to look at, where a map that lights up at all is bound to be wrong.",
-            (self._panel("pafl", kind), self._panel("safl", kind, threshold=False)),
-            self._grouped(rows),
-            tuple((shape, tone, f"{setting}: {words}") for setting, _, words, shape, tone in singles),
-            table(columns, numbers),
+            panels=(self._panel("pafl", kind), self._panel("safl", kind, threshold=False)),
+            groups=self._grouped(rows),
+            keys=tuple((shape, colour, f"{setting}: {words}") for setting, _, words, shape, colour in singles),
+            table=number_table(columns, numbers),
         )
 
-    def _singles(self, kind: Kind) -> list[tuple[str, int, str, Shape, str]]:
-        """Buckets that are shown one by one, where the settings that the paper chose for it are in the field."""
-        looks: Iterable[tuple[Shape, str]] = (("ring", "one"), ("dot", "one"), ("box", "two"), ("square", "two"))
+    def _singles(self, kind: Kind) -> list[tuple[str, int, str, MarkerShape, str]]:
+        """Buckets that are shown one by one, where the exam has the settings that the paper chose for it."""
+        markers: Iterable[tuple[MarkerShape, str]] = (
+            ("ring", "blue"), ("dot", "blue"), ("box", "rust"), ("square", "rust"),
+        )  # fmt: skip
         if kind == "complex":
-            looks = (("ring", "one"), ("square", "two"), ("triangle", "three"))
-        there = set(self._of(kind)["setting"])
+            markers = (("ring", "blue"), ("square", "rust"), ("triangle", "violet"))
+        present = set(self._of(kind)["setting"])
         buckets = [
             (setting, bucket, words)
-            for rule, some in PAIRS.items()
+            for rule, pairs in PAIRS.items()
             for setting, text in self.rules.items()
-            if text == rule and setting in there
-            for bucket, words in some
+            if text == rule and setting in present
+            for bucket, words in pairs
         ]
-        return [(*bucket, *look) for bucket, look in zip(buckets, looks, strict=False)]
+        return [(*bucket, *marker) for bucket, marker in zip(buckets, markers, strict=False)]
 
-    def crowded(self) -> Figure:
-        """Fig. 6b: by the number of things in the scene."""
-        cells = [(of, kind) for kind in self.kinds for of in ("pafl", "safl")]
-        seen = self.frame[self.frame["pafl"].notna()]
-        known = {
-            of: summaries.by_visible(seen, of).set_index(["simple", "visible", "method"])["mean"].to_dict()
+    def by_visible(self) -> DotPlot:
+        """Fig. 6b: by the number of objects in the scene."""
+        columns_of = [(of, kind) for kind in self.kinds for of in ("pafl", "safl")]
+        scored = self.frame[self.frame["pafl"].notna()]
+        means = {
+            of: summaries.by_visible(scored, of).set_index(["simple", "visible", "method"])["mean"].to_dict()
             for of in ("pafl", "safl")
         }
-        counts = [one for one in sorted({int(one) for one in self.frame["visible"]}) if 1 <= one <= 3]
+        counts = [count for count in sorted({int(visible) for visible in self.frame["visible"]}) if 1 <= count <= 3]
         rows, numbers = {}, []
         for method in self.order:
-            lanes, values = [], []
-            for of, kind in cells:
-                found = [known[of].get((kind == "simple", visible, method), math.nan) for visible in counts]
-                marks = tuple(
-                    Mark(value, _digit(n), f"{n} shown") for n, value in zip(counts, found, strict=True) if _defined(value)
+            cells, values = [], []
+            for of, kind in columns_of:
+                by_count = [means[of].get((kind == "simple", visible, method), math.nan) for visible in counts]
+                dots = tuple(
+                    Dot(value, _digit(n), f"{n} shown")
+                    for n, value in zip(counts, by_count, strict=True)
+                    if _is_defined(value)
                 )
-                ends = [mark.value for mark in marks]
-                lanes.append(DotRow(marks, link=(min(ends), max(ends)) if len(ends) > 1 else None))
-                values += found
-            rows[method] = Row(method, tuple(lanes))
+                ends = [dot.value for dot in dots]
+                cells.append(DotPlotCell(dots=dots, link=(min(ends), max(ends)) if len(ends) > 1 else None))
+                values += by_count
+            rows[method] = DotPlotRow(method, tuple(cells))
             numbers.append((self.names[method], values))
-        columns = ["method", *(f"{of.upper()} {kind}, {n} shown" for of, kind in cells for n in counts)]
-        return Figure(
-            "crowded",
-            "When more things are in the picture",
-            "Fig. 6b",
-            "Averages over the scenes that show one thing, two, or three. A method that is drawn to whatever is there does "
-            "worse the more there is: its PAFL numbers run from right to left, its SAFL numbers from left to right. Only "
-            "scenes with something to look at count, so that SAFL begins with two things: one to look at, one to avoid.",
-            tuple(self._panel(of, kind, threshold=of == "pafl") for of, kind in cells),
-            self._grouped(rows),
-            tuple((_digit(n), "ink", f"{n} {'thing' if n == 1 else 'things'} in the scene") for n in counts),
-            table(columns, numbers),
+        columns = ["method", *(f"{of.upper()} {kind}, {n} shown" for of, kind in columns_of for n in counts)]
+        return DotPlot(
+            name="crowded",
+            title="When more objects are in the picture",
+            after="Fig. 6b",
+            note="Averages over the scenes that show one object, two, or three. A method that highlights whatever is shown "
+            "does worse the more is shown: its PAFL numbers run from right to left, its SAFL numbers from left to right. "
+            "Only scenes with something to look at count, so that SAFL begins with two objects.",
+            panels=tuple(self._panel(of, kind, threshold=of == "pafl") for of, kind in columns_of),
+            groups=self._grouped(rows),
+            keys=tuple((_digit(n), "ink", f"{n} {'object' if n == 1 else 'objects'} in the scene") for n in counts),
+            table=number_table(columns, numbers),
         )
 
-    def worst_cases(self) -> Figure:
+    def worst_cases(self) -> DotPlot:
         """Fig. 8b: the worst bucket, simple against complex."""
         rows, numbers = {}, []
         for method in self.order:
-            lanes, values = [], []
+            cells, values = [], []
             for of in ("pafl", "piou"):
                 simple, hard = (self.minimum(of, kind, method) for kind in ("simple", "complex"))
-                marks = (Mark(simple, "dot", "simple", "one"), Mark(hard, "square", "complex", "two"))
-                lanes.append(DotRow(marks, link=(simple, hard)))
+                dots = (Dot(simple, "dot", "simple", "blue"), Dot(hard, "square", "complex", "rust"))
+                cells.append(DotPlotCell(dots=dots, link=(simple, hard)))
                 values += [simple, hard]
-            rows[method] = Row(method, tuple(lanes))
+            rows[method] = DotPlotRow(method, tuple(cells))
             numbers.append((self.names[method], values))
-        return Figure(
-            "worst",
-            "The worst bucket: simple against complex",
-            "Fig. 8b",
-            "The lowest mean over the scenes of one bucket. Whoever relies on a method has to reckon with it, for in "
-            "practice nobody knows which bucket a picture belongs to.",
-            tuple(Panel(f"{of.upper()}, worst bucket", threshold=BAR) for of in ("pafl", "piou")),
-            self._grouped(rows),
-            (("dot", "one", "simple settings"), ("square", "two", "complex settings")),
-            table(["method", "PAFL simple", "PAFL complex", "PIOU simple", "PIOU complex"], numbers),
+        return DotPlot(
+            name="worst",
+            title="The worst bucket: simple against complex",
+            after="Fig. 8b",
+            note="The lowest mean over the scenes of one bucket. It matters in practice, because there the bucket of a "
+            "picture is unknown.",
+            panels=tuple(DotPlotPanel(title=f"{of.upper()}, worst bucket", threshold=BAR) for of in ("pafl", "piou")),
+            groups=self._grouped(rows),
+            keys=(("dot", "blue", "simple settings"), ("square", "rust", "complex settings")),
+            table=number_table(["method", "PAFL simple", "PAFL complex", "PIOU simple", "PIOU complex"], numbers),
         )
 
     # Parts --------------------------------------------------------------------------------------------------------------
 
-    def _panel(self, of: str, kind: Kind, *, threshold: bool = True) -> Panel:
-        controls = [value for control in self.controls if _defined(value := self.average(of, kind, control))]
-        return Panel(
-            f"{of.upper()}, {kind}",
+    def _panel(self, of: str, kind: Kind, *, threshold: bool = True) -> DotPlotPanel:
+        controls = [value for control in self.controls if _is_defined(value := self.average(of, kind, control))]
+        return DotPlotPanel(
+            title=f"{of.upper()}, {kind}",
             threshold=BAR if threshold else None,
-            ignorance=max(controls) if controls and of[0] == "p" else None,
+            best_control=max(controls) if controls and of[0] == "p" else None,
             oracle=self.average(of, kind, ORACLE) if of[0] == "p" else None,
         )
 
@@ -316,19 +333,21 @@ class PaperFigures:
         means = summaries.bucket_means(self._of(kind), of)
         return {(row["setting"], int(row["bucket"]), row["method"]): row["mean"] for row in means.to_dict("records")}
 
-    def _grouped(self, rows: Mapping[str, Row]) -> tuple[tuple[str, tuple[Row, ...]], ...]:
-        families = {row: PERFECT if row == ORACLE else "Controls" if row in self.controls else family(row) for row in rows}
-        return grouped(rows, families, ORDER)
+    def _grouped(self, rows: Mapping[str, DotPlotRow]) -> tuple[tuple[str, tuple[DotPlotRow, ...]], ...]:
+        families = {
+            label: PERFECT if label == ORACLE else "Controls" if label in self.controls else family(label) for label in rows
+        }
+        return group_rows(rows, families, ORDER)
 
 
 def _number(value: object) -> float:
     return math.nan if value is None or pd.isna(value) else float(value)  # type: ignore[call-overload, arg-type]
 
 
-def _defined(value: object) -> bool:
+def _is_defined(value: object) -> bool:
     return math.isfinite(_number(value))
 
 
-def _digit(number: int) -> Shape:
-    digits: dict[int, Shape] = {1: "1", 2: "2", 3: "3"}
+def _digit(number: int) -> MarkerShape:
+    digits: dict[int, MarkerShape] = {1: "1", 2: "2", 3: "3"}
     return digits[number]

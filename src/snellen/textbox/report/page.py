@@ -1,7 +1,10 @@
-"""The report of a run on TextBox: one HTML page that opens offline, and all scores as a table beside it."""
+"""The report of an exam: one HTML page that opens offline, and all scores as a table beside it."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pandas as pd
 from snellen.charts import numbers, pictures
 from snellen.charts.html_page import render_page, write_page
 from snellen.charts.verdict_marks import MARKS
+from snellen.papers.claims import ClaimResult
 from snellen.plugins.citations import CITATIONS
 from snellen.textbox.exam import summaries
 from snellen.textbox.exam.exam_results import ExamResults
@@ -20,13 +24,12 @@ from snellen.textbox.exam.summaries import BAR
 from snellen.textbox.networks.trained_network import TrainedNetwork
 from snellen.textbox.networks.verification import LEAST, MOVED, STILL
 from snellen.textbox.report import appendix, examples
-from snellen.textbox.report.claims import claims
+from snellen.textbox.report.claims import decide_claims
 from snellen.textbox.report.dot_plots import score
 from snellen.textbox.report.figures import Kind, PaperFigures
-from snellen.textbox.report.questions import Claim
 
 IDENTIFIED = ("integrated-gradients", "gradient", "lrp-z", "deeplift-rescale", "grad-cam", "occlusion", "edge")
-"""Methods whose maps are shown side by side in all settings, beside the oracle and the best: those of the paper first."""
+"""Methods whose maps are shown side by side in all settings, with those of the oracle and of the best method."""
 
 READING_WORDS = {
     "paper": "as the paper says: the values of the map as they are",
@@ -34,74 +37,83 @@ READING_WORDS = {
 }
 SCORE_WORDS = {
     "pafl": "share of the map on what the model uses; higher is better",
-    "safl": "share of the map on what it does not consult; lower is better",
+    "safl": "share of the map on what it does not use; lower is better",
     "piou": "how well the brightest pixels coincide with what the model uses; higher is better",
-    "siou": "how well they coincide with what it does not consult; lower is better",
+    "siou": "how well they coincide with what it does not use; lower is better",
     "pmafl": "share per pixel on what the model uses; higher is better",
-    "smafl": "share per pixel on what it does not consult; lower is better",
+    "smafl": "share per pixel on what it does not use; lower is better",
 }
 
 
-def write_report(field: ExamResults, path: str | Path) -> Path:
-    """Writes the page of a field, and beside it, under the same name, the scores of every map as CSV."""
+def write_report(results: ExamResults, path: str | Path) -> Path:
+    """Writes the report, and beside it, under the same name, the scores of every map as CSV."""
     target = Path(path)
-    written = write_page(page(field, target.with_suffix(".csv").name), target)
-    frames = [field.frame(reading).assign(reading=reading) for reading in READINGS]
+    written = write_page(page(results, target.with_suffix(".csv").name), target)
+    frames = [results.frame(reading).assign(reading=reading) for reading in READINGS]
     pd.concat(frames).to_csv(target.with_suffix(".csv"), index=False, float_format="%.6g")
     return written
 
 
-def page(field: ExamResults, table: str) -> str:
+def page(results: ExamResults, table: str) -> str:
     """The whole page as text. `table` is the file with all scores that lies beside it."""
     styles = ["charts/page.css", "textbox/report/textbox.css"]
-    return render_page("textbox/report/textbox.html", styles, {**_facts(field), "file": table})
+    return render_page("textbox/report/textbox.html", styles, {**_facts(results), "file": table})
 
 
-def _facts(field: ExamResults) -> dict[str, Any]:
-    frames = {reading: field.frame(reading) for reading in READINGS}
-    rules = {name: one.spec.rule.text for name, one in field.networks.items()}
-    remade = {reading: PaperFigures(frame, field.methods, field.controls, rules) for reading, frame in frames.items()}
-    ours, names = remade["paper"], remade["paper"].names
-    beside = remade["published-code"].beside_published()
+def paper_figures(results: ExamResults, frame: pd.DataFrame) -> PaperFigures:
+    """The figures of an exam, from its scores in one reading."""
+    rules = {setting: network.spec.rule.text for setting, network in results.networks.items()}
+    return PaperFigures(frame=frame, methods=results.methods, controls=results.controls, rules=rules)
+
+
+def _facts(results: ExamResults) -> dict[str, Any]:
+    frames = {reading: results.frame(reading) for reading in READINGS}
+    figures = {reading: paper_figures(results, frame) for reading, frame in frames.items()}
+    frame, ours = frames["paper"], figures["paper"]
+    names = ours.names
+    beside = figures["published-code"].beside_published()
     summary, *others = ours.all()
-    run = next(iter(field.runs.values())).record
     return {
-        "record": run,
+        "record": next(iter(results.runs.values())).record,
         "names": names,
         "bar": BAR,
-        "settings": [_setting(name, one) for name, one in field.networks.items()],
-        "counts": _counts(field, frames["paper"]),
-        "example": examples.right_and_wrong(field, frames["paper"], names),
-        "verdict": _verdict(field, ours),
-        "empty": _empty(field, frames["paper"], names),
-        "claims": [_claim(one) for one in claims(frames["paper"], frames["published-code"])],
-        "refused": field.refused,
-        "proofs": _proofs(field),
-        "asked": {"least": LEAST, "moved": MOVED, "still": STILL},
+        "settings": [_setting(name, network) for name, network in results.networks.items()],
+        "counts": _counts(results, frame),
+        "example": examples.right_and_wrong(results, frame, names),
+        "verdict": _verdict(results, ours),
+        "empty": _undefined_maps(results, frame, names),
+        "claims": [_claim(claim) for claim in decide_claims(frame, frames["published-code"])],
+        "refused": results.refused,
+        "verifications": _verifications(results),
+        "required": {"least": LEAST, "moved": MOVED, "still": STILL},
         "figures": [summary, *([beside] if beside else []), *others],
         "families": FAMILIES,
         "matrices": _matrices(ours),
-        "grids": _grids(field, ours),
-        "worst": examples.worst_samples(field, frames["paper"], names),
-        "bars": {side: pictures.data_uri(pictures.scale_bar(side), longest=256, quality=92) for side in (False, True)},
-        "ceilings": appendix.ceilings(remade["published-code"]),
+        "grids": _grids(results, ours),
+        "worst": examples.worst_samples(results, frame, names),
+        "bars": {signed: pictures.data_uri(pictures.scale_bar(signed), longest=256, quality=92) for signed in (False, True)},
+        "oracle_failures": appendix.oracle_failures(figures["published-code"]),
         "tables": [
-            {"reading": reading, "words": READING_WORDS[reading], "settings": appendix.tables(field, one)}
-            for reading, one in remade.items()
+            {
+                "reading": reading,
+                "words": READING_WORDS[reading],
+                "settings": appendix.score_tables(results, reading_figures),
+            }
+            for reading, reading_figures in figures.items()
         ],
         "score_words": SCORE_WORDS,
-        "csv": appendix.as_csv(remade),
-        "methods": appendix.methods(field, names),
-        "left_out": appendix.left_out(field, names),
-        "costs": appendix.costs(field, names),
-        "models": [appendix.model(name, one) for name, one in field.networks.items()],
-        "fingerprints": {name: facts["fingerprint"] for name, facts in field.record["settings"].items()},
-        "passed_over": {name: one.passed_over for name, one in field.exams.items()},
+        "csv": appendix.csv_uri(figures),
+        "methods": appendix.method_facts(results, names),
+        "left_out": appendix.left_out(results, names),
+        "costs": appendix.costs(results, names),
+        "models": [appendix.network_facts(name, network) for name, network in results.networks.items()],
+        "fingerprints": {name: facts["fingerprint"] for name, facts in results.record["settings"].items()},
+        "passed_over": {name: scenes.passed_over for name, scenes in results.scenes.items()},
         "citation": CITATIONS["kim2022"],
     }
 
 
-# What was done, and what came out ----------------------------------------------------------------------------------------
+# Summary and verdicts ----------------------------------------------------------------------------------------------------
 
 
 def _setting(name: str, network: TrainedNetwork) -> dict[str, Any]:
@@ -109,87 +121,87 @@ def _setting(name: str, network: TrainedNetwork) -> dict[str, Any]:
     return {"name": name, "rule": rule.text, "simple": rule.simple, "buckets": len(rule.defined)}
 
 
-def _counts(field: ExamResults, frame: pd.DataFrame) -> dict[str, Any]:
-    scenes = sum(len(one) for one in field.exams.values())
-    own = [one for one in field.methods if one not in (ORACLE, *field.controls)]
-    done = [run.record.totals for run in field.runs.values()]  # work that methods share is counted once here
+def _own_methods(results: ExamResults, labels: Iterable[str]) -> list[str]:
+    """Without the oracle and the controls."""
+    return [label for label in labels if label not in (ORACLE, *results.controls)]
+
+
+def _counts(results: ExamResults, frame: pd.DataFrame) -> dict[str, Any]:
+    own = _own_methods(results, results.methods)
+    totals = [run.record.totals for run in results.runs.values()]  # work that methods share is counted once here
     return {
         "methods": numbers.count(len(own), "method"),
-        "controls": list(field.controls),
-        "settings": numbers.count(len(field.settings), "setting"),
-        "models": numbers.count(len(field.settings), "small network"),
-        "scenes": numbers.count(scenes, "scene"),
+        "controls": list(results.controls),
+        "settings": numbers.count(len(results.settings), "setting"),
+        "models": numbers.count(len(results.settings), "small network"),
+        "scenes": numbers.count(sum(map(len, results.scenes.values())), "scene"),
         "maps": f"{frame['method'].isin(own).sum():,}".replace(",", "\u202f"),
-        "per_bucket": field.per_bucket,
-        "seconds": numbers.duration(sum(one.seconds for one in done if one)),
+        "per_bucket": results.per_bucket,
+        "seconds": numbers.duration(sum(total.seconds for total in totals if total)),
     }
 
 
-def _verdict(field: ExamResults, remade: PaperFigures) -> list[dict[str, Any]]:
-    """Per kind of setting: how many methods pass on average, which is best and worst, and how that compares."""
-    own = [one for one in remade.order if one not in (ORACLE, *field.controls)]
-    found = []
-    for kind in remade.kinds:
-        means = {one: value for one in own if (value := remade.average("pafl", kind, one)) == value}
+def _verdict(results: ExamResults, figures: PaperFigures) -> list[dict[str, Any]]:
+    """Per kind of setting: how many methods pass on average, which is best and worst, and how controls compare."""
+    verdicts = []
+    for kind in figures.kinds:
+        means = _defined_averages(figures, kind, _own_methods(results, figures.order))
         if not means:
             continue
-        controls = {one: value for one in field.controls if (value := remade.average("pafl", kind, one)) == value}
+        controls = _defined_averages(figures, kind, results.controls)
         best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
-        beaten = max(controls.values(), default=0.0)
-        found.append({
+        best_control = max(controls.values(), default=0.0)
+        verdicts.append({
             "kind": kind,
-            "settings": [name for name, one in field.networks.items() if one.spec.simple == (kind == "simple")],
-            "passing": sum(value > BAR for value in means.values()),
-            "always": sum(remade.minimum("pafl", kind, one) > BAR for one in means),
+            "settings": [name for name, network in results.networks.items() if network.spec.simple == (kind == "simple")],
+            "passing": sum(mean > BAR for mean in means.values()),
+            "always": sum(figures.minimum("pafl", kind, method) > BAR for method in means),
             "of": len(means),
-            "best": {"name": remade.names[best], "average": score(means[best]), "worst": _least(remade, kind, best)},
-            "last": {"name": remade.names[worst], "average": score(means[worst])},
+            "best": {
+                "name": figures.names[best],
+                "average": score(means[best]),
+                "worst": score(figures.minimum("pafl", kind, best)),
+            },
+            "last": {"name": figures.names[worst], "average": score(means[worst])},
             "control": max(controls, key=controls.__getitem__, default=None),
-            "beaten": score(beaten),
-            "ignorant": sum(value <= beaten for value in means.values()),
-            "oracle": score(remade.average("pafl", kind, ORACLE)),
+            "beaten": score(best_control),
+            "ignorant": sum(mean <= best_control for mean in means.values()),
+            "oracle": score(figures.average("pafl", kind, ORACLE)),
         })  # fmt: skip
-    return found
+    return verdicts
 
 
-def _least(remade: PaperFigures, kind: Kind, method: str) -> str:
-    return score(remade.minimum("pafl", kind, method))
+def _defined_averages(figures: PaperFigures, kind: Kind, methods: Iterable[str]) -> dict[str, float]:
+    averages = {method: figures.average("pafl", kind, method) for method in methods}
+    return {method: average for method, average in averages.items() if not math.isnan(average)}
 
 
-def _empty(field: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
+def _undefined_maps(results: ExamResults, frame: pd.DataFrame, names: dict[str, str]) -> list[dict[str, Any]]:
     """Methods with maps that have no score although there is something to look at, and how many."""
     scenes = ["setting", "sample"]
-    wanted = frame.loc[(frame["method"] == ORACLE) & frame["pafl"].notna(), scenes]
-    missing = frame.merge(wanted, on=scenes).groupby("method", sort=False)["pafl"].agg(lambda one: int(one.isna().sum()))
+    defined = frame.loc[(frame["method"] == ORACLE) & frame["pafl"].notna(), scenes]
+    groups = frame.merge(defined, on=scenes).groupby("method", sort=False)["pafl"]
+    missing = groups.agg(lambda values: int(values.isna().sum()))
     return [
-        {"name": names[one], "maps": int(missing[one]), "of": len(wanted)}
-        for one in field.methods
-        if one in missing.index and missing[one]
+        {"name": names[method], "maps": int(missing[method]), "of": len(defined)}
+        for method in results.methods
+        if method in missing.index and missing[method]
     ]
 
 
-def _claim(claim: Claim) -> dict[str, Any]:
+def _claim(claim: ClaimResult) -> dict[str, Any]:
     word = {True: "pass", False: "fail", None: "not counted"}[claim.holds]
-    return {
-        "kind": word.replace(" ", "-"),
-        "mark": MARKS[word],
-        "verdict": claim.verdict,
-        "section": claim.section,
-        "sentence": claim.sentence,
-        "numbers": claim.numbers,
-        "reason": claim.reason,
-        "among": claim.among,
-    }
+    return {**asdict(claim), "verdict": claim.verdict, "kind": word.replace(" ", "-"), "mark": MARKS[word]}
 
 
-def _proofs(field: ExamResults) -> list[dict[str, Any]]:
-    """The proof of every setting in one line, and the pairs behind it."""
-    found = []
-    for name, rows in field.verification.groupby("setting", sort=False):
-        changes, stays = (rows[rows["expected"] == one] for one in ("changes", "stays"))
-        found.append({
+def _verifications(results: ExamResults) -> list[dict[str, Any]]:
+    """The verification of every setting in one line, and the changes behind it."""
+    verifications = []
+    for name, rows in results.verification.groupby("setting", sort=False):
+        changes, stays = (rows[rows["expected"] == expected] for expected in ("changes", "stays"))
+        verifications.append({
             "setting": name,
-            "rule": field.networks[str(name)].spec.rule.text,
+            "rule": results.networks[str(name)].spec.rule.text,
             "changes": len(changes),
             "stays": len(stays),
             "pairs": f"{int(rows['pairs'].sum()):,}".replace(",", "\u202f"),
@@ -203,62 +215,65 @@ def _proofs(field: ExamResults) -> list[dict[str, Any]]:
                 {**row, "share": f"{row['share']:.1%}", "moved": score(row["moved"])} for row in rows.to_dict("records")
             ],
         })  # fmt: skip
-    return found
+    return verifications
 
 
 # Figures that are tables, and pictures ------------------------------------------------------------------------------------
 
 
-def _matrices(remade: PaperFigures) -> dict[str, Any]:
+def _matrices(figures: PaperFigures) -> dict[str, Any]:
     """Fig. 7: method by setting, the share of buckets in which it succeeds, and whether it fails in most."""
-    wins, losses = (
-        {(row["setting"], row["method"]): row for row in one(remade.frame).to_dict("records")}
-        for one in (summaries.success, summaries.failure)
+    successes, failures = (
+        {(row["setting"], row["method"]): row for row in summary(figures.frame).to_dict("records")}
+        for summary in (summaries.success, summaries.failure)
     )
-    settings = list(dict.fromkeys(remade.frame["setting"]))
+    settings = list(dict.fromkeys(figures.frame["setting"]))
     groups = [
         {
             "title": title,
             "rows": [
                 {
-                    "name": remade.names[row.method],
-                    "cells": [_fate(wins.get((one, row.method)), losses.get((one, row.method))) for one in settings],
+                    "name": figures.names[row.method],
+                    "cells": [
+                        _outcome(successes.get((setting, row.method)), failures.get((setting, row.method)))
+                        for setting in settings
+                    ],
                 }
                 for row in rows
             ],
         }
-        for title, rows in remade.summary().groups
+        for title, rows in figures.summary().groups
     ]
     return {"settings": settings, "groups": groups}
 
 
-def _fate(win: dict[Any, Any] | None, loss: dict[Any, Any] | None) -> dict[str, Any] | None:
-    """What became of a method in a setting; none where it has no bucket that counts."""
-    if win is None or loss is None or not win["buckets"]:
+def _outcome(success: dict[Any, Any] | None, failure: dict[Any, Any] | None) -> dict[str, Any] | None:
+    """In how many buckets of a setting a method succeeds and fails; None where it has no bucket that counts."""
+    if success is None or failure is None or not success["buckets"]:
         return None
     return {
-        "won": round(win["share"] * win["buckets"]),
-        "lost": round(loss["share"] * loss["buckets"]),
-        "of": win["buckets"],
-        "shade": round(4 * win["share"]),
-        "fails": bool(loss["fails"]),
+        "won": round(success["share"] * success["buckets"]),
+        "lost": round(failure["share"] * failure["buckets"]),
+        "of": success["buckets"],
+        "shade": round(4 * success["share"]),
+        "fails": bool(failure["fails"]),
     }
 
 
-def _grids(field: ExamResults, remade: PaperFigures) -> list[dict[str, Any]]:
+def _grids(results: ExamResults, figures: PaperFigures) -> list[dict[str, Any]]:
     """Fig. 9 and 25: the same inputs in every setting, for a few methods."""
-    samples = examples.same_inputs(field)
-    if not samples or len(field.settings) < 2:
+    samples = examples.same_inputs(results)
+    if not samples or len(results.settings) < 2:
         return []
-    bare = {plain_name(one): one for one in reversed(field.methods)}
-    best = next((one for one in remade.order if one not in (ORACLE, *field.controls)), ORACLE)
-    chosen = dict.fromkeys([ORACLE, *(bare[one] for one in IDENTIFIED if one in bare), best])
+    labels = {plain_name(label): label for label in reversed(results.methods)}
+    best = next(iter(_own_methods(results, figures.order)), ORACLE)
+    chosen = dict.fromkeys([ORACLE, *(labels[name] for name in IDENTIFIED if name in labels), best])
     return [
         {
-            "name": remade.names[one],
-            "oracle": one == ORACLE,
-            "best": one == best,
-            "rows": examples.identifiability(field, one, samples, remade.names[one]),
+            "name": figures.names[label],
+            "oracle": label == ORACLE,
+            "best": label == best,
+            "rows": examples.map_grid(results, label, samples, figures.names[label]),
         }
-        for one in chosen
+        for label in chosen
     ]

@@ -1,4 +1,4 @@
-"""What lies behind the things: black, noise, a colour, a texture, or photographs."""
+"""Backgrounds of scenes: black, noise, a colour, a texture, or photographs."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Colour = tuple[int, int, int]
 Keys = UInt64[np.ndarray, " scenes"]
 Pixels = UInt8[Tensor, "scenes 3 height width"]
 
-_AT_ONCE = 8
-"""So few grounds are drawn at once that all that they need on the way stays in the processor's cache."""
+_CHUNK = 8
+"""Backgrounds are drawn in chunks so small that all intermediate values stay in the processor's cache."""
 
 
 @runtime_checkable
 class Background(Protocol):
-    """A frozen dataclass; called with the scenes' keys, it draws the ground and the ink upon it."""
+    """A frozen dataclass; called with the scenes' keys, it draws the background and the ink on it."""
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels: ...
 
 
 @dataclass(frozen=True)
 class BlackBackground:
-    """Nothing."""
+    """All pixels 0."""
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
         if len(set(colour)) == 1:
@@ -47,7 +47,7 @@ class BlackBackground:
 
 @dataclass(frozen=True)
 class NoiseBackground:
-    """Every value of every pixel drawn evenly from 0 to `most`."""
+    """Every value of every pixel drawn uniformly from 0 to `most`."""
 
     most: int = 150
 
@@ -56,24 +56,24 @@ class NoiseBackground:
             raise SnellenError(f"noise goes up to a value from 0 to 255, not {self.most}")
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
-        return _on(_once(keys, side, self._drawn), ink, colour)
+        return _with_ink(_draw_distinct(keys, side, self._draw), ink, colour)
 
-    def _drawn(self, keys: Keys, side: int) -> Pixels:
-        drawn = shorts(keys, "noise", 3 * side * side).astype(np.uint32)
-        drawn *= np.uint32(self.most + 1)
-        drawn >>= np.uint32(16)
-        return torch.from_numpy(drawn.astype(np.uint8).reshape(-1, 3, side, side))
+    def _draw(self, keys: Keys, side: int) -> Pixels:
+        values = shorts(keys, "noise", 3 * side * side).astype(np.uint32)
+        values *= np.uint32(self.most + 1)
+        values >>= np.uint32(16)
+        return torch.from_numpy(values.astype(np.uint8).reshape(-1, 3, side, side))
 
 
 @dataclass(frozen=True)
 class ColourBackground:
-    """One colour per scene, each channel drawn evenly from 0 to `most`."""
+    """One colour per scene, each channel drawn uniformly from 0 to `most`."""
 
     most: int = 150
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
-        drawn = torch.from_numpy((fractions(keys, "plain", 3) * (self.most + 1)).astype(np.uint8))
-        return _on(drawn[:, :, None, None].expand(-1, -1, side, side), ink, colour)
+        values = torch.from_numpy((fractions(keys, "plain", 3) * (self.most + 1)).astype(np.uint8))
+        return _with_ink(values[:, :, None, None].expand(-1, -1, side, side), ink, colour)
 
 
 @dataclass(frozen=True)
@@ -83,44 +83,44 @@ class TextureBackground:
     most: int = 150
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
-        return _on(_once(keys, side, self._drawn), ink, colour)
+        return _with_ink(_draw_distinct(keys, side, self._draw), ink, colour)
 
-    def _drawn(self, keys: Keys, side: int) -> Pixels:
-        turn, length, start, *tint = (torch.from_numpy(one).float() for one in fractions(keys, "texture", 6).T)
-        place = torch.arange(side, dtype=torch.float32)
-        angle = torch.pi * turn[:, None, None]
-        across = place[:, None] * angle.sin() + place * angle.cos()
-        wave = 0.5 + 0.5 * torch.sin(2 * torch.pi * (across / (4 + 12 * length[:, None, None]) + start[:, None, None]))
+    def _draw(self, keys: Keys, side: int) -> Pixels:
+        draws = fractions(keys, "texture", 6).T
+        direction, length, phase, *tint = (torch.from_numpy(values).float() for values in draws)
+        position = torch.arange(side, dtype=torch.float32)
+        angle = torch.pi * direction[:, None, None]
+        along = position[:, None] * angle.sin() + position * angle.cos()
+        wave = 0.5 + 0.5 * torch.sin(2 * torch.pi * (along / (4 + 12 * length[:, None, None]) + phase[:, None, None]))
         shade = torch.stack(tint, dim=1)[:, :, None, None] * wave[:, None] * self.most
         return shade.round().to(torch.uint8)
 
 
 @dataclass(frozen=True)
 class PhotoBackground:
-    """A random piece of a random photograph, mirrored or not, darkened to `brightness`.
+    """A random crop of a random photograph, mirrored or not, darkened to `brightness`.
 
-    Without a folder, of the photographs that come inside installed packages.
+    Without a folder, the photographs are those inside installed packages.
     """
 
     folder: str | None = None
     brightness: float = 0.7
 
     def __call__(self, keys: Keys, side: int, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
-        return _on(_once(keys, side, self._cut), ink, colour)
+        return _with_ink(_draw_distinct(keys, side, self._crop), ink, colour)
 
-    def _cut(self, keys: Keys, side: int) -> Pixels:
-        pictures = _pictures(self.folder, side, self.brightness)
-        which, top, left, mirrored = hashed(keys, "photograph", 0, 4).T
-        room = pictures.shape[-1] - side
-        down, across = ((one % np.uint64(room + 1)).astype(np.int64) for one in (top, left))
-        turned = (mirrored & np.uint64(1)).astype(bool)
-        chosen = (which % np.uint64(len(pictures))).astype(np.int64)
-        found = np.empty((len(keys), 3, side, side), dtype=np.uint8)
-        pieces = zip(*(one.tolist() for one in (chosen, down, across, turned)), strict=True)
-        for row, (number, y, x, turn) in enumerate(pieces):
-            piece = pictures[number, :, y : y + side, x : x + side]
-            found[row] = piece[:, :, ::-1] if turn else piece
-        return torch.from_numpy(found)
+    def _crop(self, keys: Keys, side: int) -> Pixels:
+        photos = _photographs(self.folder, side, self.brightness)
+        which, top, left, mirror = hashed(keys, "photograph", 0, 4).T
+        room = np.uint64(photos.shape[-1] - side + 1)
+        tops, lefts = ((draws % room).astype(np.int64).tolist() for draws in (top, left))
+        mirrored = (mirror & np.uint64(1)).astype(bool).tolist()
+        numbers = (which % np.uint64(len(photos))).astype(np.int64).tolist()
+        crops = np.empty((len(keys), 3, side, side), dtype=np.uint8)
+        for row, (number, y, x, is_mirrored) in enumerate(zip(numbers, tops, lefts, mirrored, strict=True)):
+            crop = photos[number, :, y : y + side, x : x + side]
+            crops[row] = crop[:, :, ::-1] if is_mirrored else crop
+        return torch.from_numpy(crops)
 
 
 BACKGROUNDS: dict[str, Callable[[], Background]] = {
@@ -133,7 +133,7 @@ BACKGROUNDS: dict[str, Callable[[], Background]] = {
 
 
 def find_background(name: str) -> Background:
-    """A ground by its name, or photographs from a folder."""
+    """A background by its name, or photographs from a folder."""
     if name in BACKGROUNDS:
         return BACKGROUNDS[name]()
     if Path(name).is_dir():
@@ -144,19 +144,19 @@ def find_background(name: str) -> Background:
     )
 
 
-def _once(keys: Keys, side: int, draw: Callable[[Keys, int], Pixels]) -> Pixels:
-    """One ground per key, drawn once where keys occur again: training shows each scene in all of its buckets."""
-    distinct, where = np.unique(keys, return_inverse=True)
-    found = np.empty((len(distinct), 3, side, side), dtype=np.uint8)
-    for start in range(0, len(distinct), _AT_ONCE):
-        found[start : start + _AT_ONCE] = draw(distinct[start : start + _AT_ONCE], side).numpy()
-    return torch.from_numpy(found[where])
+def _draw_distinct(keys: Keys, side: int, draw: Callable[[Keys, int], Pixels]) -> Pixels:
+    """One background per key, drawn once for equal keys: training shows each scene in all of its buckets."""
+    distinct, positions = np.unique(keys, return_inverse=True)
+    pixels = np.empty((len(distinct), 3, side, side), dtype=np.uint8)
+    for start in range(0, len(distinct), _CHUNK):
+        pixels[start : start + _CHUNK] = draw(distinct[start : start + _CHUNK], side).numpy()
+    return torch.from_numpy(pixels[positions])
 
 
-def _on(ground: Pixels, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
-    """Ink upon a ground, bit by bit: five times as fast as torch.where."""
+def _with_ink(background: Pixels, ink: Bool[Tensor, "scenes height width"], colour: Colour) -> Pixels:
+    """Draws ink on a background bit by bit, which is five times as fast as torch.where."""
     outside = (ink.to(torch.uint8) - 1)[:, None]  # 255 where there is no ink, 0 where there is
-    return (ground & outside) | (_column(colour) & ~outside)
+    return (background & outside) | (_column(colour) & ~outside)
 
 
 def _column(colour: Colour) -> UInt8[Tensor, "3 1 1"]:
@@ -164,35 +164,35 @@ def _column(colour: Colour) -> UInt8[Tensor, "3 1 1"]:
 
 
 @lru_cache(maxsize=8)
-def _pictures(folder: str | None, side: int, brightness: float) -> UInt8[np.ndarray, "pictures 3 _ _"]:
-    """The middles of photographs, darkened, twice as high and wide as a scene, so that a piece shows something."""
+def _photographs(folder: str | None, side: int, brightness: float) -> UInt8[np.ndarray, "photographs 3 _ _"]:
+    """The centres of photographs, darkened, twice as high and wide as a scene, so that a crop shows something."""
     geometry = Geometry(size=(2 * side, 2 * side), crop=1.0)
-    found = _packaged(geometry) if folder is None else _own(folder, side, geometry)
-    return np.stack([((255 * one.image).round() * brightness).round().to(torch.uint8).numpy() for one in found])
+    samples = _packaged_samples(geometry) if folder is None else _folder_samples(folder, side, geometry)
+    return np.stack([((255 * sample.image).round() * brightness).round().to(torch.uint8).numpy() for sample in samples])
 
 
-def _packaged(geometry: Geometry) -> Samples:
+def _packaged_samples(geometry: Geometry) -> Samples:
     try:
         return photographs(geometry)
     except SnellenError as problem:
-        names = ", ".join(one.name for one in PHOTOGRAPHS)
+        names = ", ".join(photograph.name for photograph in PHOTOGRAPHS)
         raise SnellenError(f"the background 'photos' needs {names}, but {problem}, or give a folder of your own") from None
 
 
-def _own(folder: str, side: int, geometry: Geometry) -> Samples:
+def _folder_samples(folder: str, side: int, geometry: Geometry) -> Samples:
     try:
-        found = from_folder(folder, geometry=geometry, unreadable="skip")
+        samples = from_folder(folder, geometry=geometry, unreadable="skip")
     except SnellenError as problem:
         raise SnellenError(f"the background '{folder}' cannot be used: {problem}") from None
-    if found.skipped:
-        reason = found.skipped[0][1]
+    if samples.skipped:
+        reason = samples.skipped[0][1]
         raise SnellenError(f"the background '{folder}' cannot be used: {reason}; mend it or take it out of the folder")
-    for sample_id in found.ids:
-        path = Path(folder) / sample_id
+    for name in samples.ids:
+        path = Path(folder) / name
         width, height = size_of(path)
         if min(width, height) < side:
             raise SnellenError(
                 f"the background '{path}' has {width}×{height} pixels, fewer than a scene of {side}×{side}; "
                 "take it out of the folder"
             )
-    return found
+    return samples

@@ -1,4 +1,4 @@
-"""What a scene may hold: boxes and letters as small bitmaps of our own, and the buckets of what is shown together."""
+"""Objects of a scene: boxes and letters as small bitmaps, and the buckets, which say which objects are shown together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from jaxtyping import Bool
 
 from snellen.errors import SnellenError
 
-Shown = Mapping[str, str | None]
-"""The kind of every thing, None where it is not there."""
+Contents = Mapping[str, str | None]
+"""The kind of every object by the object's name; None where it is not shown."""
 
 _A = """
 ......#......
@@ -53,93 +53,101 @@ _B = """
 
 @dataclass(frozen=True)
 class SceneObject:
-    """A kind of thing, or several kinds of it, each a picture in rows of # (ink) and . (none)."""
+    """An object of one kind or of several, such as a letter that is A or B."""
 
     name: str
-    looks: tuple[str, ...]
+    bitmaps: tuple[str, ...]
+    """The bitmap of each kind, in rows of # (ink) and . (none)."""
     kinds: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if not self.looks or len(self.looks) != len(self.kinds):
+        if not self.bitmaps or len(self.bitmaps) != len(self.kinds):
             raise SnellenError(f"'{self.name}' needs a picture for each of its kinds, and at least one")
-        object.__setattr__(self, "looks", tuple("\n".join(look.split()) for look in self.looks))  # however it was typed
-        for kind, ink in zip(self.kinds, self.inks, strict=True):
-            if not all(edge.any() for edge in (ink[0], ink[-1], ink[:, 0], ink[:, -1])):
+        stripped = tuple("\n".join(bitmap.split()) for bitmap in self.bitmaps)  # without indentation
+        object.__setattr__(self, "bitmaps", stripped)
+        for kind, mask in zip(self.kinds, self.masks, strict=True):
+            if not all(edge.any() for edge in (mask[0], mask[-1], mask[:, 0], mask[:, -1])):
                 raise SnellenError(f"the picture of '{self.name}' as {kind} has an empty margin; trim it")
 
     @property
-    def inks(self) -> tuple[Bool[np.ndarray, "_ _"], ...]:
-        """Where each look has ink."""
-        found = []
-        for look in self.looks:
-            rows = look.split()
+    def masks(self) -> tuple[Bool[np.ndarray, "_ _"], ...]:
+        """Where the bitmap of each kind has ink."""
+        masks = []
+        for bitmap in self.bitmaps:
+            rows = bitmap.split()
             if len({len(row) for row in rows}) != 1 or set("".join(rows)) - set("#."):
                 raise SnellenError(f"the picture of '{self.name}' must be rows of # and ., all of one length")
-            found.append(np.array([[mark == "#" for mark in row] for row in rows]))
-        return tuple(found)
+            masks.append(np.array([[pixel == "#" for pixel in row] for row in rows]))
+        return tuple(masks)
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width that hold every kind."""
-        return max(ink.shape[0] for ink in self.inks), max(ink.shape[1] for ink in self.inks)
+        return max(mask.shape[0] for mask in self.masks), max(mask.shape[1] for mask in self.masks)
 
 
 def box(name: str, height: int, width: int | None = None) -> SceneObject:
-    """A full rectangle; a square if only its height is given."""
+    """A filled rectangle; a square if only its height is given."""
     return SceneObject(name, ("\n".join(["#" * (width or height)] * height),), (name,))
 
 
 TEXT = SceneObject("text", (_A.strip(), _B.strip()), ("A", "B"))
 BOX1, BOX2 = box("box1", 10), box("box2", 4)
 OBJECTS = (TEXT, BOX2, BOX1)
-"""What the published scenes hold, in the order in which their buckets are counted: the first changes fastest."""
+"""The objects of the published scenes, in the order in which their buckets are counted: the first changes fastest."""
 
 
-def buckets(objects: Sequence[SceneObject]) -> Iterator[dict[str, str | None]]:
-    """All that can be shown together, in the order of the buckets' numbers; the first shows nothing.
+def bucket_contents(objects: Sequence[SceneObject]) -> Iterator[dict[str, str | None]]:
+    """What each bucket shows, in the order of the buckets' numbers; the first shows nothing.
 
-    >>> list(buckets(THINGS))[5]
+    >>> list(bucket_contents(OBJECTS))[5]
     {'text': 'B', 'box2': 'box2', 'box1': None}
     """
-    for bucket in range(1, count(objects) + 1):
-        shown = zip(objects, states(objects, bucket), strict=True)
-        yield {one.name: (None, *one.kinds)[state] for one, state in shown}
+    for bucket in range(1, bucket_count(objects) + 1):
+        states = bucket_states(objects, bucket)
+        yield {item.name: (None, *item.kinds)[state] for item, state in zip(objects, states, strict=True)}
 
 
-def states(objects: Sequence[SceneObject], bucket: int) -> tuple[int, ...]:
-    """Which look of each thing a bucket shows, counted from 1; 0 where the thing is not there."""
-    if not 1 <= bucket <= count(objects):
-        raise SnellenError(f"buckets are numbered from 1 to {count(objects)}, so there is none with number {bucket}")
-    rest, found = bucket - 1, []
-    for one in objects:
-        rest, state = divmod(rest, len(one.looks) + 1)
-        found.append(state)
-    return tuple(found)
+def bucket_states(objects: Sequence[SceneObject], bucket: int) -> tuple[int, ...]:
+    """The kind of each object that a bucket shows, counted from 1; 0 where the object is not shown."""
+    if not 1 <= bucket <= bucket_count(objects):
+        raise SnellenError(f"buckets are numbered from 1 to {bucket_count(objects)}, so there is none with number {bucket}")
+    rest, states = bucket - 1, []
+    for item in objects:
+        rest, state = divmod(rest, len(item.bitmaps) + 1)
+        states.append(state)
+    return tuple(states)
 
 
-def bucket_of(objects: Sequence[SceneObject], shown: Shown) -> int:
+def bucket_number(objects: Sequence[SceneObject], contents: Contents) -> int:
     """The number of the bucket that shows just this.
 
-    >>> bucket_of(THINGS, {"text": "B", "box2": "box2", "box1": None})
+    >>> bucket_number(OBJECTS, {"text": "B", "box2": "box2", "box1": None})
     6
     """
     number, step = 1, 1
-    for one in objects:
-        number += step * (None, *one.kinds).index(shown[one.name])
-        step *= len(one.looks) + 1
+    for item in objects:
+        number += step * (None, *item.kinds).index(contents[item.name])
+        step *= len(item.bitmaps) + 1
     return number
 
 
-def described(objects: Sequence[SceneObject], shown: Shown) -> str:
+def describe(objects: Sequence[SceneObject], contents: Contents) -> str:
     """What is shown, in words.
 
-    >>> described(THINGS, {"text": "B", "box2": "box2", "box1": None})
+    >>> describe(OBJECTS, {"text": "B", "box2": "box2", "box1": None})
     'text B, box2'
     """
-    there = [one for one in objects if shown[one.name] is not None]
-    return ", ".join(one.name if len(one.kinds) == 1 else f"{one.name} {shown[one.name]}" for one in there) or "nothing"
+    visible = [item for item in objects if contents[item.name] is not None]
+    names = (item.name if len(item.kinds) == 1 else f"{item.name} {contents[item.name]}" for item in visible)
+    return ", ".join(names) or "nothing"
 
 
-def count(objects: Sequence[SceneObject]) -> int:
+def bucket_descriptions(objects: Sequence[SceneObject]) -> dict[int, str]:
+    """What each bucket shows, in words, by the bucket's number."""
+    return {number: describe(objects, contents) for number, contents in enumerate(bucket_contents(objects), 1)}
+
+
+def bucket_count(objects: Sequence[SceneObject]) -> int:
     """How many buckets there are."""
-    return math.prod(len(one.looks) + 1 for one in objects)
+    return math.prod(len(item.bitmaps) + 1 for item in objects)

@@ -1,16 +1,16 @@
-"""A rule as a tree of tests: the label that it comes to, by which tests, and about which things these ask."""
+"""A rule as a tree of tests: the label that it gives, the tests on the way, and the objects that these ask about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from snellen.textbox.scenes.objects import Shown
+from snellen.textbox.scenes.objects import Contents
 
 
 @dataclass(frozen=True)
-class Present:
-    """Whether a thing is there."""
+class IsShown:
+    """Whether an object is shown."""
 
     name: str
 
@@ -19,105 +19,105 @@ class Present:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Whether a thing is of this kind; no answer where it is not there."""
+class IsKind:
+    """Whether an object is of this kind, or, with `equal=False`, of another; undefined where it is not shown."""
 
     name: str
     kind: str
-    same: bool = True
+    equal: bool = True
 
     def __str__(self) -> str:
-        return f'{self.name} {"==" if self.same else "!="} "{self.kind}"'
+        return f'{self.name} {"==" if self.equal else "!="} "{self.kind}"'
 
 
 @dataclass(frozen=True)
 class Not:
-    """The other answer."""
+    """The negation of a test."""
 
     test: Test
 
     def __str__(self) -> str:
-        return f"not ({self.test})" if isinstance(self.test, Several) else f"not {self.test}"
+        return f"not ({self.test})" if isinstance(self.test, Combined) else f"not {self.test}"
 
 
 @dataclass(frozen=True)
-class Several:
-    """All of several tests, or any of them, as one test."""
+class Combined:
+    """All of several tests (`every`), or any of them, as one test."""
 
     tests: tuple[Test, ...]
     every: bool
 
     def __str__(self) -> str:
-        parts = (f"({test})" if isinstance(test, Several) else str(test) for test in self.tests)
+        parts = (f"({test})" if isinstance(test, Combined) else str(test) for test in self.tests)
         return (" and " if self.every else " or ").join(parts)
 
 
-Test = Present | Kind | Not | Several
+Test = IsShown | IsKind | Not | Combined
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One way or the other, as a test says; without the other way, undefined there."""
+class IfElse:
+    """One branch where a test is met, the other where it is not; without the other, undefined there."""
 
     test: Test
     then: Node
     otherwise: Node | None
 
 
-Node = Choice | Test | int
+Node = IfElse | Test | int
 
 
-def follow(node: Node | None, shown: Shown) -> tuple[int | None, list[tuple[Test, bool]]]:
-    """The label of a bucket, and the tests on the way to it with their answers."""
+def follow(node: Node | None, contents: Contents) -> tuple[int | None, list[tuple[Test, bool]]]:
+    """The label of a bucket, and the tests on the way to it with their results; None where it is undefined."""
     way: list[tuple[Test, bool]] = []
     while True:
         if node is None or isinstance(node, int):
             return node, way
-        test = node.test if isinstance(node, Choice) else node
-        met = _answer(test, shown)
-        if met is None:
+        test = node.test if isinstance(node, IfElse) else node
+        is_met = _evaluate(test, contents)
+        if is_met is None:
             return None, way
-        way.append((test, met))
-        if not isinstance(node, Choice):
-            return int(met), way
-        node = node.then if met else node.otherwise
+        way.append((test, is_met))
+        if not isinstance(node, IfElse):
+            return int(is_met), way
+        node = node.then if is_met else node.otherwise
 
 
-def _answer(test: Test, shown: Shown) -> bool | None:
-    """Whether a test is met; None where that cannot be said, and hangs on it."""
-    if isinstance(test, Present):
-        return shown[test.name] is not None
-    if isinstance(test, Kind):
-        kind = shown[test.name]
-        return None if kind is None else (kind == test.kind) is test.same
+def _evaluate(test: Test, contents: Contents) -> bool | None:
+    """Whether a test is met; None where that is undefined and the result depends on it."""
+    if isinstance(test, IsShown):
+        return contents[test.name] is not None
+    if isinstance(test, IsKind):
+        kind = contents[test.name]
+        return None if kind is None else (kind == test.kind) is test.equal
     if isinstance(test, Not):
-        found = _answer(test.test, shown)
-        return None if found is None else not found
-    answers = [_answer(one, shown) for one in test.tests]
-    if (not test.every) in answers:
+        result = _evaluate(test.test, contents)
+        return None if result is None else not result
+    results = [_evaluate(part, contents) for part in test.tests]
+    if (not test.every) in results:
         return not test.every
-    return None if None in answers else test.every
+    return None if None in results else test.every
 
 
-def looked_at(test: Test, met: bool) -> set[str]:
-    """What a test puts into focus where it is there."""
+def focused_objects(test: Test, is_met: bool) -> set[str]:
+    """The objects that a test looks at, where they are shown."""
     while isinstance(test, Not):
-        test, met = test.test, not met
-    return asked(test) if met else asked(test, compared=True)
+        test, is_met = test.test, not is_met
+    return objects_in_test(test, compared_only=not is_met)
 
 
-def asked(test: Test, *, compared: bool = False) -> set[str]:
-    """The things that a test asks about, or only those that it compares."""
+def objects_in_test(test: Test, *, compared_only: bool = False) -> set[str]:
+    """The objects that a test asks about, or only those whose kind it compares."""
     if isinstance(test, Not):
-        return asked(test.test, compared=compared)
-    if isinstance(test, Several):
-        return {name for one in test.tests for name in asked(one, compared=compared)}
-    return {test.name} if isinstance(test, Kind) or not compared else set()
+        return objects_in_test(test.test, compared_only=compared_only)
+    if isinstance(test, Combined):
+        return {name for part in test.tests for name in objects_in_test(part, compared_only=compared_only)}
+    return {test.name} if isinstance(test, IsKind) or not compared_only else set()
 
 
 def tests_of(node: Node | None) -> Iterator[tuple[Test, bool]]:
-    """Every test of a rule, and whether it is the last of a list of cases, which may stand for all that is left."""
-    if isinstance(node, Choice):
+    """Every test of a rule, and whether it is the last of a list of cases, which may cover all that is left."""
+    if isinstance(node, IfElse):
         yield node.test, node.otherwise is None
         yield from tests_of(node.then)
         yield from tests_of(node.otherwise)

@@ -1,15 +1,15 @@
 """Rules: from one line of text to the label of every bucket, and to what a map should focus on and avoid there.
 
-A rule is made of tests. `box1` asks whether the thing is there, `text == "B"` which of its kinds is shown; `not`, `and` and
-`or` make one of several. `if TEST: … elif TEST: … else: …`, or `… if TEST else …`, chooses; at the end stands a label, a
-number, or a test whose answer is the label. What is truly looked at follows from the tests on the way to the label:
+A rule is made of tests. `box1` asks whether the object is shown, `text == "B"` which of its kinds; `not`, `and` and `or`
+combine tests. `if TEST: … elif TEST: … else: …`, or `… if TEST else …`, chooses; at the end stands a label: a number, or a
+test whose result is the label. What the rule looks at follows from the tests on the way to the label:
 
-- a test that is met puts the things that it asks about, where they are there, into focus;
-- a test that is not met puts nothing there, and leaves its things neutral; `not` only turns the answer round;
-- a comparison puts a thing that is there into focus, whichever kind it is;
-- a thing that no test on the way asks about is to be avoided.
+- a test that is met puts the objects that it asks about, where they are shown, into focus;
+- a test that is not met puts nothing into focus, and leaves its objects neutral; `not` only inverts the result;
+- a comparison puts an object that is shown into focus, whichever kind it is;
+- an object that no test on the way asks about is to be avoided.
 
-Comparing a thing that is not there has no answer, and a bucket whose label hangs on it is undefined.
+Comparing an object that is not shown is undefined, and so is a bucket whose label depends on it.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from snellen.errors import SnellenError
-from snellen.textbox.scenes.objects import SceneObject, Shown, buckets
+from snellen.textbox.scenes.objects import Contents, SceneObject, bucket_contents
 from snellen.textbox.scenes.rule_parser import read_tree
-from snellen.textbox.scenes.rule_trees import Node, asked, follow, looked_at, tests_of
+from snellen.textbox.scenes.rule_trees import Node, focused_objects, follow, objects_in_test, tests_of
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What a rule says of one bucket: its label, and the things that are there and looked at, or not."""
+    """What a rule says of one bucket: its label, and which of the objects shown it looks at and which it ignores."""
 
     label: int | None
+    """None where the rule leaves the bucket undefined."""
     focus: frozenset[str] = frozenset()
     avoid: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class SceneRule:
-    """A rule over things: what it says of every bucket. Made by `Rule.read`."""
+    """A rule about objects: what it says of every bucket. Made by `SceneRule.read`."""
 
     text: str
     objects: tuple[SceneObject, ...]
@@ -43,19 +44,19 @@ class SceneRule:
 
     @staticmethod
     def read(text: str, objects: Sequence[SceneObject]) -> SceneRule:
-        """Reads and checks a rule; one that cannot be learnt, or speaks of what is not there, is refused in a sentence."""
+        """Reads and checks a rule; one that cannot be learnt, or names objects that do not exist, is refused."""
         rule = SceneRule(" ".join(text.split()), tuple(objects), read_tree(text, objects))
         rule._check()
         return rule
 
     @cached_property
     def truths(self) -> tuple[Truth, ...]:
-        """Of all buckets, in the order of their numbers."""
-        return tuple(self._truth(shown) for shown in buckets(self.objects))
+        """What the rule says of all buckets, in the order of their numbers."""
+        return tuple(self._truth(contents) for contents in bucket_contents(self.objects))
 
     @property
     def labels(self) -> tuple[int | None, ...]:
-        """Of all buckets, None where the rule leaves it open."""
+        """The labels of all buckets, None where the rule leaves them undefined."""
         return tuple(truth.label for truth in self.truths)
 
     @property
@@ -70,29 +71,29 @@ class SceneRule:
 
     @property
     def simple(self) -> bool:
-        """Whether it asks about one thing only."""
-        return len({name for test, _ in tests_of(self.tree) for name in asked(test)}) == 1
+        """Whether it asks about one object only."""
+        return len({name for test, _ in tests_of(self.tree) for name in objects_in_test(test)}) == 1
 
-    def _truth(self, shown: Shown) -> Truth:
-        label, way = follow(self.tree, shown)
+    def _truth(self, contents: Contents) -> Truth:
+        label, way = follow(self.tree, contents)
         if label is None:
             return Truth(None)
-        there = {name for name, kind in shown.items() if kind is not None}
-        focus = {name for test, met in way for name in looked_at(test, met)}
-        relevant = {name for test, _ in way for name in asked(test)}
-        return Truth(label, frozenset(there & focus), frozenset(there - relevant))
+        visible = {name for name, kind in contents.items() if kind is not None}
+        focus = {name for test, is_met in way for name in focused_objects(test, is_met)}
+        tested = {name for test, _ in way for name in objects_in_test(test)}
+        return Truth(label, frozenset(visible & focus), frozenset(visible - tested))
 
     def _check(self) -> None:
-        answers: dict[int, set[bool]] = {}
-        for shown in buckets(self.objects):
-            for test, met in follow(self.tree, shown)[1]:
-                answers.setdefault(id(test), set()).add(met)
+        results: dict[int, set[bool]] = {}
+        for contents in bucket_contents(self.objects):
+            for test, is_met in follow(self.tree, contents)[1]:
+                results.setdefault(id(test), set()).add(is_met)
         for test, last in tests_of(self.tree):
-            found = answers.get(id(test), set())
-            if not found:
+            possible = results.get(id(test), set())
+            if not possible:
                 raise SnellenError(f"the rule '{self.text}' contradicts itself: nothing ever comes to '{test}'")
-            if len(found) == 1 and not (last and found == {True}):
-                word = "always" if found.pop() else "never"
+            if len(possible) == 1 and not (last and possible == {True}):
+                word = "always" if possible.pop() else "never"
                 raise SnellenError(
                     f"the rule '{self.text}' contradicts itself: when it comes to '{test}', that is {word} so"
                 )

@@ -1,4 +1,4 @@
-"""The seven settings of Kim, Plumb and Talwalkar (2022), Table 1: each is its rule, and nothing else."""
+"""The seven settings of Kim, Plumb and Talwalkar (2022), Table 1, each of which is a rule."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RULES = {
     "complex-cr3": 'if box2: text == "B" else: box1',
     "complex-cr4": 'if box1: text == "B" else: box2',
 }
-"""FR, NR, CR: the label depends fully, not, or under a condition on the boxes, which in the papers' story are spurious."""
+"""FR, NR, CR: the label depends fully, not, or under a condition on the boxes, which the papers call spurious."""
 
 
-def setting(name: str) -> SceneRule:
+def find_setting(name: str) -> SceneRule:
     """The rule of one of the seven settings."""
     if name not in RULES:
         raise SnellenError(f"there is no setting '{name}'{nearest(name, RULES) or ';'} there are {', '.join(RULES)}")
