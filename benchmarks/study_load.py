@@ -88,11 +88,11 @@ async def loaded(study: Study, server: Server, store: Store, people: int, think:
 def row(database: str, think: float, kills: int, found: Simulation, tally: AnswerCheck, arms: Counter[int]) -> str:
     """A line of the table."""
     requests = sum(len(times) for kind, times in found.times.items() if kind != "step")
-    wrong = [words for one in found.ledgers for words in one.wrong]
+    wrong = [words for one in found.logs for words in one.errors]
     if wrong:
         print(f"{len(wrong)} times what must not happen, as in: {wrong[0]}", file=sys.stderr)
     cells = [
-        database, f"{think:g} s" if think else "none", kills, sum(one.state == "finished" for one in found.ledgers),
+        database, f"{think:g} s" if think else "none", kills, sum(one.state == "finished" for one in found.logs),
         round(requests / found.seconds), _times(found.times["page"]), _times(found.times["step"]),
         tally.confirmed, tally.stored, tally.lost, tally.changed, tally.doubled,
         "/".join(str(arms[one]) for one in sorted(arms)),

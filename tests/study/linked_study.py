@@ -48,7 +48,7 @@ def knowledge(study: Study, run: Recorded, name: str, size: float) -> dict[tuple
 
 def answers(study: Study, people: int, effect: Effect, *, seed: int = 0) -> StudyData:
     """Everybody looks, and nobody leaves."""
-    return simulate_answers(study, people, replace(effect, crowd=ParticipantMix(0.0, 0.0, 0.0)), seed=seed)
+    return simulate_answers(study, people, replace(effect, mix=ParticipantMix(0.0, 0.0, 0.0)), seed=seed)
 
 
 def real(collected: StudyData) -> StudyData:

@@ -52,7 +52,7 @@ def shown(analysis: Analysis) -> str:
 
 def test_the_flow_counts_everybody_once(between: Study) -> None:
     crowd = ParticipantMix(leaving=0.3, inattentive=0.2, hasty=0.1)
-    collected = simulate_answers(between, 100, Effect(crowd=crowd), seed=8)
+    collected = simulate_answers(between, 100, Effect(mix=crowd), seed=8)
     total = analyse(between, collected, erased=3).flow.total
     people = collected.participants
     assert total.arrived == 100
@@ -64,7 +64,7 @@ def test_the_flow_counts_everybody_once(between: Study) -> None:
 
 
 def test_those_who_withdrew_are_never_analysed_not_even_without_exclusions(between: Study) -> None:
-    collected = simulate_answers(between, 60, Effect(crowd=CAREFUL), seed=9)
+    collected = simulate_answers(between, 60, Effect(mix=CAREFUL), seed=9)
     gone = set(collected.participants["participant"][:6])
     people = collected.participants
     withdrawn = people["participant"].isin(gone)
@@ -140,7 +140,7 @@ def test_whatever_is_wrong_the_report_is_written_and_says_it(
     design: str, people: int, spoil: Callable[[StudyData], StudyData], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     study: Study = request.getfixturevalue(design)
-    analysis = analyse(study, spoil(simulate_answers(study, people, Effect(crowd=CAREFUL), seed=1)))
+    analysis = analyse(study, spoil(simulate_answers(study, people, Effect(mix=CAREFUL), seed=1)))
     written = write_analysis(analysis, tmp_path / "out")
     assert [one.name for one in written] == ["analysis.html", "analysis.json"]
     text, values = written[0].read_text(), json.loads(written[1].read_text())

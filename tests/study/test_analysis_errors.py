@@ -25,7 +25,7 @@ def test_small_null_studies_err_about_once_in_twenty(tmp_path: Path) -> None:
     study = study_between(tmp_path / "s")
     wrong: Counter[str] = Counter()
     for seed in range(STUDIES):
-        for one in outcomes(study, simulate_answers(study, 36, Effect(crowd=CAREFUL), seed=seed).counted):
+        for one in outcomes(study, simulate_answers(study, 36, Effect(mix=CAREFUL), seed=seed).counted):
             name, found = one.facts.name, compare(one.by_arm)
             wrong[f"decision, {name}"] += found.decision.p < 0.05
             wrong[f"pairs, {name}"] += any(pair.p_holm < 0.05 for pair in found.contrasts)

@@ -147,7 +147,7 @@ def test_numbers_are_kept_for_programs(analysis: Analysis, tmp_path: Path) -> No
 
 def test_whether_metrics_predict_people_is_told_where_a_run_is_given(tmp_path: Path, text: str) -> None:
     study, run = linked(tmp_path / "s", tasks=[{"task": "class-accuracy", "items": 8, "practice": 0}], scales=[])
-    collected = simulate_answers(study, 24, Effect(crowd=CAREFUL), seed=1)
+    collected = simulate_answers(study, 24, Effect(mix=CAREFUL), seed=1)
     found = page(analyse(study, collected, agree(run, collected, study)))
     Structure(found)
     assert found.index('id="quality"') < found.index('id="agreement"') < found.index('id="provenance"')
@@ -157,7 +157,7 @@ def test_whether_metrics_predict_people_is_told_where_a_run_is_given(tmp_path: P
 
 def test_within_subjects_the_page_names_its_own_tests(tmp_path: Path) -> None:
     study = study_within(tmp_path / "s")
-    text = page(analyse(study, simulate_answers(study, 12, Effect(crowd=CAREFUL), seed=1)))
+    text = page(analyse(study, simulate_answers(study, 12, Effect(mix=CAREFUL), seed=1)))
     Structure(text)
     assert "paired t" in text
     assert "grad-cam → " in text  # groups are orders
@@ -170,10 +170,10 @@ def test_within_subjects_the_page_names_its_own_tests(tmp_path: Path) -> None:
 def fill(study: Study, people: int) -> None:
     """Simulated people answer into the study's own database."""
     store = Store.open(study)
-    crowd = Behaviour.of(study, Effect(crowd=CAREFUL)).people(people, 1)
+    crowd = Behaviour.of(study, Effect(mix=CAREFUL)).participants(people, 1)
     for row in range(people):
         person = store.admit(token=f"t{row}", language="en", simulated=True, recruited={})
-        replies, turn = crowd.replies(row), 0
+        replies, turn = crowd.participant(row), 0
         pages = study.pages(person.group, person.number)
         for place, one in enumerate(pages):
             store.reply(person, one.id, replies.content(one, turn), replies.seconds(one), last=place == len(pages) - 1)

@@ -68,7 +68,7 @@ def test_trust_that_is_equal_is_shown_to_be_equal_when_there_are_enough_people(r
 
 
 def test_with_few_people_nothing_is_found_and_nothing_is_called_equal(between: Study) -> None:
-    analysis = analyse(between, simulate_answers(between, 24, Effect(crowd=CAREFUL), seed=1))
+    analysis = analyse(between, simulate_answers(between, 24, Effect(mix=CAREFUL), seed=1))
     trust = by_name(analysis)["trust"]
     assert trust.conclusion == "no difference found"
     assert "neither" in {one.conclusion for one in trust.equivalences}
@@ -79,7 +79,7 @@ def test_with_few_people_nothing_is_found_and_nothing_is_called_equal(between: S
 
 
 def test_in_a_null_study_nothing_is_found(between: Study) -> None:
-    analysis = analyse(between, simulate_answers(between, 60, Effect(crowd=CAREFUL), seed=11))
+    analysis = analyse(between, simulate_answers(between, 60, Effect(mix=CAREFUL), seed=11))
     assert {one.conclusion for one in analysis.outcomes} == {"no difference found"}
     assert "No difference between arms was found on 6 outcomes." in headline(analysis)
     assert not [pair for one in analysis.outcomes for pair in one.comparison.contrasts if one.different(pair, 0.05)]
@@ -109,7 +109,7 @@ def test_within_subjects_effects_are_found_too(within: Study) -> None:
 
 
 def test_presentation_is_tested_where_it_is_a_factor(crossed: Study) -> None:
-    collected = simulate_answers(crossed, 90, Effect(crowd=CAREFUL), seed=4)
+    collected = simulate_answers(crossed, 90, Effect(mix=CAREFUL), seed=4)
     on_map = collected.answers["presentation"] == "map"
     rng = np.random.default_rng(0)
     worse = collected.answers["score"].where(~on_map | (rng.random(len(on_map)) < 0.5), 0.0)
@@ -124,7 +124,7 @@ def test_presentation_is_tested_where_it_is_a_factor(crossed: Study) -> None:
 
 def test_calibration_is_found_as_it_was_put_in(between: Study) -> None:
     """People who stake by what they know have insight; people who always stake the middle have none."""
-    knowing = replace(Effect(crowd=CAREFUL), spread=replace(Effect().spread, bets=1.0, moments=2.0))
+    knowing = replace(Effect(mix=CAREFUL), spread=replace(Effect().spread, bets=1.0, moments=2.0))
     blind = replace(knowing, spread=replace(knowing.spread, bets=0.0))
     found = [analyse(between, simulate_answers(between, 60, one, seed=6)).bets for one in (knowing, blind)]
     assert all(arm.insight.low > 0 for arm in found[0])

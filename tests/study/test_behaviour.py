@@ -41,11 +41,11 @@ def _d(one: np.ndarray, other: np.ndarray) -> float:
 def test_a_declared_difference_is_the_difference_of_participants_means(
     everything: Study, outcome: str, declared: float
 ) -> None:
-    behaviour = Behaviour.of(everything, Effect({"all": {"grad-cam": declared}}, crowd=EARNEST))
-    one, people = behaviour.outcomes[outcome], behaviour.people(2 * MANY, 5)
+    behaviour = Behaviour.of(everything, Effect({"all": {"grad-cam": declared}}, mix=EARNEST))
+    one, people = behaviour.outcomes[outcome], behaviour.participants(2 * MANY, 5)
 
     def means(arm: str, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(one.score(people.given(outcome, arm, rows))[:, one.counts].mean(axis=1))
+        return np.asarray(one.score(people.simulate(outcome, arm, rows))[:, one.counts].mean(axis=1))
 
     found = _d(means("grad-cam", np.arange(MANY)), means("guided-backprop", np.arange(MANY, 2 * MANY)))
     sign = 1 if one.higher_is_better else -1
@@ -53,7 +53,7 @@ def test_a_declared_difference_is_the_difference_of_participants_means(
 
 
 def test_within_subjects_a_declared_difference_holds_between_conditions(within: Study) -> None:
-    tables = simulate_answers(within, 400, Effect({"abilities": {"grad-cam": 0.6}}, crowd=EARNEST), seed=2)
+    tables = simulate_answers(within, 400, Effect({"abilities": {"grad-cam": 0.6}}, mix=EARNEST), seed=2)
     for task, sign in (("error-detection", 1), ("confidence", -1)):
         rows = tables.answers[tables.answers["task"] == task]
         means = rows.groupby(["participant", "arm"])["score"].mean().unstack("arm")
@@ -67,7 +67,7 @@ def test_both_readings_of_a_formula_agree(everything: Study, outcome: str) -> No
     one = Behaviour.of(everything, Effect()).outcomes[outcome]
     for ease in (-1.5, 0.0, 1.2):
         eases = np.full((8000, len(one.items)), ease)
-        scores = one.score(one.given(eases, one.noise(8000, np.random.default_rng(1)), 0.7))
+        scores = one.score(one.simulate(eases, one.noise(8000, np.random.default_rng(1)), 0.7))
         mean, square = one.moments(eases[:1], 0.7)
         wrong = np.abs(scores.mean(axis=0) - mean[0]) / np.maximum(scores.std(axis=0), 1e-9) * np.sqrt(8000)
         assert wrong.max() < 4.5
@@ -77,7 +77,7 @@ def test_both_readings_of_a_formula_agree(everything: Study, outcome: str) -> No
 def test_scores_of_many_at_once_are_the_scores_that_the_tables_hold(everything: Study) -> None:
     effect = Effect({"all": {"grad-cam": 0.4}})
     tables = simulate_answers(everything, 24, effect, seed=9)
-    people = Behaviour.of(everything, effect).people(24, 9)
+    people = Behaviour.of(everything, effect).participants(24, 9)
     compared = 0
     counted = [bool(people.counted(arm, np.array([row]))[0]) for row, arm in enumerate(tables.participants["arm"])]
     assert counted == (tables.participants["excluded"] == "").tolist()
@@ -86,7 +86,7 @@ def test_scores_of_many_at_once_are_the_scores_that_the_tables_hold(everything: 
         for name, one in people.behaviour.outcomes.items():
             if person["state"] != "finished" or (person["arm"] == "none" and one.needs_map):
                 continue
-            own = one.score(people.given(name, person["arm"], np.array([row])))[0]
+            own = one.score(people.simulate(name, person["arm"], np.array([row])))[0]
             table = tables.ratings if one.scale else tables.answers
             mine = table[(table["participant"] == person["participant"]) & (table["scale" if one.scale else "task"] == name)]
             known = dict(zip(mine["item"], mine["score"], strict=True))
@@ -103,7 +103,7 @@ def test_the_same_seed_draws_the_same_people_and_another_others(everything: Stud
 
 def test_people_who_leave_or_do_not_look_come_in_the_assumed_shares_and_are_excluded_by_the_rule(tmp_path: Path) -> None:
     small, crowd = plant(tmp_path / "s")[0], ParticipantMix(leaving=0.2, inattentive=0.1, hasty=0.1)
-    people = simulate_answers(small, 300, Effect(crowd=crowd), seed=1).participants
+    people = simulate_answers(small, 300, Effect(mix=crowd), seed=1).participants
     shares = people["excluded"].value_counts(normalize=True)
     assert shares["unfinished"] == pytest.approx(0.2, abs=0.06)
     # One of 25 who answer two checks at random passes both.
@@ -116,7 +116,7 @@ def test_people_who_leave_or_do_not_look_come_in_the_assumed_shares_and_are_excl
 
 def test_stakes_follow_the_probability_of_being_right_only_as_far_as_assumed(everything: Study) -> None:
     def slope(bets: float) -> float:
-        people = Behaviour.of(everything, Effect(spread=SkillSpread(bets=bets), crowd=EARNEST)).people(1000, 6)
+        people = Behaviour.of(everything, Effect(spread=SkillSpread(bets=bets), mix=EARNEST)).participants(1000, 6)
         one, given = people.behaviour.outcomes["betting"], people.answers("betting", "none")
         assert given.beside is not None
         return float(np.corrcoef((given.value == one.truth).ravel(), given.beside.ravel())[0, 1])
@@ -130,7 +130,7 @@ def test_a_planted_link_makes_items_easier_arm_by_arm(everything: Study) -> None
     items = [one.id for one in everything.items if one.task == "error-detection" and not one.practice]
     draw = np.random.default_rng(0)
     link = {(arm, item): float(draw.normal()) for arm in arms for item in items}
-    people = Behaviour.of(everything, Effect(link=link, crowd=EARNEST)).people(2000, 8)
+    people = Behaviour.of(everything, Effect(link=link, mix=EARNEST)).participants(2000, 8)
     one = people.behaviour.outcomes["error-detection"]
     own = np.stack([one.score(people.answers("error-detection", arm))[:, one.counts].mean(axis=0) for arm in arms])
     given = np.array([[link[arm, item] for item in items] for arm in arms])
@@ -140,7 +140,7 @@ def test_a_planted_link_makes_items_easier_arm_by_arm(everything: Study) -> None
 
 
 def test_people_who_trust_are_satisfied_and_statements_hang_together(everything: Study) -> None:
-    people = Behaviour.of(everything, Effect(crowd=EARNEST)).people(2000, 4)
+    people = Behaviour.of(everything, Effect(mix=EARNEST)).participants(2000, 4)
     trust, satisfaction = (people.answers(name, "grad-cam").value for name in ("trust", "satisfaction"))
     assert 0.3 < np.corrcoef(trust.mean(axis=1), satisfaction.mean(axis=1))[0, 1] < 0.6
     alpha = 8 / 7 * (1 - trust.var(axis=0).sum() / trust.sum(axis=1).var())

@@ -15,7 +15,8 @@ from snellen.study.analysis.within_subjects import compare_within
 from snellen.study.folder import Study
 from snellen.study.simulation.behaviour import Behaviour, simulate_answers
 from snellen.study.simulation.effect import Effect, ParticipantMix
-from snellen.study.simulation.power import LEAST, SimulatedStudies, _repeated, _welch, chances, power
+from snellen.study.simulation.power import MINIMUM_SIZE, SimulatedStudies, _repeated, _welch, p_values, power
+from snellen.study.simulation.power_table import PowerTable
 
 EARNEST = ParticipantMix(leaving=0.0, inattentive=0.0, hasty=0.0)
 TASKS = [{"task": "class-accuracy", "items": 12, "practice": 0}]
@@ -40,7 +41,7 @@ def _analytic(d: float, each: int) -> float:
 
 @pytest.mark.parametrize(("d", "each"), [(0.5, 55), (0.8, 20), (0.3, 40)])
 def test_power_is_what_the_textbook_says_where_everybody_counts(alone: Study, d: float, each: int) -> None:
-    behaviour = Behaviour.of(alone, Effect({"all": {"grad-cam": d}}, crowd=EARNEST))
+    behaviour = Behaviour.of(alone, Effect({"all": {"grad-cam": d}}, mix=EARNEST))
     trials = SimulatedStudies(behaviour, 0.05, 600, 1)
     for one in (trials(name, each) for name in behaviour.outcomes):
         # Three and a half standard errors of a share, and a little for spreads that are not quite equal.
@@ -49,31 +50,31 @@ def test_power_is_what_the_textbook_says_where_everybody_counts(alone: Study, d:
 
 def test_the_number_needed_is_that_of_the_textbook_and_more_are_recruited(alone: Study) -> None:
     found = power(alone, Effect.of("0.8", alone.protocol), studies=300, sizes=[20])
-    (need,) = found.needs
-    assert need.people is not None
+    (need,) = found.outcomes
+    assert need.size is not None
     assert need.low is not None
     assert need.high is not None
     textbook = next(n for n in range(5, 99) if _analytic(0.8, n) >= 0.8)
     # Some of those who count have guessed: a few more are needed than in the textbook.
-    assert 0 <= need.people - textbook <= 5
-    assert need.low <= need.people <= need.high
+    assert 0 <= need.size - textbook <= 5
+    assert need.low <= need.size <= need.high
     assert need.high - need.low <= 8
-    assert found.kept == pytest.approx(0.92 * (1 - 0.06), abs=0.01)
-    assert found.recruited(need.people) == pytest.approx(3 * need.people / found.kept, abs=3)
-    assert set(need.at) == {20, 55}
-    assert need.at[20].share < 0.8 < need.at[55].share
+    assert found.counted_share == pytest.approx(0.92 * (1 - 0.06), abs=0.01)
+    assert found.recruited(need.size) == pytest.approx(3 * need.size / found.counted_share, abs=3)
+    assert set(need.power) == {20, 55}
+    assert need.power[20].share < 0.8 < need.power[55].share
 
 
 def test_a_study_without_a_difference_finds_one_as_often_as_alpha_says(alone: Study) -> None:
     behaviour = Behaviour.of(alone, Effect())
     trials = SimulatedStudies(behaviour, 0.05, 1000, 2)
     for one in (trials(name, 30) for name in behaviour.outcomes):
-        low, high = one.ends
+        low, high = one.interval
         assert low - 0.01 < 0.05 < high + 0.01
 
 
 def test_what_is_corrected_for_costs_power_as_it_does_in_the_analysis(alone: Study, study: Study) -> None:
-    effect = Effect({"abilities": {"grad-cam": 0.6}}, crowd=EARNEST)
+    effect = Effect({"abilities": {"grad-cam": 0.6}}, mix=EARNEST)
     single, double = (
         SimulatedStudies(Behaviour.of(one, effect), 0.05, 600, 4)("class-accuracy", 40).share for one in (alone, study)
     )
@@ -86,11 +87,11 @@ def test_what_is_corrected_for_costs_power_as_it_does_in_the_analysis(alone: Stu
 
 def test_where_nothing_is_assumed_no_number_is_told_and_where_too_much_is_the_least(study: Study) -> None:
     found = power(study, Effect.of("abilities:grad-cam=2.5", study.protocol), studies=100)
-    needs = {one.outcome: one for one in found.needs}
-    assert needs["trust"].people is None
-    assert needs["class-accuracy"].people in (LEAST, LEAST + 1)
+    needs = {one.outcome: one for one in found.outcomes}
+    assert needs["trust"].size is None
+    assert needs["class-accuracy"].size in (MINIMUM_SIZE, MINIMUM_SIZE + 1)
     with (console := Console(width=100)).capture() as shown:
-        console.print(found)
+        console.print(PowerTable(found))
     assert "per arm" in shown.get()
     assert "Welch" in shown.get()
     assert "166 people" in shown.get()
@@ -118,14 +119,14 @@ def test_means_are_those_of_the_study_in_memory(tmp_path: Path, design: str, mon
         "snellen.study.simulation.behaviour.assign_groups", lambda groups, people, _: np.arange(people) % groups
     )
     tables = simulate_answers(own, people, effect, seed=3).counted
-    same = Behaviour.of(own, effect).people(people, 3)
+    same = Behaviour.of(own, effect).participants(people, 3)
     for name, table in (("class-accuracy", tables.answers), ("trust", tables.ratings)):
         means = table.groupby(["participant", "arm"])["score"].mean().unstack("arm")
         if design == "within":
             expected = compare_within(means, len(means)).decision.p
         else:
             expected = compare({arm: means[arm].dropna().to_numpy(dtype=np.float64) for arm in ARMS}).decision.p
-        assert chances(same, 1)[0, list(same.behaviour.outcomes).index(name)] == pytest.approx(expected)
+        assert p_values(same, 1)[0, list(same.behaviour.outcomes).index(name)] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_means_are_those_of_the_study_in_memory(tmp_path: Path, design: str, mon
         ({"goal": 1.0}, "cannot be planned for"),
         ({"studies": 10}, "at least 100"),
         ({"sizes": [2]}, "never tested"),
-        ({"tasks": ["thrust"]}, "did you mean 'trust'"),
+        ({"outcomes": ["thrust"]}, "did you mean 'trust'"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(study: Study, asked: dict[str, object], words: str) -> None:

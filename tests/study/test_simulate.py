@@ -26,7 +26,7 @@ from snellen.study.simulation.simulate import AnswerCheck, ServedStudy, Simulati
 from snellen.study.simulation.summary_table import SimulationSummary
 
 PEOPLE, SEED = 12, 7
-EFFECT = Effect({"all": {"grad-cam": 0.6}}, crowd=ParticipantMix(leaving=0.0, inattentive=0.2))
+EFFECT = Effect({"all": {"grad-cam": 0.6}}, mix=ParticipantMix(leaving=0.0, inattentive=0.2))
 TASKS = [
     {"task": name, "items": 3, "practice": 1} for name in ("betting", "class-accuracy", "forward-selection", "sharpness")
 ]
@@ -39,8 +39,8 @@ class Played:
     study: Study
     server: Server
     store: Store
-    rehearsal: Simulation
-    tally: AnswerCheck | None
+    simulation: Simulation
+    check: AnswerCheck | None
 
 
 async def _played(study: Study, server: Server, store: Store) -> Simulation:
@@ -61,29 +61,29 @@ async def _played(study: Study, server: Server, store: Store) -> Simulation:
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     study, _ = plant(tmp_path_factory.mktemp("simulate") / "s", tasks=TASKS)
     with serving(study.folder) as server, closing(Store.open(study)) as store:
-        rehearsal = asyncio.run(_played(study, server, store))
-        yield Played(study, server, store, rehearsal, ServedStudy(server.link, store).compare(rehearsal))
+        simulation = asyncio.run(_played(study, server, store))
+        yield Played(study, server, store, simulation, ServedStudy(server.link, store).compare(simulation))
 
 
 def test_nothing_confirmed_is_lost_changed_or_doubled(played: Played) -> None:
-    tally = played.tally
-    assert tally is not None
-    assert tally.clean
-    assert tally.confirmed <= tally.stored
-    assert sum(one.broken for one in played.rehearsal.ledgers) > 0  # the server was really away
-    assert [words for one in played.rehearsal.ledgers for words in one.wrong] == []
-    assert {one.state for one in played.rehearsal.ledgers} == {"finished"}
+    check = played.check
+    assert check is not None
+    assert check.clean
+    assert check.confirmed <= check.stored
+    assert sum(one.unanswered for one in played.simulation.logs) > 0  # the server was really away
+    assert [words for one in played.simulation.logs for words in one.errors] == []
+    assert {one.state for one in played.simulation.logs} == {"finished"}
 
 
 def test_every_answer_is_the_one_that_was_meant(played: Played) -> None:
     """Compared with what the schedule says, and not with what the simulation recognised on the pages."""
-    people = Behaviour.of(played.study, EFFECT).people(PEOPLE, SEED)
+    people = Behaviour.of(played.study, EFFECT).participants(PEOPLE, SEED)
     participations = {one.participant: one for one in played.store.participations(simulated=True)}
     compared: Counter[str] = Counter()
-    for ledger in played.rehearsal.ledgers:
-        person = played.store.find(ledger.token)
+    for log in played.simulation.logs:
+        person = played.store.find(log.token)
         assert person is not None
-        replies, one, turn = participations[person.participant].replies, people.replies(ledger.row), 0
+        replies, one, turn = participations[person.participant].replies, people.participant(log.row), 0
         pages = played.study.pages(person.group, person.number)
         assert list(replies) == [page.id for page in pages]
         for page in pages:
@@ -99,7 +99,7 @@ def test_every_answer_is_the_one_that_was_meant(played: Played) -> None:
 def test_arms_are_balanced_and_all_are_marked_and_none_is_real(played: Played) -> None:
     participations = played.store.participations(simulated=True)[:PEOPLE]
     assert Counter(one.group for one in participations) == {0: 4, 1: 4, 2: 4}
-    assert {arm: sum(counts.values()) for arm, counts in played.rehearsal.arms.items()} == dict.fromkeys(
+    assert {arm: sum(counts.values()) for arm, counts in played.simulation.arms.items()} == dict.fromkeys(
         played.study.protocol.arms, 4
     )
     assert all(one.simulated for one in participations)
@@ -142,19 +142,19 @@ def test_another_study_is_left_alone(played: Played, tmp_path: Path) -> None:
 
 def test_the_books_find_what_is_lost_and_what_is_changed(played: Played) -> None:
     """The comparison itself must be able to fail."""
-    ledger = played.rehearsal.ledgers[0]
-    ledger.confirmed.add("p999")
-    page = next(iter(ledger.sent))
-    kept, ledger.sent[page] = ledger.sent[page], {"value": -1}
+    log = played.simulation.logs[0]
+    log.confirmed.add("p999")
+    page = next(iter(log.sent))
+    kept, log.sent[page] = log.sent[page], {"value": -1}
     try:
         known = len(played.store.participations(simulated=True)) - PEOPLE
-        tally = ServedStudy(played.server.link, played.store, before=known - 1).compare(played.rehearsal)
+        check = ServedStudy(played.server.link, played.store, before=known - 1).compare(played.simulation)
     finally:
-        ledger.confirmed.discard("p999")
-        ledger.sent[page] = kept
-    assert tally is not None
-    assert (tally.lost, tally.changed, tally.doubled) == (1, 1, 1)
-    assert not tally.clean
+        log.confirmed.discard("p999")
+        log.sent[page] = kept
+    assert check is not None
+    assert (check.lost, check.changed, check.doubled) == (1, 1, 1)
+    assert not check.clean
 
 
 def test_the_command_simulates_at_a_link_and_says_what_came_of_it(played: Played) -> None:
@@ -176,9 +176,9 @@ def test_the_command_simulates_at_a_link_and_says_what_came_of_it(played: Played
     assert len(played.store.participations(simulated=True)) == before + 3
 
 
-def test_a_rehearsal_is_told_with_arms_times_and_books(played: Played) -> None:
+def test_a_simulation_is_told_with_arms_times_and_books(played: Played) -> None:
     with (console := Console(width=100)).capture() as shown:
-        console.print(SimulationSummary(played.rehearsal, played.tally))
+        console.print(SimulationSummary(played.simulation, played.check))
     assert "guided-backprop" in shown.get()
     assert "answer until next page" in shown.get()
     assert "0 lost, 0 changed, 0 doubled" in shown.get()

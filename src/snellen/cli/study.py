@@ -258,30 +258,30 @@ def simulate(
     from snellen.study.simulation.effect import Effect, ParticipantMix
     from snellen.study.simulation.participant import Faults
     from snellen.study.simulation.simulate import served_study
-    from snellen.study.simulation.simulate import simulate as simulating
+    from snellen.study.simulation.simulate import simulate as simulate_participants
     from snellen.study.simulation.summary_table import SimulationSummary
 
     study = Study.read(folder)
     assumed = Effect.of(effect, study.protocol, ParticipantMix(leaving=leaving))
-    with Progress(transient=True) as progress, served_study(study, url, database) as books:
+    with Progress(transient=True) as progress, served_study(study, url, database) as served:
         bar = progress.add_task("simulating", total=participants)
-        rehearsal = asyncio.run(
-            simulating(
+        simulation = asyncio.run(
+            simulate_participants(
                 study,
-                books.link,
+                served.link,
                 participants,
                 assumed,
                 seed=seed,
                 concurrency=concurrency,
                 think=think,
-                faults=Faults(reload, double, back),
-                tell=lambda _: progress.advance(bar),
+                faults=Faults(reload=reload, double=double, back=back),
+                on_progress=lambda _: progress.advance(bar),
             )
         )
-        tally = books.compare(rehearsal)
-    Console().print(SimulationSummary(rehearsal, tally))
+        check = served.compare(simulation)
+    Console().print(SimulationSummary(simulation, check))
     print(f"next: snellen study analyse {folder} --simulated")
-    if tally is not None and not tally.clean:
+    if check is not None and not check.clean:
         raise typer.Exit(1)
 
 
@@ -299,22 +299,23 @@ def power(
     """Print how many participants the study needs, by simulating whole studies and testing them as `analyse` does."""
     from snellen.study.folder import Study
     from snellen.study.simulation.effect import Effect
-    from snellen.study.simulation.power import power as planning
+    from snellen.study.simulation.power import power as analyse_power
+    from snellen.study.simulation.power_table import PowerTable
 
     study, console = Study.read(folder), Console()
     with console.status("simulating") as status:
-        needed = planning(
+        analysis = analyse_power(
             study,
             Effect.of(effect, study.protocol),
-            tasks=task or (),
+            outcomes=task or (),
             goal=goal,
             alpha=alpha,
             studies=simulations,
             sizes=per_arm or (),
             seed=seed,
-            tell=lambda words: status.update(f"simulating, {words}"),
+            on_progress=lambda step: status.update(f"simulating, {step}"),
         )
-    console.print(needed)
+    console.print(PowerTable(analysis))
 
 
 @app.command()

@@ -1,1 +1,1 @@
-"""Simulated people: what is assumed of them, how they answer, alone in memory or on the served pages."""
+"""Simulated participants: what is assumed of them, and how they answer, in memory or on the served pages."""

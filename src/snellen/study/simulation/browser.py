@@ -1,6 +1,6 @@
-"""As much of a browser as simulated participants need: connections that are kept, cookies, a cache, and pages taken apart.
+"""As much of a browser as simulated participants need: open connections, cookies, a cache, and parsed pages.
 
-The work is shared with the server on one machine when a study is simulated, so that there is no more here than is needed.
+It runs on the same machine as the server, so it does as little as possible.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from html.parser import HTMLParser
 from urllib.parse import urlencode, urlsplit
 
 PATIENCE = 60.0
-"""Seconds after which nobody waits for an answer any longer."""
+"""Seconds after which a request is given up."""
 
-_Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class NoResponseError(Exception):
-    """The server could not be reached, broke off, or was silent for too long."""
+    """The server could not be reached, closed the connection, or did not answer in time."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """What came back."""
+    """A response of the server."""
 
     status: int
     headers: Mapping[str, str]
@@ -34,13 +34,13 @@ class Response:
 
     @property
     def location(self) -> str:
-        """Where it leads on to; nothing where it does not."""
+        """Where it redirects to; empty where it does not."""
         return self.headers.get("location", "") if self.status in (301, 302, 303, 307, 308) else ""
 
 
 @dataclass
 class PageView:
-    """What a page shows: the kind of page, its form, its pictures, and its words."""
+    """A parsed page: its kind, its form, its pictures, and its words."""
 
     kind: str = ""
     page: str = ""
@@ -52,10 +52,12 @@ class PageView:
     pictures: list[str] = field(default_factory=list)
     """Names of pictures of the study, in order."""
     ahead: list[str] = field(default_factory=list)
+    """Names of pictures of the next pages, which a browser loads in advance."""
     files: list[str] = field(default_factory=list)
+    """Addresses of style sheets and scripts."""
     pages: int = 0
-    place: int = 0
-    """The progress that is shown, from 1."""
+    number: int = 0
+    """The progress on the page: its number from 1, of so many pages."""
 
     @staticmethod
     def of(body: bytes) -> PageView:
@@ -63,29 +65,29 @@ class PageView:
         reader = _Reader()
         reader.feed(body.decode())
         reader.close()
-        return reader.shown
+        return reader.view
 
 
 class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.shown, self._open, self._form = PageView(), "", ""
+        self.view, self._open, self._form = PageView(), "", ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given, shown = {name: value or "" for name, value in attrs}, self.shown
+        attributes, view = {name: value or "" for name, value in attrs}, self.view
         if tag == "main":
-            shown.kind, shown.page = given.get("data-kind", ""), given.get("data-page", "")
-            shown.ahead = given.get("data-ahead", "").split()
+            view.kind, view.page = attributes.get("data-kind", ""), attributes.get("data-page", "")
+            view.ahead = attributes.get("data-ahead", "").split()
         elif tag == "form":
-            self._form = given.get("action", "")
-        elif tag == "input" and given.get("type") == "hidden" and self._form in ("/page", "/consent"):
-            shown.fields[given.get("name", "")] = given.get("value", "")
-        elif tag == "img" and given.get("src", "").startswith("/picture/"):
-            shown.pictures.append(given["src"].removeprefix("/picture/"))
-        elif tag in ("img", "script", "link") and (link := given.get("src") or given.get("href", "")):
-            shown.files.append(link)
+            self._form = attributes.get("action", "")
+        elif tag == "input" and attributes.get("type") == "hidden" and self._form in ("/page", "/consent"):
+            view.fields[attributes.get("name", "")] = attributes.get("value", "")
+        elif tag == "img" and attributes.get("src", "").startswith("/picture/"):
+            view.pictures.append(attributes["src"].removeprefix("/picture/"))
+        elif tag in ("img", "script", "link") and (link := attributes.get("src") or attributes.get("href", "")):
+            view.files.append(link)
         elif tag == "progress":
-            shown.place, shown.pages = int(given.get("value", 0)), int(given.get("max", 0))
+            view.number, view.pages = int(attributes.get("value", 0)), int(attributes.get("max", 0))
         elif tag in ("h1", "p"):
             self._open = tag
 
@@ -97,21 +99,22 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._open == "h1":
-            self.shown.heading += data
-        elif self._open == "p" and self.shown.kind:
-            self.shown.text += data
+            self.view.heading += data
+        elif self._open == "p" and self.view.kind:
+            self.view.text += data
 
 
 @dataclass(eq=False)
 class Browser:
-    """One person's browser. `times` collects the seconds of every kind of request, over many browsers."""
+    """The browser of one participant."""
 
     link: str
     headers: Mapping[str, str] = field(default_factory=dict)
     times: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """By kind of request, seconds; shared by many browsers."""
     cookies: dict[str, str] = field(default_factory=dict)
-    _free: list[_Line] = field(default_factory=list)
-    _kept: set[str] = field(default_factory=set)
+    _idle: list[_Connection] = field(default_factory=list)
+    _cached: set[str] = field(default_factory=set)
 
     async def get(self, path: str, kind: str) -> Response:
         """Fetches an address."""
@@ -122,67 +125,67 @@ class Browser:
         return await self._request("POST", path, urlencode(fields).encode(), kind)
 
     async def load(self, path: str, kind: str) -> Response | None:
-        """Fetches a picture or a file, unless the cache may still have it."""
-        if path in self._kept:
+        """Fetches a picture or a file, unless it is in the cache."""
+        if path in self._cached:
             return None
-        found = await self.get(path, kind)
-        age = re.search(r"max-age=(\d+)", found.headers.get("cache-control", ""))
-        if found.status == 200 and age and int(age[1]) > 3600:
-            self._kept.add(path)
-        return found
+        response = await self.get(path, kind)
+        age = re.search(r"max-age=(\d+)", response.headers.get("cache-control", ""))
+        if response.status == 200 and age and int(age[1]) > 3600:
+            self._cached.add(path)
+        return response
 
     def close(self) -> None:
         """Closes all connections."""
-        while self._free:
-            self._free.pop()[1].close()
+        while self._idle:
+            self._idle.pop()[1].close()
 
     async def _request(self, method: str, path: str, body: bytes | None, kind: str) -> Response:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(PATIENCE):
-                found = await self._exchange(self._written(method, path, body))
+                response = await self._exchange(self._request_bytes(method, path, body))
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError) as problem:
             raise NoResponseError(f"{method} {path}: {problem or type(problem).__name__}") from None
         self.times[kind].append(time.perf_counter() - began)
-        return found
+        return response
 
     async def _exchange(self, request: bytes) -> Response:
-        while self._free:
-            line = self._free.pop()
+        while self._idle:
+            connection = self._idle.pop()
             try:
-                return await self._asked(line, request)
+                return await self._send(connection, request)
             except (OSError, asyncio.IncompleteReadError):
-                # A kept connection may have ended meanwhile; every browser then tries once more on a new one.
-                line[1].close()
+                # An idle connection may have been closed; browsers then try once more on a new one.
+                connection[1].close()
         parts = urlsplit(self.link)
         secure = parts.scheme == "https"
-        line = await asyncio.open_connection(parts.hostname, parts.port or (443 if secure else 80), ssl=secure or None)
+        connection = await asyncio.open_connection(parts.hostname, parts.port or (443 if secure else 80), ssl=secure or None)
         try:
-            return await self._asked(line, request)
+            return await self._send(connection, request)
         except BaseException:
-            line[1].close()
+            connection[1].close()
             raise
 
-    async def _asked(self, line: _Line, request: bytes) -> Response:
-        reader, writer = line
+    async def _send(self, connection: _Connection, request: bytes) -> Response:
+        reader, writer = connection
         writer.write(request)
         await writer.drain()
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {}
-        for one in head[1:-2]:
-            name, _, value = one.partition(":")
+        for header in head[1:-2]:
+            name, _, value = header.partition(":")
             if name.lower() == "set-cookie":
                 cookie, _, secret = value.partition(";")[0].strip().partition("=")
                 self.cookies[cookie] = secret
             headers[name.lower()] = value.strip()
-        found = await reader.readexactly(int(headers.get("content-length", 0)))
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
         if headers.get("connection", "").lower() == "close":
             writer.close()
         else:
-            self._free.append(line)
-        return Response(int(head[0].split(" ", 2)[1]), headers, found)
+            self._idle.append(connection)
+        return Response(int(head[0].split(" ", 2)[1]), headers, body)
 
-    def _written(self, method: str, path: str, body: bytes | None) -> bytes:
+    def _request_bytes(self, method: str, path: str, body: bytes | None) -> bytes:
         lines = [f"{method} {path} HTTP/1.1", f"Host: {urlsplit(self.link).netloc}"]
         lines += [f"{name}: {value}" for name, value in self.headers.items()]
         if self.cookies:

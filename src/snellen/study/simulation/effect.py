@@ -1,4 +1,4 @@
-"""What is assumed of simulated people: how far arms, people and items differ, and who does not take it seriously."""
+"""The assumptions about simulated participants: how far arms, participants and items differ, and who is careless."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snellen.plugins.notation import split_names
 from snellen.study.protocol import NONE, Protocol
 
 ABILITIES = "abilities"
-"""What people can do with a map: every task but the rating of sharpness."""
+"""What participants can do with a map: every task but the rating of sharpness."""
 
 EVERYTHING = "all"
 """Abilities, ratings and questionnaires alike."""
@@ -19,40 +19,40 @@ EVERYTHING = "all"
 
 @dataclass(frozen=True)
 class SkillSpread:
-    """How much people and items differ, in standard deviations of skill."""
+    """How much participants and items differ, in standard deviations of skill."""
 
     people: float = 1.0
     items: float = 0.7
     moments: float = 0.7
-    """How much the same person's luck with the same item would differ from one time to the next."""
+    """How much the ease of the same item varies for the same participant from one time to the next."""
     bets: float = 0.7
-    """How stakes and certainties follow the probability of being right: 1 they do, 0 they are always in the middle."""
+    """How far stakes and certainties follow the probability of being right: 1 fully, 0 they are always in the middle."""
     arms: float = 0.3
-    """The share of the variance of skill that is of one arm alone; it decides how much a study within subjects gains."""
+    """The share of the variance of skill that is specific to one arm; the less, the more a study within subjects gains."""
 
 
 @dataclass(frozen=True)
 class ParticipantMix:
-    """Who leaves, who does not look, and how long the others take."""
+    """Shares of participants who leave or answer carelessly, and the time of the others."""
 
     leaving: float = 0.08
-    """Share of people who leave before the end, on any page."""
+    """Share who leave before the end, on any page."""
     inattentive: float = 0.04
-    """Share of people who answer at random, attention checks included."""
+    """Share who answer at random, attention checks included."""
     hasty: float = 0.02
-    """Share of people who answer at random within half a second, but see the attention checks."""
+    """Share who answer at random within half a second, but answer attention checks rightly."""
     seconds: float = 8.0
-    """Median time of the others per page."""
+    """Median time per page of the others."""
 
     def __post_init__(self) -> None:
-        """Refuses shares that are none."""
+        """Refuses shares outside of 0 to 1."""
         if min(self.leaving, self.inattentive, self.hasty) < 0 or self.leaving > 1 or self.inattentive + self.hasty > 1:
-            raise SnellenError("shares of people who leave, do not look or hurry must lie between 0 and 1")
+            raise SnellenError("shares of participants who leave, do not look or hurry must lie between 0 and 1")
 
 
 @dataclass(frozen=True)
 class Effect:
-    """How far each arm shifts each outcome, as Cohen's d of participants' means; where nothing is named, nothing is shifted.
+    """The assumed shift of each outcome by each arm, as Cohen's d of participants' means; zero where none is named.
 
     A positive d is a better score: more right answers, a smaller distance, a higher rating.
     """
@@ -60,12 +60,12 @@ class Effect:
     shifts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By outcome (a task, a questionnaire, `abilities` or `all`) and arm."""
     link: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """By arm and item, how much easier the item is in that arm, in standard deviations of skill, beside the shift."""
+    """By arm and item, how much easier the item is in that arm in addition, in standard deviations of skill."""
     spread: SkillSpread = SkillSpread()
-    crowd: ParticipantMix = ParticipantMix()
+    mix: ParticipantMix = ParticipantMix()
 
     def d(self, outcome: str, arm: str, *, ability: bool) -> float:
-        """The difference that is assumed; the narrowest name wins.
+        """The assumed difference; the most specific name wins.
 
         >>> Effect({"all": {"lime": 0.2}, "trust": {"lime": 0.0}}).d("trust", "lime", ability=False)
         0.0
@@ -76,7 +76,7 @@ class Effect:
         return 0.0
 
     @staticmethod
-    def of(text: str, protocol: Protocol, crowd: ParticipantMix | None = None) -> Effect:
+    def of(text: str, protocol: Protocol, mix: ParticipantMix | None = None) -> Effect:
         """From a command line: `none`, `0.5` (the first arm differs in everything), or `grad-cam=0.5,trust:lime=-0.2`."""
         shifts: dict[str, dict[str, float]] = {}
         parts = [] if text.strip().lower() == "none" else split_names(text)
@@ -89,22 +89,22 @@ class Effect:
                     raise SnellenError(
                         f"cannot read '{part}' in the effect '{text}'; write grad-cam=0.5 or trust:grad-cam=0.2"
                     )
-                label = f"{EVERYTHING}:{next(one for one in protocol.arms if one != NONE)}"
-            outcome, arm = _named(label.strip(), protocol)
+                label = f"{EVERYTHING}:{next(arm for arm in protocol.arms if arm != NONE)}"
+            outcome, arm = _outcome_and_arm(label.strip(), protocol)
             shifts.setdefault(outcome, {})[arm] = _number(number, part)
-        return Effect(shifts, crowd=crowd or ParticipantMix())
+        return Effect(shifts, mix=mix or ParticipantMix())
 
     def __str__(self) -> str:
         """As it is written on the command line."""
         written = [
             f"{'' if outcome == ABILITIES else f'{outcome}:'}{arm}={d:g}"
-            for outcome, some in self.shifts.items()
-            for arm, d in some.items()
+            for outcome, by_arm in self.shifts.items()
+            for arm, d in by_arm.items()
         ]
         return ",".join(written) or "none"
 
 
-def _named(label: str, protocol: Protocol) -> tuple[str, str]:
+def _outcome_and_arm(label: str, protocol: Protocol) -> tuple[str, str]:
     outcomes = [ABILITIES, EVERYTHING, *(task.task for task in protocol.tasks), *protocol.scales]
     if label in protocol.arms:
         return ABILITIES, label
@@ -122,9 +122,9 @@ def _named(label: str, protocol: Protocol) -> tuple[str, str]:
 
 def _number(text: str, part: str) -> float:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = math.nan
-    if not abs(found) <= 5:
+        number = math.nan
+    if not abs(number) <= 5:
         raise SnellenError(f"the effect '{part}' needs a number between -5 and 5, in standard deviations, such as 0.5")
-    return found
+    return number

@@ -1,4 +1,4 @@
-"""`snellen study serve` as a process of its own: started, killed and started again at the same port."""
+"""`snellen study serve` as a process of its own, which can be killed and started again at the same port."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from typing import IO
 
 from snellen.errors import SnellenError
 
-_STARTING = 120.0
-"""Seconds that a server may take until it answers, on a busy machine."""
+_START_TIMEOUT = 120.0
+"""Seconds until the server must answer; long, for busy machines."""
 
 
 @dataclass(eq=False)
@@ -34,34 +34,34 @@ class Server:
 
     @property
     def link(self) -> str:
-        """Where it answers."""
+        """The address of the study."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Starts it, and waits until it answers."""
+        """Starts the server, and waits until it answers."""
         words = ["study", "serve", str(self.folder), "--port", str(self.port)]
         words += ["--database", self.database] if self.database else []
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from snellen.cli.main import main; main()", *words], stdout=self.log, stderr=self.log
         )
-        end = time.monotonic() + _STARTING
-        while not self._answers():
+        end = time.monotonic() + _START_TIMEOUT
+        while not self._is_ready():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.stop()
-                raise SnellenError(f"the study could not be served: {self.said() or 'the server does not answer'}")
+                raise SnellenError(f"the study could not be served: {self.output() or 'the server does not answer'}")
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """Ends it without warning."""
+        """Ends the server without warning."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends it, where it runs."""
+        """Ends the server if it runs."""
         if self.process is not None and self.process.poll() is None:
             self._end(signal.SIGTERM)
 
-    def said(self) -> str:
-        """What it wrote, in one line."""
+    def output(self) -> str:
+        """What the server printed, in one line."""
         self.log.seek(0)
         return " ".join(self.log.read().decode(errors="replace").split())
 
@@ -74,10 +74,10 @@ class Server:
                 self.process.kill()
                 self.process.wait()
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.link}/health", timeout=5) as answer:
-                return bool(answer.status == 200)
+            with urllib.request.urlopen(f"{self.link}/health", timeout=5) as response:
+                return bool(response.status == 200)
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
 
@@ -85,9 +85,9 @@ class Server:
 @contextmanager
 def serving(folder: Path, database: str | None = None) -> Iterator[Server]:
     """A server at a free port, which ends with the block."""
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        port = some.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     server = Server(folder, database, port)
     try:
         server.start()

@@ -1,7 +1,7 @@
-"""A rehearsal: simulated participants who take part in a served study over HTTP, and keep book of what was confirmed.
+"""A simulation: simulated participants take part in a served study over HTTP, and log which answers were confirmed.
 
-They behave as `behaviour.py` says, and know the study folder, so that they know which item a picture belongs to and what is
-right. They send the study's rehearsal mark with everything, so that the server marks them as simulated.
+They behave as in `behaviour.py`, and read the study folder to find the item of a picture and its right answer. They send the
+study's secret simulation mark with every request, so that the server marks them as simulated.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ from snellen.types import Rng
 
 @dataclass(frozen=True)
 class Simulation:
-    """What came of it."""
+    """The result of a simulation."""
 
-    ledgers: tuple[ParticipantLog, ...]
+    logs: tuple[ParticipantLog, ...]
     times: dict[str, list[float]]
-    """By kind of request, seconds; `step` is from sending an answer until the next page is there."""
+    """By kind of request, seconds; `step` is from sending an answer until the next page is loaded."""
     seconds: float
+    """Of the whole simulation."""
 
     @property
     def arms(self) -> dict[str, Counter[str]]:
         """By arm, how many participants ended in which state."""
-        found: dict[str, Counter[str]] = defaultdict(Counter)
-        for ledger in self.ledgers:
-            found[ledger.arm][ledger.state] += 1
-        return dict(found)
+        states: dict[str, Counter[str]] = defaultdict(Counter)
+        for log in self.logs:
+            states[log.arm][log.state] += 1
+        return dict(states)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AnswerCheck:
-    """The books of participants against the store."""
+    """The logs of participants compared with the stored answers: counts of answers."""
 
     confirmed: int
     stored: int
     lost: int
     """Confirmed, but not stored."""
     changed: int
-    """Stored otherwise than it was sent first."""
+    """Stored with other content than was sent first."""
     doubled: int
     """Answers that are stored more than once, and participants who were admitted more than once."""
 
@@ -62,33 +63,42 @@ class AnswerCheck:
 
 @dataclass(frozen=True)
 class ServedStudy:
-    """Where a study is served, and its store where that can be read; `before` were simulated in it already."""
+    """The address of a served study, and its store if that can be read; `before` participants were simulated earlier."""
 
     link: str
     store: Store | None
     before: int = 0
 
-    def compare(self, rehearsal: Simulation) -> AnswerCheck | None:
-        """What the store holds of these participants; None where it cannot be read."""
+    def compare(self, simulation: Simulation) -> AnswerCheck | None:
+        """Compares the stored answers of these participants with their logs; None where the store cannot be read."""
         if self.store is None:
             return None
-        participations = {visit.participant: visit for visit in self.store.participations(simulated=True)}
-        stored = lost = changed = known = 0
-        for ledger in rehearsal.ledgers:
-            person = self.store.find(ledger.token) if ledger.token else None
+        participations = {
+            participation.participant: participation for participation in self.store.participations(simulated=True)
+        }
+        stored = lost = changed = admitted = 0
+        for log in simulation.logs:
+            person = self.store.find(log.token) if log.token else None
             replies = participations[person.participant].replies if person is not None else {}
-            known += person is not None
+            admitted += person is not None
             stored += len(replies)
-            lost += len(ledger.confirmed - set(replies))
-            changed += sum(dict(reply.content) != ledger.sent.get(page) for page, reply in replies.items())
-        twice = self.store.kept(simulated=True) - sum(len(visit.replies) for visit in participations.values())
-        confirmed = sum(len(one.confirmed) for one in rehearsal.ledgers)
-        return AnswerCheck(confirmed, stored, lost, changed, twice + len(participations) - self.before - known)
+            lost += len(log.confirmed - set(replies))
+            changed += sum(dict(reply.content) != log.sent.get(page) for page, reply in replies.items())
+        repeated = self.store.kept(simulated=True) - sum(
+            len(participation.replies) for participation in participations.values()
+        )
+        return AnswerCheck(
+            confirmed=sum(len(log.confirmed) for log in simulation.logs),
+            stored=stored,
+            lost=lost,
+            changed=changed,
+            doubled=repeated + len(participations) - self.before - admitted,
+        )
 
 
 @contextmanager
 def served_study(study: Study, link: str | None = None, database: str | None = None) -> Iterator[ServedStudy]:
-    """A study that is served at a link already, or here until the block ends."""
+    """A study that is served at `link` already, or by a server that ends with the block."""
     if link is not None:
         if urlsplit(link).scheme not in ("http", "https") or not urlsplit(link).hostname:
             raise SnellenError(f"'{link}' is no address of a study; write it as http://127.0.0.1:8000")
@@ -108,33 +118,43 @@ async def simulate(
     concurrency: int = 20,
     think: float = 0.0,
     faults: Faults = Faults(),  # noqa: B008  (frozen)
-    tell: Callable[[ParticipantLog], None] = lambda _: None,
+    on_progress: Callable[[ParticipantLog], None] = lambda _: None,
 ) -> Simulation:
-    """Lets people take part in the study that is served at `link`, so many at a time.
+    """Lets simulated participants take part in a served study.
 
-    They think for `think` seconds per page on average; what they say they took is what `behaviour.py` draws.
+    Args:
+        study: the study.
+        link: its address.
+        participants: how many take part.
+        effect: what is assumed of them.
+        seed: another seed draws other participants.
+        concurrency: how many take part at the same time.
+        think: mean seconds before an answer; the time that is sent with it is drawn by `behaviour.py`.
+        faults: how often participants misuse pages.
+        on_progress: called with the log of each participant who ends.
     """
-    people = Behaviour.of(study, effect).people(participants, seed)
+    simulated = Behaviour.of(study, effect).participants(participants, seed)
     times: defaultdict[str, list[float]] = defaultdict(list)
     turns, clock = asyncio.Semaphore(concurrency), asyncio.get_running_loop().time
 
-    async def one(row: int) -> ParticipantLog:
+    async def take_part(row: int) -> ParticipantLog:
         async with turns:
             participant = SimulatedParticipant(
-                study, link, people.replies(row), Rng(seed, ()).shared(f"visit/{row}"), think, faults, times
-            )
+                study, link, simulated.participant(row), Rng(seed, ()).shared(f"visit/{row}"),
+                think=think, faults=faults, times=times,
+            )  # fmt: skip
             try:
                 await participant.take_part()
             finally:
                 participant.browser.close()
-            tell(participant.ledger)
-            return participant.ledger
+            on_progress(participant.log)
+            return participant.log
 
     began = clock()
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(row)) for row in range(participants)]
+            tasks = [group.create_task(take_part(row)) for row in range(participants)]
     except ExceptionGroup as problems:
-        # What stops one stops all of them, and one sentence is enough.
+        # An error of one participant stops all of them; the first is reported.
         raise problems.exceptions[0] from None
     return Simulation(tuple(task.result() for task in tasks), dict(times), clock() - began)

@@ -1,4 +1,4 @@
-"""A rehearsal for a terminal: who came how far in which arm, how long requests took, and whether the books agree."""
+"""A simulation for a terminal: states by arm, times of requests, and whether all answers were stored."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _STATES = ("finished", "left", "refused", "started")
 
 @dataclass(frozen=True)
 class SimulationSummary:
-    """What rich prints for a rehearsal."""
+    """What rich prints for a simulation."""
 
-    rehearsal: Simulation
-    tally: AnswerCheck | None = None
+    simulation: Simulation
+    check: AnswerCheck | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Group]:
         """Two tables, and in words what was confirmed and stored."""
-        yield Group(Text(""), self._arms(), Text(""), self._times(), Text(""), *map(Text, self._words()))
+        yield Group(Text(""), self._arms(), Text(""), self._times(), Text(""), *map(Text, self._sentences()))
 
     def _arms(self) -> Table:
-        arms = self.rehearsal.arms
-        shown = [state for state in _STATES if any(counts[state] for counts in arms.values())]
+        arms = self.simulation.arms
+        states = [state for state in _STATES if any(counts[state] for counts in arms.values())]
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
         table.add_column("simulated participants")
-        for state in shown:
+        for state in states:
             table.add_column(state, justify="right")
         for arm in sorted(arms):
-            table.add_row(arm or "(gone before any map)", *(str(arms[arm][state]) for state in shown))
+            table.add_row(arm or "(gone before any map)", *(str(arms[arm][state]) for state in states))
         return table
 
     def _times(self) -> Table:
@@ -53,22 +53,21 @@ class SimulationSummary:
         for heading in ("requests", "half below", "95 % below", "longest"):
             table.add_column(heading, justify="right")
         for kind, name in KINDS.items():
-            if times := self.rehearsal.times.get(kind):
-                middle, most, longest = (1000 * float(one) for one in np.quantile(times, [0.5, 0.95, 1]))
-                table.add_row(name, str(len(times)), *(f"{one:.0f}" for one in (middle, most, longest)))
+            if times := self.simulation.times.get(kind):
+                quantiles = 1000 * np.quantile(times, [0.5, 0.95, 1])
+                table.add_row(name, str(len(times)), *(f"{quantile:.0f}" for quantile in quantiles))
         return table
 
-    def _words(self) -> list[str]:
-        ledgers = self.rehearsal.ledgers
-        found = [f"{numbers.count(len(ledgers), 'simulated participant')} in {numbers.duration(self.rehearsal.seconds)}."]
-        if broken := sum(ledger.broken for ledger in ledgers):
-            found.append(f"{numbers.count(broken, 'request')} got no answer and were sent again.")
-        if wrong := [words for ledger in ledgers for words in ledger.wrong]:
-            found.append(f"The server did {len(wrong)} times what it must not do, as in: {wrong[0]}.")
-        if self.tally is not None:
-            one = self.tally
-            found.append(
-                f"Answers: {one.confirmed} confirmed, {one.stored} stored, {one.lost} lost, {one.changed} changed, "
-                f"{one.doubled} doubled."
+    def _sentences(self) -> list[str]:
+        logs, check = self.simulation.logs, self.check
+        sentences = [f"{numbers.count(len(logs), 'simulated participant')} in {numbers.duration(self.simulation.seconds)}."]
+        if unanswered := sum(log.unanswered for log in logs):
+            sentences.append(f"{numbers.count(unanswered, 'request')} got no answer and were sent again.")
+        if errors := [error for log in logs for error in log.errors]:
+            sentences.append(f"The server did {len(errors)} times what it must not do, as in: {errors[0]}.")
+        if check is not None:
+            sentences.append(
+                f"Answers: {check.confirmed} confirmed, {check.stored} stored, {check.lost} lost, {check.changed} changed, "
+                f"{check.doubled} doubled."
             )
-        return found
+        return sentences

@@ -1,8 +1,8 @@
-"""What a study measures of people, and how simulated people answer: ease in, answer out.
+"""How simulated participants answer a task or a questionnaire, by the ease of its items.
 
 *Ease* is skill minus the difficulty of the item, in standard deviations of skill. The formulas belong to the form of a task
-(`snellen.study.tasks.forms`). Of every formula there are two readings: `given` turns random numbers into answers, and
-`moments` tells mean and mean square of the score without any. They are tested against each other.
+(`snellen.study.tasks.forms`). Each is there twice: `simulate` turns random numbers into answers, and `moments` computes mean
+and mean square of the score exactly. They are tested against each other.
 """
 
 from __future__ import annotations
@@ -22,42 +22,50 @@ from snellen.types import Rng
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AnswerModel:
-    """A task or a questionnaire: its items, what is true of them, and how hard they are."""
+    """A task or a questionnaire with its items."""
 
     name: str
     form: Form
     higher_is_better: bool
     ability: bool
+    """Whether it measures what participants can do, and not what they like."""
     needs_map: bool
     scale: Scale | None
     """The questionnaire; None for a task."""
     items: tuple[str, ...]
     counts: Bool[np.ndarray, " items"]
-    """Which items are no practice."""
+    """Which items are not for practice."""
     truth: Float[np.ndarray, "items *further"]
+    """The right answers; zero for questionnaires."""
     difficulty: Float[np.ndarray, " items"]
-    """Standard normal, and the item's own: the same in every rehearsal."""
+    """Standard normal, drawn once per item: the same in every simulation of the study."""
 
-    def noise(self, people: int, draw: np.random.Generator) -> AnswerNoise:
-        """Luck for so many people."""
-        return self.form.noise(people, len(self.items), draw)
+    def noise(self, participants: int, draw: np.random.Generator) -> AnswerNoise:
+        """The random numbers behind the answers of so many participants."""
+        return self.form.noise(participants, len(self.items), draw)
 
-    def given(self, ease: Float[np.ndarray, "people items"], noise: AnswerNoise, bets: float) -> AnswerBatch:
-        """Answers of people who look; of questionnaires, the scores."""
+    def simulate(self, ease: Float[np.ndarray, "people items"], noise: AnswerNoise, bets: float) -> AnswerBatch:
+        """Answers of attentive participants; of questionnaires, the scores.
+
+        Args:
+            ease: skill minus difficulty.
+            noise: the random numbers behind the answers.
+            bets: how far stakes and certainties follow the probability of being right, from 0 (not) to 1.
+        """
         return self.form.simulate(ease, self.truth, noise, bets)
 
     def careless(self, noise: AnswerNoise) -> AnswerBatch:
-        """Answers of people who do not look: anything that can be answered; the same all the way down a questionnaire."""
+        """Random answers, of participants who do not look; in a questionnaire the same answer to every statement."""
         if self.scale is None:
             return self.form.careless(noise)
         answers = self.form.careless(replace(noise, main=np.repeat(noise.main[:, :1], len(self.items), axis=1)))
-        turned = [place - 1 for place in self.scale.reverse]
-        answers.value[:, turned] = self.scale.points + 1 - answers.value[:, turned]
+        reversed_items = [item - 1 for item in self.scale.reverse]
+        answers.value[:, reversed_items] = self.scale.points + 1 - answers.value[:, reversed_items]
         return answers
 
-    def score(self, given: AnswerBatch) -> Float[np.ndarray, "people items"]:
-        """The scores of answers, as `Task.score_answer` and `Scale.score` give them one by one."""
-        return _rating(self.truth, given) if self.scale else find_task(self.name).score(self.truth, given)
+    def score(self, answers: AnswerBatch) -> Float[np.ndarray, "people items"]:
+        """The scores of answers, equal to those of `Task.score_answer` and `Scale.score`."""
+        return _rating(self.truth, answers) if self.scale else find_task(self.name).score(self.truth, answers)
 
     def moments(self, ease: Float[np.ndarray, "ways items"], bets: float) -> Moments:
         """Mean and mean square of the score at this ease."""
@@ -71,12 +79,12 @@ def _rating(truth: Float[np.ndarray, "*truths"], answers: AnswerBatch) -> Float[
 
 
 def answer_models(study: Study) -> dict[str, AnswerModel]:
-    """Everything that the study measures, tasks first, by name."""
-    found = {}
+    """By name, a model of every task and then of every questionnaire of a study."""
+    models = {}
     for plan in study.protocol.tasks:
         task = find_task(plan.task)
         items = [item for item in study.items if item.task == plan.task]
-        found[plan.task] = AnswerModel(
+        models[plan.task] = AnswerModel(
             name=plan.task,
             form=task.form,
             higher_is_better=task.traits.higher_is_better,
@@ -89,8 +97,8 @@ def answer_models(study: Study) -> dict[str, AnswerModel]:
             difficulty=_difficulty(study, [item.id for item in items]),
         )
     for name, scale in study.scales.items():
-        statements = tuple(f"{name}/{place}" for place in range(1, scale.items + 1))
-        found[name] = AnswerModel(
+        statements = tuple(f"{name}/{item}" for item in range(1, scale.items + 1))
+        models[name] = AnswerModel(
             name=name,
             form=Rating(1, scale.points),
             higher_is_better=True,
@@ -102,7 +110,7 @@ def answer_models(study: Study) -> dict[str, AnswerModel]:
             truth=np.zeros(scale.items),
             difficulty=_difficulty(study, statements),
         )
-    return found
+    return models
 
 
 def _difficulty(study: Study, names: list[str] | tuple[str, ...]) -> Float[np.ndarray, " items"]:
