@@ -15,7 +15,7 @@ from jaxtyping import Float
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from snellen.charts.numbers import count, join_names
+from snellen.charts.numbers import count
 from snellen.errors import SnellenError
 from snellen.plugins.registry import Registry
 from snellen.study.tasks.answer import Answer, AnswerBatch, Truth
@@ -246,7 +246,7 @@ def truth_array(truths: Sequence[Truth]) -> Float[np.ndarray, "*truths"]:
 
 def _registered(name: str) -> str:
     if name not in TASKS:
-        raise PydanticCustomError("task", "it must be one of {names}", {"names": join_names(list(TASKS))})
+        raise PydanticCustomError("task", "it must be one of {names}", {"names": ", ".join(TASKS)})
     return name
 
 
