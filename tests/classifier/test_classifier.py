@@ -1,11 +1,8 @@
+"""Classifier: copies, black boxes, outputs, gradients, pickles."""
+
 from __future__ import annotations
 
-import copy
-import gc
 import pickle
-import subprocess
-import sys
-import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +12,7 @@ from tests.networks import CLASSES, SIDE, plain, residual
 from tests.planted import Net, planted
 from torch import Tensor, nn
 
-from snellen.classifier import Classifier, engines
+from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.types import Passes, Rng
 
@@ -25,23 +22,6 @@ RNG = Rng(seed=4, ids=IDS)
 
 def images(count: int = 7, channels: int = 3) -> Tensor:
     return RNG[:count].normal("images", (channels, SIDE, SIDE))
-
-
-# The model is copied, never changed ---------------------------------------------------------------------------------
-
-
-def test_what_happens_to_the_model_afterwards_does_not_reach_the_classifier() -> None:
-    net = residual()
-    classifier = Classifier(net)
-    before, mark = classifier.logits(images()), classifier.fingerprint
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.add_(1.0)
-    net.train()
-    net(images())  # moves the statistics of the user's batch normalisation, not ours
-    assert torch.equal(classifier.logits(images()), before)
-    assert classifier.fingerprint == mark
-    assert Classifier(net).fingerprint != mark
 
 
 def test_a_model_left_in_train_mode_is_seen_in_evaluation_mode_and_stays_in_train_mode() -> None:
@@ -101,9 +81,6 @@ def test_the_callers_gradient_mode_does_not_matter() -> None:
         found, _ = case.classifier.gradient(case.inputs, case.targets)
     assert torch.equal(found, expected)
     assert all(parameter.grad is None and not parameter.requires_grad for parameter in case.classifier.module.parameters())
-
-
-# Black boxes and unusual answers ------------------------------------------------------------------------------------
 
 
 def test_a_black_box_gives_logits_and_nothing_that_needs_gradients() -> None:
@@ -214,31 +191,6 @@ def test_pixels_and_inputs_are_two_spaces() -> None:
     torch.testing.assert_close(classifier.to_pixels(inputs), pixels)
 
 
-# Passes -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sizes", [(7,), (1, 2, 4), (3, 4), (5, 1, 1)])
-@pytest.mark.parametrize("rows", [1, 2, 4, 64])
-def test_scores_of_regrouped_blocks_are_the_logits(sizes: tuple[int, ...], rows: int) -> None:
-    classifier = Classifier(plain(), rows=rows)
-    targets = torch.tensor([0, 1, 2, 3, 4, 0, 1])
-    calls: list[int] = []
-    blocks = list(zip(images().split(sizes), targets.split(sizes), strict=True))
-    with classifier.counting(lambda passes: calls.append(passes.forward)):
-        logit = classifier.scores(iter(blocks), of="logit")
-        probability = classifier.scores(iter(blocks), of="probability")
-    wanted = classifier.logits(images())
-    torch.testing.assert_close(logit, wanted.gather(1, targets[:, None])[:, 0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(probability, wanted.softmax(1).gather(1, targets[:, None])[:, 0], rtol=1e-4, atol=1e-5)
-    # Every pass is full but the last one.
-    full, rest = divmod(7, rows)
-    assert calls == 2 * ([rows] * full + [rest] * bool(rest))
-
-
-def test_scores_of_nothing_is_nothing() -> None:
-    assert Classifier(plain()).scores(iter(()), of="logit").shape == (0,)
-
-
 def test_gradient_in_parts_is_the_gradient() -> None:
     net = plain()
     targets = torch.tensor([0, 1, 2, 3, 4, 0, 1])
@@ -276,203 +228,6 @@ def test_layer_gradient_survives_an_operation_in_place_behind_the_layer() -> Non
     torch.testing.assert_close(in_place.classifier.layer_features(in_place.inputs.clone(), "features"), expected[0])
 
 
-def test_layers_that_cannot_be_recorded_are_refused() -> None:
-    case = planted(3, relu="reused")
-    for layer, sentence in (
-        ("nowhere", "'planted' has no layer 'nowhere'"),
-        ("head", "layer 'head' of 'planted' does not put out a feature map"),
-        ("first", "layer 'first' of 'planted' runs more than once"),
-    ):
-        with pytest.raises(SnellenError, match=sentence):
-            case.classifier.layer_gradient(case.inputs, case.targets, layer)
-
-
-@pytest.mark.parametrize(("net", "layer"), [(plain(), "5"), (residual(), "2"), (Net(), "pool")])
-def test_the_feature_layer_is_the_last_one_with_places(net: nn.Module, layer: str) -> None:
-    inputs = planted(1).inputs if isinstance(net, Net) else images(1)
-    assert Classifier(net).feature_layer(inputs) == layer
-
-
-class Tokens(nn.Module):
-    """Patches as a row of tokens, with some that have no place before them; `step` is the distance of two patches."""
-
-    def __init__(self, prefix: int = 0, step: int = 8, *, folded: bool = False) -> None:
-        super().__init__()
-        self.prefix, self.step, self.folded = prefix, step, folded
-        self.patches = nn.Conv2d(3, 8, 8, stride=step)
-        self.unfolded = nn.Linear(3 * 8 * 8, 8)
-        self.norm = nn.LayerNorm(8)
-        self.head = nn.Linear(8, CLASSES)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        if self.folded:
-            patches = self.unfolded(nn.functional.unfold(inputs, 8, stride=self.step).transpose(1, 2))
-        else:
-            patches = self.patches(inputs).flatten(2).transpose(1, 2)
-        tokens = torch.cat([patches.new_ones(len(inputs), self.prefix, 8), patches], dim=1)
-        return self.head(self.norm(tokens)[:, self.prefix :].mean(dim=1))
-
-
-@pytest.mark.parametrize("folded", [False, True])
-@pytest.mark.parametrize("prefix", [0, 1, 2, 5])
-@pytest.mark.parametrize("size", [(32, 32), (16, 48)])
-def test_a_row_of_tokens_is_a_feature_map(prefix: int, folded: bool, size: tuple[int, int]) -> None:
-    classifier = Classifier(Tokens(prefix, folded=folded))
-    inputs = RNG[:2].normal("images", (3, *size))
-    assert classifier.feature_layer(inputs) == "norm"
-    features, gradient = classifier.layer_gradient(inputs, torch.tensor([0, 1]), "norm")
-    net = classifier.module
-    kernel = net.unfolded.weight.view(8, 3, 8, 8) if folded else net.patches.weight
-    bias = net.unfolded.bias if folded else net.patches.bias
-    grid = nn.functional.conv2d(inputs, kernel, bias, stride=8)
-    expected = net.norm(grid.movedim(1, -1)).movedim(-1, 1)
-    torch.testing.assert_close(features, expected, rtol=1e-4, atol=1e-5)
-    rise = net.head.weight[:2, :, None, None] / (grid.shape[2] * grid.shape[3])
-    torch.testing.assert_close(gradient, rise.expand_as(gradient), rtol=1e-4, atol=1e-6)
-
-
-def test_tokens_without_a_grid_are_refused() -> None:
-    flat = nn.Sequential(nn.Flatten(), nn.Linear(3 * SIDE * SIDE, CLASSES))
-    with pytest.raises(SnellenError, match="no layer of 'Sequential' puts out a grid of features; name one with layer="):
-        Classifier(flat).feature_layer(images(1))
-    overlapping = Tokens(prefix=4, step=3, folded=True)  # 9 by 9 patches that do not tile the image
-    with pytest.raises(SnellenError, match="no layer of 'Tokens' puts out a grid of features; name one with layer="):
-        Classifier(overlapping).feature_layer(images(1))
-    with pytest.raises(SnellenError, match="layer 'norm' of 'Tokens' does not put out a feature map; name another layer"):
-        Classifier(overlapping).layer_gradient(images(1), torch.tensor([0]), "norm")
-
-
-@pytest.mark.parametrize(
-    ("relu", "layers"),
-    [
-        ("module", ["first", "second"]),
-        ("functional", ["", ""]),
-        ("reused", ["first", "first"]),
-        ("in-place", ["first", "second"]),
-    ],
-)
-def test_rectifiers_are_seen_however_they_are_written(relu, layers: list[str]) -> None:
-    case = planted(1, relu=relu)
-    seen = case.classifier.operations(case.inputs)
-    assert [(one.kind, one.name, one.layer) for one in seen if one.kind == "rectifier"] == [
-        ("rectifier", "relu", layer) for layer in layers
-    ]
-    assert [one.kind for one in seen] == [
-        "convolution", "rectifier", "convolution", "rectifier", "mean-pool", "shape", "linear",
-    ]  # fmt: skip
-
-
-def test_other_activation_functions_are_named() -> None:
-    net = nn.Sequential(plain(activation=nn.SiLU), nn.GELU(), nn.ReLU6(), nn.Hardswish())
-    seen = Classifier(net).operations(images(1))
-    assert [(one.name, one.layer) for one in seen if one.kind in ("activation", "rectifier")] == [
-        ("silu", "0.1"), ("silu", "0.4"), ("gelu", "1"), ("relu6", "2"), ("hardswish", "3"),
-    ]  # fmt: skip
-
-
-# The account --------------------------------------------------------------------------------------------------------
-
-
-def test_accounts_nest_and_sharing_is_booked_apart() -> None:
-    case = planted(3)
-    with case.classifier.counting() as outer:
-        case.classifier.logits(case.inputs)
-        with case.classifier.counting() as inner:
-            first = case.classifier.gradient(case.inputs, case.targets, cached=True)
-            again = case.classifier.gradient(case.inputs, case.targets, cached=True)
-        case.classifier.gradient(case.inputs, case.targets)
-    assert (inner.passes, inner.cached) == (Passes(3, 3), Passes(3, 3))
-    assert (outer.passes, outer.cached) == (Passes(9, 6), Passes(3, 3))
-    assert 0 < inner.seconds < outer.seconds
-    for own, other in zip(first, again, strict=True):
-        assert torch.equal(own, other)
-        assert own is not other, "whoever gets an answer may write into it"
-    with case.classifier.counting() as after:
-        pass
-    assert after.passes == Passes()
-
-
-def test_only_the_very_same_unchanged_tensors_share() -> None:
-    case = planted(3)
-    ask = case.classifier.gradient
-    first, _ = ask(case.inputs, case.targets, cached=True)
-    with case.classifier.counting() as ledger:
-        ask(case.inputs, case.targets, cached=True, of="probability")
-        ask(case.inputs.clone(), case.targets, cached=True)
-        ask(case.inputs, case.targets.clone(), cached=True)
-        case.inputs.mul_(1.5)
-        case.inputs[:, :, :12] = 0
-        changed, _ = ask(case.inputs, case.targets, cached=True)
-    assert (ledger.passes, ledger.cached) == (Passes(12, 12), Passes())
-    assert not torch.equal(first, changed)
-
-
-def test_shared_answers_go_with_their_tensors() -> None:
-    case = planted(3)
-    for _ in range(5):
-        case.classifier.gradient(case.inputs.clone(), case.targets, cached=True)
-        case.classifier.layer_gradient(case.inputs, case.targets.clone(), "pool")
-    assert not case.classifier._cache
-
-
-def test_shared_answers_go_with_a_relative_though_the_tensors_live_on() -> None:
-    case = planted(3)
-    variant = case.classifier.variant(copy.deepcopy(case.classifier.module), "twin")
-    variant.cached_logits(case.inputs)
-    (entry,) = variant._cache._cache.entries.values()
-    answer = weakref.ref(entry.value)
-    del variant, entry
-    gc.collect()
-    assert answer() is None
-
-
-@pytest.mark.parametrize("side", [8, 32, 96])
-def test_rows_are_a_power_of_two_and_fewer_for_larger_images(side: int) -> None:
-    net = residual()
-    classifier, larger = Classifier(net), Classifier(net)
-    for gradients in (False, True):
-        rows = classifier.rows_for(torch.zeros(1, 3, side, side), gradients=gradients)
-        assert 1 <= rows <= 512
-        assert rows & (rows - 1) == 0
-        assert larger.rows_for(torch.zeros(1, 3, 8 * side, 8 * side), gradients=gradients) <= rows
-    assert classifier.copies(torch.zeros(7, 3, side, side)) == max(
-        1, classifier.rows_for(torch.zeros(1, 3, side, side)) // 7
-    )
-    assert Classifier(net, rows=4).rows_for(torch.zeros(1, 3, side, side)) == 4
-
-
-# Fingerprints, pickles, speed ---------------------------------------------------------------------------------------
-
-
-def test_the_fingerprint_changes_with_any_weight() -> None:
-    net = residual()
-    marks = {Classifier(net).fingerprint}
-    assert Classifier(copy.deepcopy(net)).fingerprint in marks
-    for name in net.state_dict():
-        changed = copy.deepcopy(net)
-        tensor = changed.state_dict()[name]
-        with torch.no_grad():
-            tensor.flatten()[-1:].add_(1)
-        mark = Classifier(changed).fingerprint
-        assert mark not in marks, name
-        marks.add(mark)
-    for settings in ({"mean": 0.1}, {"std": 2.0}, {"outputs": "probabilities"}):
-        mark = Classifier(net, **settings).fingerprint
-        assert mark not in marks
-        marks.add(mark)
-    assert Classifier(nn.Sequential(net, nn.ReLU())).fingerprint not in marks
-
-
-def test_a_black_box_is_known_by_its_source() -> None:
-    def first(inputs: Tensor) -> Tensor:
-        return inputs.mean(dim=(2, 3))
-
-    def second(inputs: Tensor) -> Tensor:
-        return inputs.amax(dim=(2, 3))
-
-    assert Classifier(first).fingerprint == Classifier(first).fingerprint != Classifier(second).fingerprint
-
-
 def test_a_classifier_survives_pickling() -> None:
     case = planted(3)
     with case.classifier.counting():
@@ -486,58 +241,6 @@ def test_a_classifier_survives_pickling() -> None:
     with travelled.counting() as ledger:
         travelled.gradient(case.inputs, case.targets, cached=True)
     assert (ledger.passes, ledger.cached) == (Passes(3, 3), Passes())
-
-
-@pytest.mark.skipif(engines.compiler_missing() is not None, reason=f"{engines.compiler_missing()}")
-@pytest.mark.filterwarnings("ignore")
-def test_a_compiled_classifier_says_the_same() -> None:
-    case, net = planted(7), Net()
-    eager, classifier = Classifier(net), Classifier(net, rows=4)
-    assert classifier.compile_for(case.inputs) is None
-    assert classifier.compile_for(case.inputs) is None
-    with classifier.counting() as ledger:
-        found = classifier.logits(case.inputs)  # one full pass, and one that is filled up and cut again
-        scores = classifier.scores([(case.inputs, case.targets)], of="probability")
-    assert ledger.passes == Passes(forward=14)
-    torch.testing.assert_close(found, eager.logits(case.inputs), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(scores, eager.scores([(case.inputs, case.targets)], of="probability"), rtol=1e-4, atol=1e-5)
-    gradient, _ = classifier.gradient(case.inputs, case.targets)
-    torch.testing.assert_close(gradient, eager.gradient(case.inputs, case.targets)[0], rtol=1e-3, atol=1e-6)
-    assert torch.equal(
-        pickle.loads(pickle.dumps(classifier)).logits(case.inputs), Classifier(net, rows=4).logits(case.inputs)
-    )
-
-
-def test_a_model_that_cannot_be_compiled_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    classifier = Classifier(plain())
-    expected = classifier.logits(images())
-    monkeypatch.setenv("PATH", "")  # no compiler is found there
-    assert classifier.compile_for(images()) == "no C++ compiler was found"
-    assert torch.equal(classifier.logits(images()), expected)
-
-
-def test_another_precision_works_or_is_refused_and_never_ends_the_process() -> None:
-    """On some processors bfloat16 ends the process, so that it is tried here in another one."""
-    program = """
-import torch
-from snellen.classifier import Classifier
-from snellen.errors import SnellenError
-torch.manual_seed(0)
-net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 36, 3))
-try:
-    low = Classifier(net, precision="bfloat16")
-except SnellenError as problem:
-    assert "precision 'bfloat16' does not work on cpu here" in str(problem) and "use float32" in str(problem), problem
-    print("refused")
-else:
-    inputs = torch.ones(2, 3, 8, 8)
-    difference = (low.logits(inputs) - Classifier(net).logits(inputs)).abs().max()
-    assert low.logits(inputs).dtype == torch.float32 and difference < 0.1, difference
-    print("works")
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() in {"refused", "works"}
 
 
 def test_a_single_output_is_refused():
