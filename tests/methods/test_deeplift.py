@@ -408,7 +408,9 @@ class Choosing(nn.Module):
 
 
 def test_a_model_that_treats_the_baseline_differently_is_refused() -> None:
-    with pytest.raises(SnellenError, match="cannot pass through relu; the model takes another way for its baseline;"):
+    with pytest.raises(
+        SnellenError, match="cannot pass through relu; the model computes other operations for its baseline;"
+    ):
         DeepLiftRescale()(Classifier(Choosing()), INPUTS, TARGETS % 3, rng=RNG)
 
 

@@ -123,9 +123,7 @@ def test_images_of_another_size_are_refused() -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
     classifier, method = Classifier(net), Iba()
     classifier.fitted_state[method.fit_key()] = method.fit(classifier, [torch.rand(4, 3, 8, 8)], rng=Rng(0, ()))
-    with pytest.raises(
-        SnellenError, match="iba learnt from images of another size; let it learn from images of 12×8 pixels"
-    ):
+    with pytest.raises(SnellenError, match="iba was fitted to images of another size; fit it to images of 12×8 pixels"):
         method(classifier, torch.rand(1, 3, 12, 8), torch.tensor([0]), rng=Rng(0, ("a",)))
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN, Blur
 from snellen.methods.extremal_perturbation import ExtremalPerturbation, area_penalty, blurred, perturbed, smooth_masks
-from snellen.methods.meaningful_perturbation import MeaningfulPerturbation, drawn_out, shifted
+from snellen.methods.meaningful_perturbation import MeaningfulPerturbation, shifted, upsampling
 from snellen.types import Rng
 
 RNG = Rng(seed=4, ids=("a", "b", "c"))
@@ -83,8 +83,8 @@ def test_an_image_moves_as_a_whole_and_repeats_its_border() -> None:
     assert not torch.equal(shifted(images, rng, 3), shifted(images, rng, 4))
 
 
-def test_a_grid_drawn_out_keeps_its_place_and_its_level() -> None:
-    weights = drawn_out(7, 224)
+def test_an_upsampled_grid_keeps_its_position_and_its_level() -> None:
+    weights = upsampling(7, 224)
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(224))
     torch.testing.assert_close(weights, weights.flip(0, 1))
     middle = weights[:, 3]

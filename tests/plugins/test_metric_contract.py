@@ -58,20 +58,34 @@ def test_it_cites_a_known_work(name):
     assert METRICS[name].traits.cite in CITATIONS
 
 
-@pytest.mark.parametrize("name", with_exemptions("twin"))
-def test_it_agrees_with_its_slow_twin(name):
-    scene = planted(4)
+FEWER = {"road": 1, "consistency": 2, "cose": 2, "input-consistency": 2, "sensitivity": 2, "stability": 2}
+"""How many images of four the fast tests compare with a twin that takes long."""
+
+
+def assert_twin(name: str, count: int) -> None:
+    scene = planted(count)
     slopes = Slope()(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
     # The gradient is zero outside the patch; a little noise makes every pixel's rank unique.
     maps = slopes + 0.02 * (scene.rng.uniform("map", (24, 24)) - 0.5)
     if METRICS[name].traits.needs & {"explain"}:
         maps = slopes
     elif METRICS[name].traits.needs & {"truth"}:
-        maps[1] = maps[1].roll(PATCH, dims=0)  # one that points elsewhere
+        maps[1] = maps[1].roll(PATCH, dims=0)  # a map that points elsewhere
     metric = METRICS.build(name)
     values = metric(case(scene, Slope(), maps=maps, metric=metric), rng=scene.rng)
-    twins = torch.tensor([TWINS[name](scene, i, maps[i].double().numpy()) for i in range(4)])
+    twins = torch.tensor([TWINS[name](scene, i, maps[i].double().numpy()) for i in range(count)])
     torch.testing.assert_close(values, twins.float(), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", with_exemptions("twin"))
+def test_it_agrees_with_its_slow_twin(name):
+    assert_twin(name, FEWER.get(name, 4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FEWER)
+def test_it_agrees_with_its_slow_twin_on_all_images(name):
+    assert_twin(name, 4)
 
 
 def test_every_metric_has_a_slow_twin_and_a_worked_example():

@@ -1,4 +1,4 @@
-"""One file per saliency method, and the controls that know nothing. Each module is imported, so a new file is enough."""
+"""One file per saliency method or group of controls. All modules are imported, so a new file registers its methods."""
 
 import importlib
 import pkgutil

@@ -25,8 +25,8 @@ Folded = Float[Tensor, "batch tokens tokens"]
     class_specific=False,
     needs={"layer"},
     caveats={
-        "chefer2021": "it says nothing of a class, and often marks tokens that have nothing to do with the output",
-        "jain2019": "attention weights need not say what an output depends on",
+        "chefer2021": "it is the same for every class, and often marks tokens that do not affect the output",
+        "jain2019": "attention weights need not show what an output depends on",
     },
     presets={"abnar2020": {}},
     ranges={"heads": ("max", "min")},

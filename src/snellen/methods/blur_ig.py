@@ -16,7 +16,7 @@ from snellen.plugins.traits import TraitEvidence
 from snellen.types import Output, Passes, Rng
 
 NUDGE = 0.01
-"""By how much the published code widens a blur to see how it changes the image."""
+"""Step in sigma, in pixels, by which the published code measures how a wider blur changes the image."""
 
 
 @method(
@@ -36,11 +36,10 @@ NUDGE = 0.01
 )
 @dataclass(frozen=True)
 class BlurIG:
-    """Each pixel's share of the rise from a blurred image's output to the image's own, as the picture comes into focus.
+    """Each pixel's share of the rise from a blurred image's output to the image's own, as the image comes into focus.
 
     The blur is a Gaussian of up to `max_sigma` pixels, in equal steps of its width, with zero inputs beyond the image. The
-    default is the published number of steps: a careful user takes no fewer, because the sum of a photograph's map already
-    misses the rise by up to a fifth with these.
+    default is the published number of steps; even with these the sum of a photograph's map misses the rise by up to a fifth.
     """
 
     steps: int = 100

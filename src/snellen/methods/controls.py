@@ -1,4 +1,4 @@
-"""Maps that know nothing of the classifier. A metric that one of them wins has been fooled."""
+"""Controls: maps without any information about the classifier. A good method must score better than all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snellen.plugins.registry import method
 from snellen.types import Passes, Rng
 
 CONTROLS = ("random", "edge", "fake-cam", "centre")
-"""The four that methods are judged against."""
+"""The four controls that verdicts compare methods with."""
 
 Images = Float[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]
@@ -37,7 +37,7 @@ class Random:
 @method("edge", cite="adebayo2018", class_specific=False, control=True)
 @dataclass(frozen=True)
 class Edge:
-    """How steep the grey picture is at each pixel (Sobel): what an edge detector sees, without any classifier."""
+    """The gradient magnitude of the grey image at each pixel (Sobel): an edge detector, without any classifier."""
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """None."""
@@ -54,7 +54,7 @@ class Edge:
 @method("fake-cam", cite="poppi2021", class_specific=False, control=True)
 @dataclass(frozen=True)
 class FakeCam:
-    """One everywhere but zero in the top left corner: the map that wins average drop without saying anything."""
+    """One everywhere but zero in the top left pixel: an uninformative map that wins average drop."""
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """None."""
@@ -69,7 +69,7 @@ class FakeCam:
 @method("constant", cite="poppi2021", class_specific=False, control=True)
 @dataclass(frozen=True)
 class Constant:
-    """One everywhere: a map that ranks nothing, so whatever a metric says of it comes from how ties are broken."""
+    """One everywhere: a map without any order of pixels, so its scores show how a metric breaks ties."""
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """None."""
@@ -88,7 +88,7 @@ class Constant:
 )
 @dataclass(frozen=True)
 class Centre:
-    """A Gaussian hill in the middle, `sigma` sides wide: what the photographer aimed at, whatever it is."""
+    """A Gaussian in the middle of the image, `sigma` sides wide: photographs often have their subject there."""
 
     sigma: float = 0.25
 

@@ -26,17 +26,17 @@ from snellen.types import Output, Passes, Rng
     caveats={
         "springenberg2015": "on a network without max-pooling the map does not depend on the image at all",
         "nie2018": "with max-pooling it partly recovers the image, edges first, whatever the class",
-        "mahendran2016": "it shows what excites the network at all rather than the class that was asked for",
+        "mahendran2016": "it shows what excites the network at all rather than the target class",
     },
     presets={"kim2022": {}},
     ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
 @dataclass(frozen=True)
 class Deconvnet:
-    """What the target's logit rises by along paths on which every rectifier hands back something positive.
+    """The gradient of the target's logit along paths on which every rectifier receives a positive gradient.
 
-    Whether a rectifier was open for this image plays no part; which pixel won a max-pooling does. It is defined for
-    rectifiers only: a classifier without one, or with another activation function, is refused.
+    Whether a rectifier was active for this image does not matter; which pixel was the maximum of a max-pooling does.
+    It is defined for rectifiers only: a classifier without one, or with another activation function, is refused.
     """
 
     fold: Fold = "absolute-max"
@@ -64,7 +64,7 @@ class Deconvnet:
 
 
 def deconvolved(operation: Operation) -> Any:
-    """Rectifiers that rectify on the way back, too, and forget what they did on the way forth."""
+    """Rectifiers that rectify the gradient, whatever their own input was."""
     if operation.kind != "rectifier":
         return operation.run()
     return _Deconvolved.apply(operation.values, operation.ceiling)  # type: ignore[no-untyped-call]

@@ -34,7 +34,7 @@ class DeepShap:
     """Each pixel's share of the rise from the mean logit of background images to the image's logit.
 
     It is the mean of `deeplift-rescale` over backgrounds: a random choice among the user's own images, made once when the
-    method learns from them.
+    method is fitted to them.
     """
 
     backgrounds: int = 16
@@ -44,46 +44,46 @@ class DeepShap:
             raise ValueError(f"backgrounds must be at least 1, not {self.backgrounds}")
 
     def fit_key(self) -> str:
-        """The choice depends on how many are wanted, and on nothing else."""
+        """The choice depends on the number of backgrounds alone."""
         return f"backgrounds {self.backgrounds}"
 
     def fit(
         self, classifier: Classifier, images: Iterable[Float[Tensor, "_ channels height width"]], *, rng: Rng
     ) -> dict[str, Tensor]:
-        """Keeps the pixels of some images, each as likely as any other, while holding no more than are wanted."""
-        kept: list[Tensor] = []
+        """A random choice of images as pixels, by reservoir sampling: never more than `backgrounds` are held."""
+        backgrounds: list[Tensor] = []
         draw = rng.shared(self.fit_key())
-        seen = 0
+        count = 0
         for batch in images:
-            for to_pixel in classifier.to_pixels(batch):
-                if seen < self.backgrounds:
-                    kept.append(to_pixel.clone())
-                elif (place := int(draw.integers(0, seen + 1))) < self.backgrounds:
-                    kept[place] = to_pixel.clone()
-                seen += 1
-        if not kept:
-            raise SnellenError("deepshap chooses backgrounds among the images given, but none were given")
-        return {"backgrounds": torch.stack(kept)}
+            for image in classifier.to_pixels(batch):
+                if count < self.backgrounds:
+                    backgrounds.append(image.clone())
+                elif (index := int(draw.integers(0, count + 1))) < self.backgrounds:
+                    backgrounds[index] = image.clone()
+                count += 1
+        if not backgrounds:
+            raise SnellenError("deepshap chooses backgrounds among the images that it is fitted to, but there are none")
+        return {"backgrounds": torch.stack(backgrounds)}
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier with an operation that the rule does not cover."""
         rescale_rule.look("deepshap", classifier, inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """Image and background forward, the image backward, once per background; fewer where fewer images were given."""
-        learned = classifier.fitted_state.get(self.fit_key())
-        count = self.backgrounds if learned is None else len(learned["backgrounds"])
+        """Image and background forward, the image backward, once per background."""
+        state = classifier.fitted_state.get(self.fit_key())
+        count = self.backgrounds if state is None else len(state["backgrounds"])
         return Passes(2 * count, count)
 
     def __call__(
         self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
     ) -> Float[Tensor, "batch height width"]:
-        classifier.module  # noqa: B018  a black box is refused for what it is, whatever was learnt
+        classifier.module  # noqa: B018  a black box is refused as such, fitted or not
         backgrounds = classifier.to_inputs(read_fitted_state(self, classifier)["backgrounds"].to(inputs))
         if backgrounds.shape[1:] != inputs.shape[1:]:
-            kept, given = ("×".join(map(str, one.shape[1:])) for one in (backgrounds, inputs))
+            stored, own = ("×".join(map(str, images.shape[1:])) for images in (backgrounds, inputs))
             raise SnellenError(
-                f"deepshap keeps backgrounds of {kept}, but was given inputs of {given}; learn from such images"
+                f"deepshap keeps backgrounds of {stored}, but the inputs are of {own}; fit it to images of that size"
             )
         total = torch.zeros_like(inputs[:, 0])
         count = max(1, classifier.rows_for(inputs, gradients=True) // (2 * len(inputs)))

@@ -1,4 +1,4 @@
-"""Adam and momentum, number by number: rows of a batch never mix, so images can be optimised side by side."""
+"""Adam and momentum, computed elementwise, so that the images of a batch can be optimised independently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass
 class Adam:
-    """Kingma & Ba 2015 with its usual decay rates; `step` gives the values after one more gradient."""
+    """Adam (Kingma & Ba 2015) with its usual decay rates; `step` gives the values after one more gradient."""
 
     rate: float
     mean: Tensor | None = None
@@ -18,7 +18,7 @@ class Adam:
     steps: int = field(default=0, init=False)
 
     def step(self, values: Tensor, gradient: Tensor) -> Tensor:
-        """Where the values move; what is given stays as it is."""
+        """The new values; the arguments are not modified."""
         self.steps += 1
         first = torch.zeros_like(values) if self.mean is None else self.mean
         second = torch.zeros_like(values) if self.square is None else self.square
@@ -30,13 +30,13 @@ class Adam:
 
 @dataclass
 class Momentum:
-    """Gradient descent that keeps a share of its last step."""
+    """Gradient descent with momentum: each step contains a share `keep` of the last one."""
 
     rate: float
     keep: float = 0.9
     pace: Tensor | None = None
 
     def step(self, values: Tensor, gradient: Tensor) -> Tensor:
-        """Where the values move; what is given stays as it is."""
+        """The new values; the arguments are not modified."""
         self.pace = gradient if self.pace is None else self.keep * self.pace + gradient
         return values - self.rate * self.pace

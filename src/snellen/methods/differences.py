@@ -1,7 +1,7 @@
-"""What the two rules of DeepLIFT share: how the difference between an image and a reference travels through a network.
+"""What both rules of DeepLIFT need: how the difference between an image and a reference passes through a network.
 
-Linear operations keep their ordinary gradient; what bends gets the slope of the straight line between image and reference,
-so that the shares of the inputs sum to the difference of outputs.
+Linear operations keep their ordinary gradient; elementwise nonlinearities get the slope of the line between image and
+reference, so that the shares of the inputs sum to the difference of outputs.
 Equations are those of Shrikumar et al. 2017.
 """
 
@@ -62,7 +62,7 @@ DIVISIONS = {"div", "divide", "true_divide", "__truediv__"}
 
 
 def check(name: str, classifier: Classifier) -> None:
-    """Refuses a classifier whose operations cannot be seen, or that puts out no logits."""
+    """Refuses a classifier whose operations cannot be seen, or whose outputs are no logits."""
     if not isinstance(classifier.module, torch.nn.Module) or "layer" not in classifier.offers:
         raise SnellenError(f"{name} must see every operation, but '{classifier.name}' is a compiled graph; {REMEDY}")
     if classifier.outputs != "logits":
@@ -72,7 +72,7 @@ def check(name: str, classifier: Classifier) -> None:
 def as_handler(
     name: str, rule: Callable[[Operation, list[Tensor]], Any], rows: int, constant: Handler = Operation.run
 ) -> Handler:
-    """The rule for operations on what depends on the inputs, which alone needs a gradient, and another for all others."""
+    """A handler that applies `rule` to operations on tensors that depend on the inputs, and `constant` to all others."""
 
     def handle(operation: Operation) -> Any:
         carried = [tensor for tensor in _tensors((operation.args, operation.kwargs)) if tensor.requires_grad]
@@ -90,17 +90,17 @@ def as_handler(
 
 
 def _tensors(nest: Any) -> list[Tensor]:
-    return [tree_leave for tree_leave in tree_leaves(nest) if isinstance(tree_leave, Tensor)]
+    return [leaf for leaf in tree_leaves(nest) if isinstance(leaf, Tensor)]
 
 
 def walk(classifier: Classifier, images: Images, handler: Handler) -> None:
-    """Sends images through the handler only to see the operations; like every look, it is not counted."""
+    """Runs images through the handler only to see the operations; these passes are not counted."""
     with intercepting(classifier.module, handler):
-        classifier.module(images.clone())  # a copy, since a model may work in place on what it is given
+        classifier.module(images.clone())  # a copy, since a model may change its input in place
 
 
 def copies(classifier: Classifier, inputs: Images, count: int) -> Float[Tensor, "{count} channels height width"]:
-    """The first image so many times, to walk with."""
+    """`count` copies of the first image."""
     return inputs[:1].expand(count, *inputs.shape[1:]).to(classifier.device).clone()
 
 
@@ -119,9 +119,9 @@ def run_on(operation: Operation, values: Tensor, **changed: Any) -> Any:
 
 
 def bends(operation: Operation) -> bool:
-    """Whether each number depends on one number alone, in any shape."""
-    known = operation.kind in ("rectifier", "activation") and operation.name != "glu"
-    return known or (operation.kind == "other" and operation.name in _ELEMENTWISE)
+    """Whether the operation is an elementwise nonlinearity."""
+    unary = operation.kind in ("rectifier", "activation") and operation.name != "glu"
+    return unary or (operation.kind == "other" and operation.name in _ELEMENTWISE)
 
 
 def is_linear(operation: Operation, carried: list[Tensor]) -> bool:
@@ -166,7 +166,7 @@ def pooling(name: str, operation: Operation, image: Tensor, reference: Tensor) -
     The whole difference goes to the largest value of the image or of the reference, whichever is larger. There the values
     differ at least as much as the maxima do, so the multiplier lies between 0 and 1.
     """
-    (now, at_image), (start, at_reference) = (_maxima(name, operation, one) for one in (image, reference))
+    (now, at_image), (start, at_reference) = (_maxima(name, operation, values) for values in (image, reference))
     place = torch.where(now >= start, at_image, at_reference)
     run = gather(image, place) - gather(reference, place)
     return now, start, place, torch.where(run == 0, 1.0, (now - start) / run)
@@ -178,7 +178,7 @@ def _maxima(name: str, operation: Operation, values: Tensor) -> tuple[Tensor, Te
     kwargs.pop("input", None)
     if operation.name == "amax":
         dims = operation.argument(1, "dim", ())
-        dims = sorted(one % values.dim() for one in ([dims] if isinstance(dims, int) else dims))
+        dims = sorted(dim % values.dim() for dim in ([dims] if isinstance(dims, int) else dims))
         if dims != list(range(2, values.dim())):
             raise refuse(name, operation, REMEDY)
         highest, places = values.flatten(2).max(dim=-1)

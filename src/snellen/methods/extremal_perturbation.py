@@ -34,7 +34,7 @@ REACH = 5
 """In cells: the bump of a cell is below 2 % of its height from there on."""
 
 FINER = 2
-"""The mask is computed at this many points per cell and drawn out linearly; its bumps are several cells wide."""
+"""The mask is computed at this many points per cell and upsampled linearly; its bumps are several cells wide."""
 
 TIE = 1e-6
 """Values that are this close differ by rounding only."""
@@ -64,8 +64,8 @@ MOST_BLUR = 20 / 224
 class ExtremalPerturbation:
     """In what share of `areas` a pixel belongs to the region of that size which, left sharp, keeps the target highest.
 
-    Outside the region the image is blurred. Regions are made of smooth bumps on a grid of `cells`, found by gradient ascent
-    with a penalty on the ranked values of the mask, which should be one in the wanted area and zero elsewhere.
+    Outside the region the image is blurred. Regions are made of smooth bumps on a grid of `cells`, optimised by gradient
+    ascent with a penalty on the ranked values of the mask, which should be one in an area of that size and zero elsewhere.
     """
 
     areas: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
@@ -105,17 +105,17 @@ class ExtremalPerturbation:
             with torch.enable_grad():
                 leaf = cells.detach().requires_grad_()
                 fine = smooth_masks(leaf)
-                seen = perturbed(pyramid, owners, _drawn_out(fine, size))
+                images = perturbed(pyramid, owners, _upsample(fine, size))
                 penalty = area_penalty(fine, areas).sum()
-            gradient, _ = classifier.gradient(seen.detach(), targets[owners], of=self.of)
-            (slope,) = torch.autograd.grad((seen, penalty), leaf, (-gradient, torch.tensor(weight).to(inputs)))
+            gradient, _ = classifier.gradient(images.detach(), targets[owners], of=self.of)
+            (slope,) = torch.autograd.grad((images, penalty), leaf, (-gradient, torch.tensor(weight).to(inputs)))
             cells = descent.step(cells, slope / evenly).clamp(0, 1)
-        masks = _drawn_out(smooth_masks(cells), size).clamp_min(0)  # cells beyond the border leave a trace of rounding
+        masks = _upsample(smooth_masks(cells), size).clamp_min(0)  # cells beyond the border leave a trace of rounding
         return masks.view(len(inputs), len(self.areas), *size).mean(dim=1)
 
 
 START = 1.0
-"""The whole image: what the target does not hold on to fades first."""
+"""Initial value of all cells: the whole image is kept."""
 
 
 def smooth_masks(cells: Grids) -> Float[Tensor, "masks tall wide"]:
@@ -125,7 +125,7 @@ def smooth_masks(cells: Grids) -> Float[Tensor, "masks tall wide"]:
     """
     _, rows, columns = cells.shape
     bumps, full = _bumps().to(cells), torch.ones_like(cells[:1])
-    largest, most = (_SoftLargest.apply(one, bumps) for one in (cells, full))  # type: ignore[no-untyped-call]
+    largest, most = (_SoftLargest.apply(grid, bumps) for grid in (cells, full))  # type: ignore[no-untyped-call]
     points = (largest / most).clamp_max(1).view(-1, FINER**2, rows, columns)
     return functional.pixel_shuffle(points, FINER).squeeze(1)
 
@@ -139,42 +139,42 @@ class _SoftLargest(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, cells: Tensor, bumps: Tensor) -> Tensor:
         side = 2 * REACH + 1
-        # Only cells that exist take part: empty ones beyond the border, or copies, would make it attract or repel the area.
+        # Only cells that exist take part: empty ones beyond the border, or copies, would attract or repel the area.
         padded = functional.pad(cells, (REACH,) * 4, value=NOWHERE)
         ctx.size = cells.shape[1:]
-        found, slopes = [], []
-        for one in padded:
-            near = functional.unfold(one[None, None], side)
+        means, slopes = [], []
+        for grid in padded:
+            near = functional.unfold(grid[None, None], side)
             heights = (near * bumps[..., None]).clamp_min_(-LEAST * TEMPERATURE)
             weights = (heights / TEMPERATURE).exp_()
             total = weights.sum(dim=1, keepdim=True)
             mean = heights.mul(weights).sum(dim=1, keepdim=True).div_(total)
-            found.append(mean[:, 0])
+            means.append(mean[:, 0])
             if ctx.needs_input_grad[0]:  # dm / dh = w / Σw (1 + (h - m) / T)
                 slopes.append(heights.sub_(mean - TEMPERATURE).mul_(weights).mul_(1 / (total * TEMPERATURE)))
         if slopes:
             ctx.save_for_backward(torch.stack(slopes), bumps)
-        return torch.stack(found)
+        return torch.stack(means)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
         slopes, bumps = ctx.saved_tensors
         near = [
-            (slope * bumps[..., None]).mul_(asked[:, None]).sum(dim=0)
-            for slope, asked in zip(slopes, upstream[0], strict=True)
+            (slope * bumps[..., None]).mul_(upstream_row[:, None]).sum(dim=0)
+            for slope, upstream_row in zip(slopes, upstream[0], strict=True)
         ]
         return functional.fold(torch.stack(near), ctx.size, 2 * REACH + 1, padding=REACH)[:, 0], None
 
 
 def influence(cells: Grids) -> Float[Tensor, "1 rows columns"]:
-    """How much of a full mask hangs on each cell, against the mean cell: cells at the border have fewer points to cover.
+    """How much of a full mask depends on each cell, relative to the mean cell; cells at the border cover fewer points.
 
-    Steps are divided by it, so that an even push moves the mask evenly and the border is neither sought nor shunned.
+    Steps are divided by it, so that an even gradient moves the mask evenly, at the border too.
     """
     with torch.enable_grad():
         full = torch.ones_like(cells[:1]).requires_grad_()
-        (found,) = torch.autograd.grad(smooth_masks(full).sum(), full)
-    return found / found.mean()
+        (slope,) = torch.autograd.grad(smooth_masks(full).sum(), full)
+    return slope / slope.mean()
 
 
 def _bumps() -> Float[Tensor, "points neighbours"]:
@@ -188,16 +188,16 @@ def _bumps() -> Float[Tensor, "points neighbours"]:
 def area_penalty(masks: Grids, areas: Float[Tensor, " masks"]) -> Float[Tensor, " masks"]:
     """The mean squared difference between a mask's values in order and zeros followed by a share `area` of ones.
 
-    Equal values get equal wishes, else their place in memory would decide which of them to keep.
+    Equal values get equal goals, else their order in memory would decide which of them to keep.
     """
     values = masks.flatten(1).sort(dim=1).values
     count = values.shape[1]
     from_above = count - 1 - torch.arange(count, device=masks.device)
-    wish = (areas[:, None] * count - from_above).clamp(0, 1)
+    goal = (areas[:, None] * count - from_above).clamp(0, 1)
     rises = (values.detach().diff(dim=1) > TIE).long().cumsum(dim=1)
     ties = torch.cat([torch.zeros_like(rises[:, :1]), rises], dim=1)
-    members = torch.zeros_like(wish).scatter_add(1, ties, torch.ones_like(wish))
-    shared = torch.zeros_like(wish).scatter_add(1, ties, wish) / members.clamp_min(1)
+    members = torch.zeros_like(goal).scatter_add(1, ties, torch.ones_like(goal))
+    shared = torch.zeros_like(goal).scatter_add(1, ties, goal) / members.clamp_min(1)
     return (values - shared.gather(1, ties)).square().mean(dim=1)
 
 
@@ -205,14 +205,14 @@ def blurred(inputs: Images) -> Float[Tensor, "batch levels channels height width
     """The image under Gaussians of growing width, from none to the widest; what lies outside weighs nothing."""
     levels = [inputs]
     for level in range(1, LEVELS):
-        seen = inputs
+        image = inputs
         for axis in (2, 3):
             side = inputs.shape[axis]
             sigma = MOST_BLUR * side * level / (LEVELS - 1)
             places = torch.arange(side).to(inputs)
             weights = (-0.5 * ((places[:, None] - places) / sigma).square()).softmax(dim=1)
-            seen = (seen.transpose(axis, 3) @ weights.T).transpose(axis, 3)
-        levels.append(seen)
+            image = (image.transpose(axis, 3) @ weights.T).transpose(axis, 3)
+        levels.append(image)
     return torch.stack(levels, dim=1).permute(2, 0, 1, 3, 4).contiguous().permute(1, 2, 0, 3, 4)
 
 
@@ -227,11 +227,11 @@ def perturbed(
     place = (below.long().view(len(masks), -1) + owners[:, None] * LEVELS).mul_(height * width).add_(pixels).flatten()
     planes = pyramid.permute(2, 0, 1, 3, 4).flatten(1)  # no copy, as `blurred` lays them out
     sharper, softer = planes.index_select(1, place), planes.index_select(1, place + height * width)
-    seen = sharper + (depth - below) * softer.sub_(sharper)
-    return seen.view(-1, len(masks), height, width).transpose(0, 1)
+    images = sharper + (depth - below) * softer.sub_(sharper)
+    return images.view(-1, len(masks), height, width).transpose(0, 1)
 
 
-def _drawn_out(masks: Grids, size: tuple[int, int]) -> Float[Tensor, "masks height width"]:
+def _upsample(masks: Grids, size: tuple[int, int]) -> Float[Tensor, "masks height width"]:
     """Linear interpolation, as two products with matrices, whose derivative is as cheap."""
     down, across = (_stretch(side, length).to(masks) for side, length in zip(masks.shape[1:], size, strict=True))
     return down.T @ masks @ across

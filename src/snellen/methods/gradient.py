@@ -1,4 +1,4 @@
-"""The plain gradient, and the gradient times the input; both come from one shared pass."""
+"""The plain gradient, and the gradient times the input; both use the same cached pass."""
 
 from __future__ import annotations
 

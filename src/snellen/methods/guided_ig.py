@@ -15,7 +15,7 @@ from snellen.plugins.registry import method
 from snellen.types import Output, Passes, Rng
 
 CLOSE = 1e-9
-"""As near to a distance that was asked for as the published code goes."""
+"""The remaining distance at which the published code ends a step."""
 
 Doubles = Float64[np.ndarray, " features"]
 Values = Float[np.ndarray, " features"]
@@ -30,8 +30,8 @@ Chosen = Bool[np.ndarray, " features"]
     needs={"gradients"},
     caveats={
         "snellen2026": "its map does not sum to the rise on deep networks: with default settings the gap is more than 5 % "
-        "of the rise on 39 of 40 CIFAR-10 pictures and a ResNet-20 (median 88 %, largest 14 times the rise); "
-        "and rounding can turn the path, so that the same function in other weights gets another map (of 4 such pictures, "
+        "of the rise on 39 of 40 CIFAR-10 images and a ResNet-20 (median 88 %, largest 14 times the rise); "
+        "and rounding can turn the path, so that the same function in other weights gets another map (of 4 such images, "
         "with 60 steps, 2 moved by more than a tenth of the largest value)",
     },
     presets={"kapishnikov2021": {}, "cose2023": {"of": "probability", "fold": "absolute-sum"}},
@@ -48,8 +48,8 @@ class GuidedIG:
     """Each pixel's share of the rise from grey to the image, on a path that moves the least sensitive pixels first.
 
     In every step the `fraction` of values with the smallest gradients goes ahead, no value further than `max_dist` from
-    the straight line. The published 200 steps are the default, because the path can only turn where it looks: with fewer
-    steps than 1 / `max_dist` it hardly leaves the line. Values leap as far as `max_dist` allows on one gradient, so the sum
+    the straight line. The published 200 steps are the default, because with fewer steps than
+    1 / `max_dist` the path hardly leaves the line. Values move as far as `max_dist` allows on one gradient, so the sum
     misses the rise of the output, by a little in small networks and by far in deep ones; more steps do not take that away, a
     smaller `max_dist` does.
     """
@@ -80,9 +80,9 @@ class GuidedIG:
         *,
         rng: Rng,
     ) -> Float[Tensor, "batch height width"]:
-        # The path starts at zero inputs, so a value's place on it is a share of the value itself. It is kept in double
+        # The path starts at zero inputs, so a value's place on it is a share of the value itself. It is computed in double
         # precision: where a network's rectifiers are about to switch, single precision would find another path. And it is
-        # kept in numpy, whose selection takes a tenth of the time of torch.kthvalue, row by row, which stays in the caches.
+        # computed in numpy, whose selection takes a tenth of the time of torch.kthvalue, row by row, for the sake of caches.
         way = inputs.double().flatten(1).cpu()
         length = way.abs()
         share = (length == 0).double()  # what has no way to go has arrived

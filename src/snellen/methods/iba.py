@@ -52,7 +52,7 @@ class Iba:
     """How many bits per pixel must pass a layer, when noise may replace all features that the target can do without.
 
     Each feature is mixed with noise that has the mean and spread of that feature over the user's images; the mixture is
-    found by gradient descent on the target's cross-entropy plus `beta` times the mean information.
+    optimised by gradient descent on the target's cross-entropy plus `beta` times the mean information.
     """
 
     layer: str | None = None
@@ -68,11 +68,11 @@ class Iba:
             raise ValueError(f"beta and sigma must not be negative, not {self.beta} and {self.sigma}")
 
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """Finds the layer, or refuses one that does not exist or has no places."""
+        """Finds the layer; refuses one that does not exist or has no spatial positions."""
         classifier.layer_shape(inputs, self.layer_in(classifier, inputs))
 
     def layer_in(self, classifier: Classifier, inputs: Images) -> str:
-        """The name of the layer that gets the bottleneck; by default the last one that still has places."""
+        """The name of the layer that gets the bottleneck; by default the last one with spatial positions."""
         return self.layer or classifier.feature_layer(inputs)
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
@@ -86,12 +86,12 @@ class Iba:
         return f"mean and spread of {self.layer or 'the last features with places'}"
 
     def fit(self, classifier: Classifier, images: Iterable[Batches], *, rng: Rng) -> dict[str, Tensor]:
-        """Mean, standard deviation and share of images with any activity, for each feature at each place."""
+        """Mean, standard deviation and share of images with any activity, for each feature at each position."""
         count, mean, square, used = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
         for inputs in images:
             features = classifier.layer_features(inputs, self.layer_in(classifier, inputs)).double().cpu()
             if count and features.shape[1:] != mean.shape:
-                raise SnellenError("iba learns from images of one size only; give the size that the classifier takes")
+                raise SnellenError("iba is fitted to images of one size only; give the size that the classifier takes")
             own = features.mean(dim=0)
             total = count + len(features)
             # Chan, Golub, LeVeque 1979: the sums of squares of two parts, joined without loss of digits.
@@ -100,7 +100,7 @@ class Iba:
             used = used + (features != 0).double().sum(dim=0)
             count = total
         if count == 0:
-            raise SnellenError("iba cannot learn from no images; give some")
+            raise SnellenError("iba cannot be fitted to no images; give some")
         spread = (square / max(1, count - 1)).sqrt()
         return {"mean": mean.float(), "spread": spread.float(), "used": (used / count).float()}
 
@@ -108,15 +108,15 @@ class Iba:
         self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
     ) -> Float[Tensor, "batch height width"]:
         layer = self.layer_in(classifier, inputs)
-        known = {name: values.to(inputs) for name, values in read_fitted_state(self, classifier).items()}
+        state = {name: values.to(inputs) for name, values in read_fitted_state(self, classifier).items()}
         features = classifier.layer_features(inputs, layer)
-        if known["mean"].shape != features.shape[1:]:
+        if state["mean"].shape != features.shape[1:]:
             raise SnellenError(
-                f"{label(self)} learnt from images of another size; let it learn from images of {inputs.shape[2]}×"
+                f"{label(self)} was fitted to images of another size; fit it to images of {inputs.shape[2]}×"
                 f"{inputs.shape[3]} pixels"
             )
-        mean, spread = known["mean"], known["spread"].clamp_min(LEAST_SPREAD)
-        used = (known["used"] > LEAST_USE).to(features)
+        mean, spread = state["mean"], state["spread"].clamp_min(LEAST_SPREAD)
+        used = (state["used"] > LEAST_USE).to(features)
         normal = (features - mean) / spread
         alpha, adam = torch.full_like(features, START), Adam(RATE)
         rows = classifier.resume_rows(inputs, layer)
@@ -145,7 +145,7 @@ class Iba:
         return self._smooth(alpha.sigmoid()), self._smooth((-alpha).sigmoid())
 
     def _smooth(self, shares: Features, *, back: bool = False) -> Features:
-        """Smoothing over places; `back` carries a gradient through it."""
+        """Smoothing over positions; `back` propagates a gradient through it."""
         if self.sigma == 0:
             return shares
         down, across = (_mirrored_gaussian(side, self.sigma).to(shares) for side in shares.shape[2:])
@@ -177,8 +177,8 @@ def _cross_entropy_gradient(
         leaf = mixed.detach().requires_grad_()
         logits = classifier.resume(inputs, layer, leaf, owners)
         loss = functional.cross_entropy(logits, targets[owners], reduction="sum")
-        (found,) = torch.autograd.grad(loss, leaf)
-    return found
+        (gradient,) = torch.autograd.grad(loss, leaf)
+    return gradient
 
 
 def _mirrored_gaussian(side: int, sigma: float) -> Float[Tensor, "side side"]:

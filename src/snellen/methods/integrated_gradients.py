@@ -53,7 +53,7 @@ ROUNDING = 1e-6
 )
 @dataclass(frozen=True)
 class IntegratedGradients:
-    """Each pixel's share of the rise from a baseline's output to the image's: mean gradient on the line, times the way.
+    """Each pixel's share of the rise from a baseline's output to the image's: mean gradient on the line times difference.
 
     Steps are added image by image until the map's sum meets the rise to within `tolerance` of it: 32 at first, then twice as
     many, up to 512, by the trapezoid rule, which uses each gradient again. With `steps` the mean is taken at so many
@@ -88,7 +88,7 @@ class IntegratedGradients:
 
 def integrated(classifier: Classifier, start: Images, inputs: Images, targets: Targets, *, steps: int, of: Output) -> Images:
     """Each input value's share of the rise of the output on the straight line from `start`."""
-    places, weights = (torch.from_numpy(one).to(inputs) for one in np.polynomial.legendre.leggauss(steps))
+    places, weights = (torch.from_numpy(values).to(inputs) for values in np.polynomial.legendre.leggauss(steps))
     gradient, _ = _along(classifier, start, inputs, targets, (places + 1) / 2, weights / 2, of)
     return (inputs - start) * gradient
 
@@ -111,7 +111,7 @@ def integrated_within(
         (rows,) = torch.nonzero(moved & ((total - rise).abs() > tolerance * rise.abs()), as_tuple=True)
         if not len(rows):
             break
-        # Half of the points of twice as many steps are known: the new ones lie in the middle between them.
+        # Half of the points of twice as many steps are computed already: the new ones lie in the middle between them.
         places = ((torch.arange(steps) + 0.5) / steps).to(inputs)
         weights = torch.full_like(places, 1 / steps)
         between, _ = _along(classifier, start[rows], inputs[rows], targets[rows], places, weights, of)

@@ -19,7 +19,7 @@ from snellen.plugins.traits import TraitEvidence
 from snellen.types import Fill, Output, Passes, Rng
 
 SMALLEST = 1e-10
-"""Directions that the drawn coalitions say nothing about, relative to the best known one: they get no share."""
+"""Eigenvalues below this share of the largest belong to directions that the coalitions do not determine; these get zero."""
 
 
 @method(
@@ -34,7 +34,7 @@ SMALLEST = 1e-10
     # that leaves the regression undetermined and cannot be said with these settings, so there is no preset.
     caveats={
         "slack2020": "a model that detects the out-of-distribution samples can hide what it uses from SHAP",
-        "kumar2020": "removal is an intervention on images that do not occur, so a value need not be what people ask for",
+        "kumar2020": "removal is an intervention on images that do not occur, so a value need not be what people look for",
     },
     ranges={
         "samples": (250, 500, 2000),
@@ -76,14 +76,14 @@ class KernelShap:
     ) -> Float[Tensor, "batch height width"]:
         labels = superpixels(classifier, inputs, self.segments)
         counts = (labels.flatten(1).amax(dim=1) + 1).tolist()
-        drawn = [coalitions(count, self.samples, rng[i : i + 1]) for i, count in enumerate(counts)]
-        kept = [_with_ends(one).to(inputs.device) for one, _ in drawn]
+        choices = [coalitions(count, self.samples, rng[i : i + 1]) for i, count in enumerate(counts)]
+        keeps = [_with_ends(chosen).to(inputs.device) for chosen, _ in choices]
         start = self.fill(classifier, inputs, rng=rng)
-        outputs = superpixel_outputs(classifier, inputs, targets, labels, kept, start=start, of=self.of)
-        rows, columns = max(len(one) for one, _ in drawn), max(counts)
+        outputs = superpixel_outputs(classifier, inputs, targets, labels, keeps, start=start, of=self.of)
+        rows, columns = max(len(chosen) for chosen, _ in choices), max(counts)
         values = shapley(
-            pad_blocks([one[2:] for one in kept], (rows, columns)),
-            pad_blocks([weight.to(inputs.device) for _, weight in drawn], (rows,)),
+            pad_blocks([chosen[2:] for chosen in keeps], (rows, columns)),
+            pad_blocks([weight.to(inputs.device) for _, weight in choices], (rows,)),
             pad_blocks([output[2:] - output[0] for output in outputs], (rows,)),
             torch.stack([output[1].double() - output[0] for output in outputs]),
             torch.tensor(counts, device=inputs.device),
@@ -101,7 +101,7 @@ def coalitions(count: int, samples: int, rng: Rng) -> tuple[Bool[Tensor, "choice
     """
     sizes = range(1, count // 2 + 1)
     mass = np.array([(1 if 2 * n == count else 2) / (n * (count - n)) for n in sizes])
-    kept: list[np.ndarray] = []
+    keeps: list[np.ndarray] = []
     weights: list[np.ndarray] = []
     left, done = samples, 0
     for n in sizes:
@@ -111,7 +111,7 @@ def coalitions(count: int, samples: int, rng: Rng) -> tuple[Bool[Tensor, "choice
         some = np.zeros((math.comb(count, n), count), dtype=bool)
         for row, members in zip(some, itertools.combinations(range(count), n), strict=True):
             row[list(members)] = True
-        kept.append(some if 2 * n == count else np.concatenate([some, ~some]))
+        keeps.append(some if 2 * n == count else np.concatenate([some, ~some]))
         weights.append(np.full(both, mass[done] / both))
         left, done = left - both, done + 1
     if done < len(mass) and left > 0:
@@ -121,15 +121,15 @@ def coalitions(count: int, samples: int, rng: Rng) -> tuple[Bool[Tensor, "choice
         size = 1 + done + np.minimum(np.searchsorted(share, chosen, side="right"), len(share) - 1)
         rank = rng.uniform("kernel-shap members", (pairs, count))[0].numpy().argsort(axis=1).argsort(axis=1)
         some = rank < size[:, None]
-        kept.append(np.stack([some, ~some], axis=1).reshape(-1, count)[:left])
+        keeps.append(np.stack([some, ~some], axis=1).reshape(-1, count)[:left])
         weights.append(np.full(left, mass[done:].sum() / left))
-    if not kept:
+    if not keeps:
         return torch.empty(0, count, dtype=torch.bool), torch.empty(0, dtype=torch.float64)
-    return torch.from_numpy(np.concatenate(kept)), torch.from_numpy(np.concatenate(weights))
+    return torch.from_numpy(np.concatenate(keeps)), torch.from_numpy(np.concatenate(weights))
 
 
 def shapley(
-    kept: Float[Tensor, "batch choices superpixels"],
+    keeps: Float[Tensor, "batch choices superpixels"],
     weights: Float[Tensor, "batch choices"],
     rises: Float[Tensor, "batch choices"],
     whole: Float[Tensor, " batch"],
@@ -140,16 +140,16 @@ def shapley(
     Every superpixel starts with an even part of the whole; what is fitted is a change whose sum is zero, as little of it as
     the coalitions ask for. Superpixels beyond an image's count pad it and get zero, as do choices of weight zero.
     """
-    real = (torch.arange(kept.shape[2], device=kept.device) < counts[:, None]).to(kept)
+    real = (torch.arange(keeps.shape[2], device=keeps.device) < counts[:, None]).to(keeps)
     even = real * (whole / counts)[:, None]
     balance = torch.diag_embed(real) - real[:, :, None] * real[:, None, :] / counts[:, None, None]
-    rest = rises - torch.einsum("bsm,bm->bs", kept, even)
-    heavy = (weights[..., None] * kept).transpose(1, 2)
-    normal = balance @ (heavy @ kept) @ balance
+    rest = rises - torch.einsum("bsm,bm->bs", keeps, even)
+    heavy = (weights[..., None] * keeps).transpose(1, 2)
+    normal = balance @ (heavy @ keeps) @ balance
     change: Tensor = torch.linalg.pinv(normal, rtol=SMALLEST, hermitian=True) @ (balance @ (heavy @ rest[..., None]))
     return even + (balance @ change)[..., 0]
 
 
-def _with_ends(kept: Bool[Tensor, "choices superpixels"]) -> Bool[Tensor, "more superpixels"]:
-    ends = torch.tensor([[False], [True]]).expand(2, kept.shape[1])
-    return torch.cat([ends, kept])
+def _with_ends(keeps: Bool[Tensor, "choices superpixels"]) -> Bool[Tensor, "more superpixels"]:
+    ends = torch.tensor([[False], [True]]).expand(2, keeps.shape[1])
+    return torch.cat([ends, keeps])

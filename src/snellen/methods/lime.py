@@ -78,10 +78,10 @@ class Lime:
     ) -> Float[Tensor, "batch height width"]:
         labels = superpixels(classifier, inputs, self.segments)
         counts = (labels.flatten(1).amax(dim=1) + 1).tolist()
-        kept = [draw(rng[i : i + 1], self.samples, count).to(inputs.device) for i, count in enumerate(counts)]
+        keeps = [draw(rng[i : i + 1], self.samples, count).to(inputs.device) for i, count in enumerate(counts)]
         start = self.fill(classifier, inputs, rng=rng)
-        outputs = superpixel_outputs(classifier, inputs, targets, labels, kept, start=start, of=self.of)
-        weights = surrogate(pad_blocks(kept, (self.samples, max(counts))), torch.stack(outputs).double())
+        outputs = superpixel_outputs(classifier, inputs, targets, labels, keeps, start=start, of=self.of)
+        weights = surrogate(pad_blocks(keeps, (self.samples, max(counts))), torch.stack(outputs).double())
         if self.show == "positive":
             weights = weights.clamp_min(0)
         if self.show == "ternary":
@@ -92,24 +92,24 @@ class Lime:
 
 def draw(rng: Rng, samples: int, count: int) -> Bool[Tensor, "samples superpixels"]:
     """Which superpixels each copy of one image keeps: all in the first, each or not in the others."""
-    kept = rng.uniform("lime", (samples, count))[0] < 0.5
-    kept[0] = True
-    return kept
+    keeps = rng.uniform("lime", (samples, count))[0] < 0.5
+    keeps[0] = True
+    return keeps
 
 
 def surrogate(
-    kept: Float[Tensor, "batch samples superpixels"], outputs: Float[Tensor, "batch samples"]
+    keeps: Float[Tensor, "batch samples superpixels"], outputs: Float[Tensor, "batch samples"]
 ) -> Float[Tensor, "batch superpixels"]:
     """The weights of all images' ridge regressions; a column of zeros, which pads a smaller image, gets weight zero.
 
     The first sample must keep everything: the distance of a copy that keeps n of m superpixels from it is 1 - sqrt(n / m).
     """
-    distance = 1 - (kept.sum(dim=2) / kept[:, :1].sum(dim=2)).sqrt()
+    distance = 1 - (keeps.sum(dim=2) / keeps[:, :1].sum(dim=2)).sqrt()
     near = (-0.5 * (distance / WIDTH) ** 2).exp()
     share = near / near.sum(dim=1, keepdim=True)
-    centred = kept - torch.einsum("bs,bsm->bm", share, kept)[:, None]
+    centred = keeps - torch.einsum("bs,bsm->bm", share, keeps)[:, None]
     rise = outputs - (share * outputs).sum(dim=1, keepdim=True)
     heavy = (near[..., None] * centred).transpose(1, 2)
-    penalty = PENALTY * torch.eye(kept.shape[2], dtype=kept.dtype, device=kept.device)
+    penalty = PENALTY * torch.eye(keeps.shape[2], dtype=keeps.dtype, device=keeps.device)
     weights: Tensor = torch.linalg.solve(heavy @ centred + penalty, heavy @ rise[..., None])
     return weights[..., 0]

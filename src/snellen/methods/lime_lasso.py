@@ -73,10 +73,10 @@ class LimeLasso:
     ) -> Float[Tensor, "batch height width"]:
         labels = superpixels(classifier, inputs, self.segments)
         counts = (labels.flatten(1).amax(dim=1) + 1).tolist()
-        kept = [draws(rng[i : i + 1], self.samples, count).to(inputs.device) for i, count in enumerate(counts)]
+        keeps = [draws(rng[i : i + 1], self.samples, count).to(inputs.device) for i, count in enumerate(counts)]
         start = self.fill(classifier, inputs, rng=rng)
-        outputs = superpixel_outputs(classifier, inputs, targets, labels, kept, start=start, of=self.of)
-        chosen = pad_blocks(kept, (self.samples, max(counts)))
+        outputs = superpixel_outputs(classifier, inputs, targets, labels, keeps, start=start, of=self.of)
+        chosen = pad_blocks(keeps, (self.samples, max(counts)))
         # A removed superpixel moves the inputs by its own distance from the fill, whatever else is removed.
         apart = (inputs - start).double().square().sum(dim=1).flatten(1)
         energy = apart.new_zeros(len(inputs), max(counts)).scatter_add(1, labels.flatten(1), apart)

@@ -27,7 +27,7 @@ _RANGES: dict[str, Range] = {
 }
 
 
-_KEPT = {
+_DEPTHWISE = {
     "snellen2026": "little of the logit reaches the pixels through depthwise convolutions: on EfficientNet-Lite0 the map "
     "sums to less than 1 % of it (7 photographs)",
 }
@@ -72,7 +72,7 @@ class LrpZ:
     family="relevance-propagation",
     signed=True,
     needs={"gradients", "relu"},
-    caveats=_KEPT,
+    caveats=_DEPTHWISE,
     presets={"kim2022": _KIM},
     ranges=_RANGES,
 )
@@ -80,9 +80,8 @@ class LrpZ:
 class LrpEpsilon:
     """Each pixel's share of the target's logit, handed down by signed contributions, weak and contradictory sums damped.
 
-    `epsilon` joins every layer's denominators. It is `relative` to the root mean square of the layer's outputs unless told
-    otherwise, because one absolute number is much in one layer and nothing in the next; a quarter is what Montavon et al.
-    2019 use.
+    `epsilon` joins every layer's denominators. It is `relative` to the root mean square of the layer's outputs by
+    default, because the size of outputs differs between layers; a quarter is what Montavon et al. 2019 use.
     """
 
     epsilon: float = 0.25
@@ -117,7 +116,7 @@ class LrpEpsilon:
     caveats={
         "sixt2020": "over many convolutions its rule forgets what the later layers computed, so that maps of different "
         "classes can look alike",
-        **_KEPT,
+        **_DEPTHWISE,
     },
     presets={"kim2022": _KIM},
     ranges=_RANGES,
@@ -126,7 +125,7 @@ class LrpEpsilon:
 class LrpAlpha1Beta0:
     """Each pixel's share of the target's logit, handed down in convolutions among what excites, evenly in the first layer.
 
-    Linear layers use the epsilon rule, as in Kim et al. 2022, so that what speaks against a class can be told.
+    Linear layers use the epsilon rule, as in Kim et al. 2022, so that evidence against a class stays visible.
     """
 
     epsilon: float = 0.25
@@ -158,7 +157,7 @@ class LrpAlpha1Beta0:
     family="relevance-propagation",
     signed=True,
     needs={"gradients", "relu"},
-    caveats=_KEPT,
+    caveats=_DEPTHWISE,
     presets={"kim2022": _KIM},
     ranges=_RANGES,
 )

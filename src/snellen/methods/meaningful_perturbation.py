@@ -19,7 +19,7 @@ Grids = Float[Tensor, "batch rows columns"]
 
 RATE = 0.1
 SOFTNESS = 5 / 8
-"""The width of the Gaussian that draws the grid out, in cells: 5 pixels for cells of 8 in the paper."""
+"""The width of the Gaussian that upsamples the grid, in cells: 5 pixels for cells of 8 in the paper."""
 
 BLURRED = Blur(kernel=61, sigma=10.0)
 
@@ -45,9 +45,9 @@ BLURRED = Blur(kernel=61, sigma=10.0)
 )
 @dataclass(frozen=True)
 class MeaningfulPerturbation:
-    """How much of the image must be taken away at a pixel, in the smallest smooth blur that lowers the target's probability.
+    """How much of the image must be removed at a pixel, in the smallest smooth blur that lowers the target's probability.
 
-    A coarse mask is found by gradient descent on that probability, plus `area` times the sum of what is taken away, plus
+    A coarse mask is optimised by gradient descent on that probability, plus `area` times the sum of what is removed, plus
     `roughness` times the sum of cubed steps between neighbouring cells. The image moves a little under the mask at every
     step, so that the mask does not grow artefacts. 100 steps come close to the paper's 300 at a third of the price.
     """
@@ -74,24 +74,24 @@ class MeaningfulPerturbation:
         start = self.fill(classifier, inputs, rng=rng)
         way = inputs - start
         height, width = (int(side) for side in inputs.shape[2:])
-        down, across = drawn_out(self.cells, height).to(inputs), drawn_out(self.cells, width).to(inputs)
-        kept = torch.full((len(inputs), self.cells, self.cells), START).to(inputs)
+        down, across = upsampling(self.cells, height).to(inputs), upsampling(self.cells, width).to(inputs)
+        keep = torch.full((len(inputs), self.cells, self.cells), START).to(inputs)
         adam = Adam(RATE)
         for step in range(self.steps):
             moved_start, moved_way = shifted(start, rng, step), shifted(way, rng, step)
-            mask = down @ kept @ across.T
-            seen = torch.addcmul(moved_start, mask[:, None], moved_way)
-            gradient, _ = classifier.gradient(seen, targets, of="probability")
+            mask = down @ keep @ across.T
+            images = torch.addcmul(moved_start, mask[:, None], moved_way)
+            gradient, _ = classifier.gradient(images, targets, of="probability")
             slope = down.T @ (gradient * moved_way).sum(dim=1) @ across
-            kept = adam.step(kept, slope - self.area + self.roughness * _steps_cubed(kept)).clamp(0, 1)
-        return down @ (1 - kept) @ across.T
+            keep = adam.step(keep, slope - self.area + self.roughness * _steps_cubed(keep)).clamp(0, 1)
+        return down @ (1 - keep) @ across.T
 
 
 START = 0.5
-"""Half of everything is taken away at first: near the image itself a confident classifier has hardly any gradient."""
+"""Half of everything is removed at first: near the image itself a confident classifier has hardly any gradient."""
 
 
-def drawn_out(cells: int, side: int) -> Float[Tensor, "side cells"]:
+def upsampling(cells: int, side: int) -> Float[Tensor, "side cells"]:
     """The Gaussian weight of each cell at each pixel along one axis; the weights at a pixel sum to 1."""
     centres = (torch.arange(cells) + 0.5) / cells
     places = (torch.arange(side) + 0.5) / side

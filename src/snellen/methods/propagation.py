@@ -1,18 +1,18 @@
-"""Relevance propagation: the forward pass as the model computes it, and a backward pass that hands relevance down by rules.
+"""Relevance propagation: the forward pass as the model computes it, and a backward pass that distributes relevance by rules.
 
-Every operation keeps its forward value. What travels back is not a gradient: it is the relevance of an operation's output,
-which the operation's rule shares out among what went in. Which rule an operation gets:
+Every operation keeps its forward value. What is propagated back is not a gradient but the relevance of an operation's
+output, which the operation's rule distributes among its inputs. Which rule an operation gets:
 
-- linear layers and convolutions: the rule that was asked for, with a batch normalisation right behind them merged in (the
+- linear layers and convolutions: the method's rule, with a batch normalisation right behind them merged in (the
   same function, and the only reading under which signs of weights mean something); other batch normalisations are layers
   of their own, with one weight per channel;
 - rectifiers, and other activation functions that keep zero at zero: relevance passes unchanged;
-- means, sums over places and additions: in proportion to what each part contributed (a constant that is added takes its
+- means, sums over positions and additions: in proportion to what each part contributed (a constant that is added takes its
   share, as a bias does); a factor that is constant changes nothing;
 - max-pooling: the winner takes all; changes of shape and concatenation: relevance stays with its number.
 
-Anything else is refused. What the engine must know of a tensor (is it still the picture, which layer made it) is written on
-the tensor itself, so that nothing outlives the pass and a module that is used twice is no special case.
+Anything else is refused. Facts about a tensor (is it still the image, which layer made it) are an attribute of the tensor,
+so that they end with the pass and a module that is used twice is no special case.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Images = Float[Tensor, "batch channels height width"]
 ZERO_KEEPING = frozenset(
     {"silu", "gelu", "elu", "leaky_relu", "hardswish", "mish", "selu", "celu", "prelu", "tanh", "softsign", "tanhshrink"}
 )
-"""Activation functions that put out nothing where nothing comes in, so that relevance may pass them unchanged."""
+"""Activation functions with f(0) = 0, so that relevance may pass them unchanged."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Mark:
-    """What is known of a tensor: whether a layer lies between it and the picture, its bounds, and the layer that made it."""
+    """Facts about a tensor: whether a layer lies between it and the image, its bounds, and the layer that made it."""
 
     deep: bool
     bounds: tuple[Tensor, Tensor] | None = None
@@ -58,7 +58,7 @@ _MARK = "_snellen_mark"
 class Propagation:
     """A handler for `Classifier.gradient` under which relevance flows back: one rule per kind of layer.
 
-    `first` is the rule of layers that see the picture itself. `positive` lets additions and means hand relevance only to
+    `first` is the rule of layers that read the image itself. `positive` makes additions and means give relevance only to
     parts that have the sign of the whole, and none to constants. `box` holds the inputs that black and white pixels become,
     channel by channel, for a first rule that needs bounds.
     """
@@ -73,41 +73,41 @@ class Propagation:
 
     def __call__(self, operation: Operation) -> Any:
         """The operation's own result, with the rule for the way back."""
-        maps = [tree_leave for tree_leave in tree_leaves((operation.args, operation.kwargs)) if _is_map(tree_leave)]
+        maps = [leaf for leaf in tree_leaves((operation.args, operation.kwargs)) if _is_map(leaf)]
         if not maps:
             return operation.run()
-        deep = any(_mark(one).deep for one in maps)
+        deep = any(_mark(tensor).deep for tensor in maps)
         result, layer, rule = self._result(operation, maps, deep)
         bounds = None if deep or layer is not None or self.box is None else self._bounds(operation)
-        for place, one in enumerate(_maps(result)):
-            if all(one is not old for old in maps):
-                found = None if bounds is None else (_maps_like(bounds[0])[place], _maps_like(bounds[1])[place])
-                setattr(one, _MARK, _Mark(deep or layer is not None, found, layer, rule, one._version))
+        for place, tensor in enumerate(_maps(result)):
+            if all(tensor is not old for old in maps):
+                tensor_bounds = None if bounds is None else (_maps_like(bounds[0])[place], _maps_like(bounds[1])[place])
+                setattr(tensor, _MARK, _Mark(deep or layer is not None, tensor_bounds, layer, rule, tensor._version))
         return result
 
     def _result(self, operation: Operation, maps: list[Tensor], deep: bool) -> tuple[Any, Layer | None, Rule | None]:
         kind = operation.kind
-        picture = not deep and self.first is not None  # a first rule starts where the picture's own scale ends
+        at_image = not deep and self.first is not None  # a first rule starts behind scaling of the image
         if kind in ("linear", "convolution"):
             layer = self._layer(operation, maps)
             chosen = self.dense if kind == "linear" else self.convolution
-            rule = self.first if picture and self.first is not None else chosen
+            rule = self.first if at_image and self.first is not None else chosen
             return _through(operation, layer, rule), layer, None if _never_merged(operation) else rule
         if kind == "batch-norm":
-            return self._batch_norm(operation, picture)
+            return self._batch_norm(operation, at_image)
         if kind == "rectifier" or (kind == "activation" and operation.name in self.activations):
             return _passed(operation, operation.values), None, None
         if kind == "mean-pool" or operation.name == "interpolate":
-            return operation.run() if picture else _mean(operation, self.positive), None, None
+            return operation.run() if at_image else _mean(operation, self.positive), None, None
         if kind == "add":
-            alone = len(maps) == 1 and (picture or self.positive)
+            alone = len(maps) == 1 and (at_image or self.positive)
             return _passed(operation, maps[0]) if alone else _added(operation, self.positive), None, None
         if kind == "multiply" and len(maps) == 1 and (_is_map(operation.values) or "div" not in operation.name):
             return _passed(operation, maps[0]), None, None
         if kind in ("max-pool", "concatenate", "shape", "identity"):
             return operation.run(), None, None
         result = operation.run()
-        if kind == "other" and not _maps(result):  # a question, not a step of the computation
+        if kind == "other" and not _maps(result):  # it returns no map, such as a shape
             return result, None, None
         raise self._refusal(operation)
 
@@ -125,7 +125,7 @@ class Propagation:
 
         return Layer(lambda values: run(values, weight, bias), run, weight, bias, values, self._bounds_of(values))
 
-    def _batch_norm(self, operation: Operation, picture: bool) -> tuple[Any, Layer | None, Rule | None]:
+    def _batch_norm(self, operation: Operation, at_image: bool) -> tuple[Any, Layer | None, Rule | None]:
         values = operation.values
         mean, variance = operation.argument(1, "running_mean"), operation.argument(2, "running_var")
         if mean is None or operation.argument(5, "training", False):
@@ -145,7 +145,7 @@ class Propagation:
                 bias=shift if before.bias is None else before.bias * scale + shift,
             )
             return _through(operation, merged, mark.rule), None, None
-        if picture:
+        if at_image:
             return _passed(operation, values), None, None
         shape = (1, -1, *[1] * (values.dim() - 2))
         own = Layer(
@@ -161,19 +161,19 @@ class Propagation:
             return None
         if mark.bounds is not None:
             return mark.bounds
-        low, high = (torch.tensor(one).to(values).view(1, -1, 1, 1) for one in self.box)
+        low, high = (torch.tensor(ends).to(values).view(1, -1, 1, 1) for ends in self.box)
         shape = (1, *values.shape[1:])
         return low.expand(shape), high.expand(shape)
 
     def _bounds(self, operation: Operation) -> tuple[Any, Any]:
-        """What the operation makes of the darkest and the brightest picture."""
+        """The operation applied to the darkest and the brightest image."""
         assert operation.func is not None
         ends = []
         for end in (0, 1):
 
-            def bound(one: Tensor, end: int = end) -> Tensor:
-                found = self._bounds_of(one) if one.requires_grad else None
-                return one if found is None else found[end].expand_as(one)
+            def bound(tensor: Tensor, end: int = end) -> Tensor:
+                bounds = self._bounds_of(tensor) if tensor.requires_grad else None
+                return tensor if bounds is None else bounds[end].expand_as(tensor)
 
             args, kwargs = tree_map_only(Tensor, bound, (operation.args, operation.kwargs))
             with torch.no_grad():
@@ -188,7 +188,7 @@ class Propagation:
 
 
 def check(propagation: Propagation, classifier: Classifier, inputs: Images) -> None:
-    """Refuses a classifier that contains an operation without a rule; no part of a method's account."""
+    """Refuses a classifier that contains an operation without a rule; not counted as passes."""
     start = inputs[:1].detach().to(classifier.device).clone().requires_grad_()
     with torch.enable_grad(), intercepting(classifier.module, propagation):
         classifier.module(start.clone())
@@ -199,23 +199,21 @@ def _never_merged(operation: Operation) -> bool:
     return "transpose" in operation.name or (operation.kind == "linear" and operation.values.dim() != 2)
 
 
-def _is_map(one: Any) -> bool:
-    return isinstance(one, Tensor) and one.requires_grad
+def _is_map(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def _maps(result: Any) -> list[Tensor]:
-    return [tree_leave for tree_leave in tree_leaves(result) if _is_map(tree_leave)]
+    return [leaf for leaf in tree_leaves(result) if _is_map(leaf)]
 
 
 def _maps_like(result: Any) -> list[Tensor]:
-    return [
-        tree_leave for tree_leave in tree_leaves(result) if isinstance(tree_leave, Tensor) and tree_leave.is_floating_point()
-    ]
+    return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
 
 
-def _mark(one: Tensor) -> _Mark:
-    found: _Mark | None = getattr(one, _MARK, None)
-    return _Mark(deep=False) if found is None else found
+def _mark(tensor: Tensor) -> _Mark:
+    mark: _Mark | None = getattr(tensor, _MARK, None)
+    return _Mark(deep=False) if mark is None else mark
 
 
 # Ways back ------------------------------------------------------------------------------------------------------------
@@ -226,10 +224,10 @@ class _Send(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, back: Callable[..., Sequence[Tensor]], result: tuple[Tensor], kept: tuple[Tensor, ...], *maps: Tensor
+        ctx: Any, back: Callable[..., Sequence[Tensor]], result: tuple[Tensor], saved: tuple[Tensor, ...], *maps: Tensor
     ) -> Tensor:
         ctx.back = back
-        ctx.save_for_backward(*kept)
+        ctx.save_for_backward(*saved)
         return result[0]
 
     @staticmethod
@@ -238,9 +236,9 @@ class _Send(torch.autograd.Function):
 
 
 def _send(
-    result: Tensor, maps: Sequence[Tensor], back: Callable[..., Sequence[Tensor]], kept: tuple[Tensor, ...] = ()
+    result: Tensor, maps: Sequence[Tensor], back: Callable[..., Sequence[Tensor]], saved: tuple[Tensor, ...] = ()
 ) -> Tensor:
-    out: Tensor = _Send.apply(back, (result,), kept, *maps)  # type: ignore[no-untyped-call]
+    out: Tensor = _Send.apply(back, (result,), saved, *maps)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -256,8 +254,8 @@ def _through(operation: Operation, layer: Layer, rule: Rule) -> Tensor:
 
     def back(relevance: Tensor, values: Tensor) -> Sequence[Tensor]:
         full = bare.weight.dtype  # reduced precision ends where relevance begins
-        found = rule(replace(bare, values=values.detach().to(full)), relevance.to(full))
-        return (found.to(values.dtype),)
+        shares = rule(replace(bare, values=values.detach().to(full)), relevance.to(full))
+        return (shares.to(values.dtype),)
 
     return _send(_result(operation), (layer.values,), back, (layer.values,))
 
@@ -309,10 +307,10 @@ def _added(operation: Operation, positive: bool) -> Tensor:
         places = [place for place in (0, 1) if _is_map(operands[place])]
         parts = [alone(place) for place in places]
         total = sum(parts, torch.zeros_like(result)) if positive else result
-        # Shares are kept, not operands: an addition in place overwrites one of those.
+        # Shares are saved, not operands: an addition in place overwrites one of those.
         shares = tuple(per_unit(part, total) for part in parts)
     maps = [operands[place] for place in places]
-    shapes = [one.shape for one in maps]
+    shapes = [tensor.shape for tensor in maps]
 
     def back(relevance: Tensor, *shares: Tensor) -> Sequence[Tensor]:
         return [(relevance * share).sum_to_size(shape) for share, shape in zip(shares, shapes, strict=True)]

@@ -1,4 +1,4 @@
-"""Sentences that refuse a classifier before anything is computed, by operation and layer."""
+"""Errors that refuse a classifier before anything is computed; they name the operation and its layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Images = Float[Tensor, "batch channels height width"]
 
 
 def refuse(name: str, operation: Operation, remedy: str) -> SnellenError:
-    """What a method says of an operation that it has no rule for."""
+    """The error for an operation that the method has no rule for."""
     where = f" at {operation.layer}" if operation.layer else ""
     return SnellenError(f"{name} cannot pass through {operation.name}{where}; {remedy}")
 
@@ -29,9 +29,9 @@ def only(name: str, kinds: Collection[Kind], classifier: Classifier, inputs: Ima
 
 def only_rectifiers(name: str, classifier: Classifier, inputs: Images) -> None:
     """Refuses a classifier with another activation function than ReLU and ReLU6, or without any."""
-    seen = [one for one in classifier.operations(inputs) if one.kind in ("rectifier", "activation")]
-    for operation in seen:
+    activations = [operation for operation in classifier.operations(inputs) if operation.kind in ("rectifier", "activation")]
+    for operation in activations:
         if operation.kind == "activation":
             raise refuse(name, operation, "it is defined for ReLU only; use gradient")
-    if not seen:
+    if not activations:
         raise SnellenError(f"{name} is defined for ReLU only, but no ReLU was seen in '{classifier.name}'; use gradient")

@@ -1,4 +1,4 @@
-"""Rules of relevance propagation: how the relevance of a linear layer's outputs is shared out among its inputs."""
+"""Rules of relevance propagation: how the relevance of a linear layer's outputs is distributed among its inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TINY = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A linear layer and what went into it; `bounds` are the least and largest inputs that it could have been given.
+    """A linear layer and what went into it; `bounds` are the least and largest inputs that it could have had.
 
     `again` is what the model itself does here. `run` does the same with other weights, once a normalisation is merged in.
     """
@@ -96,7 +96,7 @@ class Flat:
 
 @dataclass(frozen=True)
 class Box:
-    """In proportion to the way from the corner of the box of possible inputs that speaks most against the output."""
+    """In proportion to the way from the corner of the box of possible inputs that lowers the output most."""
 
     def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
         """The z^B rule of Montavon et al. 2017."""
@@ -118,18 +118,18 @@ def of_sign(values: Tensor, sign: int) -> Tensor:
 
 
 def per_unit(relevance: Tensor, total: Tensor) -> Tensor:
-    """Relevance per unit; where nothing was put out, nothing is handed down."""
+    """Relevance per unit; where the output is zero, none is passed on."""
     return torch.where(total.abs() > _TINY, relevance / total, 0.0)
 
 
 def there_and_back(run: Callable[[Tensor], Tensor], values: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """What a linear function puts out, and the way back: how much of a number at each output meets each input."""
+    """The output of a linear function, and its transpose: a function that propagates numbers at outputs back to inputs."""
     with torch.enable_grad():
         leaf = values.detach().requires_grad_()
         out = run(leaf)
 
     def back(upstream: Tensor) -> Tensor:
-        (found,) = torch.autograd.grad(out, leaf, upstream)
-        return found
+        (gradient,) = torch.autograd.grad(out, leaf, upstream)
+        return gradient
 
     return out.detach(), back

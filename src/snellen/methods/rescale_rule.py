@@ -1,4 +1,4 @@
-"""DeepLIFT's Rescale rule (section 3.5.2): whatever bends is replaced by the line between its reference and its image."""
+"""DeepLIFT's Rescale rule (section 3.5.2): a nonlinearity becomes the line between its values at reference and image."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def shares(name: str, classifier: Classifier, inputs: Images, starts: Images, ta
     The references go first and only forward, and the shares sum to the difference exactly.
     """
     check(name, classifier)
-    found = []
+    parts = []
     count = max(1, classifier.rows_for(inputs, gradients=True) // 2)
-    for part, start, wanted in zip(inputs.split(count), starts.split(count), targets.split(count), strict=True):
+    for part, start, classes in zip(inputs.split(count), starts.split(count), targets.split(count), strict=True):
         references = _References()
         classifier.logits(start, through=references)
         handler = _handler(name, references, len(part))
-        multipliers, _ = classifier.gradient(part, wanted, through=handler, group=len(part))
-        found.append((part - start) * multipliers)
-    return torch.cat(found)
+        multipliers, _ = classifier.gradient(part, classes, through=handler, group=len(part))
+        parts.append((part - start) * multipliers)
+    return torch.cat(parts)
 
 
 def look(name: str, classifier: Classifier, inputs: Images) -> None:
@@ -67,22 +67,22 @@ def _handler(name: str, references: _References, rows: int) -> Handler:
 
 
 class _References:
-    """Keeps what every operation that bends is given in the pass of the references, for the pass of the images."""
+    """Stores the inputs of all nonlinearities in the pass of the references, for the pass of the images."""
 
     def __init__(self) -> None:
-        self.kept: deque[tuple[tuple[str, str], Tensor]] = deque()
+        self.stored: deque[tuple[tuple[str, str], Tensor]] = deque()
 
     def __call__(self, operation: Operation) -> Any:
         if _keeps(operation):
             # A copy, since the model may overwrite its own.
-            self.kept.append(((operation.layer, operation.name), operation.values.clone()))
+            self.stored.append(((operation.layer, operation.name), operation.values.clone()))
         return operation.run()
 
     def take(self, name: str, operation: Operation) -> Tensor:
-        """What the operation was given for the references; it is kept no longer."""
-        seen, values = self.kept.popleft() if self.kept else (None, torch.empty(0))
-        if seen != (operation.layer, operation.name) or values.shape != operation.values.shape:
-            raise refuse(name, operation, f"the model takes another way for its baseline; {REMEDY}")
+        """Removes and returns the operation's input in the pass of the references."""
+        key, values = self.stored.popleft() if self.stored else (None, torch.empty(0))
+        if key != (operation.layer, operation.name) or values.shape != operation.values.shape:
+            raise refuse(name, operation, f"the model computes other operations for its baseline; {REMEDY}")
         return values
 
 
@@ -109,7 +109,7 @@ class _Rescale:
         return operation.run()
 
     def constant(self, operation: Operation) -> Any:
-        """What does not depend on the inputs was kept too, and is passed over."""
+        """Drops the stored values of an operation that does not depend on the inputs."""
         if _keeps(operation):
             self.references.take(self.name, operation)
         return operation.run()

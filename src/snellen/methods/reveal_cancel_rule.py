@@ -50,16 +50,16 @@ def shares(
     Rescale rule and only what is behind a dense layer follows this one.
     """
     check(name, classifier)
-    found = []
+    all_shares = []
     count = max(1, classifier.rows_for(inputs, gradients=True) // 3)
-    for part, start, wanted in zip(inputs.split(count), starts.split(count), targets.split(count), strict=True):
+    for part, start, classes in zip(inputs.split(count), starts.split(count), targets.split(count), strict=True):
         way = part - start
         rows = torch.cat([way, way.abs(), start])
         handler = as_handler(name, _RevealCancel(name, everywhere), len(rows))
-        multipliers, _ = classifier.gradient(rows, wanted.repeat(3), through=handler, group=len(rows))
+        multipliers, _ = classifier.gradient(rows, classes.repeat(3), through=handler, group=len(rows))
         difference, distance, taken = multipliers.chunk(3)
-        found.append(way * difference + way.abs() * (distance - taken))  # see _Rows for what is taken away
-    return torch.cat(found)
+        all_shares.append(way * difference + way.abs() * (distance - taken))  # see _Rows for what is taken away
+    return torch.cat(all_shares)
 
 
 def look(name: str, classifier: Classifier, inputs: Images) -> None:
@@ -136,13 +136,13 @@ class _RevealCancel:
         difference: list[Any] = []
         distance: list[Any] = []
         start: list[Any] = []
-        for sign, one in zip(
+        for sign, operand in zip(
             _SIGNS.get(operation.name, (1, 1)), (operation.values, operation.argument(1, "other")), strict=True
         ):
-            if not (isinstance(one, Tensor) and one.requires_grad):
-                start.append(sign * _third(one, carried))
+            if not (isinstance(operand, Tensor) and operand.requires_grad):
+                start.append(sign * _third(operand, carried))
                 continue
-            parts = one.chunk(3)
+            parts = operand.chunk(3)
             difference.append(sign * parts[0])
             distance.append(parts[1])
             start.append(sign * parts[2].detach())
@@ -182,7 +182,7 @@ class _Parts(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, operation: Operation, both: bool) -> Tensor:
         s, t, r = values.chunk(3)
         rising, falling = (t + s) / 2, (s - t) / 2
-        base, up, down, now = (run_on(operation, one) for one in (r, r + rising, r + falling, r + s))
+        base, up, down, now = (run_on(operation, values) for values in (r, r + rising, r + falling, r + s))
         if both:
             size = 1e-6 * (1 + r.abs() + s.abs())
             plus = (up - base + now - down) / 2 / rising
@@ -210,8 +210,8 @@ class _Parts(torch.autograd.Function):
         return torch.cat([c * s + e * t, e * s + c * t, torch.zeros_like(r)]), None, None
 
 
-def _mean_slope(operation: Operation, one: Tensor, two: Tensor) -> Tensor:
-    return (derivative(operation, one) + derivative(operation, two)) / 2
+def _mean_slope(operation: Operation, start: Tensor, end: Tensor) -> Tensor:
+    return (derivative(operation, start) + derivative(operation, end)) / 2
 
 
 def _third(constant: Any, carried: Tensor) -> Any:
@@ -224,10 +224,10 @@ def _third(constant: Any, carried: Tensor) -> Any:
 def _product(operation: Operation, carried: Tensor, values: Tensor, *, size: bool) -> Any:
     """The operation with other values, and with the magnitudes of its constants if only their size matters."""
 
-    def put(one: Tensor) -> Tensor:
-        if one is carried:
+    def put(tensor: Tensor) -> Tensor:
+        if tensor is carried:
             return values
-        return one.abs() if size else one
+        return tensor.abs() if size else tensor
 
     args, kwargs = tree_map_only(Tensor, put, (operation.args, operation.kwargs))
     assert operation.func is not None
@@ -245,9 +245,9 @@ def _shaped(operation: Operation) -> Any:
 def _concatenated(operation: Operation, rows: int) -> Any:
     """Constants belong to the reference alone."""
     parts = []
-    for one in operation.argument(0, "tensors"):
-        part = one if one.requires_grad else one.clone()
-        if part is not one:
+    for tensor in operation.argument(0, "tensors"):
+        part = tensor if tensor.requires_grad else tensor.clone()
+        if part is not tensor:
             part[: 2 * rows // 3] = 0
         parts.append(part)
     assert operation.func is not None

@@ -41,7 +41,7 @@ Images = Float[Tensor, "batch channels height width"]
 class Rise:
     """The mean output over random masks that leave a pixel visible; all images see the same masks.
 
-    The masks are those of the paper's authors: coarse grids with a share `keep` of cells on, drawn out and shifted.
+    The masks are those of the paper's authors: coarse grids with a share `keep` of cells on, upsampled and shifted.
     """
 
     masks: int = 2000
@@ -81,21 +81,21 @@ class Rise:
         return total.view(-1, height, width) / (self.masks * self.keep)
 
     def bank(self, rng: Rng, height: int, width: int, count: int) -> Iterator[Float[Tensor, "masks height width"]]:
-        """The run's masks, `count` at a time: grids drawn out to a cell more than the image, each cut at a random shift."""
+        """The run's masks, `count` at a time: grids upsampled to a cell more than the image, cropped at random shifts."""
         tall, wide = math.ceil(height / self.cells), math.ceil(width / self.cells)
         draw = rng.shared(f"rise {self.masks} {self.cells} {self.keep} {height} {width}")
         grids = torch.from_numpy(draw.random((self.masks, self.cells, self.cells)) < self.keep).float()
         down = torch.from_numpy(draw.integers(0, tall, self.masks))
         right = torch.from_numpy(draw.integers(0, wide, self.masks))
-        # Bilinear drawing-out is a product with one matrix per axis, and a crop is a choice of that matrix's rows.
-        rows, columns = _drawn_out(self.cells, tall), _drawn_out(self.cells, wide)
+        # Bilinear upsampling is a product with one matrix per axis, and a crop is a choice of that matrix's rows.
+        rows, columns = _upsampling(self.cells, tall), _upsampling(self.cells, wide)
         for grid, top, left in zip(grids.split(count), down.split(count), right.split(count), strict=True):
             vertical = rows[top[:, None] + torch.arange(height)]
             horizontal = columns[left[:, None] + torch.arange(width)]
             yield vertical @ grid @ horizontal.transpose(1, 2)
 
 
-def _drawn_out(cells: int, side: int) -> Float[Tensor, "pixels cells"]:
+def _upsampling(cells: int, side: int) -> Float[Tensor, "pixels cells"]:
     """Bilinear weights of each cell at each pixel of `(cells + 1) * side`."""
     size, last = (cells + 1) * side, cells - 1
     places = (torch.arange(size) + 0.5) * cells / size - 0.5

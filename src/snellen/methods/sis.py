@@ -82,16 +82,16 @@ class Sis:
         needed = inputs.new_zeros(batch)
         subset = torch.zeros(batch, 1, dtype=torch.long, device=inputs.device)
         for step in range(steps):
-            there = removed > steps
-            seen = torch.where(there.view(batch, 1, height, width), inputs, start)
-            gradient, output = classifier.gradient(seen, targets, of="probability")
+            present = removed > steps
+            images = torch.where(present.view(batch, 1, height, width), inputs, start)
+            gradient, output = classifier.gradient(images, targets, of="probability")
             if step == 0:
                 needed = _needed(output, self.threshold)
             subset = torch.where((output >= needed)[:, None], step, subset)
-            fall = (gradient * way).sum(dim=1).flatten(1).masked_fill(~there, torch.inf)
-            least = fall.topk(min(self.per_step, int(there[0].sum())), dim=1, largest=False).indices
+            fall = (gradient * way).sum(dim=1).flatten(1).masked_fill(~present, torch.inf)
+            least = fall.topk(min(self.per_step, int(present[0].sum())), dim=1, largest=False).indices
             removed.scatter_(1, least, step + 1)
-        return _shown(removed, subset, steps, self.ranked).to(inputs.dtype).view(batch, height, width)
+        return _subset_map(removed, subset, steps, self.ranked).to(inputs.dtype).view(batch, height, width)
 
 
 @method(
@@ -138,34 +138,36 @@ class SisRemoval:
         start = self.fill(classifier, inputs, rng=rng)
         count = int(labels.max()) + 1
 
-        def probabilities(kept: Bool[Tensor, "batch choices squares"]) -> Float[Tensor, "batch choices"]:
-            found = superpixel_outputs(classifier, inputs, targets, labels, list(kept), start=start, of="probability")
-            return torch.stack(found)
+        def probabilities(keeps: Bool[Tensor, "batch choices squares"]) -> Float[Tensor, "batch choices"]:
+            outputs = superpixel_outputs(classifier, inputs, targets, labels, list(keeps), start=start, of="probability")
+            return torch.stack(outputs)
 
-        there = torch.ones(len(inputs), count, dtype=torch.bool, device=inputs.device)
+        present = torch.ones(len(inputs), count, dtype=torch.bool, device=inputs.device)
         removed = torch.full((len(inputs), count), count, device=inputs.device)
-        output = probabilities(there[:, None])[:, 0]
+        output = probabilities(present[:, None])[:, 0]
         needed = _needed(output, self.threshold)
         subset = torch.zeros(len(inputs), 1, dtype=torch.long, device=inputs.device)
         for step in range(1, count):
-            left = there.nonzero()[:, 1].view(len(inputs), -1)
-            tried = probabilities(there[:, None].expand(-1, left.shape[1], -1).scatter(2, left[..., None], False))
-            output, best = tried.max(dim=1)
-            gone = left.gather(1, best[:, None])
-            there.scatter_(1, gone, False)
-            removed.scatter_(1, gone, step)
+            left = present.nonzero()[:, 1].view(len(inputs), -1)
+            outputs = probabilities(present[:, None].expand(-1, left.shape[1], -1).scatter(2, left[..., None], False))
+            output, best = outputs.max(dim=1)
+            removed_square = left.gather(1, best[:, None])
+            present.scatter_(1, removed_square, False)
+            removed.scatter_(1, removed_square, step)
             subset = torch.where((output >= needed)[:, None], step, subset)
-        return _shown(removed, subset, count, self.ranked).to(inputs.dtype).gather(1, labels.flatten(1)).view(labels.shape)
+        return (
+            _subset_map(removed, subset, count, self.ranked).to(inputs.dtype).gather(1, labels.flatten(1)).view(labels.shape)
+        )
 
 
 def _needed(whole: Float[Tensor, " batch"], threshold: float) -> Float[Tensor, " batch"]:
-    """The probability that a subset must keep, given the whole image's."""
+    """The probability that a subset must keep, from that of the whole image."""
     return torch.where(whole >= threshold, threshold, threshold * whole)
 
 
-def _shown(
+def _subset_map(
     removed: Int[Tensor, "batch features"], subset: Int[Tensor, "batch 1"], steps: int, ranked: bool
 ) -> Float[Tensor, "batch features"]:
-    """Zero for what is removed up to the step that leaves the subset; for the rest the share of steps, or one."""
+    """Zero for what is removed up to the step that leaves the subset; for the rest the share of steps survived, or 1."""
     rank = removed / steps if ranked else torch.ones_like(removed, dtype=torch.float32)
     return torch.where(removed > subset, rank, 0)

@@ -1,4 +1,4 @@
-"""SmoothGrad and its two relatives: statistics of any method's map under noise on the input."""
+"""SmoothGrad, SmoothGrad-Squared and VarGrad: statistics of any method's map under noise on the input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Maps = Float[Tensor, "batch height width"]
 
 @runtime_checkable
 class Smoothing(Protocol):
-    """What the three have in common."""
+    """A method that wraps another and adds noise."""
 
     @property
     def of(self) -> Method: ...
@@ -41,7 +41,7 @@ _NOISE: dict[str, Range] = {"samples": (5, 10, 50), "spread": (0.05, 0.1, 0.3)}
 
 
 def _wrap(wrapper: Smoothing, *, signed: bool) -> None:
-    """Checks the settings, and takes over what the wrapped method needs and claims."""
+    """Checks the settings, and takes over the needs and traits of the wrapped method."""
     if wrapper.samples < 1:
         raise ValueError(f"samples must be at least 1, not {wrapper.samples}")
     if wrapper.spread < 0:

@@ -1,4 +1,4 @@
-"""Controls made of another method's map: smeared, or with its pixels in another place."""
+"""Controls made of another method's map: blurred, or with its pixels shuffled."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ GRADIENT = Gradient()
 )
 @dataclass(frozen=True)
 class Blurred:
-    """Another method's map smeared by a Gaussian `sigma` sides wide: it can know no more than that map did.
+    """Another method's map blurred by a Gaussian `sigma` sides wide: it holds no more information than that map.
 
-    Smearing adds nothing about the classifier, yet benchmarks that remove pixels tend to prefer blurry maps.
+    Blurring adds nothing about the classifier, yet benchmarks that remove pixels tend to prefer blurry maps.
     """
 
     of: Method = GRADIENT
@@ -72,12 +72,12 @@ class Blurred:
 )
 @dataclass(frozen=True)
 class Shuffled:
-    """Another method's values, each at a random pixel: the same histogram, without any place.
+    """Another method's values, each at a random pixel: the same histogram, without any position.
 
-    Which pixel gets the largest value, the second largest and so on is drawn for the image, whatever the class and the
-    classifier. Were the pixels of each map moved alike instead, two maps of an image would stay as like or unlike as those
-    inside, and the control would seem to follow class and model as well as they do; were they moved anew for each map, it
-    would seem to follow both perfectly. What it still follows is the histogram: a map of few values other than zero that
+    Which pixel gets the largest value, the second largest and so on is drawn per image, whatever the class and the
+    classifier. Were the pixels of all maps of an image permuted alike instead, the maps would stay as similar as the
+    wrapped ones, and the control would seem to depend on class and model as they do; were they permuted anew for each map,
+    it would seem to depend on both perfectly. It still depends on the histogram: a map of few values other than zero that
     becomes one of many changes here too.
     """
 

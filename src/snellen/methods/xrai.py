@@ -22,7 +22,7 @@ from snellen.types import Output, Passes, Rng
 Baselines = Literal["both", "darkest", "brightest"]
 
 SIDE = 224
-"""Height and width to which a larger image is brought to cut it into segments; the settings below are meant for it."""
+"""Height and width to which a larger image is resized for segmentation; the settings below are meant for it."""
 SCALES = (50, 100, 150, 250, 500, 1200)
 SMOOTHING, SMALLEST = 0.8, 150
 MARGIN, LEAST_NEW = 5, 50
@@ -45,9 +45,9 @@ class Xrai:
 
     Regions are segments of the image at six scales, each a little widened. The attribution is that of integrated gradients
     from the image's darkest and from its brightest value, their mean, and of that the largest channel. The brightest value
-    credits what is dark: where light objects stand on a dark ground that is the ground, and `baselines=darkest` asks for the
-    objects. `fast` ranks the segments once instead of anew after each choice. For images smaller than 224×224 all lengths
-    shrink in proportion.
+    credits what is dark: where light objects stand on a dark ground that is the ground, and `baselines=darkest` credits
+    the objects. `fast` ranks the segments once instead of anew after each choice. For images smaller than 224×224 all
+    lengths shrink in proportion.
     """
 
     steps: int = 32
@@ -82,8 +82,8 @@ class Xrai:
                 raise
         least_new = max(1, round(LEAST_NEW * _shrunk(*inputs.shape[2:]) ** 2))
         maps = [
-            ranked(attribution, held.result(), least_new, fast=self.fast)
-            for attribution, held in zip(attributions, segments, strict=True)
+            ranked(attribution, segment.result(), least_new, fast=self.fast)
+            for attribution, segment in zip(attributions, segments, strict=True)
         ]
         return torch.from_numpy(np.stack(maps)).to(inputs)
 
@@ -95,13 +95,13 @@ class Xrai:
         starts = torch.stack(chosen, dim=1).expand(-1, -1, *inputs.shape[1:]).flatten(0, 1)
         times = len(chosen)
         ends, classes = inputs.repeat_interleave(times, dim=0), targets.repeat_interleave(times)
-        found = integrated(classifier, starts, ends, classes, steps=self.steps, of=self.of)
-        return found.view(-1, times, *inputs.shape[1:]).mean(dim=1).amax(dim=1)
+        attributions = integrated(classifier, starts, ends, classes, steps=self.steps, of=self.of)
+        return attributions.view(-1, times, *inputs.shape[1:]).mean(dim=1).amax(dim=1)
 
 
 def segments_of(image: Float[np.ndarray, "height width channels"]) -> sparse.csr_array:
     """Which pixels (rows) lie in which widened segment (columns), finest scale first."""
-    from skimage.segmentation import felzenszwalb  # half a second that only those who cut should pay
+    from skimage.segmentation import felzenszwalb  # an import of half a second
     from skimage.transform import resize
 
     height, width = image.shape[:2]
@@ -111,7 +111,7 @@ def segments_of(image: Float[np.ndarray, "height width channels"]) -> sparse.csr
     down, right = np.arange(height), np.arange(width)
     if shrunk == 1 and (height, width) != (SIDE, SIDE):
         stretched = resize(stretched, (SIDE, SIDE), order=3, mode="constant", preserve_range=True, anti_aliasing=True)
-        down, right = (((one + 0.5) * SIDE / len(one)).astype(int) for one in (down, right))
+        down, right = (((positions + 0.5) * SIDE / len(positions)).astype(int) for positions in (down, right))
     inside = []
     for scale in SCALES:
         # Differences between neighbours grow as an image shrinks, and areas shrink twice: scale / area stays in proportion.

@@ -42,16 +42,16 @@ def read_plugin(text: str) -> tuple[str, dict[str, Any]]:
     """
     if len(text) > LONGEST_TEXT or _depth(text) > DEEPEST:
         raise SnellenError(f"cannot read '{shorten(text)}'; it is longer or nested deeper than any name with settings")
-    found = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
-    if not found:
+    match = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
+    if not match:
         raise SnellenError(f"cannot read '{shorten(text)}'; write a name such as rise, or rise(masks=500)")
     params: dict[str, Any] = {}
-    for part in split_names(found[2] or ""):
+    for part in split_names(match[2] or ""):
         key, equals, value = part.partition("=")
         if not equals:
             raise SnellenError(f"cannot read '{shorten(part)}' in '{shorten(text)}'; write settings as name=value")
         params[key.strip()] = _read_value(value.strip())
-    return found[1], params
+    return match[1], params
 
 
 def write_value(value: Any) -> str:

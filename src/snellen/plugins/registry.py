@@ -100,9 +100,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             raise SnellenError(f"{where} is registered twice; choose another name")
         if not dataclasses.is_dataclass(plugin) or not plugin.__dataclass_params__.frozen:  # type: ignore[attr-defined]
             raise SnellenError(f"{where} must be a frozen dataclass")
-        for one in dataclasses.fields(plugin):
-            if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
-                raise SnellenError(f"{where}: the field '{one.name}' needs a default")
+        for field in dataclasses.fields(plugin):
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+                raise SnellenError(f"{where}: the field '{field.name}' needs a default")
         if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
             raise SnellenError(f"{where} must define {', '.join(missing)}")
         for duty in self.duties:
@@ -119,15 +119,15 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         """The plug-in of this name with these settings; unknown settings and wrong types are refused by name."""
         name, _, preset = name.partition("@")
         plugin = self[name]
-        known: Mapping[str, Any] = getattr(plugin.traits, "presets", {})  # type: ignore[attr-defined]
-        if preset and preset not in known:
-            have = ", ".join(known) or "none"
-            raise SnellenError(f"{self.kind} '{name}' has no preset '{preset}'{nearest(preset, known)} (it has: {have})")
-        chosen = known.get(preset, {})
+        presets: Mapping[str, Any] = getattr(plugin.traits, "presets", {})  # type: ignore[attr-defined]
+        if preset and preset not in presets:
+            have = ", ".join(presets) or "none"
+            raise SnellenError(f"{self.kind} '{name}' has no preset '{preset}'{nearest(preset, presets)} (it has: {have})")
+        chosen = presets.get(preset, {})
         if isinstance(chosen, str):
             other, settings = read_plugin(chosen)
             return self.build(other, {**settings, **(params or {})})
-        fields = {one.name: one for one in dataclasses.fields(plugin)}  # type: ignore[arg-type]
+        fields = {field.name: field for field in dataclasses.fields(plugin)}  # type: ignore[arg-type]
         hints = _hints(plugin)  # type: ignore[arg-type]
         values: dict[str, Any] = {}
         for key, value in {**chosen, **(params or {})}.items():
@@ -308,7 +308,7 @@ def traits(plugin: Any) -> Any:
 
 def spec(plugin: Any) -> dict[str, Any]:
     """A plug-in as JSON: its name and all of its settings, nested plug-ins included."""
-    params = {one.name: _encode(getattr(plugin, one.name)) for one in dataclasses.fields(plugin)}
+    params = {field.name: _encode(getattr(plugin, field.name)) for field in dataclasses.fields(plugin)}
     return {"name": plugin.traits.name, "params": params}
 
 
@@ -325,9 +325,9 @@ def label(plugin: Any) -> str:
     """
     default = type(plugin)()
     changed = [
-        f"{one.name}={text_of(getattr(plugin, one.name))}"
-        for one in dataclasses.fields(plugin)
-        if getattr(plugin, one.name) != getattr(default, one.name)
+        f"{field.name}={text_of(getattr(plugin, field.name))}"
+        for field in dataclasses.fields(plugin)
+        if getattr(plugin, field.name) != getattr(default, field.name)
     ]
     name: str = plugin.traits.name
     if not changed:
@@ -343,7 +343,7 @@ def _encode(value: Any) -> Any:
     if hasattr(value, "traits"):
         return spec(value)
     if isinstance(value, tuple):
-        return [_encode(one) for one in value]
+        return [_encode(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"a {type(value).__name__} does not")
@@ -354,7 +354,7 @@ def text_of(value: Any) -> str:
     if hasattr(value, "traits"):
         return label(value)
     if isinstance(value, tuple):
-        return "[" + ", ".join(text_of(one) for one in value) + "]"
+        return "[" + ", ".join(text_of(item) for item in value) + "]"
     return write_value(value)
 
 
@@ -378,19 +378,19 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:
             return None
-        return _coerce(next(one for one in options if one is not type(None)), value, where)
+        return _coerce(next(option for option in options if option is not type(None)), value, where)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise SnellenError(f"{where} must be a list, not {short_repr(value)}")
-        return tuple(_coerce(options[0], one, where) for one in value)
+        return tuple(_coerce(options[0], item, where) for item in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is str and isinstance(value, int) and not isinstance(value, bool):
         return str(value)  # a layer may be called 7
     if isinstance(value, hint) and not (hint in (int, float) and isinstance(value, bool)):
         return value
-    wanted = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(hint, str(hint))
-    raise SnellenError(f"{where} must be {wanted}, not {short_repr(value)}")
+    expected = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(hint, str(hint))
+    raise SnellenError(f"{where} must be {expected}, not {short_repr(value)}")
 
 
 def _cited(name: str, cite: str) -> str:
@@ -400,7 +400,7 @@ def _cited(name: str, cite: str) -> str:
 
 
 def _check_ranges(name: str, plugin: type, ranges: Mapping[str, Range]) -> None:
-    fields = [one.name for one in dataclasses.fields(plugin)] if dataclasses.is_dataclass(plugin) else []
+    fields = [field.name for field in dataclasses.fields(plugin)] if dataclasses.is_dataclass(plugin) else []
     for key, values in ranges.items():
         if key not in fields:
             raise SnellenError(f"method '{name}' gives a range for '{key}', which is no setting of it{nearest(key, fields)}")
