@@ -52,11 +52,13 @@ check: $(VENV)/test.stamp         ## format, lint, types, import layers, generat
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/reference.py --check
+	$(BIN)/python docs/schemas.py --check
 	$(BIN)/python docs/methods.py --check
 	$(BIN)/python docs/metrics.py --check
 
-docs: $(VENV)/test.stamp          ## generate docs/reference.md, docs/methods/ and docs/metrics/
+docs: $(VENV)/test.stamp          ## generate docs/reference.md, docs/schema/, docs/methods/ and docs/metrics/
 	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/schemas.py
 	$(BIN)/python docs/methods.py
 	$(BIN)/python docs/metrics.py
 

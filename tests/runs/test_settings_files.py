@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from pathlib import Path
+
 import pytest
 
 from snellen.errors import SnellenError
@@ -21,3 +25,11 @@ def test_labels_beside_training_scenes_are_refused() -> None:
     settings = Settings.of({"model": "digits", "training": "zoo:digits-training", "training_labels": "mine.csv"})
     with pytest.raises(SnellenError, match="zoo:digits-training bring their own labels; leave out --training-labels"):
         settings.training_samples(settings.classifier(), Silent())
+
+
+def test_the_schema_for_editors_describes_every_setting() -> None:
+    path = Path(__file__).parents[2] / "docs" / "schema" / "settings.json"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    assert list(schema["properties"]) == [field.name for field in dataclasses.fields(Settings)]
+    assert all(setting["description"] for setting in schema["properties"].values())
+    assert schema["additionalProperties"] is False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from snellen.classifier import Classifier
 from snellen.classifier.engines import Precision
@@ -41,6 +41,9 @@ MOST_SIDE = 8192
 MOST_ROWS = 65_536
 """The most images per pass."""
 
+PluginName = Annotated[Any, WithJsonSchema({"type": ["string", "object"]})]
+"""A method or metric as text, or as a mapping with its name and settings."""
+
 Loaded = tuple[Classifier, Samples]
 
 
@@ -57,39 +60,70 @@ def _checking(observer: Observer) -> Iterator[None]:
 class Settings:
     """What to run. Every field can stand in a settings file under its own name and on the command line as an option."""
 
-    __pydantic_config__ = EXACT
+    __pydantic_config__ = ConfigDict(**EXACT, use_attribute_docstrings=True)
 
     model: str = EMBEDDED
+    """A name of the zoo, timm:NAME, torchvision:NAME, package.module:function, or a .pt or .pt2 file."""
     images: str = PHOTOGRAPHS
-    methods: tuple[Any, ...] = ()
-    metrics: tuple[Any, ...] = ()
+    """A folder of images, zoo:photographs or zoo:digits."""
+    methods: tuple[PluginName, ...] = ()
+    """Methods by name, with settings in brackets, such as rise(masks=500)."""
+    metrics: tuple[PluginName, ...] = ()
+    """Metrics by name, with settings in brackets, such as deletion(steps=28)."""
     out: str = "runs/latest"
+    """The run folder; an existing one is continued."""
     target: str | int = "predicted"
+    """The class that maps explain: predicted, label, least-likely, a class name or its number."""
     condition: str | None = None
+    """Changes all images first, such as rotation(degrees=45)."""
     seed: Seed = 0
+    """Changes every random draw."""
     labels: str | None = None
+    """A CSV file with the columns file, label and, for patients and the like, group."""
     masks: str | None = None
+    """A folder with a mask per image, for metrics that need to know where the evidence is."""
     boxes: str | None = None
+    """A CSV file with the columns file, x0, y0, x1, y1, instead of masks."""
     unreadable: Literal["refuse", "skip"] = "refuse"
+    """What to do with images that cannot be read."""
     recipe: str | None = None
+    """package.module:function that trains a model, or zoo:digits, for metrics that compare with trained variants."""
     training: str | None = None
+    """A folder of labelled images for the recipe, or zoo:digits-training."""
     training_labels: str | None = None
+    """A CSV file with the columns file and label, for the training images."""
     checkpoints: str | None = None
+    """A folder of state dicts that were saved while the model was trained, or zoo:digits."""
     weights: str | None = None
+    """A file of weights for timm: and torchvision: models."""
     mean: tuple[float, ...] | None = None
+    """Normalisation: the mean of each channel, of pixels in [0, 1]."""
     std: tuple[Annotated[float, Field(gt=0)], ...] | None = None
+    """Normalisation: the standard deviation of each channel."""
     size: Annotated[int, Field(ge=1, le=MOST_SIDE)] | None = None
+    """The side of the square that the model takes, in pixels."""
     crop: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Centre crop before resizing, as a share of the short side."""
     classes: str | None = None
+    """A text file with one class name per line."""
     outputs: Literal["logits", "probabilities"] | None = None
+    """What the model returns."""
     precision: Precision = "float32"
+    """Of the numbers inside the model."""
     device: str = "cpu"
+    """cpu, cuda, cuda:1 or mps."""
     batch: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = None
+    """Images per pass; chosen by a memory budget otherwise."""
     shard: ShardSize = 16
+    """Images per unit of work."""
     workers: Workers = 0
+    """Processes; 0 computes in this one."""
     threads: Threads | None = None
+    """Threads of each process."""
     compile: bool | None = None
+    """Whether to compile the forward pass; decided from the plan otherwise."""
     dask: str | None = None
+    """The address of a Dask scheduler."""
 
     @staticmethod
     def read(path: str | Path) -> dict[str, Any]:
