@@ -48,28 +48,28 @@ class CardSet:
         metrics = {one.label: one for one in spec.metrics}
         source = source_of(run)
         measured: dict[str, list[Evidence]] = {}
-        for one in found.judgements:
-            metric = metrics[one.metric]
-            measured.setdefault(one.method, []).append(
+        for judgement in found.judgements:
+            metric = metrics[judgement.metric]
+            measured.setdefault(judgement.method, []).append(
                 Evidence(
                     metric.attribute,
-                    metric.test or one.metric,
-                    one.metric,
-                    one.verdict,
-                    one.reason,
+                    metric.test or judgement.metric,
+                    judgement.metric,
+                    judgement.verdict,
+                    judgement.reason,
                     source,
-                    one.rule,
-                    one.mean,
-                    one.low,
-                    one.high,
-                    one.n,
-                    one.undefined,
+                    judgement.rule,
+                    judgement.mean,
+                    judgement.low,
+                    judgement.high,
+                    judgement.n,
+                    judgement.undefined,
                     metric.higher_is_better,
-                    one.against,
-                    one.advice,
-                    believed[one.metric],
+                    judgement.against,
+                    judgement.advice,
+                    believed[judgement.metric],
                     metric.summary,
-                    one.note,
+                    judgement.note,
                 )
             )
         answered = people.evidence_of(run, source)
@@ -164,14 +164,14 @@ def source_of(run: Readable) -> EvidenceSource:
 def refuse_unfit(run: Readable) -> None:
     """Says so, before anything is measured, when a run has no controls to judge by or a method that is unknown here."""
     methods = run.record.spec.methods
-    if not any(one.control for one in methods):
+    if not any(method.control for method in methods):
         raise SnellenError(
             f"'{run.folder}' has no controls, so nothing can be judged; add {','.join(CONTROLS)} to its --methods"
         )
-    for one in methods:
-        if one.name not in METHODS:
+    for method in methods:
+        if method.name not in METHODS:
             raise SnellenError(
-                f"'{run.folder}' has the method '{one.name}', which no installed package registers; install the one that "
+                f"'{run.folder}' has the method '{method.name}', which no installed package registers; install the one that "
                 "does (entry point snellen.plugins), or import it in Python and make the cards there (see docs/cards.md)"
             )
 
@@ -186,9 +186,9 @@ def cards_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] |
     if not folders:
         raise SnellenError("cards of your own model need --run RUN, a folder that `snellen run` or `snellen suite` wrote")
     several: dict[Path, Path] = {}
-    for one in folders:
-        several.setdefault(Path(one).resolve(), one)
-    runs = [Run(one) for one in several.values()]
+    for folder in folders:
+        several.setdefault(Path(folder).resolve(), folder)
+    runs = [Run(value) for value in several.values()]
     notes = tuple(
         f"'{one.folder.name}' is unfinished, so some scores are missing; "
         + (f"`snellen resume {one.folder}` finishes it" if one.record.request else "the same evaluate() finishes it")

@@ -31,11 +31,11 @@ def page(comparison: CardComparison) -> str:
 
 def _facts(comparison: CardComparison) -> dict[str, Any]:
     sticks = metric_scales(comparison.card_set)
-    rows = {one.attribute: one for one in comparison.rows}
+    rows = {row.attribute: row for row in comparison.rows}
     return {
         **subject_facts(comparison.card_set.run),
         "notes": comparison.card_set.notes,
-        "methods": [{"label": one.method, "title": title(one), "control": one.control} for one in comparison.cards],
+        "methods": [{"label": card.method, "title": title(card), "control": card.control} for card in comparison.cards],
         "categories": [
             {
                 "name": name,
@@ -59,10 +59,10 @@ def _attribute(comparison: CardComparison, row: AttributeRow, sticks: dict[str, 
     return {
         "methodology": row.attribute in METHODOLOGY,
         "cells": [
-            {**shown(one.grades[row.attribute]), "method": one.method, "because": because(one, row.attribute)}
-            for one in comparison.cards
+            {**shown(card.grades[row.attribute]), "method": card.method, "because": because(card, row.attribute)}
+            for card in comparison.cards
         ],
-        "tests": [_test(comparison.cards, one, sticks[one.metric]) for one in row.tests],
+        "tests": [_test(comparison.cards, test, sticks[test.metric]) for test in row.tests],
     }
 
 

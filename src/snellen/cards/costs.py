@@ -131,7 +131,7 @@ def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Fin
     if inside or "gradients" in needs:
         word, share = ("white box", 0.25) if inside else ("gradients", 0.5)
         names = {"gradients": "gradients", "layer": "layers", "relu": "rectifiers"}
-        wants = f"It needs the model's {' and '.join(names[one] for one in names if one in needs)}"
+        wants = f"It needs the model's {' and '.join(names[name] for name in names if name in needs)}"
     else:
         word, share, wants = "black box", 1.0, "It asks a model for its outputs alone"
     wants += ", and images to learn from" if "training-data" in needs else ""

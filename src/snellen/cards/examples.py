@@ -39,7 +39,7 @@ class Example:
 
 def examples_of(run: Readable, methods: Sequence[MethodSpec]) -> dict[str, tuple[Example, ...]]:
     """By label of a method, its maps of the run's first photographs."""
-    found: dict[str, list[Example]] = {one.label: [] for one in methods}
+    found: dict[str, list[Example]] = {method.label: [] for method in methods}
     for place, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
         said = f"the model says {photo['prediction']}" if photo["prediction"] else str(photo["id"])
         sure = f" (probability {photo['probability']})" if photo["prediction"] and photo["probability"] else ""
@@ -60,5 +60,5 @@ def examples_of(run: Readable, methods: Sequence[MethodSpec]) -> dict[str, tuple
 
 def style(examples: Mapping[str, Sequence[Example]]) -> str:
     """The rules that hold the pictures."""
-    pictures = {one.name: one for those in examples.values() for example in those for one in example.pictures}
-    return "".join(f".{one.name}{{background-image:url({one.uri})}}\n" for one in pictures.values())
+    pictures = {picture.name: picture for those in examples.values() for example in those for picture in example.pictures}
+    return "".join(f".{picture.name}{{background-image:url({picture.uri})}}\n" for picture in pictures.values())

@@ -21,8 +21,8 @@ class JoinedRuns:
 
     def __init__(self, runs: Sequence[Readable]) -> None:
         self._runs = tuple(runs)
-        for one in runs[1:]:
-            _belong(runs[0], one)
+        for run in runs[1:]:
+            _belong(runs[0], run)
 
     @property
     def folder(self) -> Path:
@@ -32,7 +32,7 @@ class JoinedRuns:
     @cached_property
     def record(self) -> RunRecord:
         """The record of the first run, with the methods and metrics of all."""
-        records = [one.record for one in self._runs]
+        records = [run.record for run in self._runs]
         first = records[0]
         methods: dict[str, MethodSpec] = {}
         metrics: dict[str, MetricSpec] = {}
@@ -48,7 +48,7 @@ class JoinedRuns:
 
     def scores(self) -> pd.DataFrame:
         """The scores of all runs."""
-        every = pd.concat([one.scores() for one in self._runs], ignore_index=True)
+        every = pd.concat([run.scores() for run in self._runs], ignore_index=True)
         return every.drop_duplicates(["sample", "method", "metric"], ignore_index=True)
 
     def samples(self) -> pd.DataFrame:
@@ -58,36 +58,36 @@ class JoinedRuns:
     def curves(self, metric: str, /) -> dict[str, np.ndarray]:
         """Per method, one curve per sample."""
         found: dict[str, np.ndarray] = {}
-        for one in reversed(self._runs):
-            found |= one.curves(metric)
+        for run in reversed(self._runs):
+            found |= run.curves(metric)
         return found
 
     def problems(self) -> dict[tuple[str, str], str]:
         """By method and metric, why scores are missing in every run that was asked for them."""
         found: dict[tuple[str, str], str] = {}
-        for one in reversed(self._runs):
-            found |= one.problems()
+        for run in reversed(self._runs):
+            found |= run.problems()
         scores = self.scores()
         known = set(zip(scores["method"], scores["metric"], strict=True))
         return {pair: why for pair, why in found.items() if pair not in known}
 
     def maps(self, method: str, samples: list[str], /) -> np.ndarray:
         """One map per sample, from the first run that has them."""
-        holders = [one for one in self._runs if method in [each.label for each in one.record.spec.methods]]
-        for one in holders[:-1]:
+        holders = [run for run in self._runs if method in [each.label for each in run.record.spec.methods]]
+        for holder in holders[:-1]:
             try:
-                return one.maps(method, samples)
+                return holder.maps(method, samples)
             except SnellenError:
                 continue  # an unfinished run may lack what a later one has
         return (holders or self._runs)[-1].maps(method, samples)
 
     def picture(self, sample: str, /) -> np.ndarray | None:
         """The photograph, where some run kept it."""
-        return next((found for one in self._runs if (found := one.picture(sample)) is not None), None)
+        return next((found for run in self._runs if (found := run.picture(sample)) is not None), None)
 
     def costs(self) -> pd.DataFrame:
         """Per method: images, passes and seconds, from the first run that has it."""
-        every = pd.concat([one.costs() for one in self._runs], ignore_index=True)
+        every = pd.concat([run.costs() for run in self._runs], ignore_index=True)
         return every.drop_duplicates(["method"], ignore_index=True)
 
     def verdicts(self) -> Verdicts:
@@ -100,7 +100,7 @@ class JoinedRuns:
 
     def people(self) -> tuple[People, ...]:
         """The studies of all runs."""
-        return union(one.people() for one in self._runs)
+        return union(run.people() for run in self._runs)
 
 
 def _belong(first: Readable, other: Readable) -> None:

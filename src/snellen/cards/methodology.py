@@ -54,11 +54,13 @@ def read(run: Readable) -> Findings:
     try:
         return {
             name: {
-                attribute: Finding(**{**one, "share": math.nan if one["share"] is None else one["share"], "source": source})
-                for attribute, one in findings.items()
+                attribute: Finding(
+                    **{**finding, "share": math.nan if finding["share"] is None else finding["share"], "source": source}
+                )
+                for attribute, finding in findings.items()
             }
             for name, findings in state["findings"].items()
-            if name in {one.label for one in run.record.spec.methods}
+            if name in {method.label for method in run.record.spec.methods}
         }
     except (KeyError, TypeError, AttributeError):
         raise _broken(run) from None
@@ -92,7 +94,7 @@ def measure(
     state = _read(run)
     if state["asked"] != asked:
         state = _blank(run) | {"asked": asked}
-    missing = [one for one in run.methods if one in tried and one not in state["findings"]]
+    missing = [method for method in run.methods if method in tried and method not in state["findings"]]
     if missing:
         loaded = LoadedRun.of(run, classifier, samples, observer or default_observer(), trust=trust)
         _Measurement(loaded, state, min(images, len(loaded.samples)), seeds, passes).run(missing)
@@ -111,8 +113,8 @@ class _Measurement:
         """Times, plans, repeats, sweeps and sums up; whatever is there already is taken as it is."""
         started = time.perf_counter()
         methods = [one for one in missing if one in self.loaded.methods]
-        self._time([one for one in methods if one not in self.state["costs"]])
-        self._plan([one for one in methods if one not in self.state["plan"]])
+        self._time([method for method in methods if method not in self.state["costs"]])
+        self._plan([method for method in methods if method not in self.state["plan"]])
         self._announce(methods)
         repeated = self._repeat(methods)
         swept = self._sweep(methods, {one: findings[0].share for one, findings in repeated.items()})
@@ -153,18 +155,18 @@ class _Measurement:
             return
         loaded = self.loaded
         metrics = cheap_metrics(loaded, loaded.ids(self.images))
-        scoring = weight_of(sum((one.passes(loaded.size, Passes(), loaded.classifier) for one in metrics), Passes()))
+        scoring = weight_of(sum((metric.passes(loaded.size, Passes(), loaded.classifier) for metric in metrics), Passes()))
         budget = self.passes * max(1.0, PIXELS / math.prod(loaded.size))
-        for one in names:
-            trials, impossible = trials_of(loaded.methods[one], loaded, scoring)
+        for name in names:
+            trials, impossible = trials_of(loaded.methods[name], loaded, scoring)
             kept, images, dear = afford(trials, self.images, budget * 2 / 3)
-            self.state["plan"][one] = {
-                "repeated": repetitions(self._weight(one), self.images, self.seeds, budget / 3),
+            self.state["plan"][name] = {
+                "repeated": repetitions(self._weight(name), self.images, self.seeds, budget / 3),
                 "swept": images,
                 "trials": [[each.setting, each.value, label(each.method), each.weight] for each in kept],
                 "left": [*impossible, *dear],
             }
-        self.state["metrics"] = [label(one) for one in metrics]
+        self.state["metrics"] = [label(metric) for metric in metrics]
         self._save()
 
     def _announce(self, names: Sequence[str]) -> None:
@@ -173,7 +175,7 @@ class _Measurement:
         seconds = 0.0
         for name in names:
             plan, own = self.state["plan"][name], max(1.0, self._weight(name))
-            repeats, weights = math.prod(plan["repeated"]), [max(1.0, one[3]) for one in plan["trials"]]
+            repeats, weights = math.prod(plan["repeated"]), [max(1.0, trial[3]) for trial in plan["trials"]]
             again += repeats
             other += plan["swept"] * len(weights)
             left += len(plan["left"])
@@ -189,8 +191,8 @@ class _Measurement:
         """Determinism, from maps with other seeds."""
         loaded, found = self.loaded, dict[str, list[Finding]]()
         first = loaded.run.record.spec.seed
-        for images, seeds in sorted({tuple(self.state["plan"][one]["repeated"]) for one in names}):
-            group = [one for one in names if tuple(self.state["plan"][one]["repeated"]) == (images, seeds)]
+        for images, seeds in sorted({tuple(self.state["plan"][name]["repeated"]) for name in names}):
+            group = [name for name in names if tuple(self.state["plan"][name]["repeated"]) == (images, seeds)]
             methods = [loaded.methods[one] for one in group]
             sides = [
                 loaded.explain(f"seed-{seed}-of-{seeds}", methods, images=images, seed=seed, metrics=())
@@ -212,15 +214,15 @@ class _Measurement:
         """
         loaded, found = self.loaded, dict[str, list[Finding]]()
         seed = loaded.run.record.spec.seed + 1
-        metrics = [METRICS.parse(one) for one in self.state["metrics"]]
-        for images in sorted({self.state["plan"][one]["swept"] for one in names}):
+        metrics = [METRICS.parse(metric) for metric in self.state["metrics"]]
+        for images in sorted({self.state["plan"][name]["swept"] for name in names}):
             group = {
-                one: [
+                name: [
                     SettingTrial(each[0], each[1], METHODS.parse(each[2]), each[3])
-                    for each in self.state["plan"][one]["trials"]
+                    for each in self.state["plan"][name]["trials"]
                 ]
-                for one in names
-                if self.state["plan"][one]["swept"] == images
+                for name in names
+                if self.state["plan"][name]["swept"] == images
             }
             every = {label(each.method): each.method for trials in group.values() for each in trials}
             side = None
@@ -286,7 +288,7 @@ def _about(run: Readable) -> dict[str, Any]:
         "samples": record.samples.digest,
         "target": spec.target,
         "seed": spec.seed,
-        "versions": {one.label: one.version for one in spec.methods},
+        "versions": {method.label: method.version for method in spec.methods},
     }
 
 

@@ -90,7 +90,7 @@ def card_page(card: Card, card_set: CardSet | None = None) -> str:
     facts: dict[str, Any] = {"record": {"snellen": __version__}, "sure": None, "pictures": "", **_common()}
     if card_set is None:
         return render_page("cards/single.html", STYLES, {**facts, "card": card_view(card, "card", {})})
-    spec = next(one for one in card_set.run.record.spec.methods if one.label == card.method)
+    spec = next(method for method in card_set.run.record.spec.methods if method.label == card.method)
     examples = examples_of(card_set.run, [spec])
     one = card_view(card, "card", metric_scales(card_set), examples[card.method], _costs(card_set).get(card.method))
     facts |= subject_facts(card_set.run) | {"pictures": Markup(style(examples))}
@@ -114,9 +114,10 @@ def _facts(card_set: CardSet) -> dict[str, Any]:
     spec = card_set.run.record.spec
     sticks, costs = metric_scales(card_set), _costs(card_set)
     examples = examples_of(card_set.run, spec.methods)
-    places = dict(zip((one.method for one in card_set.cards), _places(card_set.cards), strict=True))
+    places = dict(zip((card.method for card in card_set.cards), _places(card_set.cards), strict=True))
     views = [
-        card_view(one, places[one.method], sticks, examples[one.method], costs.get(one.method)) for one in card_set.cards
+        card_view(card, places[card.method], sticks, examples[card.method], costs.get(card.method))
+        for card in card_set.cards
     ]
     return {
         **_common(),
@@ -124,8 +125,8 @@ def _facts(card_set: CardSet) -> dict[str, Any]:
         "pictures": Markup(style(examples)),
         "notes": card_set.notes,
         "views": views,
-        "methods": [one for one in views if not one["control"]],
-        "controls": [one for one in views if one["control"]],
+        "methods": [view for view in views if not view["control"]],
+        "controls": [view for view in views if view["control"]],
         "verdict_counts": _verdict_counts(card_set),
         "table": _table(card_set, places),
         "trial": _trial(card_set),
@@ -135,7 +136,9 @@ def _facts(card_set: CardSet) -> dict[str, Any]:
         ],
         "levels": LEVELS,
         "level_words": LEVEL_WORDS,
-        "profiles": [{"name": one.name, "title": one.name.replace("-", " "), "task": one.task} for one in profiles()],
+        "profiles": [
+            {"name": profile.name, "title": profile.name.replace("-", " "), "task": profile.task} for profile in profiles()
+        ],
         "data": htmlsafe_json_dumps(_data(card_set, places), ensure_ascii=False, allow_nan=False),
     }  # fmt: skip
 
@@ -143,8 +146,8 @@ def _facts(card_set: CardSet) -> dict[str, Any]:
 def _places(cards: Sequence[Card]) -> Iterator[str]:
     """An address in the page for every card: its label in letters that need no escape."""
     taken: set[str] = set()
-    for one in cards:
-        letters = re.sub(r"[^a-z0-9]+", "-", one.method.lower()).strip("-")
+    for card in cards:
+        letters = re.sub(r"[^a-z0-9]+", "-", card.method.lower()).strip("-")
         place, at = f"card-{letters}", 2
         while place in taken:
             place, at = f"card-{letters}-{at}", at + 1
@@ -205,7 +208,7 @@ def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
 
 def _trial(card_set: CardSet) -> list[dict[str, Any]]:
     """The metrics, with what speaks against each and what its verdicts weigh."""
-    spec = {one.label: one for one in card_set.run.record.spec.metrics}
+    spec = {metric.label: metric for metric in card_set.run.record.spec.metrics}
     asked = {
         key: (name, full(name, named)) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
     }
@@ -239,16 +242,16 @@ def _data(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
                 "id": places[card.method],
                 "label": card.method,
                 "title": title(card),
-                "grades": {key: plain(one.share) for key, one in card.grades.items()},
-                "words": {key: one.word for key, one in card.grades.items()},
+                "grades": {key: plain(grade.share) for key, grade in card.grades.items()},
+                "words": {key: grade.word for key, grade in card.grades.items()},
                 "seconds": plain(card.seconds),
                 "inside": sorted(INSIDE.intersection(card.needs)),
                 "deaf": deaf(card, title(card)),
             }
             for card in card_set.methods
         ],
-        "wishes": {one: WISHES[one] for one in card_set.priorities},
-        "briefly": {one: BRIEFLY[one] for one in card_set.priorities},
+        "wishes": {priority: WISHES[priority] for priority in card_set.priorities},
+        "briefly": {priority: BRIEFLY[priority] for priority in card_set.priorities},
         "levels": LEVEL_WORDS,
         "marks": {word: verdict(borrowed) for word, borrowed in BORROWED.items()},
         "titles": {
@@ -257,7 +260,8 @@ def _data(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
             for key, (named, _) in attributes.items()
         },
         "profiles": {
-            one.name: {key: level for key, level in one.levels.items() if level != "unimportant"} for one in profiles()
+            profile.name: {key: level for key, level in profile.levels.items() if level != "unimportant"}
+            for profile in profiles()
         },
         "enough": run_certainty(card_set.run).enough,
         "minimum": MINIMUM_IMAGES,

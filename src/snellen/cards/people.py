@@ -49,7 +49,7 @@ def evidence_of(run: Readable, source: EvidenceSource) -> dict[str, list[Evidenc
 def baselines(run: Readable) -> dict[str, dict[str, float]]:
     """By label of the evidence, the means that a method's people are held against: no map, or controls."""
     studies = run.people()
-    controls = {one.label for one in run.record.spec.methods if one.control}
+    controls = {method.label for method in run.record.spec.methods if method.control}
     found: dict[str, dict[str, float]] = {}
     for people in studies:
         for outcome in people.outcomes:
@@ -66,7 +66,7 @@ def baselines(run: Readable) -> dict[str, dict[str, float]]:
 def opposed(run: Readable) -> dict[str, str]:
     """By metric that people's answers speak against, the words for it."""
     found: dict[str, list[str]] = {}
-    for people in (one for one in run.people() if one.source == "human"):
+    for people in (person for person in run.people() if person.source == "human"):
         for link in (one for one in people.links if one.word == OPPOSITE):
             ends = numbers.interval(link.low, link.high, link.items, signs=True)
             found.setdefault(link.metric, []).append(
@@ -79,9 +79,9 @@ def opposed(run: Readable) -> dict[str, str]:
 def notes(run: Readable) -> tuple[str, ...]:
     """What a reader should know of the studies."""
     return tuple(
-        f"“{one.title}” was answered by simulated people, who are nobody: it is shown with that mark and counts nothing"
-        for one in run.people()
-        if one.source == "simulated"
+        f"“{person.title}” was answered by simulated people, who are nobody: it is shown with that mark and counts nothing"
+        for person in run.people()
+        if person.source == "simulated"
     )
 
 
@@ -147,7 +147,7 @@ def told(one: Evidence) -> str:
 def studies(card: Card) -> str:
     """The studies that asked people what they can do with a method's maps, in a sentence each."""
     asked = [one for one in card.evidence if one.attribute == "people"]
-    said = [f"Study {one}." for one in dict.fromkeys(map(_study, asked))]
+    said = [f"Study {fromkey}." for fromkey in dict.fromkeys(map(_study, asked))]
     if any(each.control == called(NO_MAP) for one in asked for each in one.against):
         said.append("The grey tick is people without a map.")
     return " ".join(said)

@@ -60,30 +60,30 @@ def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[S
     found: list[SettingTrial] = []
     left: list[Left] = []
     seen = {label(method)}
-    for one in dataclasses.fields(method):  # type: ignore[arg-type]
-        values = traits(type(method)).ranges.get(one.name)
+    for field in dataclasses.fields(method):  # type: ignore[arg-type]
+        values = traits(type(method)).ranges.get(field.name)
         if values is None:
-            left.append((one.name, "", "the method declares no range"))
+            left.append((field.name, "", "the method declares no range"))
             continue
         if values == LAYERS:
-            own = find_layer(getattr(method, one.name), loaded.classifier, loaded.inputs)
+            own = find_layer(getattr(method, field.name), loaded.classifier, loaded.inputs)
             values = loaded.classifier.layer_layouts(loaded.inputs).earlier_layers(own)
-        for value in (*values, getattr(type(method)(), one.name)):
+        for value in (*values, getattr(type(method)(), field.name)):
             given = spec(value) if hasattr(value, "traits") else value
             try:
-                built = METHODS.build(written["name"], {**written["params"], one.name: given})
+                built = METHODS.build(written["name"], {**written["params"], field.name: given})
             except SnellenError as refusal:
-                left.append((one.name, text_of(value), str(refusal)))
+                left.append((field.name, text_of(value), str(refusal)))
                 continue
             if label(built) in seen:
                 continue
             seen.add(label(built))
-            text = text_of(getattr(built, one.name))
+            text = text_of(getattr(built, field.name))
             able, refused = planning.servable(loaded.classifier, [built], loaded.inputs)
             if not able:
-                left.append((one.name, text, refused[label(built)]))
+                left.append((field.name, text, refused[label(built)]))
             else:
-                found.append(SettingTrial(one.name, text, built, weight_of(loaded.passes(built)) + scoring))
+                found.append(SettingTrial(field.name, text, built, weight_of(loaded.passes(built)) + scoring))
     return found, left
 
 
@@ -105,12 +105,12 @@ def afford(trials: Sequence[SettingTrial], images: int, budget: float) -> tuple[
             chosen.append(one)
             spent += one.weight
     left = [
-        (one.setting, one.value, f"a map would cost about as much as {one.weight:,.0f} forward passes")
-        for one in trials
-        if one not in chosen
+        (trial.setting, trial.value, f"a map would cost about as much as {trial.weight:,.0f} forward passes")
+        for trial in trials
+        if trial not in chosen
     ]
     affordable = max(1, min(images, int(budget // spent))) if spent else images
-    return [one for one in trials if one in chosen], affordable, left
+    return [trial for trial in trials if trial in chosen], affordable, left
 
 
 def cheap_metrics(loaded: LoadedRun, ids: Sequence[str]) -> list[Metric]:
@@ -153,8 +153,8 @@ def dependence(
     if not dataclasses.fields(method):  # type: ignore[arg-type]
         return Finding("hyperparameter-dependence", "no settings", "It has no settings.", 1.0, {"settings": {}})
     settings: dict[str, dict[str, Any]] = {
-        one.name: {"own": _own(method, one.name, loaded), "values": {}, "not_tried": {}}
-        for one in dataclasses.fields(method)  # type: ignore[arg-type]
+        field.name: {"own": _own(method, field.name, loaded), "values": {}, "not_tried": {}}
+        for field in dataclasses.fields(method)  # type: ignore[arg-type]
     }
     for setting, value, reason in left:
         settings[setting]["not_tried"][value] = reason
@@ -212,11 +212,11 @@ def _try_all(
     compare = likeness_to(torch.from_numpy(loaded.run.maps(own, ids)), "spearman")
     failed = failures(side)
     before, after = _means(loaded.run, ids, side.metrics), _means(side, ids, side.metrics)
-    rivals = [one for one in _methods(loaded.run) if one != own]
-    for one in trials:
-        name, facts = label(one.method), settings[one.setting]
+    rivals = [method for method in _methods(loaded.run) if method != own]
+    for trial in trials:
+        name, facts = label(trial.method), settings[trial.setting]
         if name in failed:
-            facts["not_tried"][one.value] = failed[name]
+            facts["not_tried"][trial.value] = failed[name]
             continue
         likeness = compare(torch.from_numpy(side.maps(name, ids)))
         known = likeness[~likeness.isnan()]
@@ -230,7 +230,7 @@ def _try_all(
             ]
             if rivals and None not in stands:
                 places[metric.label] = stands
-        facts["values"][one.value] = {
+        facts["values"][trial.value] = {
             "correlation": float(known.mean()) if len(known) else math.nan,
             "undefined": len(likeness) - len(known),
             "places": places,
@@ -262,7 +262,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     ]
     if numbers["chance"] < 1:
         words.append(f"another seed alone gives {numbers['chance']:.2f}, of which {share:.0%} is left")
-    moved = max((one for one in settings if settings[one]["moved"] is not None), default=None,
+    moved = max((setting for setting in settings if settings[setting]["moved"] is not None), default=None,
                 key=lambda one: settings[one]["moved"])  # fmt: skip
     if moved is None:
         words.append("no metric of the run could place it")
@@ -274,7 +274,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
             f"{moved}={most['moved_value']} moves it {count(most['moved'], 'place')} "
             f"among the run's {numbers['methods']} methods by {most['moved_by']}"
         )
-    undefined = sum(one["undefined"] for facts in settings.values() for one in facts["values"].values())
+    undefined = sum(value["undefined"] for facts in settings.values() for value in facts["values"].values())
     if undefined:
         words.append(f"{count(undefined, 'correlation')} undefined: constant maps")
     left = sum(len(facts["not_tried"]) for facts in settings.values())
@@ -291,7 +291,7 @@ def place(value: float, others: Sequence[float], *, higher: bool) -> int | None:
 
 
 def _methods(run: Run) -> list[str]:
-    return [one.label for one in run.record.spec.methods if not one.control]
+    return [method.label for method in run.record.spec.methods if not method.control]
 
 
 def _means(run: Run, ids: Sequence[str], metrics: Sequence[str]) -> dict[str, dict[str, float]]:
@@ -299,7 +299,7 @@ def _means(run: Run, ids: Sequence[str], metrics: Sequence[str]) -> dict[str, di
     scores = run.scores()
     scores = scores[scores["sample"].isin(ids)]
     found: dict[str, dict[str, float]] = {}
-    for one in metrics:
-        means = scores[scores["metric"] == one].groupby("method")["value"].mean()
-        found[one] = {str(method): float(value) for method, value in means.items()}
+    for metric in metrics:
+        means = scores[scores["metric"] == metric].groupby("method")["value"].mean()
+        found[metric] = {str(method): float(value) for method, value in means.items()}
     return found

@@ -57,7 +57,7 @@ def methodology_table(cards: Sequence[Card]) -> pd.DataFrame:
             lines.append(line)
     first = ["method", "attribute", "word", "share", "measured", "prose"]
     table = pd.DataFrame(lines)
-    return table.reindex(columns=[*first, *(one for one in table.columns if one not in first)])
+    return table.reindex(columns=[*first, *(column for column in table.columns if column not in first)])
 
 
 def methodology_markdown(cards: Sequence[Card]) -> str:
@@ -97,8 +97,8 @@ def grid_of(card_set: CardSet) -> Grid:
     request: Mapping[str, Any] = record.request or {}
     rows = record.samples.rows
     given = {
-        "truths": bool(rows) and all(one.truth not in (None, "none") for one in rows),
-        "labels": bool(rows) and all(one.label is not None for one in rows),
+        "truths": bool(rows) and all(row.truth not in (None, "none") for row in rows),
+        "labels": bool(rows) and all(row.label is not None for row in rows),
         "recipe": bool(record.variants) or bool(request.get("recipe") and request.get("training")),
         "checkpoints": request.get("checkpoints") is not None,
     }
@@ -129,7 +129,7 @@ def results_markdown(grid: Grid) -> str:
     record = grid.run.record
     absent = sorted(
         {name for name in METHODS if not METHODS[name].traits.control}  # type: ignore[attr-defined]
-        - {one.name for one in record.spec.methods}
+        - {method.name for method in record.spec.methods}
     )
     lines = [
         "# Table A2: how each method did in every test",
@@ -166,7 +166,7 @@ def _title(row: GridRow) -> str:
 
 
 def _cells(row: GridRow, names: Sequence[str], notes: dict[str, int]) -> list[str]:
-    cells = {one.method: one for one in row.cells}
+    cells = {cell.method: cell for cell in row.cells}
     return [_cell(cells.get(name), row, notes) for name in names]
 
 

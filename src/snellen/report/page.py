@@ -37,7 +37,7 @@ def _facts(run: Readable) -> dict[str, Any]:
     record, spec = run.record, run.record.spec
     found, samples = run.verdicts(), run.samples()
     summary = found.summary
-    controls = [one.label for one in spec.methods if one.control]
+    controls = [method.label for method in spec.methods if method.control]
     sure = run_certainty(run)
     blocks = _blocks(spec, summary, found.judgements, sure.enough, run.problems())
     categories = [
@@ -54,14 +54,14 @@ def _facts(run: Readable) -> dict[str, Any]:
         "spec": spec,
         "n": len(samples),
         "margin": MARGIN,
-        "methods": [one for one in spec.methods if not one.control],
+        "methods": [method for method in spec.methods if not method.control],
         "controls": controls,
         "cover": cover(photographs),
-        "categories": [one for one in categories if one["attributes"]],
+        "categories": [category for category in categories if category["attributes"]],
         "table": _table(spec, summary, categories),
         "photographs": photographs,
         "hidden": len(samples) - len(photographs),
-        "signed": sorted({bool(one.signed) for one in spec.methods}),
+        "signed": sorted({bool(method.signed) for method in spec.methods}),
         "bars": {side: pictures.data_uri(pictures.scale_bar(side), longest=256, quality=92) for side in (False, True)},
         "legend": pictures.LEGEND,
         "charts": _charts(run, spec, controls),
@@ -315,7 +315,7 @@ def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
 
 def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
     rows = []
-    control = {one.label: one.control for one in spec.methods}
+    control = {method.label: method.control for method in spec.methods}
     costs = run.costs()
     most = float((costs["seconds"] / costs["images"].where(costs["images"] > 0)).max()) if len(costs) else math.nan
     for row in costs.to_dict("records"):
@@ -336,7 +336,7 @@ def _costs(run: Readable, spec: Spec) -> list[dict[str, Any]]:
 
 
 def _citations(spec: Spec) -> list[str]:
-    keys = {one.cite for one in spec.methods} | {one.cite for one in spec.metrics}
+    keys = {method.cite for method in spec.methods} | {metric.cite for metric in spec.metrics}
     return sorted(CITATIONS.get(key, key) for key in keys if key)
 
 

@@ -22,16 +22,20 @@ def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Metho
     """The first photographs, each with what the classifier said of it and the maps of every method."""
     shown = samples.head(SHOWN)
     ids = [str(one) for one in shown["sample"]]
-    photos = {one: run.picture(one) for one in ids}
-    tiles: dict[str, list[dict[str, Any]]] = {one: [] for one in ids}
+    photos = {sample_id: run.picture(sample_id) for sample_id in ids}
+    tiles: dict[str, list[dict[str, Any]]] = {sample_id: [] for sample_id in ids}
     for method in methods:
         found = _maps(run, method.label, ids)
         # A setting may make a map signed that is not so by default, such as gradient(fold=sum).
-        two_sided = bool(method.signed) or any(bool((one < 0).any()) for one in found.values())
-        for one in ids:
+        two_sided = bool(method.signed) or any(bool((value < 0).any()) for value in found.values())
+        for sample_id in ids:
             named = {"name": method.label, "control": method.control, "signed": two_sided}
-            drawn = _pair_of_tiles(found[one], photos[one], two_sided) if one in found else {"map": None, "over": None}
-            tiles[one].append({**named, **drawn})
+            drawn = (
+                _pair_of_tiles(found[sample_id], photos[sample_id], two_sided)
+                if sample_id in found
+                else {"map": None, "over": None}
+            )
+            tiles[sample_id].append({**named, **drawn})
     return [
         {
             "id": row["sample"],

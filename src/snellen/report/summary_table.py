@@ -51,7 +51,7 @@ class Summary:
         cells = self._summary.set_index(["method", "metric"])
         deceived = fooled(self._summary)
         columns = [self._column(metric, cells, deceived) for metric in self._metrics]
-        longest = max((len(one.label) for one in self._methods), default=0)
+        longest = max((len(method.label) for method in self._methods), default=0)
         # A long label is folded; it is folded tighter when that saves a table.
         layouts = [
             (name, split_evenly(columns, _width, options.max_width - name)) for name in (min(longest, 24), min(longest, 20))
@@ -65,9 +65,9 @@ class Summary:
     def _column(self, metric: MetricSpec, cells: pd.DataFrame, deceived: Mapping[str, list[str]]) -> list[Text]:
         """The heading, then one cell per method, in the order of the run."""
         wrong = deceived.get(metric.label, [])
-        values = [_value(cells.loc[(one.label, metric.label)], one.label in wrong) for one in self._methods]
+        values = [_value(cells.loc[(method.label, metric.label)], method.label in wrong) for method in self._methods]
         if any(wrong):
-            values = [one if one.plain.endswith("◆") else one + Text(" ") for one in values]
+            values = [value if value.plain.endswith("◆") else value + Text(" ") for value in values]
         twins = sum(one.name == metric.name for one in self._metrics) > 1
         return [_heading(metric, twins), *values]
 
@@ -77,7 +77,7 @@ class Summary:
         for column in columns:
             table.add_column(column[0], justify="right", min_width=_width(column), no_wrap=True, vertical="bottom")
         for wanted in (False, True):
-            rows = [at for at, one in enumerate(self._methods) if one.control is wanted]
+            rows = [at for at, method in enumerate(self._methods) if method.control is wanted]
             if wanted and rows:
                 table.add_row(Text("controls", style="dim italic"))
             for at in rows:

@@ -94,7 +94,7 @@ class Run:
         files = [(name, (metric,)) for name, metrics in self.score_files() if metric in metrics]
         frame = self._store.scores(files, ["sample", "method", "metric", "curve"]).to_pandas()
         frame = frame[frame["curve"].notna()]
-        place = {one: index for index, one in enumerate(self._ids())}
+        place = {sample_id: index for index, sample_id in enumerate(self._ids())}
         found = {}
         for method in self.methods:
             rows = frame[frame["method"] == method]
@@ -132,7 +132,7 @@ class Run:
         held: dict[str, set[str]] = {}
         for unit in self._wanted():
             held.setdefault(unit.method, set()).update(unit.samples)
-        return [one for one in self.methods if len(held.get(one, ())) == len(self._ids())]
+        return [method for method in self.methods if len(held.get(method, ())) == len(self._ids())]
 
     def map_files(self, method: str) -> tuple[str, ...]:
         """The files that hold the maps of a method, each named by its content: other maps have other names."""
@@ -157,7 +157,7 @@ class Run:
             for cost in unit.metric_costs.values():
                 _add(row, "metric_", cost)
         frame = pd.DataFrame.from_dict(rows, orient="index", columns=_COST_COLUMNS)
-        return frame.reindex([one for one in self.methods if one in rows]).rename_axis("method").reset_index()
+        return frame.reindex([method for method in self.methods if method in rows]).rename_axis("method").reset_index()
 
     def people(self) -> tuple[People, ...]:
         """What studies with people say of its methods; `snellen study join` adds one."""

@@ -180,8 +180,8 @@ class Store:
             replacing(self.folder / "scores.parquet") as path,
             pq.ParquetWriter(path, SCORE_COLUMNS) as table,
         ):
-            for one in files:
-                table.write_table(self.scores([one], SCORE_COLUMNS.names))
+            for file in files:
+                table.write_table(self.scores([file], SCORE_COLUMNS.names))
         return digest((self.folder / "scores.parquet").read_bytes())
 
     # Reading --------------------------------------------------------------------------------------------------------

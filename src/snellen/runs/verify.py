@@ -65,7 +65,7 @@ class _Check:
             for path in self._paths(room) if room in _NAMING else ():
                 named = self._record(path, remedy, FileRecord)
                 needed |= {named.file} if named else set()
-            needed |= {name for one in units.values() if one for where, name in files_of(one) if where == room}
+            needed |= {name for unit in units.values() if unit for where, name in files_of(unit) if where == room}
             if room == "pictures":
                 needed |= set(record.samples.pictures.values()) if record else set()
             self._contents(room, needed, remedy)

@@ -91,10 +91,10 @@ class Grid:
                     name = known.get(test)
                     reason = PEOPLE.get(test) or unmet.get(name or "", "not asked for" if name else "no metric answers it")
                     rows.append(GridRow(attribute, test, name, None, "", f"not run: {reason}", ()))
-        answering = {one.label for one in by_test.values()}
+        answering = {value.label for value in by_test.values()}
         rows += [_row(one, None, cells[one.label]) for one in spec.metrics if one.label not in answering]
-        methods = [one.label for one in spec.methods if not one.control]
-        controls = tuple(one.label for one in spec.methods if one.control)
+        methods = [method.label for method in spec.methods if not method.control]
+        controls = tuple(method.label for method in spec.methods if method.control)
         return Grid(run, tuple(rows), (*methods, *left_out), controls, dict(left_out))
 
     @property
@@ -136,8 +136,8 @@ class Grid:
 
 def _rated(run: Readable) -> Outcome | None:
     """How sharp people found the maps: of several studies the one with the most people; simulated ones count nothing."""
-    studies = sorted((one for one in run.people() if one.source == "human"), key=lambda one: -one.people)
-    return next((each for one in studies for each in one.outcomes if each.kind == "sharpness"), None)
+    studies = sorted((person for person in run.people() if person.source == "human"), key=lambda one: -one.people)
+    return next((each for study in studies for each in study.outcomes if each.kind == "sharpness"), None)
 
 
 def _by_people(

@@ -62,7 +62,7 @@ class PrintedGrid:
         lines = [legend() + Text(" means over images; ↑ higher is better, ↓ lower is better")]
         # Headings leave settings out, and a verdict is one on the settings too.
         labels = [*self._grid.methods, *self._grid.controls, *(row.metric or "" for row in self._grid.rows)]
-        if chosen := [one for one in labels if "(" in one or "@" in one]:
+        if chosen := [label for label in labels if "(" in label or "@" in label]:
             lines.append(Text(f"with other settings than the defaults, from the left and from the top: {', '.join(chosen)}"))
         for method, reason in self._grid.left_out.items():
             lines.append(Text(f"{method}: not run: {reason}"))

@@ -124,7 +124,7 @@ def judge(
     found = []
     for metric, own, rivals, (methods, controls) in tables(scores, spec_methods, spec_metrics):
         label = metric.label
-        mine = [rows[(one, label)] for one in methods]
+        mine = [rows[(method, label)] for method in methods]
         if metric.tolerance is not None:
             found += _axiom(own, metric, mine, seed, AXIOM + added, sampling.unit, clusters)
             continue
@@ -181,9 +181,9 @@ Table = tuple[
 
 def tables(scores: pd.DataFrame, spec_methods: Sequence[MethodSpec], spec_metrics: Sequence[MetricSpec]) -> Iterator[Table]:
     """The scores of each metric in turn; rows are the samples in the order of `samples_of`."""
-    methods = [one.label for one in spec_methods if not one.control]
-    controls = [one.label for one in spec_methods if one.control]
-    values, _ = cube(scores, [*methods, *controls], [one.label for one in spec_metrics])
+    methods = [spec_method.label for spec_method in spec_methods if not spec_method.control]
+    controls = [spec_method.label for spec_method in spec_methods if spec_method.control]
+    values, _ = cube(scores, [*methods, *controls], [spec_metric.label for spec_metric in spec_metrics])
     for place, metric in enumerate(spec_metrics):
         table = values[:, :, place] * (1.0 if metric.higher_is_better else -1.0)
         yield metric, table[:, : len(methods)], table[:, len(methods) :], (methods, controls)

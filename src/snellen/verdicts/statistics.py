@@ -117,7 +117,10 @@ def summarise(
     sorted by name first, so neither order nor company of a score moves its interval. Equal scores give an interval without
     width; fewer than two defined scores give none (NaN).
     """
-    methods, metrics = [one.label for one in spec_methods], [one.label for one in spec_metrics]
+    methods, metrics = (
+        [spec_method.label for spec_method in spec_methods],
+        [spec_metric.label for spec_metric in spec_metrics],
+    )
     values, written = cube(scores, methods, metrics)
     images = len(values)
     mean, low, high, n = interval_of_mean(

@@ -99,16 +99,16 @@ class Codebook:
             "subject": {name: self.study.subject.get(name, "") for name in ("model", "fingerprint")},
             "erased": self.erased,
             "tables": {
-                one.name: {
-                    "about": one.about,
-                    "files": list(one.files(self.prefix)),
-                    "rows": len(one.frame),
+                sheet.name: {
+                    "about": sheet.about,
+                    "files": list(sheet.files(self.prefix)),
+                    "rows": len(sheet.frame),
                     "columns": [
-                        {"name": name, "kind": kind(one.name, name), "meaning": meaning}
-                        for name, meaning in one.columns.items()
+                        {"name": name, "kind": kind(sheet.name, name), "meaning": meaning}
+                        for name, meaning in sheet.columns.items()
                     ],
                 }
-                for one in self.sheets
+                for sheet in self.sheets
             },
             "groups": [[one.name for one in group] for group in protocol.groups],
             "tasks": {
@@ -123,13 +123,13 @@ class Codebook:
             },
             "questionnaires": {
                 name: {
-                    "points": one.points,
-                    "reverse": list(one.reverse),
-                    "source": one.source,
-                    "licence": one.licence,
-                    "statements": {language: list(some) for language, some in one.statements.items()},
+                    "points": scale.points,
+                    "reverse": list(scale.reverse),
+                    "source": scale.source,
+                    "licence": scale.licence,
+                    "statements": {language: list(some) for language, some in scale.statements.items()},
                 }
-                for name, one in self.study.scales.items()
+                for name, scale in self.study.scales.items()
             },
             # The folder of the run tells about the experimenter's computer, and nothing about the study.
             "protocol": {name: value for name, value in protocol.as_values().items() if name != "run"},
@@ -155,16 +155,16 @@ class Codebook:
             "CSV files are UTF-8 with a header; an empty field is a missing value. Parquet files hold the same. "
             "Times are UTC, ISO 8601."
         )
-        for one in self.sheets:
-            first, second = one.files(self.prefix)
+        for sheet in self.sheets:
+            first, second = sheet.files(self.prefix)
             yield ""
             yield f"## {first}, {second}"
             yield ""
-            yield f"{one.about} {count(len(one.frame), 'row')}."
+            yield f"{sheet.about} {count(len(sheet.frame), 'row')}."
             yield ""
             yield from _table(
                 ("column", "kind", "meaning"),
-                [(f"`{name}`", kind(one.name, name), meaning) for name, meaning in one.columns.items()],
+                [(f"`{name}`", kind(sheet.name, name), meaning) for name, meaning in sheet.columns.items()],
             )
         yield from self._design()
         yield ""
@@ -204,7 +204,7 @@ class Codebook:
             yield from ("", f"## Questionnaire `{name}`", "")
             yield f"Answers from 1 to {scale.points}{turned}. Source: {scale.source}; licence: {scale.licence}."
             yield ""
-            yield from (f"{place}. {one}" for place, one in enumerate(scale.statements[language], 1))
+            yield from (f"{place}. {statement}" for place, statement in enumerate(scale.statements[language], 1))
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:

@@ -72,7 +72,7 @@ def make(
         stimuli = {
             "schema": SCHEMA,
             "subject": _subject(found, pool, choice),
-            "items": [one.as_values() for one in drawn.items()],
+            "items": [item.as_values() for item in drawn.items()],
         }
         (new / "stimuli.json").write_text(json.dumps(stimuli, indent=1, ensure_ascii=False), encoding="utf-8")
         (new / "study.yaml").write_text(protocol_text(protocol), encoding="utf-8")
@@ -111,10 +111,10 @@ def _refuse_taken(place: Path) -> None:
 
 def _protocol(run: Run, values: Mapping[str, Any]) -> Protocol:
     """The protocol, with arms by the labels of the run, each with a map of every image."""
-    known = {one.label: one.name for one in run.record.spec.methods}
+    known = {method.label: method.name for method in run.record.spec.methods}
     arms = []
-    for one in values.get("arms") or ():
-        label = NONE if one == NONE else find_label(str(one), known, f"'{run.folder}'")
+    for value in values.get("arms") or ():
+        label = NONE if value == NONE else find_label(str(value), known, f"'{run.folder}'")
         if label != NONE and label not in run.explained:
             broken = run.record.method_failures
             reason = f" ({broken[label]})" if label in broken else ""
@@ -186,14 +186,14 @@ class _Easel:
     @property
     def total(self) -> int:
         """How many pictures there will be."""
-        return sum(len(self.protocol.conditions) * len(one.images) + len(one.further) for one in self.choice.items)
+        return sum(len(self.protocol.conditions) * len(item.images) + len(item.further) for item in self.choice.items)
 
     def items(self) -> Iterator[Item]:
         """The items of the study, with their pictures drawn."""
         numbers: dict[tuple[str, bool], int] = {}
-        for one in self.choice.items:
-            number = numbers[one.task, one.practice] = numbers.get((one.task, one.practice), 0) + 1
-            yield self._item(one, f"{one.task}-{'practice-' if one.practice else ''}{number}")
+        for item in self.choice.items:
+            number = numbers[item.task, item.practice] = numbers.get((item.task, item.practice), 0) + 1
+            yield self._item(item, f"{item.task}-{'practice-' if item.practice else ''}{number}")
 
     def _item(self, one: ChosenItem, name: str) -> Item:
         task = find_task(one.task)
@@ -238,14 +238,14 @@ class _Easel:
 
     @cached_property
     def _photographs(self) -> dict[str, rendering.Rgb]:
-        wanted = {image.sample for one in self.choice.items for image in (*one.images, *one.further)}
+        wanted = {image.sample for item in self.choice.items for image in (*item.images, *item.further)}
         ids = enumerate(self.samples.ids)
         return {name: rendering.photograph(self.samples[place].image) for place, name in ids if name in wanted}
 
     @cached_property
     def _maps(self) -> dict[str, dict[str, Float[np.ndarray, "height width"]]]:
         """By arm and sample, only of the images that are shown."""
-        wanted = sorted({image.sample for one in self.choice.items for image in one.images})
+        wanted = sorted({image.sample for item in self.choice.items for image in item.images})
         arms = [arm for arm in self.protocol.arms if arm != NONE]
         return {arm: dict(zip(wanted, self.run.maps(arm, wanted), strict=True)) for arm in arms}
 

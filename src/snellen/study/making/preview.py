@@ -30,19 +30,21 @@ class GroupPreview:
 
 def groups(study: Study) -> list[GroupPreview]:
     """Every group of the study, by the example of its first participant."""
-    sizes = {one.name: one.stat().st_size for one in (study.folder / "pictures").iterdir()}
+    sizes = {path.name: path.stat().st_size for path in (study.folder / "pictures").iterdir()}
     found = []
     for group, conditions in enumerate(study.protocol.groups):
         pages = study.pages(group, group)
         names = {
             picture.name
-            for one in pages
-            if one.item
-            for picture in (*one.item.pictures[one.condition.name], *one.item.choices)
+            for page in pages
+            if page.item
+            for picture in (*page.item.pictures[page.condition.name], *page.item.choices)
         }
-        trials = sum(one.kind == "trial" and not one.practice for one in pages)
-        loaded = sum(sizes[one] for one in names)
-        found.append(GroupPreview(tuple(one.name for one in conditions), len(pages), trials, minutes(pages), loaded))
+        trials = sum(page.kind == "trial" and not page.practice for page in pages)
+        loaded = sum(sizes[name] for name in names)
+        found.append(
+            GroupPreview(tuple(condition.name for condition in conditions), len(pages), trials, minutes(pages), loaded)
+        )
     return found
 
 
@@ -85,8 +87,8 @@ class StudyPreview:
             f"and a questionnaire {SECONDS['scale']} s.",
             style="dim",
         )
-        for one in _rules(study):
-            yield Text(f"· {one}")
+        for rule in _rules(study):
+            yield Text(f"· {rule}")
 
 
 def _chosen(study: Study) -> Table:
@@ -132,5 +134,5 @@ def _rules(study: Study) -> Iterator[str]:
         yield "nobody new is admitted when you close the study"
     else:
         yield f"nobody new is admitted when {protocol.people} have finished"
-    asked = ", ".join(f"{name} ({one.items} statements)" for name, one in study.scales.items())
+    asked = ", ".join(f"{name} ({scale.items} statements)" for name, scale in study.scales.items())
     yield f"questionnaires: {asked or 'none'}; languages: {', '.join(protocol.languages)}"

@@ -82,12 +82,12 @@ class Site:
             undefined=jinja2.StrictUndefined,
             auto_reload=False,
         )
-        environment.globals["static"] = {name: f"/static/{name}?{one.version}" for name, one in files.items()}
+        environment.globals["static"] = {name: f"/static/{name}?{file.version}" for name, file in files.items()}
         environment.globals["title"] = study.protocol.title
         # After a crash all come back in the same second, and would all wait for this.
-        for one in resources.files("snellen.study.web").joinpath("pages").iterdir():
-            if one.name.endswith(".html"):
-                environment.get_template(one.name)
+        for path in resources.files("snellen.study.web").joinpath("pages").iterdir():
+            if path.name.endswith(".html"):
+                environment.get_template(path.name)
         for plan in study.protocol.tasks:
             for part in ("question", "feedback"):
                 environment.get_template(f"task/{plan.task}/{part}")
