@@ -2,7 +2,7 @@
 
     python benchmarks/study_errors.py [--studies 500] [--people 36] [--processes 2] [--markdown FILE]
 
-Simulated people (default crowd: some leave, some do not look) take part in small studies without any effect. What is then
+Simulated participants (by default some leave, some do not look) take part in small studies without any effect. What is then
 found is an error, and about one test in twenty may find something. For equality the truth is moved to the very edge of the
 margin, where to say "equal" is an error.
 """
@@ -49,7 +49,7 @@ WITHIN = [{"task": name, "items": 9, "practice": 0} for name in ("error-detectio
 
 @cache
 def study(design: str) -> Study:
-    """A study without pictures: simulated people do not look at them."""
+    """A study without pictures: simulated participants do not look at them."""
     values = {"title": "Null", "arms": ARMS, "design": design, "tasks": BETWEEN if design == "between" else WITHIN}
     protocol = Protocol.of(values, "benchmark")
     items = tuple(

@@ -168,7 +168,7 @@ def test_within_subjects_the_page_names_its_own_tests(tmp_path: Path) -> None:
 
 
 def fill(study: Study, people: int) -> None:
-    """Simulated people answer into the study's own database."""
+    """Simulated participants answer into the study's own database."""
     store = Store.open(study)
     crowd = Behaviour.of(study, Effect(mix=CAREFUL)).participants(people, 1)
     for row in range(people):
