@@ -68,7 +68,7 @@ def test_the_truth_agrees_with_itself_and_guessing_does_not() -> None:
 
 def test_a_map_that_is_drawn_twice_counts_twice_and_one_that_is_not_drawn_not_at_all() -> None:
     truth, scores = rows([0.9, 0.2, 0.4]), rows([2, 2, 1])  # a tie with the second map, a right pair with the third
-    drawn = auc_of_success(truth, scores).drawn(rows([1, 1, 1], [1, 2, 1], [1, 0, 3], [0, 2, 1]))
+    drawn = auc_of_success(truth, scores).resample(rows([1, 1, 1], [1, 2, 1], [1, 0, 3], [0, 2, 1]))
     assert drawn[:, 0] == pytest.approx([0.75, 2 / 3, 1, NAN], nan_ok=True)
     generator = np.random.default_rng(9)
     truth, scores = generator.random((12, 6)), generator.random((12, 6))
@@ -76,7 +76,7 @@ def test_a_map_that_is_drawn_twice_counts_twice_and_one_that_is_not_drawn_not_at
     counts = np.bincount(twice, minlength=6)[None].astype(float)
     for measure in (auc_of_success, auc_of_difference):
         again = measure(truth[:, twice], scores[:, twice]).values()
-        assert measure(truth, scores).drawn(counts)[0] == pytest.approx(again, nan_ok=True)
+        assert measure(truth, scores).resample(counts)[0] == pytest.approx(again, nan_ok=True)
 
 
 def test_what_float_makes_up_is_no_order() -> None:

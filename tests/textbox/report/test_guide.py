@@ -88,10 +88,10 @@ def test_the_python_runs(tmp_path: Path) -> None:
     (tmp_path / "mymethod.py").write_text(own, encoding="utf-8")
     uses = (
         "from snellen.textbox.exam.method_list import own_method\n"
-        "more = own_method('mymethod:MyMethod')(classifier, inputs, asked.labels, rng=Rng(0, asked.ids))\n"
+        "more = own_method('mymethod:MyMethod')(classifier, inputs, scenes.labels, rng=Rng(0, scenes.ids))\n"
         "print(more.shape == maps.shape and bool(more.isfinite().all()))\n"
     )
-    short = asked.replace("per_bucket=5", "per_bucket=1").replace("verify(reasoner)", "verify(reasoner, pairs=20)")
+    short = asked.replace("per_bucket=5", "per_bucket=1").replace("verify(network)", "verify(network, pairs=20)")
     done = subprocess.run(  # in a process of its own, because a method that is registered stays so
         [sys.executable, "-c", short + uses], cwd=tmp_path, capture_output=True, text=True, timeout=240
     )

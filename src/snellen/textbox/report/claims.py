@@ -69,16 +69,16 @@ def with_published_reading(result: ClaimResult, published: ClaimResult) -> Claim
 # Averages ------------------------------------------------------------------------------------------------------------------
 
 
-def _average_above(means: BucketMeans) -> RuleResult:
-    averages = means.average("pafl", simple=True)[means.enough_methods]
-    numbers = f"{count_methods(averages > BAR, averages)}; mean over methods {two_digits(averages.mean())}"
-    return RuleResult(is_majority(averages > BAR), numbers)
+def _most_average(*, simple: bool, above: bool) -> MeansRule:
+    """Most methods average above the bar, or below it."""
 
+    def rule(means: BucketMeans) -> RuleResult:
+        averages = means.average("pafl", simple=simple)[means.enough_methods]
+        true = averages > BAR if above else averages < BAR
+        numbers = f"{count_methods(true, averages)}; mean over methods {two_digits(averages.mean())}"
+        return RuleResult(is_majority(true), numbers)
 
-def _average_below(means: BucketMeans) -> RuleResult:
-    averages = means.average("pafl", simple=False)[means.enough_methods]
-    numbers = f"{count_methods(averages < BAR, averages)}; mean over methods {two_digits(averages.mean())}"
-    return RuleResult(is_majority(averages < BAR), numbers)
+    return rule
 
 
 def _each(names: Sequence[str], *, simple: bool, above: bool) -> MeansRule:
@@ -342,7 +342,7 @@ def _cr2(means: BucketMeans) -> RuleResult:
 CLAIMS: tuple[Claim[BucketMeans], ...] = (
     Claim(
         sentence="in simple settings most methods (more than half) average a PAFL above .5",
-        section="4.1", rule=_average_above, explain=_by_setting("pafl"), any_methods=True,
+        section="4.1", rule=_most_average(simple=True, above=True), explain=_by_setting("pafl"), any_methods=True,
     ),
     Claim(
         sentence="in simple settings most methods average a SAFL below their PAFL",
@@ -395,7 +395,7 @@ CLAIMS: tuple[Claim[BucketMeans], ...] = (
     ),
     Claim(
         sentence="in complex settings most methods average a PAFL below .5",
-        section="4.2", rule=_average_below, explain=_by_setting("pafl"), any_methods=True,
+        section="4.2", rule=_most_average(simple=False, above=False), explain=_by_setting("pafl"), any_methods=True,
     ),
     Claim(
         sentence="PAFL falls for every method from simple settings to complex ones",

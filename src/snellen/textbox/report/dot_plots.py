@@ -182,5 +182,5 @@ def group_rows(
 
 
 def number_table(columns: Sequence[str], rows: Iterable[tuple[str, Sequence[float]]]) -> NumberTable:
-    """Numbers as text, undefined ones as a dash."""
-    return NumberTable(tuple(columns), tuple((name, *map(score, values)) for name, values in rows))
+    """Numbers of methods as text, undefined ones as a dash; `columns` are the headings after the method's."""
+    return NumberTable(("method", *columns), tuple((name, *map(score, values)) for name, values in rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -30,6 +30,7 @@ from snellen.textbox.report.dot_plots import (
 )
 
 Kind = Literal["simple", "complex"]
+CellAndNumbers = tuple[DotPlotCell, list[float]]
 PERFECT = "A perfect map"
 ORDER = (PERFECT, *FAMILIES)
 """The order of groups of rows: the perfect map first, the controls last."""
@@ -102,18 +103,18 @@ class PaperFigures:
     def _overall(self) -> dict[tuple[str, bool, str], tuple[float, float]]:
         """By score, whether simple, and method: the average and the worst bucket over all such settings."""
         return {
-            (of, bool(row["simple"]), row["method"]): (_number(row["average"]), _number(row["minimum"]))
-            for of in ("pafl", "safl", "piou")
-            for row in summaries.simple_and_complex(self.frame, of).to_dict("records")
+            (measure, bool(row["simple"]), row["method"]): (_number(row["average"]), _number(row["minimum"]))
+            for measure in ("pafl", "safl", "piou")
+            for row in summaries.simple_and_complex(self.frame, measure).to_dict("records")
         }
 
-    def average(self, of: str, kind: Kind, method: str) -> float:
+    def average(self, measure: str, kind: Kind, method: str) -> float:
         """Over the buckets of all settings of a kind; NaN where there is none."""
-        return self._overall.get((of, kind == "simple", method), (math.nan, math.nan))[0]
+        return self._overall.get((measure, kind == "simple", method), (math.nan, math.nan))[0]
 
-    def minimum(self, of: str, kind: Kind, method: str) -> float:
+    def minimum(self, measure: str, kind: Kind, method: str) -> float:
         """The mean of the worst bucket of all settings of a kind; NaN where there is none."""
-        return self._overall.get((of, kind == "simple", method), (math.nan, math.nan))[1]
+        return self._overall.get((measure, kind == "simple", method), (math.nan, math.nan))[1]
 
     def all(self) -> list[DotPlot]:
         """Every figure for which the exam has scores."""
@@ -124,19 +125,16 @@ class PaperFigures:
 
     def summary(self) -> DotPlot:
         """Fig. 2: average and worst bucket."""
-        columns_of = [(of, kind) for of in ("pafl", "piou") for kind in self.kinds]
-        rows = {
-            method: DotPlotRow(method, tuple(self._average_and_worst(of, kind, method) for of, kind in columns_of))
-            for method in self.order
-        }
-        columns = ["method"]
-        columns += [f"{of.upper()} {kind}, {what}" for of, kind in columns_of for what in ("average", "worst bucket")]
-        numbers = [
-            (
-                self.names[method],
-                [value(of, kind, method) for of, kind in columns_of for value in (self.average, self.minimum)],
-            )
-            for method in self.order
+        columns_of = [(measure, kind) for measure in ("pafl", "piou") for kind in self.kinds]
+
+        def cell(measure: str, kind: Kind, method: str) -> CellAndNumbers:
+            mean, low = self.average(measure, kind, method), self.minimum(measure, kind, method)
+            dots = (Dot(low, "ring", "worst bucket"), Dot(mean, "dot", "average"))
+            return DotPlotCell(dots=dots, link=(low, mean)), [mean, low]
+
+        groups, numbers = self._rows(columns_of, cell)
+        columns = [
+            f"{measure.upper()} {kind}, {what}" for measure, kind in columns_of for what in ("average", "worst bucket")
         ]
         return DotPlot(
             name="summary",
@@ -145,16 +143,11 @@ class PaperFigures:
             note="PAFL is the share of a map that lies on what the model uses. PIOU measures how well the "
             "brightest pixels coincide with it. The dot is the average over all buckets, the ring the bucket with the "
             "lowest mean: what can go wrong.",
-            panels=tuple(self._panel(of, kind) for of, kind in columns_of),
-            groups=self._grouped(rows),
+            panels=tuple(self._panel(measure, kind) for measure, kind in columns_of),
+            groups=groups,
             keys=(("dot", "ink", "average over all buckets"), ("ring", "ink", "worst bucket")),
             table=number_table(columns, numbers),
         )
-
-    def _average_and_worst(self, of: str, kind: Kind, method: str) -> DotPlotCell:
-        mean, low = self.average(of, kind, method), self.minimum(of, kind, method)
-        dots = (Dot(low, "ring", "worst bucket"), Dot(mean, "dot", "average"))
-        return DotPlotCell(dots=dots, link=(low, mean))
 
     def beside_published(self) -> DotPlot | None:
         """Numbers read off the paper's figures, beside measured ones; comparable in the published reading only."""
@@ -164,24 +157,24 @@ class PaperFigures:
         chosen = [method for method in self.order if method in ours.values()]
         if not chosen:
             return None
-        columns_of = [(of, kind) for of in ("pafl", "piou") for kind in self.kinds]
+        columns_of = [(measure, kind) for measure in ("pafl", "piou") for kind in self.kinds]
         rows, numbers = {}, []
         for method in chosen:
             name = plain_name(method)
             cells, texts = [], [self.names[method]]
-            for of, kind in columns_of:
-                published, measured = theirs[name, of, kind, "average"], self.average(of, kind, method)
+            for measure, kind in columns_of:
+                published, measured = theirs[name, measure, kind, "average"], self.average(measure, kind, method)
                 dots = (Dot(published.value, "cross", "published", "rust"), Dot(measured, "dot", "measured"))
                 cells.append(DotPlotCell(dots=dots, link=(published.value, measured)))
                 texts += [score(measured), str(published)]
-                if of == "pafl":
-                    texts += [score(self.minimum(of, kind, method)), str(theirs[name, of, kind, "worst"])]
+                if measure == "pafl":
+                    texts += [score(self.minimum(measure, kind, method)), str(theirs[name, measure, kind, "worst"])]
             rows[method] = DotPlotRow(method, tuple(cells))
             numbers.append(tuple(texts))
         columns = ["method"]
-        for of, kind in columns_of:
-            columns += [f"{of.upper()} {kind}, measured", "published"]
-            columns += ["worst bucket, measured", "published"] if of == "pafl" else []
+        for measure, kind in columns_of:
+            columns += [f"{measure.upper()} {kind}, measured", "published"]
+            columns += ["worst bucket, measured", "published"] if measure == "pafl" else []
         source = next(iter(theirs.values())).source
         return DotPlot(
             name="published",
@@ -189,7 +182,7 @@ class PaperFigures:
             after="Fig. 2",
             note="Averages in the reading of the published code, which is how those numbers came about. They were "
             f"{source}. Networks, letters and places of objects are ours, so expect agreement within a tenth.",
-            panels=tuple(self._panel(of, kind) for of, kind in columns_of),
+            panels=tuple(self._panel(measure, kind) for measure, kind in columns_of),
             groups=self._grouped(rows),
             keys=(("dot", "ink", "measured here"), ("cross", "rust", "published")),
             table=NumberTable(tuple(columns), tuple(numbers)),
@@ -200,28 +193,26 @@ class PaperFigures:
     def focus(self, kind: Kind) -> DotPlot:
         """Fig. 6a, or 8a: PAFL and SAFL with their spread over buckets, and some buckets one by one."""
         singles = self._singles(kind)
-        rows, numbers = {}, []
         spreads = {
-            of: summaries.averages(self._of(kind), of).set_index("method")["spread"].to_dict() for of in ("pafl", "safl")
+            measure: summaries.averages(self._of(kind), measure).set_index("method")["spread"].to_dict()
+            for measure in ("pafl", "safl")
         }
-        means = {of: self._by_bucket(kind, of) for of in ("pafl", "safl")}
-        for method in self.order:
-            cells, values = [], []
-            for of in ("pafl", "safl"):
-                mean, spread = self.average(of, kind, method), _number(spreads[of].get(method))
-                of_buckets = [means[of].get((setting, bucket, method), math.nan) for setting, bucket, *_ in singles]
-                dots = tuple(
-                    Dot(value, shape, f"{setting} bucket {bucket}", colour)
-                    for value, (setting, bucket, _, shape, colour) in zip(of_buckets, singles, strict=True)
-                )
-                link, further = (mean - spread, mean + spread), (("spread", spread),)
-                cells.append(DotPlotCell(dots=dots, bar=mean, link=link, further=further))
-                values += [mean, spread, *of_buckets]
-            rows[method] = DotPlotRow(method, tuple(cells))
-            numbers.append((self.names[method], values))
-        columns = ["method"]
-        for of in ("PAFL", "SAFL"):
-            columns += [of, "spread", *(f"{setting}, bucket {bucket}" for setting, bucket, *_ in singles)]
+        means = {measure: self._by_bucket(kind, measure) for measure in ("pafl", "safl")}
+
+        def cell(measure: str, kind: Kind, method: str) -> CellAndNumbers:
+            mean, spread = self.average(measure, kind, method), _number(spreads[measure].get(method))
+            of_buckets = [means[measure].get((setting, bucket, method), math.nan) for setting, bucket, *_ in singles]
+            dots = tuple(
+                Dot(value, shape, f"{setting} bucket {bucket}", colour)
+                for value, (setting, bucket, _, shape, colour) in zip(of_buckets, singles, strict=True)
+            )
+            link, further = (mean - spread, mean + spread), (("spread", spread),)
+            return DotPlotCell(dots=dots, bar=mean, link=link, further=further), [mean, spread, *of_buckets]
+
+        groups, numbers = self._rows([("pafl", kind), ("safl", kind)], cell)
+        columns = []
+        for measure in ("PAFL", "SAFL"):
+            columns += [measure, "spread", *(f"{setting}, bucket {bucket}" for setting, bucket, *_ in singles)]
         return DotPlot(
             name=f"focus-{kind}",
             title=f"What {kind} settings get: attention on the right objects and on the wrong ones",
@@ -231,7 +222,7 @@ class PaperFigures:
             "the buckets to either side: how much depends on what else is in the picture. SAFL also counts scenes without "
             "anything to look at, where a map that lights up at all is bound to be wrong.",
             panels=(self._panel("pafl", kind), self._panel("safl", kind, threshold=False)),
-            groups=self._grouped(rows),
+            groups=groups,
             keys=tuple((shape, colour, f"{setting}: {words}") for setting, _, words, shape, colour in singles),
             table=number_table(columns, numbers),
         )
@@ -255,29 +246,23 @@ class PaperFigures:
 
     def by_visible(self) -> DotPlot:
         """Fig. 6b: by the number of objects in the scene."""
-        columns_of = [(of, kind) for kind in self.kinds for of in ("pafl", "safl")]
+        columns_of = [(measure, kind) for kind in self.kinds for measure in ("pafl", "safl")]
         scored = self.frame[self.frame["pafl"].notna()]
         means = {
-            of: summaries.by_visible(scored, of).set_index(["simple", "visible", "method"])["mean"].to_dict()
-            for of in ("pafl", "safl")
+            measure: summaries.by_visible(scored, measure).set_index(["simple", "visible", "method"])["mean"].to_dict()
+            for measure in ("pafl", "safl")
         }
         counts = [count for count in sorted({int(visible) for visible in self.frame["visible"]}) if 1 <= count <= 3]
-        rows, numbers = {}, []
-        for method in self.order:
-            cells, values = [], []
-            for of, kind in columns_of:
-                by_count = [means[of].get((kind == "simple", visible, method), math.nan) for visible in counts]
-                dots = tuple(
-                    Dot(value, _digit(n), f"{n} shown")
-                    for n, value in zip(counts, by_count, strict=True)
-                    if _is_defined(value)
-                )
-                ends = [dot.value for dot in dots]
-                cells.append(DotPlotCell(dots=dots, link=(min(ends), max(ends)) if len(ends) > 1 else None))
-                values += by_count
-            rows[method] = DotPlotRow(method, tuple(cells))
-            numbers.append((self.names[method], values))
-        columns = ["method", *(f"{of.upper()} {kind}, {n} shown" for of, kind in columns_of for n in counts)]
+
+        def cell(measure: str, kind: Kind, method: str) -> CellAndNumbers:
+            values = [means[measure].get((kind == "simple", visible, method), math.nan) for visible in counts]
+            pairs = zip(counts, values, strict=True)
+            dots = tuple(Dot(value, _digit(n), f"{n} shown") for n, value in pairs if _is_defined(value))
+            ends = [dot.value for dot in dots]
+            return DotPlotCell(dots=dots, link=(min(ends), max(ends)) if len(ends) > 1 else None), values
+
+        groups, numbers = self._rows(columns_of, cell)
+        columns = [f"{measure.upper()} {kind}, {n} shown" for measure, kind in columns_of for n in counts]
         return DotPlot(
             name="crowded",
             title="When more objects are in the picture",
@@ -285,52 +270,60 @@ class PaperFigures:
             note="Averages over the scenes that show one object, two, or three. A method that highlights whatever is shown "
             "does worse the more is shown: its PAFL numbers run from right to left, its SAFL numbers from left to right. "
             "Only scenes with something to look at count, so that SAFL begins with two objects.",
-            panels=tuple(self._panel(of, kind, threshold=of == "pafl") for of, kind in columns_of),
-            groups=self._grouped(rows),
+            panels=tuple(self._panel(measure, kind, threshold=measure == "pafl") for measure, kind in columns_of),
+            groups=groups,
             keys=tuple((_digit(n), "ink", f"{n} {'object' if n == 1 else 'objects'} in the scene") for n in counts),
             table=number_table(columns, numbers),
         )
 
     def worst_cases(self) -> DotPlot:
         """Fig. 8b: the worst bucket, simple against complex."""
-        rows, numbers = {}, []
-        for method in self.order:
-            cells, values = [], []
-            for of in ("pafl", "piou"):
-                simple, hard = (self.minimum(of, kind, method) for kind in ("simple", "complex"))
-                dots = (Dot(simple, "dot", "simple", "blue"), Dot(hard, "square", "complex", "rust"))
-                cells.append(DotPlotCell(dots=dots, link=(simple, hard)))
-                values += [simple, hard]
-            rows[method] = DotPlotRow(method, tuple(cells))
-            numbers.append((self.names[method], values))
+
+        def cell(measure: str, _: Kind, method: str) -> CellAndNumbers:
+            simple, hard = (self.minimum(measure, kind, method) for kind in ("simple", "complex"))
+            dots = (Dot(simple, "dot", "simple", "blue"), Dot(hard, "square", "complex", "rust"))
+            return DotPlotCell(dots=dots, link=(simple, hard)), [simple, hard]
+
+        groups, numbers = self._rows([("pafl", "simple"), ("piou", "simple")], cell)
         return DotPlot(
             name="worst",
             title="The worst bucket: simple against complex",
             after="Fig. 8b",
             note="The lowest mean over the scenes of one bucket. It matters in practice, because there the bucket of a "
             "picture is unknown.",
-            panels=tuple(DotPlotPanel(title=f"{of.upper()}, worst bucket", threshold=BAR) for of in ("pafl", "piou")),
-            groups=self._grouped(rows),
+            panels=tuple(
+                DotPlotPanel(title=f"{measure.upper()}, worst bucket", threshold=BAR) for measure in ("pafl", "piou")
+            ),
+            groups=groups,
             keys=(("dot", "blue", "simple settings"), ("square", "rust", "complex settings")),
-            table=number_table(["method", "PAFL simple", "PAFL complex", "PIOU simple", "PIOU complex"], numbers),
+            table=number_table(["PAFL simple", "PAFL complex", "PIOU simple", "PIOU complex"], numbers),
         )
 
     # Parts --------------------------------------------------------------------------------------------------------------
 
-    def _panel(self, of: str, kind: Kind, *, threshold: bool = True) -> DotPlotPanel:
-        controls = [value for control in self.controls if _is_defined(value := self.average(of, kind, control))]
+    def _rows(
+        self, columns: Sequence[tuple[str, Kind]], cell: Callable[[str, Kind, str], CellAndNumbers]
+    ) -> tuple[tuple[tuple[str, tuple[DotPlotRow, ...]], ...], list[tuple[str, list[float]]]]:
+        """The rows of all methods in groups, and the numbers of each method."""
+        cells = {method: [cell(measure, kind, method) for measure, kind in columns] for method in self.order}
+        rows = {method: DotPlotRow(method, tuple(chart for chart, _ in row)) for method, row in cells.items()}
+        numbers = [(self.names[method], [value for _, values in row for value in values]) for method, row in cells.items()]
+        return self._grouped(rows), numbers
+
+    def _panel(self, measure: str, kind: Kind, *, threshold: bool = True) -> DotPlotPanel:
+        controls = [value for control in self.controls if _is_defined(value := self.average(measure, kind, control))]
         return DotPlotPanel(
-            title=f"{of.upper()}, {kind}",
+            title=f"{measure.upper()}, {kind}",
             threshold=BAR if threshold else None,
-            best_control=max(controls) if controls and of[0] == "p" else None,
-            oracle=self.average(of, kind, ORACLE) if of[0] == "p" else None,
+            best_control=max(controls) if controls and measure[0] == "p" else None,
+            oracle=self.average(measure, kind, ORACLE) if measure[0] == "p" else None,
         )
 
     def _of(self, kind: Kind) -> pd.DataFrame:
         return self.frame[self.frame["simple"] == (kind == "simple")]
 
-    def _by_bucket(self, kind: Kind, of: str) -> dict[tuple[str, int, str], float]:
-        means = summaries.bucket_means(self._of(kind), of)
+    def _by_bucket(self, kind: Kind, measure: str) -> dict[tuple[str, int, str], float]:
+        means = summaries.bucket_means(self._of(kind), measure)
         return {(row["setting"], int(row["bucket"]), row["method"]): row["mean"] for row in means.to_dict("records")}
 
     def _grouped(self, rows: Mapping[str, DotPlotRow]) -> tuple[tuple[str, tuple[DotPlotRow, ...]], ...]:
