@@ -69,8 +69,11 @@ class Rng:
     """
 
     seed: int
+    """The run's seed."""
     ids: tuple[str, ...]
+    """Ids of the samples, in the order of a batch."""
     path: str = ""
+    """Names of the parents, as given to `child`."""
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -326,10 +326,10 @@ def test_superpixels_are_numbered_without_gaps(how: str, channels: int, height: 
 
 def test_an_image_is_cut_once_and_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     cuts = []
-    real = cutting._cut
-    monkeypatch.setattr(cutting, "_cut", lambda picture, how: cuts.append(how) or real(picture, how))
-    monkeypatch.setattr(cutting, "_known", type(cutting._known)())
-    monkeypatch.setattr(cutting, "KEPT", 5)
+    real = cutting._segment
+    monkeypatch.setattr(cutting, "_segment", lambda picture, how: cuts.append(how) or real(picture, how))
+    monkeypatch.setattr(cutting, "_cache", type(cutting._cache)())
+    monkeypatch.setattr(cutting, "CACHED_IMAGES", 5)
     classifier = Classifier(nn.Flatten())
     images = Rng(seed=0, ids=tuple("abcdefgh")).uniform("images", (3, 8, 8))
     first = superpixels(classifier, images[:4], "slic")
@@ -338,4 +338,4 @@ def test_an_image_is_cut_once_and_few_are_remembered(monkeypatch: pytest.MonkeyP
     superpixels(classifier, images[:4], "grid")
     assert cuts == ["slic"] * 4 + ["grid"] * 4
     superpixels(classifier, images, "slic")
-    assert len(cutting._known) == 5
+    assert len(cutting._cache) == 5

@@ -1,3 +1,3 @@
-"""A model as methods and metrics may ask it: outputs, gradients, layers, targets."""
+"""Classifier: a model with its outputs, gradients and layers, as methods and metrics use it."""
 
 from snellen.classifier.classifier import Classifier as Classifier

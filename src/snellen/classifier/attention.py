@@ -85,9 +85,8 @@ class AttentionRecorder:
         mask, padding = arguments.get("attn_mask"), arguments.get("key_padding_mask")
         if mask is not None:
             mask = mask.unflatten(0, (-1, heads)) if mask.dim() == 3 else mask  # images and heads share an axis
-            scores = _masked(
-                scores, ~mask if mask.dtype == torch.bool else mask
-            )  # here True hides a token, above it shows one
+            # In this function True hides a token; in scaled_dot_product_attention it shows one.
+            scores = _masked(scores, ~mask if mask.dtype == torch.bool else mask)
         if padding is not None:
             padding = padding[:, None, None]
             scores = _masked(scores, ~padding if padding.dtype == torch.bool else padding)

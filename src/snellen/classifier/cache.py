@@ -26,7 +26,7 @@ class Account(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class CachedResult:
     """A cached result with the passes and seconds that computing it took."""
 
     value: Any
@@ -42,7 +42,7 @@ class Cache:
     """
 
     def __init__(self, *, copies: bool = False) -> None:
-        self.entries: dict[Hashable, Entry] = {}
+        self.entries: dict[Hashable, CachedResult] = {}
         self._copy = _copy_tensors if copies else lambda value: value
 
     def __len__(self) -> int:
@@ -62,12 +62,12 @@ class Cache:
             return cast(T, self._copy(entry.value))
         if account is None:
             value = compute()
-            self.entries[key] = Entry(self._copy(value), Passes(), 0.0)
+            self.entries[key] = CachedResult(self._copy(value), Passes(), 0.0)
         else:
             with account.counting() as ledger:
                 value = compute()
             passes, seconds = ledger.passes + ledger.cached, ledger.seconds + ledger.cached_seconds
-            self.entries[key] = Entry(self._copy(value), passes, seconds)
+            self.entries[key] = CachedResult(self._copy(value), passes, seconds)
         return value
 
 

@@ -22,7 +22,7 @@ Images = Float[Tensor, "batch channels height width"]
 class NetworkStructure:
     """Structure of a network, found once per image size; no pass made here is counted in a ledger.
 
-    Every method takes `inputs` for their size; at most the first image goes through the network.
+    Where a method only examines the network, `inputs` are images of the size that matters, and the first of them is used.
     """
 
     def __init__(self, network: Network) -> None:

@@ -92,17 +92,15 @@ class LayerLayouts:
             return ()
         finished = [name for name, _ in self.layouts]
         place, inner = finished.index(before), before
-        while place and finished[place - 1].startswith(
-            f"{inner}."
-        ):  # the last part of a layer has the same output as the layer
+        # The last part of a layer has the same output as the layer.
+        while place and finished[place - 1].startswith(f"{inner}."):
             place, inner = place - 1, finished[place - 1]
         scales: dict[int, list[str]] = {}
         for name, layout in reversed(self.layouts[:place]):
             if layout is None or finished.count(name) > 1:
                 continue
-            if (
-                _distortion(layout, (own.rows, own.columns)) < 0.25
-            ):  # else it is no image grid, but for example heads × tokens
+            # Other proportions mean that this is no image grid, but for example heads × tokens.
+            if _distortion(layout, (own.rows, own.columns)) < 0.25:
                 scales.setdefault(round(math.log2(layout.rows / own.rows)), []).append(name)
         outer = {scale: _outermost(names, finished) for scale, names in scales.items() if scale >= 0}
         # Of the last layers of a scale the outermost one: a block rather than a part of it.

@@ -154,7 +154,7 @@ class _Loader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self.depth -= 1
         if alias and id(node) not in self.sizes:
-            raise yaml.YAMLError("an alias stands inside of what it names")
+            raise yaml.YAMLError("an alias is inside of what it names")
         self.total += self.sizes[id(node)] if alias else 1
         if self.total > MOST_VALUES:
             raise yaml.YAMLError(f"it holds more than {MOST_VALUES:,} values once its aliases are written out")

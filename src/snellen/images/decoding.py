@@ -143,7 +143,7 @@ def _read(opened: Image.Image, path: Path, at_least: tuple[int, int] | None) -> 
         raise UnreadablePictureError(f"'{path}' is {width}×{height} pixels; a picture needs at least {SMALLEST}×{SMALLEST}")
     if at_least is not None and opened.format == "JPEG":
         opened.draft(None, at_least[::-1] if _is_sideways(opened) else at_least)
-    _check_size(opened, path)  # before a PNG is asked for its orientation, which unpacks all of it
+    _check_size(opened, path)  # first, because reading the orientation of a PNG unpacks all of it
     sideways = _is_sideways(opened)
     opened.load()
     ImageOps.exif_transpose(opened, in_place=True)

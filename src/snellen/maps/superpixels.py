@@ -42,16 +42,16 @@ def superpixels(classifier: Classifier, inputs: Images, how: Segmentation) -> In
     colours = (inputs if how == "quickshift-inputs" else classifier.to_pixels(inputs)).detach().cpu()
     if colours.shape[1] != 3:
         colours = colours.mean(dim=1, keepdim=True).expand(-1, 3, -1, -1)
-    pictures = [colour.permute(1, 2, 0).contiguous().numpy() for colour in colours]
+    images = [image.permute(1, 2, 0).contiguous().numpy() for image in colours]
     keys = [
-        hashlib.blake2b(image.tobytes(), digest_size=16, key=f"{how} {image.shape}".encode()).digest() for image in pictures
+        hashlib.blake2b(image.tobytes(), digest_size=16, key=f"{how} {image.shape}".encode()).digest() for image in images
     ]
     with _lock:
         regions = {key: _cache[key] for key in keys if key in _cache}
-    missing = {key: picture for key, picture in zip(keys, pictures, strict=True) if key not in regions}
+    missing = {key: image for key, image in zip(keys, images, strict=True) if key not in regions}
     if missing:
         with ThreadPoolExecutor(min(len(missing), os.cpu_count() or 1)) as threads:
-            regions.update(zip(missing, threads.map(lambda picture: _segment(picture, how), missing.values()), strict=True))
+            regions.update(zip(missing, threads.map(lambda image: _segment(image, how), missing.values()), strict=True))
     with _lock:
         for key in keys:
             _cache[key] = regions[key]
@@ -66,7 +66,7 @@ def superpixel_outputs(
     inputs: Images,
     targets: Int[Tensor, " batch"],
     labels: Int[Tensor, "batch height width"],
-    kept: Sequence[Bool[Tensor, "_ _"]],
+    selections: Sequence[Bool[Tensor, "_ _"]],
     *,
     start: Images,
     of: Output,
@@ -78,7 +78,7 @@ def superpixel_outputs(
         inputs: the images.
         targets: the target class of each image.
         labels: the superpixel of each pixel.
-        kept: for each image a row per choice, True for superpixels that stay.
+        selections: for each image a row per choice, True for superpixels that stay.
         start: what replaces the other superpixels.
         of: which output of the target.
     """
@@ -86,7 +86,7 @@ def superpixel_outputs(
 
     def blocks() -> Iterator[tuple[Tensor, Tensor]]:
         room = rows  # blocks end where passes end, so that regrouping copies nothing
-        for image, fill, target, label, choices in zip(inputs, start, targets, labels, kept, strict=True):
+        for image, fill, target, label, choices in zip(inputs, start, targets, labels, selections, strict=True):
             first = 0
             while first < len(choices):
                 some = choices[first : first + room].to(inputs.device)
@@ -95,9 +95,9 @@ def superpixel_outputs(
                 first += len(some)
                 room = room - len(some) or rows
 
-    sizes = [len(choices) for choices in kept]
+    sizes = [len(choices) for choices in selections]
     if not sum(sizes):
-        return [inputs.new_empty(0) for _ in kept]
+        return [inputs.new_empty(0) for _ in selections]
     return list(classifier.scores(blocks(), of=of).split(sizes))
 
 
@@ -116,15 +116,15 @@ def squares(height: int, width: int, cells: int = CELLS) -> Int[Tensor, "height 
     return down[:, None] * columns + right
 
 
-def _segment(picture: Float[np.ndarray, "height width 3"], how: Segmentation) -> Int[Tensor, "height width"]:
+def _segment(image: Float[np.ndarray, "height width 3"], how: Segmentation) -> Int[Tensor, "height width"]:
     from skimage.segmentation import quickshift, slic  # importing it takes half a second
 
-    height, width = picture.shape[:2]
+    height, width = image.shape[:2]
     shrink = min(1.0, min(height, width) / PUBLISHED_SIDE)
     if how == "grid":
         return squares(height, width)
     if how == "slic":
-        labels = slic(picture.astype(np.float64), n_segments=50, compactness=30, sigma=3 * shrink, start_label=0)
+        labels = slic(image.astype(np.float64), n_segments=50, compactness=30, sigma=3 * shrink, start_label=0)
     else:
-        labels = quickshift(picture.astype(np.float64), kernel_size=max(1.0, 4 * shrink), max_dist=200, ratio=0.2)
+        labels = quickshift(image.astype(np.float64), kernel_size=max(1.0, 4 * shrink), max_dist=200, ratio=0.2)
     return torch.from_numpy(labels.astype(np.int32))

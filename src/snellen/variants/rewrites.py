@@ -29,8 +29,8 @@ Undo = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class HiddenChannels:
-    """The channels between two layers, or a layer and the batch normalisation after it."""
+class ChannelPair:
+    """Two layers and the hidden channels between them, or a layer and the batch normalisation after it."""
 
     producer: str
     """The layer that puts the channels out."""
@@ -69,11 +69,11 @@ def rewrite(classifier: Classifier, kind: Rewrite, size: tuple[int, int]) -> Cla
     return make_variant(classifier, module, kind, larger=kind == "widened")
 
 
-def _rewritable_channels(classifier: Classifier, size: tuple[int, int]) -> dict[Rewrite, tuple[HiddenChannels, ...]]:
+def _rewritable_channels(classifier: Classifier, size: tuple[int, int]) -> dict[Rewrite, tuple[ChannelPair, ...]]:
     return _CACHE.get_or_compute(classifier, size, lambda: _search(classifier, size))
 
 
-def _search(classifier: Classifier, size: tuple[int, int]) -> dict[Rewrite, tuple[HiddenChannels, ...]]:
+def _search(classifier: Classifier, size: tuple[int, int]) -> dict[Rewrite, tuple[ChannelPair, ...]]:
     images = noise_images(classifier, size)[1:]  # the strong noise: activations differ on both sides of a bend
     expected = classifier.uncounted_logits(images)
     order = probes.call_order(classifier.module, lambda: classifier.uncounted_logits(images))
@@ -82,7 +82,7 @@ def _search(classifier: Classifier, size: tuple[int, int]) -> dict[Rewrite, tupl
     separate = [pair for pair in _channel_pairs(layers) if not _JOINING & {kind for kind, _ in kinds_between(pair)}]
     trial = classifier.variant(classifier.module, "on trial")
 
-    def test(kind: Rewrite, guesses: list[HiddenChannels]) -> tuple[HiddenChannels, ...]:
+    def test(kind: Rewrite, guesses: list[ChannelPair]) -> tuple[ChannelPair, ...]:
         undo: list[Undo] = []
         with torch.no_grad():
             working = _working(trial, kind, guesses, lambda: logits_agree(trial.uncounted_logits(images), expected), undo)
@@ -99,8 +99,8 @@ def _search(classifier: Classifier, size: tuple[int, int]) -> dict[Rewrite, tupl
 
 
 def _working(
-    trial: Classifier, kind: Rewrite, guesses: list[HiddenChannels], is_same: Callable[[], bool], undo: list[Undo]
-) -> tuple[HiddenChannels, ...]:
+    trial: Classifier, kind: Rewrite, guesses: list[ChannelPair], is_same: Callable[[], bool], undo: list[Undo]
+) -> tuple[ChannelPair, ...]:
     """The guesses whose rewrite does not change the function: all together, or else those of each half that do not."""
     if not guesses:
         return ()
@@ -123,19 +123,19 @@ def _undo_all(steps: list[Undo]) -> None:
 # Finding channels ---------------------------------------------------------------------------------------------------
 
 
-def _norms(layers: list[tuple[str, nn.Module]]) -> list[HiddenChannels]:
+def _norms(layers: list[tuple[str, nn.Module]]) -> list[ChannelPair]:
     """Batch normalisations right after a convolution or linear layer with the same number of channels."""
     pairs = []
     last: tuple[str, nn.Module] | None = None
     for name, layer in layers:
         if isinstance(layer, _BatchNorm) and last is not None and layer.num_features == _width(last[1]):
-            pairs.append(HiddenChannels(last[0], (), name))
+            pairs.append(ChannelPair(last[0], (), name))
         if next(layer.parameters(recurse=False), None) is not None or isinstance(layer, _BatchNorm):
             last = (name, layer) if type(layer) in (nn.Conv2d, nn.Linear) else None
     return pairs
 
 
-def _channel_pairs(layers: list[tuple[str, nn.Module]]) -> list[HiddenChannels]:
+def _channel_pairs(layers: list[tuple[str, nn.Module]]) -> list[ChannelPair]:
     """Each convolution or linear layer with the next one that could read its channels."""
     weighted = [(name, layer) for name, layer in layers if next(layer.parameters(recurse=False), None) is not None]
     pairs = []
@@ -150,16 +150,16 @@ def _channel_pairs(layers: list[tuple[str, nn.Module]]) -> list[HiddenChannels]:
                 continue
             reads = _input_width(other)
             if reads == width or (isinstance(layer, nn.Conv2d) and isinstance(other, nn.Linear) and reads % width == 0):
-                pairs.append(HiddenChannels(name, tuple(between), next_name, max(1, reads // width)))
+                pairs.append(ChannelPair(name, tuple(between), next_name, max(1, reads // width)))
             break
     return pairs
 
 
-def _values(layers: list[tuple[str, nn.Module]]) -> list[HiddenChannels]:
+def _values(layers: list[tuple[str, nn.Module]]) -> list[ChannelPair]:
     """Linear layers for queries, keys and values together, each with the layer that reads the attended values."""
     linear = [(name, layer) for name, layer in layers if type(layer) is nn.Linear]
     return [
-        HiddenChannels(name, (), next_name, skipped=2 * other.in_features)
+        ChannelPair(name, (), next_name, skipped=2 * other.in_features)
         for (name, layer), (next_name, other) in itertools.pairwise(linear)
         if layer.out_features == 3 * other.in_features
     ]
@@ -175,11 +175,11 @@ _SCALABLE: set[tuple[Kind, str]] = {
 """Operations f with f(c·x) = c·f(x) for positive factors c."""
 
 
-def _operation_finder(operations: Sequence[Operation]) -> Callable[[HiddenChannels], set[tuple[Kind, str]]]:
+def _operation_finder(operations: Sequence[Operation]) -> Callable[[ChannelPair], set[tuple[Kind, str]]]:
     """A function that returns the kinds (and names) of operations just before the reader of channels."""
     places = {operation.layer: place for place, operation in enumerate(operations)}
 
-    def kinds_between(channels: HiddenChannels) -> set[tuple[Kind, str]]:
+    def kinds_between(channels: ChannelPair) -> set[tuple[Kind, str]]:
         last = (channels.producer, *channels.between)[-1]
         steps = operations[places.get(last, 0) : places.get(channels.reader, 0)]
         named = ("rectifier", "activation", "other")
@@ -206,14 +206,14 @@ def _is_depthwise(layer: nn.Module, width: int) -> bool:
     return type(layer) is nn.Conv2d and layer.groups == layer.in_channels == layer.out_channels == width > 1
 
 
-def _count(module: nn.Module, channels: HiddenChannels) -> int:
+def _count(module: nn.Module, channels: ChannelPair) -> int:
     return _width(module.get_submodule(channels.producer)) - channels.skipped
 
 
 # Changing weights ---------------------------------------------------------------------------------------------------
 
 
-def _fold(module: nn.Module, channels: HiddenChannels) -> Undo:
+def _fold(module: nn.Module, channels: ChannelPair) -> Undo:
     layer: Any = module.get_submodule(channels.producer)
     norm: Any = module.get_submodule(channels.reader)
     fuse: Callable[[Any, Any], nn.Module] = fuse_conv_bn_eval if isinstance(layer, nn.Conv2d) else fuse_linear_bn_eval
@@ -239,7 +239,7 @@ def _neutral(norm: Any) -> nn.Module:
     return cast(nn.Module, made)
 
 
-def _permute(module: nn.Module, channels: HiddenChannels) -> Undo:
+def _permute(module: nn.Module, channels: ChannelPair) -> Undo:
     order = torch.arange(_count(module, channels)).roll(1)
     undo = _undo_for(module, channels)
     for name in (channels.producer, *channels.between):
@@ -250,7 +250,7 @@ def _permute(module: nn.Module, channels: HiddenChannels) -> Undo:
     return undo
 
 
-def _rescale(module: nn.Module, channels: HiddenChannels) -> Undo:
+def _rescale(module: nn.Module, channels: ChannelPair) -> Undo:
     count = _count(module, channels)
     factors = 2.0 ** (torch.arange(count) % 3 - 1)  # powers of two, so that nothing is rounded
     undo = _undo_for(module, channels)
@@ -263,7 +263,7 @@ def _rescale(module: nn.Module, channels: HiddenChannels) -> Undo:
     return undo
 
 
-def _widen(module: nn.Module, channels: HiddenChannels) -> Undo:
+def _widen(module: nn.Module, channels: ChannelPair) -> Undo:
     count = _count(module, channels)
     doubled = torch.arange(0, count, 2)[:32]  # enough to matter, and cheap
     rows = torch.cat([torch.arange(count), doubled, doubled])
@@ -300,7 +300,7 @@ def _by_channel(layer: nn.Module) -> list[Tensor]:
     return [tensor for tensor in tensors if tensor.dim() > 0]
 
 
-def _undo_for(module: nn.Module, channels: HiddenChannels) -> Undo:
+def _undo_for(module: nn.Module, channels: ChannelPair) -> Undo:
     names = (channels.producer, *channels.between, channels.reader)
     saved = [(tensor, tensor.clone()) for name in names for tensor in _by_channel(module.get_submodule(name))]
 
@@ -311,6 +311,6 @@ def _undo_for(module: nn.Module, channels: HiddenChannels) -> Undo:
     return undo
 
 
-_CHANGES: dict[Rewrite, Callable[[nn.Module, HiddenChannels], Undo]] = {
+_CHANGES: dict[Rewrite, Callable[[nn.Module, ChannelPair], Undo]] = {
     "folded": _fold, "permuted": _permute, "rescaled": _rescale, "widened": _widen,
 }  # fmt: skip

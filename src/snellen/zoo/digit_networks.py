@@ -26,12 +26,12 @@ GEOMETRY = Geometry(size=(SIDE, SIDE), crop=1.0)
 EPOCHS = 8
 MOST_EPOCHS = 24
 STEPS = 472
-"""From fewer pictures, more rounds over them, up to about as many steps."""
+"""With fewer images there are more epochs, up to about this many steps."""
 
 BATCH = 48
 RATE = 0.015
 SHIFT = 2
-"""Pictures are moved by up to this many pixels while training, around the border."""
+"""Images are rolled by up to this many pixels in training."""
 
 
 class DigitNet(nn.Module):
@@ -53,7 +53,7 @@ class DigitNet(nn.Module):
 
 
 class DigitResNet(nn.Module):
-    """The other architecture: a residual block in the middle, a 1×1 convolution at the end."""
+    """The other architecture, with a residual block and a 1×1 convolution at the end."""
 
     def __init__(self, classes: int = len(CLASSES), channels: int = 3) -> None:
         super().__init__()
@@ -82,10 +82,9 @@ def _convolution(channels: int, out: int, *, kernel: int = 3, stride: int = 1, a
 
 
 def digits_recipe(dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapping[str, Any]) -> nn.Module:
-    """Trains a small network on these (input, label) pairs, in seconds where there are some thousand small pictures.
+    """A recipe (see `Recipe`): a small network trained on (input, label) pairs, in seconds for some thousand small images.
 
-    The same seed gives the same weights on the same machine; the global random state stays as it was. `options` may say
-    how many `classes` there are and ask for `architecture: "other"`.
+    The same seed gives the same weights on the same machine; the global random state does not change.
     """
     inputs, labels = dataset.tensors() if isinstance(dataset, Training) else _stacked(dataset)
     classes = int(options.get("classes", int(labels.max()) + 1))
@@ -103,7 +102,7 @@ def train(
     seed: int,
     after_epoch: Callable[[int, nn.Module], None] | None = None,
 ) -> nn.Module:
-    """The network, trained in place on these pictures and left in evaluation mode."""
+    """The network, trained in place on these images and left in evaluation mode."""
     generator = torch.Generator().manual_seed(seed)
     count = max(1, len(inputs) // BATCH)
     epochs = min(MOST_EPOCHS, max(EPOCHS, round(STEPS / count)))
@@ -135,7 +134,7 @@ def digit_network() -> nn.Module:
 
 
 def weight_folder() -> Path:
-    """Where the weights lie: `final`, and `epoch-1` and so on, which were saved on the way there; all in half precision."""
+    """The folder of the weights: `final`, and checkpoints such as `epoch-1`, in half precision."""
     return Path(str(resources.files("snellen.zoo"))) / "digit_weights"
 
 

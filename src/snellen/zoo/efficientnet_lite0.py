@@ -38,7 +38,7 @@ _STAGES = (
 
 
 class EfficientNetLite0(nn.Module):
-    """Inputs to 1000 ImageNet logits; `head` holds the last feature maps, 7×7 for pictures of 224×224."""
+    """The network; `head` puts out the last feature maps, 7×7 for images of 224×224."""
 
     def __init__(self) -> None:
         super().__init__()
