@@ -8,22 +8,22 @@ import numpy as np
 
 import populations
 from snellen.verdicts import MARGIN
-from snellen.verdicts.against import Against
-from snellen.verdicts.rare import pass_note
-from snellen.verdicts.rule import against_controls, verdict_of
+from snellen.verdicts.paired_difference import PairedDifference
+from snellen.verdicts.rare_failures import rare_failure_note
+from snellen.verdicts.rule import against_controls, decide_verdict
 from snellen.verdicts.sampling import MINIMUM_CLASSES, MINIMUM_GROUPS
 
 Scores = tuple[np.ndarray, np.ndarray]
 FAMILIES = ((1, 1), (8, 4))
 
 
-def judged(scores: Scores, seed: int, clusters: np.ndarray | None = None) -> list[tuple[Against, ...]]:
+def judged(scores: Scores, seed: int, clusters: np.ndarray | None = None) -> list[tuple[PairedDifference, ...]]:
     own, rivals = scores
     return against_controls(own, rivals, [f"control {at}" for at in range(rivals.shape[1])], seed=seed, clusters=clusters)
 
 
-def passes(found: Sequence[tuple[Against, ...]], unit: str = "image") -> list[int]:
-    return [at for at, one in enumerate(found) if verdict_of(one, unit)[0] == "pass"]
+def passes(found: Sequence[tuple[PairedDifference, ...]], unit: str = "image") -> list[int]:
+    return [at for at, one in enumerate(found) if decide_verdict(one, unit)[0] == "pass"]
 
 
 def percent(share: float) -> str:
@@ -91,7 +91,9 @@ def rare_lines(draws: int) -> list[list[str]]:
                     wrong += bool(those)
                     if family == FAMILIES[-1]:
                         total += len(those)
-                        noted += sum(bool(pass_note(own[:, one], rivals, found[one], -np.inf, "image")) for one in those)
+                        noted += sum(
+                            bool(rare_failure_note(own[:, one], rivals, found[one], -np.inf, "image")) for one in those
+                        )
                 cells.append(percent(wrong / draws))
             lost = f"{1 / share - 1:.0f}"
             told = f"{noted / total:.0%}".replace("%", " %") if total else "–"

@@ -23,9 +23,9 @@ from snellen.cards.schema import Evidence, Source
 from snellen.charts.line_figure import LinePanel, LineStyle, line_figure
 from snellen.charts.verdict_marks import MARKS
 from snellen.verdicts import Trust
-from snellen.verdicts.against import further_images
-from snellen.verdicts.rule import against_controls, verdict_of
-from snellen.verdicts.trust import TRUTH, known_truth
+from snellen.verdicts.paired_difference import further_images
+from snellen.verdicts.rule import against_controls, decide_verdict
+from snellen.verdicts.trust import TRUTH, textbox_results
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PICTURE = DOCS / "verdicts.md", DOCS / "verdicts-power.svg"
@@ -47,7 +47,7 @@ def tally(
     anyone = 0
     for at in range(draws):
         own, rivals = scores(name, rng, images, methods, controls, effect)
-        found = [verdict_of(one)[0] for one in against_controls(own, rivals, names, seed=at)]
+        found = [decide_verdict(one)[0] for one in against_controls(own, rivals, names, seed=at)]
         counted.update(found)
         anyone += "pass" in found
     total = counted.total()
@@ -125,7 +125,8 @@ def advice(draws: int) -> list[str]:
         more = further_images(against(exact, 0)) or 0
         repeats = max(20, draws // 5)
         settled = sum(
-            verdict_of(against(rng.normal(size=(n + more, 1 + rivals)), at))[0] != "inconclusive" for at in range(repeats)
+            decide_verdict(against(rng.normal(size=(n + more, 1 + rivals)), at))[0] != "inconclusive"
+            for at in range(repeats)
         )
         sign = f"{effect:+g} SD".replace("-", "−") if effect else "none"
         lines.append(row(sign, str(n), str(rivals), f"{more} more", f"{settled / repeats:.0%}".replace("%", " %")))
@@ -143,9 +144,9 @@ def truth_lines() -> list[str]:
     }
     lines = [row("on TextBox", "factor", "metrics"), rule(3)]
     for verdict, factor in TRUTH.items():
-        names = sorted(name for name, one in known_truth().items() if one.verdict == verdict)
+        names = sorted(name for name, one in textbox_results().items() if one.verdict == verdict)
         lines.append(row(f"{verdict}: {words[verdict]}", f"{factor:g}", ", ".join(f"`{name}`" for name in names)))
-    others = sum(one.verdict not in TRUTH for one in known_truth().values())
+    others = sum(one.verdict not in TRUTH for one in textbox_results().values())
     return [*lines, row("sees, faint, or not on trial", "1", f"{others} metrics that were on trial, and all others")]
 
 

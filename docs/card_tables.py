@@ -15,7 +15,7 @@ from snellen.cards.methodology import measure
 from snellen.cards.tables import write_tables
 from snellen.plugins.registry import METHODS, label, traits
 from snellen.runs import Run
-from snellen.runs.plan import servable
+from snellen.runs.plan import split_by_support
 from snellen.runs.progress import Live
 from snellen.suite import run_suite, subject
 from snellen.textbox.exam.method_list import REDUCED
@@ -29,7 +29,7 @@ def main(out: str) -> None:
     observer = Live()
     everything = [METHODS.build(name, REDUCED.get(name)) for name in METHODS if not traits(METHODS[name]).control]
     classifier, samples = subject({}, full=True).load(observer)
-    able, _ = servable(classifier, everything, classifier.to_inputs(samples[0].image[None]))
+    able, _ = split_by_support(classifier, everything, classifier.to_inputs(samples[0].image[None]))
     run_suite(subject({"methods": list(map(label, able)), "out": out}, full=True), full=True, observer=observer)
     run = Run(out)
     for one in write_tables(CardSet.of(run, measure(run, observer=observer)), Path(out) / "cards"):

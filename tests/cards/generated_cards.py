@@ -16,8 +16,8 @@ from snellen.cards.markdown_format import CHAPTERS, CardLink, CardResult, Markdo
 from snellen.cards.schema import METHODOLOGY, TESTED, Card, Evidence, EvidenceSource, Finding
 from snellen.plugins.registry import METHODS
 from snellen.suite.card_tests import TESTS
-from snellen.verdicts import Against, Trust
-from snellen.verdicts.trust import Known
+from snellen.verdicts import PairedDifference, Trust
+from snellen.verdicts.trust import TextBoxResult
 
 _CHARACTERS = "abcXYZ019 éα🟢😀[]()*\\|&;<>#`\"'_~:.,-–±"
 words = st.text(_CHARACTERS, max_size=30).map(lambda text: "w" + " ".join(text.split()))
@@ -74,8 +74,9 @@ def _evidence(draw: st.DrawFn) -> Callable[[EvidenceSource], Evidence]:
     advice, believed, known = draw(st.just("") | words), draw(st.tuples(*[numbers] * 3)), draw(st.booleans())
     return lambda source: Evidence(
         attribute, test, metric, verdict, reason, source, "the rule", mean, low, high, n, undefined, higher,
-        tuple(Against(*one) for one in rivals), advice,
-        Trust(metric, ("edge",), *believed, Known(metric, *believed, 3, "blind")) if known else None, "what it means",
+        tuple(PairedDifference(*one) for one in rivals), advice,
+        Trust(metric, ("edge",), *believed, TextBoxResult(metric, *believed, 3, "blind")) if known else None,
+        "what it means",
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from tests.cards.planted_card_set import TESTS, measured, run_of
 from tests.cards.recorded_card_set import deck_of
 
 from snellen.cards.card_set import CardSet
-from snellen.runs.people import COLUMNS, Arm, Contrast, Link, Outcome, People, Standing
+from snellen.runs.people import COLUMNS, ArmContrast, ArmMean, MethodStanding, MetricLink, StudyResult, TaskOutcome
 
 RULE = "pass: better than no map; fail: worse, or within the margin."
 # By method: error detection, class accuracy and sharpness; + better, - worse, = alike, ? open.
@@ -20,33 +20,37 @@ WORDS = {"+": ("pass", "better than people without a map", 0.2), "-": ("fail", "
          "?": ("inconclusive", "not clear of people without a map", 0.05)}  # fmt: skip
 
 
-def contrast(other: str, mean: float, width: float = 0.1) -> Contrast:
-    return Contrast(other, mean, mean - width, mean + width, 0.03, width / 2, 0.01 if abs(mean) > width else 0.4, 30)
+def contrast(other: str, mean: float, width: float = 0.1) -> ArmContrast:
+    return ArmContrast(other, mean, mean - width, mean + width, 0.03, width / 2, 0.01 if abs(mean) > width else 0.4, 30)
 
 
-def outcome(name: str, kind: Any, at: int, rivals: tuple[str, ...], *, higher: bool = True, middle: float = 0.6) -> Outcome:
-    arms = [Arm(one, "photograph" if one == "none" else "overlay", 31, middle, middle - 0.1, middle + 0.1) for one in rivals]
+def outcome(
+    name: str, kind: Any, at: int, rivals: tuple[str, ...], *, higher: bool = True, middle: float = 0.6
+) -> TaskOutcome:
+    arms = [
+        ArmMean(one, "photograph" if one == "none" else "overlay", 31, middle, middle - 0.1, middle + 0.1) for one in rivals
+    ]
     standings = []
     for method, signs in SAID.items():
         verdict, reason, gain = WORDS[signs[at]]
         mean = middle + (gain if higher else -gain)
-        arms.append(Arm(method, "overlay", 30, mean, mean - 0.08, mean + 0.08))
+        arms.append(ArmMean(method, "overlay", 30, mean, mean - 0.08, mean + 0.08))
         advice = "about 40 more people in each arm would settle it" if verdict == "inconclusive" else ""
         standings.append(
-            Standing(method, "overlay", verdict, reason, tuple(contrast(one, gain) for one in rivals), (), advice)
+            MethodStanding(method, "overlay", verdict, reason, tuple(contrast(one, gain) for one in rivals), (), advice)
         )
-    return Outcome(name, kind, "1 for a right answer, 0 for a wrong one", higher, RULE, tuple(arms), tuple(standings))
+    return TaskOutcome(name, kind, "1 for a right answer, 0 for a wrong one", higher, RULE, tuple(arms), tuple(standings))
 
 
-def scale(name: str) -> Outcome:
-    arms = tuple(Arm(one, "overlay", 30, 3.4, 3.1, 3.7) for one in SAID)
-    told = tuple(Standing(one, "overlay", "not counted", "a questionnaire is information", ()) for one in SAID)
-    return Outcome(name, "scale", "mean of 8 answers, from 1 to 5", True, "a questionnaire is information", arms, told)
+def scale(name: str) -> TaskOutcome:
+    arms = tuple(ArmMean(one, "overlay", 30, 3.4, 3.1, 3.7) for one in SAID)
+    told = tuple(MethodStanding(one, "overlay", "not counted", "a questionnaire is information", ()) for one in SAID)
+    return TaskOutcome(name, "scale", "mean of 8 answers, from 1 to 5", True, "a questionnaire is information", arms, told)
 
 
-def study(**changes: Any) -> People:
+def study(**changes: Any) -> StudyResult:
     """Thirty people in each arm; one metric is said to go against them, and one to go with them."""
-    controls = [Standing(one, "overlay", "not counted", "a control", ()) for one in ("random", "edge")]
+    controls = [MethodStanding(one, "overlay", "not counted", "a control", ()) for one in ("random", "edge")]
     sharp = outcome("sharpness", "sharpness", 2, ("random", "edge"), middle=4.0)
     sharp = replace(sharp, score="rating from 1, blurred, to 7, sharp", standings=(*sharp.standings, *controls))
     outcomes = (
@@ -57,8 +61,8 @@ def study(**changes: Any) -> People:
         scale("trust"),
     )
     links = (
-        Link("error-detection", "input-sensitivity-1", "opposite", -0.61, -0.8, -0.4, 0.004, 12, 4),
-        Link("error-detection", "minimality-2", "predicts", 0.55, 0.3, 0.8, 0.01, 12, 4),
+        MetricLink("error-detection", "input-sensitivity-1", "opposite", -0.61, -0.8, -0.4, 0.004, 12, 4),
+        MetricLink("error-detection", "minimality-2", "predicts", 0.55, 0.3, 0.8, 0.01, 12, 4),
     )
     rows = [("000.png", "grad-cam", "overlay", "people:error-detection", 0.8, 30, 0.07, "human")]
     given = {
@@ -66,10 +70,10 @@ def study(**changes: Any) -> People:
         "design": "between", "people": 151, "left_out": 9, "outcomes": outcomes, "links": links,
         "images": pd.DataFrame(rows, columns=list(COLUMNS)),
     }  # fmt: skip
-    return People(**(given | changes))
+    return StudyResult(**(given | changes))
 
 
-def studied_deck(*studies: People) -> CardSet:
+def studied_deck(*studies: StudyResult) -> CardSet:
     """The planted card_set after these studies, or after the one above."""
     return CardSet.of(run_of(studies=studies or (study(),)), {label: measured(label) for label in TESTS})
 
@@ -80,13 +84,13 @@ def seen_by_many(images: int) -> CardSet:
     known = {one.method for one in found.methods}
     assert {"grad-cam", "gradient", "rise"} <= known
     said = study(outcomes=tuple(_renamed(one) for one in study().outcomes), links=(
-        Link("error-detection", "complexity", "opposite", -0.61, -0.8, -0.4, 0.004, 12, 3),
+        MetricLink("error-detection", "complexity", "opposite", -0.61, -0.8, -0.4, 0.004, 12, 3),
     ))  # fmt: skip
     findings = {one.method: dict(one.findings) for one in found.cards}
     return CardSet.of(replace(found.run, studies=(said,)), findings)  # type: ignore[type-var]
 
 
-def _renamed(one: Outcome) -> Outcome:
+def _renamed(one: TaskOutcome) -> TaskOutcome:
     names = {"rise(masks=100)": "rise", "integrated-gradients(steps=8)": "integrated-gradients"}
 
     def of(items: tuple[Any, ...]) -> tuple[Any, ...]:

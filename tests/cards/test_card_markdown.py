@@ -21,7 +21,7 @@ from snellen.errors import SnellenError
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS
 from snellen.suite.card_tests import TESTS
-from snellen.verdicts import Against
+from snellen.verdicts import PairedDifference
 
 RUN = EvidenceSource("run", "kites 12ab/34cd", "kite net", "40 images: kites", "target predicted, seed 0")
 
@@ -262,7 +262,10 @@ def test_the_card_of_every_method_goes_out_and_comes_back(name):
 
 
 def evidence(verdict: str, **more) -> Evidence:
-    against = (Against("edge", 0.2, 0.1, 0.3, 0.02, 1.0, 40), Against("random", 0.5, 0.4, 0.6, 0.02, 1.0, 40))
+    against = (
+        PairedDifference("edge", 0.2, 0.1, 0.3, 0.02, 1.0, 40),
+        PairedDifference("random", 0.5, 0.4, 0.6, 0.02, 1.0, 40),
+    )
     facts = {"against": against, "n": 40, "mean": 0.125, "low": 0.1, "high": 0.15, "higher_is_better": False} | more
     return Evidence(
         "perceptual-correspondence", "Localization Utility", "deletion(steps=3)", verdict, "as it is", RUN, **facts

@@ -11,7 +11,7 @@ import pandas as pd
 
 from snellen.errors import SnellenError
 from snellen.plugins.traits import Attribute
-from snellen.runs.people import People
+from snellen.runs.people import StudyResult
 from snellen.runs.record import MethodSpec, MetricSpec, RunRecord
 from snellen.verdicts import Verdicts, judge_run
 
@@ -63,7 +63,7 @@ class Recorded:
     folder: Path = Path("runs/demo")
     seed: int = 0
     zoom: int = 1
-    studies: tuple[People, ...] = ()
+    studies: tuple[StudyResult, ...] = ()
 
     @property
     def record(self) -> RunRecord:
@@ -171,5 +171,5 @@ class Recorded:
     def verdicts(self) -> Verdicts:
         return judge_run(self)
 
-    def people(self) -> tuple[People, ...]:
+    def people(self) -> tuple[StudyResult, ...]:
         return self.studies

@@ -20,7 +20,7 @@ from snellen.plugins.registry import METHODS
 from snellen.runs import Options, evaluate, fitting
 from snellen.runs.progress import Silent
 from snellen.runs.record import FittedRecord
-from snellen.runs.unit import Shipped
+from snellen.runs.unit import PackedClassifier
 
 IBA = "iba(steps=2, samples=2)"
 LESSON = METHODS.parse(IBA).fit_key()
@@ -92,7 +92,7 @@ def test_a_run_leaves_the_classifier_as_ignorant_as_it_was(classifier, pictures)
 def test_running_again_learns_nothing_again(pictures, alone, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in alone.folder.rglob("lessons/*")}
     assert len(before) == 2, "the lesson, and the record that names it"
-    monkeypatch.setattr(fitting, "teach", lambda *args, **kwargs: pytest.fail("learnt twice"))
+    monkeypatch.setattr(fitting, "fit_state", lambda *args, **kwargs: pytest.fail("learnt twice"))
     request = REQUEST | {"methods": [IBA, f"smoothgrad(of={IBA}, samples=2)"]}
     run = evaluate(snellen.Classifier(load()), pictures, **request, out=alone.folder, options=Options(shard=3, threads=1))
     assert {path: path.stat().st_mtime_ns for path in alone.folder.rglob("lessons/*")} == before
@@ -122,22 +122,22 @@ def test_workers_learn_the_same(pictures, alone, tmp_path, monkeypatch):
 
 
 def test_a_worker_does_not_mistake_a_classifier_that_learnt_for_one_that_did_not(classifier, pictures):
-    ignorant = pickle.loads(pickle.dumps(Shipped(classifier)))
+    ignorant = pickle.loads(pickle.dumps(PackedClassifier(classifier)))
     assert LESSON not in ignorant.open().fitted_state
     snellen.fit(classifier, pictures, methods=[IBA])
-    first = pickle.loads(pickle.dumps(Shipped(classifier)))
+    first = pickle.loads(pickle.dumps(PackedClassifier(classifier)))
     assert fitted_state.digest(first.open().fitted_state[LESSON]) == fitted_state.digest(classifier.fitted_state[LESSON])
     other = copy.copy(classifier)
     other.fitted_state = {LESSON: {name: one + 1 for name, one in classifier.fitted_state[LESSON].items()}}
-    assert len({ignorant.fingerprint, first.fingerprint, Shipped(other).fingerprint}) == 3
+    assert len({ignorant.fingerprint, first.fingerprint, PackedClassifier(other).fingerprint}) == 3
 
 
 def test_a_lesson_takes_a_limited_number_of_images_drawn_by_the_seed(classifier, pictures, monkeypatch):
     monkeypatch.setattr(fitting, "LIMIT", 4)
-    chosen = {seed: fitting.drawn(pictures, seed).ids for seed in range(6)}
+    chosen = {seed: fitting.fitting_samples(pictures, seed).ids for seed in range(6)}
     assert all(len(ids) == 4 and list(ids) == sorted(ids) for ids in chosen.values())
     assert len(set(chosen.values())) > 1
-    assert fitting.drawn(pictures, 3).ids == chosen[3]
+    assert fitting.fitting_samples(pictures, 3).ids == chosen[3]
     loaded: list[int] = []
 
     def count(self, classifier, images, rng):
@@ -145,7 +145,7 @@ def test_a_lesson_takes_a_limited_number_of_images_drawn_by_the_seed(classifier,
         return {"seen": torch.ones(1)}
 
     monkeypatch.setattr(METHODS["iba"], "fit", count)
-    fitting.teach(METHODS.parse(IBA), classifier, fitting.drawn(pictures, 0), seed=0, batch=3)
+    fitting.fit_state(METHODS.parse(IBA), classifier, fitting.fitting_samples(pictures, 0), seed=0, batch=3)
     assert loaded == [3, 1], "no more than a batch at a time"
 
 

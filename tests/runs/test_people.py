@@ -18,26 +18,37 @@ from snellen.errors import SnellenError
 from snellen.files.integrity import dump_record
 from snellen.images import from_arrays
 from snellen.runs import Options, Run, evaluate
-from snellen.runs.people import COLUMNS, Arm, Contrast, Link, Outcome, People, Standing, read_people, union, write_people
+from snellen.runs.people import (
+    COLUMNS,
+    ArmContrast,
+    ArmMean,
+    MethodStanding,
+    MetricLink,
+    StudyResult,
+    TaskOutcome,
+    merge_studies,
+    read_people,
+    write_people,
+)
 from snellen.runs.store import Store
 
 
-def people(**changes: object) -> People:
-    contrast = Contrast("none", 0.2, 0.1, 0.3, 0.05, 0.04, 0.01, 20)
-    arms = (Arm("gradient", "overlay", 20, 0.8, 0.7, 0.9), Arm("none", "photograph", 21, 0.6, math.nan, math.nan))
-    standing = Standing("gradient", "overlay", "pass", "better than people without a map", (contrast,), (), "")
-    outcome = Outcome("error-detection", "ability", "1 for right", True, "the rule", arms, (standing,))
+def people(**changes: object) -> StudyResult:
+    contrast = ArmContrast("none", 0.2, 0.1, 0.3, 0.05, 0.04, 0.01, 20)
+    arms = (ArmMean("gradient", "overlay", 20, 0.8, 0.7, 0.9), ArmMean("none", "photograph", 21, 0.6, math.nan, math.nan))
+    standing = MethodStanding("gradient", "overlay", "pass", "better than people without a map", (contrast,), (), "")
+    outcome = TaskOutcome("error-detection", "ability", "1 for right", True, "the rule", arms, (standing,))
     rows = [(f"image {at}", "gradient", "overlay", "people:error-detection", at / 4, 5, 0.1, "human") for at in range(4)]
     given = {
         "title": "A study", "digest": "d" * 32, "source": "human", "begun": "2026-01-02", "ended": "2026-01-09",
         "design": "between", "people": 41, "left_out": 3, "outcomes": (outcome,),
-        "links": (Link("error-detection", "deletion", "opposite", -0.5, -0.8, -0.2, 0.01, 12, 3),),
+        "links": (MetricLink("error-detection", "deletion", "opposite", -0.5, -0.8, -0.2, 0.01, 12, 3),),
         "images": pd.DataFrame(rows, columns=list(COLUMNS)),
     }  # fmt: skip
-    return People(**(given | changes))  # type: ignore[arg-type]
+    return StudyResult(**(given | changes))  # type: ignore[arg-type]
 
 
-def told(one: People) -> str:
+def told(one: StudyResult) -> str:
     return repr({field.name: getattr(one, field.name) for field in dataclasses.fields(one) if field.name != "images"})
 
 
@@ -104,7 +115,7 @@ def test_simulated_people_never_take_the_place_of_people(run):
     with pytest.raises(SnellenError, match="simulated people never take their place"):
         write_people(run.folder, rehearsal)
     assert [one.source for one in run.people()] == ["human"]
-    both = union([(rehearsal,), (people(),)])
+    both = merge_studies([(rehearsal,), (people(),)])
     assert [one.source for one in both] == ["human"]
 
 

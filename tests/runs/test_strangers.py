@@ -27,7 +27,7 @@ from snellen.runs import Run, evaluate
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.runs.store import Store
-from snellen.runs.training import pack, unpack
+from snellen.runs.variant_training import pack, unpack
 from snellen.study.making.make import make
 from snellen.zoo.models import code_origin
 

@@ -22,7 +22,7 @@ from snellen.cli.main import app
 from snellen.errors import SnellenError
 from snellen.runs import Run, evaluate
 from snellen.runs.progress import Silent
-from snellen.runs.reopening import reopen
+from snellen.runs.reload import reload_subject
 from snellen.runs.settings import Settings
 from snellen.study.duration import minutes
 from snellen.study.folder import Study
@@ -64,7 +64,7 @@ def _picture(study: Study, name: str) -> np.ndarray:
 @pytest.fixture(scope="module")
 def photos(run: Run) -> dict[str, np.ndarray]:
     """The images as the model saw them; a run keeps those of its first dozen, which are compared here."""
-    _, samples = reopen(run, None, None, Silent(), given="")
+    _, samples = reload_subject(run, None, None, Silent(), given="")
     found = {one.id: (255 * one.image).round().byte().permute(1, 2, 0).numpy() for one in samples}
     kept = run.record.samples.pictures
     assert len(kept) == 12

@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 from tests.study.planted_study import plant
 
-from snellen.runs.people import Outcome, Standing
+from snellen.runs.people import MethodStanding, TaskOutcome
 from snellen.study.data import ANSWERS, PARTICIPANTS, RATINGS, StudyData
 from snellen.study.folder import Study
 from snellen.study.joining.standing import MINIMUM_PEOPLE, SCALE, contrast, outcomes
@@ -52,7 +52,7 @@ def levels(mean: float, people: int, deviation: float = 1.0) -> np.ndarray:
     return mean + deviation * raw / raw.std(ddof=1)
 
 
-def standing(outcome: Outcome, method: str) -> Standing:
+def standing(outcome: TaskOutcome, method: str) -> MethodStanding:
     return next(one for one in outcome.standings if one.method == method)
 
 

@@ -15,7 +15,7 @@ from tests.verdicts.scored import axiom
 
 from populations import POPULATIONS, scores
 from snellen.verdicts.intervals import simultaneous
-from snellen.verdicts.rule import _axiom, against_controls, verdict_of
+from snellen.verdicts.rule import _axiom, against_controls, decide_verdict
 
 CELLS = list(itertools.product(POPULATIONS, (30, 100), ((1, 4), (8, 4))))
 HARDEST = ("log-normal, long tail down, constant control", 30, (1, 4))
@@ -29,7 +29,7 @@ def passes(name: str, images: int, family: tuple[int, int], draws: int, effect: 
     for at in range(draws):
         own, rivals = scores(name, rng, images, *family, effect)
         judged = against_controls(own, rivals, controls, seed=at)
-        found += any(verdict_of(one)[0] == wanted for one in judged)
+        found += any(decide_verdict(one)[0] == wanted for one in judged)
     return found
 
 

@@ -13,7 +13,7 @@ from tests.verdicts.scored import axiom, long, method, metric
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import populations
 from snellen.verdicts import judge
-from snellen.verdicts.rare import worst_value
+from snellen.verdicts.rare_failures import worst_value
 from snellen.verdicts.rule import MARGIN, against_controls
 from snellen.verdicts.statistics import student_quantile
 

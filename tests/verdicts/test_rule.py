@@ -10,9 +10,9 @@ import pytest
 from tests.verdicts.scored import axiom, long, method, metric
 
 from snellen.verdicts import MINIMUM_IMAGES, compare, judge, summarise
-from snellen.verdicts.against import Against, further_images
 from snellen.verdicts.intervals import simultaneous
-from snellen.verdicts.rule import MARGIN, beaten
+from snellen.verdicts.paired_difference import PairedDifference, further_images
+from snellen.verdicts.rule import MARGIN, control_win_share
 from snellen.verdicts.statistics import LEVEL
 
 IMAGES = 60
@@ -292,10 +292,10 @@ def test_beaten_by_hand():
     # The second control has the better mean, 3; it is at least as good in 2 ≥ 1, 4 ≥ 2, 3 ≥ 3 of 5 pairs.
     rivals = np.array([[0.0, 2.0, nan], [0.0, 4.0, nan], [9.0, 3.0, nan]])
     rivals[2, 0] = 0.0
-    assert beaten(own, rivals) == pytest.approx(3 / 5)
-    assert math.isnan(beaten(own, rivals[:, 2:]))
-    assert math.isnan(beaten(own, rivals[:, :0]))
-    assert math.isnan(beaten(np.full((3, 1), nan), rivals))
+    assert control_win_share(own, rivals) == pytest.approx(3 / 5)
+    assert math.isnan(control_win_share(own, rivals[:, 2:]))
+    assert math.isnan(control_win_share(own, rivals[:, :0]))
+    assert math.isnan(control_win_share(np.full((3, 1), nan), rivals))
 
 
 # Advice ------------------------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_beaten_by_hand():
 
 def pair(mean, n=64, margin=0.2, spread=1.0, reach=2.5):
     error = spread / math.sqrt(n)
-    return Against("random", mean, mean - reach * error, mean + reach * error, margin, spread, n)
+    return PairedDifference("random", mean, mean - reach * error, mean + reach * error, margin, spread, n)
 
 
 def test_advice_by_hand():

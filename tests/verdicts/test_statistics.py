@@ -11,7 +11,7 @@ import pytest
 from tests.verdicts.scored import long, method, metric, summary_of
 
 from snellen.verdicts import MINIMUM_IMAGES, certainty, fooled, summarise
-from snellen.verdicts.statistics import cube, holm, interval_of_mean, student_quantile
+from snellen.verdicts.statistics import holm, interval_of_mean, score_array, student_quantile
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_holm_by_hand():
 
 def test_the_cube_has_the_order_of_the_spec_and_knows_missing_from_undefined():
     scores = long({("b", "x"): [1.0, float("nan")], ("a", "y"): [3.0]}).iloc[::-1]
-    values, written = cube(scores, ["a", "b"], ["x", "y"])
+    values, written = score_array(scores, ["a", "b"], ["x", "y"])
     assert values[:, 1, 0].tolist() == pytest.approx([1.0, math.nan], nan_ok=True)
     assert values[:, 0, 1].tolist() == pytest.approx([3.0, math.nan], nan_ok=True)
     assert written[:, :, 0].tolist() == [[False, True], [False, True]]
     assert written[:, :, 1].tolist() == [[True, False], [False, False]]
     with pytest.raises(ValueError, match="two rows"):
-        cube(pd.concat([scores, scores]), ["a", "b"], ["x", "y"])
+        score_array(pd.concat([scores, scores]), ["a", "b"], ["x", "y"])
 
 
 def test_means_alone_are_the_same_without_resamples():

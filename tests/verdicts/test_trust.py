@@ -15,7 +15,7 @@ from tests.verdicts.scored import axiom, long, method, metric
 from snellen.plugins.registry import METRICS
 from snellen.textbox.audit.audit import WORDS
 from snellen.verdicts import trust
-from snellen.verdicts.trust import TRUTH, Known, Trust, known_truth, krippendorff, split_half
+from snellen.verdicts.trust import TRUTH, TextBoxResult, Trust, krippendorff, split_half, textbox_results
 
 AUDIT = Path(__file__).parents[2] / "docs" / "textbox-audit.md"
 NAN = math.nan
@@ -117,7 +117,7 @@ def test_split_half_follows_what_it_estimates():
 
 
 def known(verdict):
-    return Known("m", 0.4, 0.35, 0.45, 99, verdict)
+    return TextBoxResult("m", 0.4, 0.35, 0.45, 99, verdict)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_trust_of_a_run():
     assert list(found) == ["good", "deaf", "gap"]
     good, deaf, gap = found.values()
     assert (good.fooled_by, good.beaten, good.split_half, good.alpha) == ((), 0.0, pytest.approx(1), pytest.approx(1))
-    assert good.known is known_truth()["complexity"]
+    assert good.known is textbox_results()["complexity"]
     assert good.weight == pytest.approx(TRUTH["shape"])
     assert (deaf.fooled_by, deaf.beaten, deaf.weight) == (("edge",), 1.0, 0.0)
     assert deaf.alpha < 0.2
@@ -192,21 +192,21 @@ def audited() -> dict[str, tuple[str, str]]:
 
 def test_the_table_is_that_of_the_published_audit():
     published = audited()
-    assert set(known_truth()) == set(published)
-    for name, one in known_truth().items():
+    assert set(textbox_results()) == set(published)
+    for name, one in textbox_results().items():
         words = f"{one.auc:.2f} [{one.low:.2f}, {one.high:.2f}]".replace("0.", ".")
         assert (one.verdict, words) == published[name], name
 
 
 def test_the_table_names_registered_metrics_and_known_verdicts():
-    assert len(known_truth()) == 43
-    assert set(known_truth()) <= set(METRICS)
-    assert "sees" in {one.verdict for one in known_truth().values()} <= set(WORDS)
+    assert len(textbox_results()) == 43
+    assert set(textbox_results()) <= set(METRICS)
+    assert "sees" in {one.verdict for one in textbox_results().values()} <= set(WORDS)
     assert set(TRUTH) < set(WORDS)
 
 
 def test_only_what_is_shown_over_networks_methods_and_images_counts_fully():
     """Among the metrics that were tried; a lower end that reaches one half is a doubt, whatever the mean is."""
-    for name, one in known_truth().items():
+    for name, one in textbox_results().items():
         shown = one.low > 0.5 and one.verdict in ("sees", "faint")
         assert TRUTH.get(one.verdict, 1.0) == 1.0 if shown else TRUTH[one.verdict] < 1.0, name

@@ -18,7 +18,7 @@ from snellen.plugins.registry import METHODS, Attribute, traits
 from snellen.plugins.traits import MethodTraits
 from snellen.report.readable import Readable
 from snellen.runs import Run
-from snellen.runs.naming import find_label
+from snellen.runs.method_labels import find_label
 from snellen.verdicts import Trust, trust
 
 Findings = Mapping[str, Mapping[Attribute, Finding]]

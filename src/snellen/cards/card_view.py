@@ -24,7 +24,7 @@ from snellen.charts.verdict_marks import MARKS, colour_of
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, METRICS, Test, text_of
 from snellen.report.page import bounds_of
-from snellen.verdicts import MINIMUM_IMAGES, Against
+from snellen.verdicts import MINIMUM_IMAGES, PairedDifference
 from snellen.verdicts.trust import RELIABLE
 
 NEEDS = {
@@ -295,7 +295,7 @@ def _counts(weight: float) -> str:
     return "" if share >= 98 else f"counts {share} %" if share else "does not count"
 
 
-def _pair(pair: Against) -> dict[str, Any]:
+def _pair(pair: PairedDifference) -> dict[str, Any]:
     return {
         "control": pair.control,
         "mean": numbers.signed(pair.mean),

@@ -145,7 +145,7 @@ def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Fin
 def expected(method: Method, loaded: LoadedRun) -> Passes:
     """About how many passes `measure_cost` will make, for the progress bar."""
     once = loaded.passes(method)
-    seconds = max(loaded.pace.seconds(once), 1e-3)
+    seconds = max(loaded.pass_seconds.seconds(once), 1e-3)
     return once * (1 if seconds >= SLOW else 2 + max(1, min(REPEATS, int(PATIENCE / seconds))))
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from snellen.errors import SnellenError
 from snellen.report.readable import Readable
-from snellen.runs.people import People, union
+from snellen.runs.people import StudyResult, merge_studies
 from snellen.runs.record import MethodSpec, MetricSpec, RunRecord
 from snellen.verdicts import Verdicts, judge_run
 
@@ -98,9 +98,9 @@ class JoinedRuns:
     def _verdicts(self) -> Verdicts:
         return judge_run(self)
 
-    def people(self) -> tuple[People, ...]:
+    def people(self) -> tuple[StudyResult, ...]:
         """The studies of all runs."""
-        return union(run.people() for run in self._runs)
+        return merge_studies(run.people() for run in self._runs)
 
 
 def _belong(first: Readable, other: Readable) -> None:

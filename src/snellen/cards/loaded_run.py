@@ -21,7 +21,7 @@ from snellen.runs import Options, Run, evaluate, fit
 from snellen.runs import plan as planning
 from snellen.runs.evaluate import UnfinishedError
 from snellen.runs.progress import Observer, Relay
-from snellen.runs.reopening import reopen
+from snellen.runs.reload import reload_subject
 from snellen.types import Method, Metric, Passes
 
 FOLDER = "methodology"
@@ -50,7 +50,7 @@ class LoadedRun:
     def of(run: Run, classifier: Any, samples: Any, observer: Observer, *, trust: bool = False) -> LoadedRun:
         """What the run's request names, or what is given; anything else than what the run saw is refused."""
         instead = "or leave the methodology out with --no-measure"
-        known, loaded = reopen(run, classifier, samples, observer, given=_PYTHON, instead=instead, trust=trust)
+        known, loaded = reload_subject(run, classifier, samples, observer, given=_PYTHON, instead=instead, trust=trust)
         methods = {}
         for one in run.record.spec.methods:
             if one.label in run.explained:
@@ -73,9 +73,9 @@ class LoadedRun:
         return int(self.inputs.shape[2]), int(self.inputs.shape[3])
 
     @cached_property
-    def pace(self) -> planning.Pace:
+    def pass_seconds(self) -> planning.PassSeconds:
         """How fast the classifier is."""
-        return planning.measure_pace(self.classifier, self.inputs, gradients=True)
+        return planning.measure_pass_seconds(self.classifier, self.inputs, gradients=True)
 
     def image(self, place: int) -> tuple[Float[Tensor, "1 channels height width"], Int[Tensor, " 1"], str]:
         """One image, the class that the run explained, and the image's name; new tensors each time, so nothing is shared."""
@@ -115,7 +115,7 @@ class LoadedRun:
                     target=self.run.record.spec.target,
                     seed=seed,
                     out=folder,
-                    options=Options(shard=images, compile=False, pace=self.pace),
+                    options=Options(shard=images, compile=False, pass_seconds=self.pass_seconds),
                     observer=Relay(self.observer, name.replace("-", " "), lambda text: False),
                 )
             except UnfinishedError:

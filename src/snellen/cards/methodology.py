@@ -136,7 +136,8 @@ class _Measurement:
         every = [loaded.methods[name] for name in names]
         passes = sum((expected(one, loaded) for one in every), Passes())
         loaded.observer.note(
-            f"timing {len(names)} methods on one image at a time, about {duration(loaded.pace.seconds(passes))} in the model"
+            f"timing {len(names)} methods on one image at a time, "
+            f"about {duration(loaded.pass_seconds.seconds(passes))} in the model"
         )
         with loaded.taught(every, seed=loaded.run.record.spec.seed):
             loaded.observer.begin("timing", passes, len(names))

@@ -16,9 +16,9 @@ from snellen.cards.schema import Card, Evidence, EvidenceSource
 from snellen.charts import numbers
 from snellen.report.attributes import CATEGORIES
 from snellen.report.readable import Readable
-from snellen.runs.people import NO_MAP, Contrast, Outcome, People, Standing, called
+from snellen.runs.people import NO_MAP, ArmContrast, MethodStanding, StudyResult, TaskOutcome, arm_name
 from snellen.suite.card_tests import SHARPNESS
-from snellen.verdicts import Against, Verdict
+from snellen.verdicts import PairedDifference, Verdict
 
 CATEGORY: dict[str, dict[str, tuple[str, str]]] = {"people": {"people": ("Use to people", "can they do more with it?")}}
 """The heading beside the card's three, with its one question."""
@@ -56,7 +56,7 @@ def baselines(run: Readable) -> dict[str, dict[str, float]]:
             for standing in outcome.standings:
                 beside = controls if outcome.kind == "sharpness" else {NO_MAP}
                 found[_label(people, outcome, standing, several=len(studies) > 1)] = {
-                    called(arm.method): arm.mean
+                    arm_name(arm.method): arm.mean
                     for arm in outcome.arms
                     if arm.method in beside and arm.presentation in (standing.presentation, "photograph")
                 }
@@ -85,7 +85,9 @@ def notes(run: Readable) -> tuple[str, ...]:
     )
 
 
-def _evidence(people: People, outcome: Outcome, standing: Standing, source: EvidenceSource, *, several: bool) -> Evidence:
+def _evidence(
+    people: StudyResult, outcome: TaskOutcome, standing: MethodStanding, source: EvidenceSource, *, several: bool
+) -> Evidence:
     arm = next(one for one in outcome.arms if (one.method, one.presentation) == (standing.method, standing.presentation))
     without = sum(one.people for one in outcome.arms if one.method == NO_MAP)
     beside = f", {without} saw none" if without else ""
@@ -122,21 +124,21 @@ def _evidence(people: People, outcome: Outcome, standing: Standing, source: Evid
     )
 
 
-def _test(people: People, outcome: Outcome, standing: Standing) -> str:
+def _test(people: StudyResult, outcome: TaskOutcome, standing: MethodStanding) -> str:
     if outcome.kind == "sharpness":
         return SHARPNESS
     shown = f", {standing.presentation}" if len(people.presentations) > 1 else ""
     return f"{outcome.title}{' (questionnaire)' if outcome.kind == 'scale' else ''}{shown}"
 
 
-def _label(people: People, outcome: Outcome, standing: Standing, *, several: bool) -> str:
+def _label(people: StudyResult, outcome: TaskOutcome, standing: MethodStanding, *, several: bool) -> str:
     shown = f"/{standing.presentation}" if len(people.presentations) > 1 else ""
     return f"people:{outcome.name}{shown}{f' ({people.title}, {people.digest[:8]})' if several else ''}"
 
 
-def _against(one: Contrast) -> Against:
+def _against(one: ArmContrast) -> PairedDifference:
     spread = one.error * math.sqrt(one.people)
-    return Against(called(one.other), one.mean, one.low, one.high, one.margin, spread, one.people)
+    return PairedDifference(arm_name(one.other), one.mean, one.low, one.high, one.margin, spread, one.people)
 
 
 def told(one: Evidence) -> str:
@@ -147,8 +149,8 @@ def told(one: Evidence) -> str:
 def studies(card: Card) -> str:
     """The studies that asked people what they can do with a method's maps, in a sentence each."""
     asked = [one for one in card.evidence if one.attribute == "people"]
-    said = [f"Study {fromkey}." for fromkey in dict.fromkeys(map(_study, asked))]
-    if any(each.control == called(NO_MAP) for one in asked for each in one.against):
+    said = [f"Study {name}." for name in dict.fromkeys(map(_study, asked))]
+    if any(each.control == arm_name(NO_MAP) for one in asked for each in one.against):
         said.append("The grey tick is people without a map.")
     return " ".join(said)
 

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from snellen.charts import numbers
 from snellen.files.documents import Loose, Number
 from snellen.plugins.registry import Attribute
-from snellen.verdicts import Against, Trust, Verdict
+from snellen.verdicts import PairedDifference, Trust, Verdict
 
 ATTRIBUTES: tuple[Attribute, ...] = get_args(Attribute)
 """The ten, in the card's order."""
@@ -73,7 +73,7 @@ class Evidence:
     n: int = 0
     undefined: int = 0
     higher_is_better: bool | None = None
-    against: tuple[Against, ...] = ()
+    against: tuple[PairedDifference, ...] = ()
     advice: str = ""
     trust: Trust | None = None
     summary: str = ""

@@ -79,7 +79,7 @@ def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[S
                 continue
             seen.add(label(built))
             text = text_of(getattr(built, field.name))
-            able, refused = planning.servable(loaded.classifier, [built], loaded.inputs)
+            able, refused = planning.split_by_support(loaded.classifier, [built], loaded.inputs)
             if not able:
                 left.append((field.name, text, refused[label(built)]))
             else:

@@ -18,7 +18,7 @@ from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS
 from snellen.files.atomic import write_whole
 from snellen.plugins.registry import METHODS, METRICS, Attribute
-from snellen.runs.plan import ungiven
+from snellen.runs.plan import missing_input
 from snellen.suite.card_tests import TESTS, metrics_by_test
 from snellen.suite.grid import Grid, GridCell, GridRow
 
@@ -103,7 +103,7 @@ def grid_of(card_set: CardSet) -> Grid:
         "checkpoints": request.get("checkpoints") is not None,
     }
     unmet = {
-        name: ungiven(METRICS.build(name), **given) or f"not asked for: add {name} to --metrics"
+        name: missing_input(METRICS.build(name), **given) or f"not asked for: add {name} to --metrics"
         for name in metrics_by_test().values()
     }
     return Grid.of(card_set.run, unmet=unmet, left_out={})

@@ -59,9 +59,9 @@ def run(
 def resume(folder: RunFolder, trust: options.Trust = False) -> None:
     """Continue a run that was interrupted, with the settings it was started with."""
     from snellen.errors import SnellenError
+    from snellen.runs.foreign_code import EVERYTHING, require_trust
     from snellen.runs.settings import Settings
     from snellen.runs.store import Store
-    from snellen.runs.trusting import EVERYTHING, require
 
     record = Store(folder).record()
     if record is None:
@@ -70,7 +70,7 @@ def resume(folder: RunFolder, trust: options.Trust = False) -> None:
     if request is None:
         raise SnellenError(f"'{folder}' was made from Python objects; call snellen.evaluate(..., out='{folder}') again")
     settings = Settings.of(request | {"out": str(folder)})
-    require(Store(folder), record, EVERYTHING, trust=trust)
+    require_trust(Store(folder), record, EVERYTHING, trust=trust)
     _evaluate(settings, trust=trust)
 
 

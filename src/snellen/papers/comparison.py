@@ -24,7 +24,7 @@ from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs import Run
 from snellen.runs import plan as planning
 from snellen.runs.progress import Observer
-from snellen.runs.settings import Loaded, Settings, workers_for_short_passes
+from snellen.runs.settings import LoadedSubject, Settings, workers_for_short_passes
 from snellen.verdicts import certainty
 
 Measure = Callable[[Bool[np.ndarray, " images"]], float]
@@ -191,7 +191,7 @@ def _servable_methods(
     """The methods that can explain this classifier, and why the others cannot, under the paper's names."""
     methods = {paper: METHODS.parse(table.methods[paper]) for paper in chosen}
     inputs = classifier.to_inputs(samples[0].image[None])
-    able, refused = planning.servable(classifier, list(methods.values()), inputs)
+    able, refused = planning.split_by_support(classifier, list(methods.values()), inputs)
     if not able:
         raise SnellenError(f"no method of {table.name} can explain '{classifier.name}': {next(iter(refused.values()))}")
     reasons = {paper: refused.get(label(method)) for paper, method in methods.items()}
@@ -206,7 +206,7 @@ def _run(
     index: int,
     chosen: Sequence[str],
     settings: Settings,
-    loaded: Loaded,
+    loaded: LoadedSubject,
     observer: Observer,
 ) -> Run:
     """Runs one variation of one block, in a folder of its own where there are several."""

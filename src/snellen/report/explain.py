@@ -17,7 +17,7 @@ from snellen.runs import plan as planning
 from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer
 from snellen.runs.settings import PHOTOGRAPHS, Settings
-from snellen.runs.unit import Look, Shipped
+from snellen.runs.unit import InspectShard, PackedClassifier
 from snellen.types import Method, Passes, Rng
 
 
@@ -43,9 +43,9 @@ def explain_photo(
         planning.check_needs(classifier, methods, inputs)
     else:
         known = [METHODS.build(name) for name in METHODS]
-        methods, _ = planning.servable(classifier, [one for one in known if not traits(one).control], inputs)
+        methods, _ = planning.split_by_support(classifier, [one for one in known if not traits(one).control], inputs)
     _learn(classifier, methods, samples, settings, seed, observer)
-    seen = Look(Shipped(classifier), samples, (digest(samples[0]),), 0, None)()
+    seen = InspectShard(PackedClassifier(classifier), samples, (digest(samples[0]),), 0, None)()
     (wanted,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
 
     size = (int(inputs.shape[2]), int(inputs.shape[3]))
@@ -76,7 +76,7 @@ def _learn(
     classifier: Classifier, methods: list[Method], photo: Samples, settings: Settings, seed: int, observer: Observer
 ) -> None:
     """Lets methods that need it see the images of the settings, or where none fit the photo itself."""
-    wanted = fitting.needed(methods)
+    wanted = fitting.states_to_fit(methods)
     if not wanted:
         return
     samples = photo
@@ -88,6 +88,6 @@ def _learn(
     else:
         if others[0].image.shape == photo[0].image.shape:
             samples = others
-    if (few := fitting.too_few(len(samples), list(wanted.values()))) is not None:
+    if (few := fitting.few_images_note(len(samples), list(wanted.values()))) is not None:
         observer.note(f"{few}; name a folder of such images with --images")
     fitting.fit(classifier, samples, methods=list(methods), seed=seed, observer=observer)

@@ -20,7 +20,7 @@ from snellen.report.attributes import CATEGORIES
 from snellen.report.photographs import cover, photographs_of
 from snellen.report.readable import Readable
 from snellen.runs.record import MetricSpec, Spec
-from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Against, Judgement, fooled, run_certainty
+from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Judgement, PairedDifference, fooled, run_certainty
 
 
 def write_report(run: Readable, path: str | Path) -> Path:
@@ -220,7 +220,7 @@ def _pairs(judged: Sequence[Judgement], controls: Sequence[str], enough: bool) -
     return found
 
 
-def _pair(pair: Against | None) -> dict[str, Any]:
+def _pair(pair: PairedDifference | None) -> dict[str, Any]:
     if pair is None:
         return {"mean": "no pair", "interval": "", "n": 0, "margin": ""}
     span = numbers.interval(pair.low, pair.high, pair.n, signs=True)

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from snellen.runs.people import People
+from snellen.runs.people import StudyResult
 from snellen.runs.record import RunRecord
 from snellen.verdicts import Verdicts
 
@@ -59,6 +59,6 @@ class Readable(Protocol):
         """A verdict per method and metric."""
         ...
 
-    def people(self) -> tuple[People, ...]:
+    def people(self) -> tuple[StudyResult, ...]:
         """What studies with people say of its methods."""
         ...

@@ -24,18 +24,17 @@ from snellen.errors import SnellenError
 from snellen.files.documents import MOST_WHOLE, check_shape
 from snellen.images import Samples, apply_condition, as_samples
 from snellen.plugins.registry import CONDITIONS, label, traits
-from snellen.runs import fitting, records
+from snellen.runs import fitting, recording, variant_training
 from snellen.runs import plan as planning
-from snellen.runs import training as kin
 from snellen.runs.accuracy import accuracy
 from snellen.runs.executors import Call, run_all
 from snellen.runs.progress import Observer, default_observer, duration
 from snellen.runs.record import Failure, FittedRecord, Planned, SamplesRecord, Spec
 from snellen.runs.run import Run
 from snellen.runs.store import Store
-from snellen.runs.tasks import Shard, Task, cut, identity, missing, saved
-from snellen.runs.training import Siblings, Train
-from snellen.runs.unit import Look, Seen, Shipped, Unit
+from snellen.runs.tasks import MissingUnit, Shard, cached_passes, common_key, missing_units, split_into_shards
+from snellen.runs.unit import InspectShard, PackedClassifier, ShardFacts, Unit
+from snellen.runs.variant_training import RunVariants, TrainVariants
 from snellen.types import Condition, Method, Metric, Passes, Recipe
 
 R = TypeVar("R")
@@ -54,7 +53,7 @@ PICTURES = 12
 class Options:
     """How to compute, as opposed to what. Only `shard` and `compile` can move a number, and only within float tolerance.
 
-    `pace` is how fast the classifier is, where that was measured already.
+    `pass_seconds` is how fast the classifier is, where that was measured already.
     """
 
     shard: int = 16
@@ -62,7 +61,7 @@ class Options:
     threads: int | None = None
     compile: bool | None = None
     request: dict[str, Any] | None = None
-    pace: planning.Pace | None = None
+    pass_seconds: planning.PassSeconds | None = None
 
     def check(self) -> None:
         """Refuses numbers that no machine can use."""
@@ -123,9 +122,9 @@ def evaluate(
             options=options or Options(),
             executor=executor,
             observer=told,
-            recipe=None if recipe is None else kin.find_recipe(recipe),
-            training=None if training is None else kin.find_training(training, known),
-            checkpoints={} if checkpoints is None else kin.find_checkpoints(checkpoints, known),
+            recipe=None if recipe is None else variant_training.find_recipe(recipe),
+            training=None if training is None else variant_training.find_training(training, known),
+            checkpoints={} if checkpoints is None else variant_training.find_checkpoints(checkpoints, known),
             trust=trust,
         )
         given = dict(known.fitted_state)
@@ -158,15 +157,15 @@ class _Job:
 
     def run(self) -> None:
         started = time.perf_counter()
-        old = self.store.sound_record()
-        shards = cut(self.samples, self.options.shard)
+        old = self.store.intact_record()
+        shards = split_into_shards(self.samples, self.options.shard)
         spec = self._spec()
         notes = [*self.samples.notes, *(f"skipped '{name}': {reason}" for name, reason in self.samples.skipped)]
         for note in notes:
             self.observer.note(note)
         if old is not None:
-            digest = records.samples_digest(shards)
-            records.refuse_another(old, spec, self.classifier.fingerprint, digest, self.store.folder)
+            digest = recording.samples_digest(shards)
+            recording.refuse_another(old, spec, self.classifier.fingerprint, digest, self.store.folder)
 
         self.classifier.use_compiled = False
         inputs = self.classifier.to_inputs(self.samples[0].image[None])
@@ -177,8 +176,8 @@ class _Job:
             self.observer.note(note)
         planning.check_needs(self.classifier, self.methods, inputs)
         self._check_met(labels=True)
-        labels = () if self.training is None else kin.labels_of(self.training, self.classifier, classes)
-        shipped = Shipped(self.classifier)
+        labels = () if self.training is None else variant_training.training_labels(self.training, self.classifier, classes)
+        shipped = PackedClassifier(self.classifier)
         seen = self._look(shipped, shards)
         if doubt := self.classifier.check_output_range(
             functools.reduce(operator.or_, (look.outputs for look in seen)), inputs
@@ -187,35 +186,35 @@ class _Job:
             self.observer.note(doubt)
         self._check_met(labels=any(one is not None for look in seen for one in look.labels))
         shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
-        samples = records.describe_samples(self.store, self.samples, shards, seen)
+        samples = recording.describe_samples(self.store, self.samples, shards, seen)
         self._tell_accuracy(samples, classes)
         fitted = self._learn()
         if fitted:
-            shipped = Shipped(self.classifier)
-        plan = planning.planned(self.classifier, self.methods, self.metrics, seen[0].size)
+            shipped = PackedClassifier(self.classifier)
+        plan = planning.plan_passes(self.classifier, self.methods, self.metrics, seen[0].size)
         total = sum(plan.passes.values(), Passes()) * len(self.samples)
-        measured = self.options.pace
-        pace = measured or planning.measure_pace(self.classifier, inputs, gradients=total.backward > 0)
+        measured = self.options.pass_seconds
+        pass_seconds = measured or planning.measure_pass_seconds(self.classifier, inputs, gradients=total.backward > 0)
         lessons = {name: state.digest for name, state in fitted.items()}
-        variants = self._relatives(shipped, labels, lessons, self._expected(pace, total))
+        variants = self._relatives(shipped, labels, lessons, self._expected(pass_seconds, total))
 
-        compiled = old.spec.compiled if old is not None else self._worth_compiling(pace, total)
-        tasks, units = missing(
+        compiled = old.spec.compiled if old is not None else self._worth_compiling(pass_seconds, total)
+        tasks, units = missing_units(
             self.store,
             shards,
             self.methods,
             self.metrics,
-            identity(self.classifier, self.seed, compiled),
+            common_key(self.classifier, self.seed, compiled),
             lessons,
             variants.digests,
         )
-        seconds, compile_seconds = self._announce(tasks, plan, inputs, compiled, pace, len(units))
+        seconds, compile_seconds = self._announce(tasks, plan, inputs, compiled, pass_seconds, len(units))
         metrics = tuple(planning.describe_metric(metric, seen[0].size, self.classifier) for metric in self.metrics)
-        record = records.open_record(
+        record = recording.open_record(
             old,
             request=self.options.request,
             spec=spec.changed(metrics=metrics, compiled=compiled),
-            classifier=records.describe_classifier(self.classifier, classes=classes, rows=rows),
+            classifier=recording.describe_classifier(self.classifier, classes=classes, rows=rows),
             samples=samples,
             notes=notes,
             fitted=fitted,
@@ -228,12 +227,12 @@ class _Job:
         self.store.put_record(record)
 
         errors = self._compute(shipped, variants, tasks, plan, compiled)
-        finished = self.store.sound_units()
-        record = records.close(self.store, record, old, finished, time.perf_counter() - started, errors)
-        for note in records.refusals(record, finished):
+        finished = self.store.intact_units()
+        record = recording.close(self.store, record, old, finished, time.perf_counter() - started, errors)
+        for note in recording.refusal_sentences(record, finished):
             self.observer.note(note)
         if errors:
-            raise UnfinishedError(records.failure(record, self.store.folder))
+            raise UnfinishedError(recording.failure_sentence(record, self.store.folder))
 
     # Before computing ------------------------------------------------------------------------------------------------
 
@@ -249,13 +248,13 @@ class _Job:
             precision=self.classifier.precision,
         )
 
-    def _look(self, shipped: Shipped, shards: list[Shard]) -> list[Seen]:
+    def _look(self, shipped: PackedClassifier, shards: list[Shard]) -> list[ShardFacts]:
         """Loads everything once, so that a broken image or a wrong label is met before any method runs."""
         self.observer.begin("looking at the images", Passes(forward=len(self.samples)), len(shards))
         calls = (
             (
                 str(place),
-                Look(
+                InspectShard(
                     shipped,
                     self.samples.take(list(shard.places)),
                     shard.digests,
@@ -265,7 +264,7 @@ class _Job:
             )
             for place, shard in enumerate(shards)
         )
-        seen: dict[int, Seen] = {}
+        seen: dict[int, ShardFacts] = {}
         for key, answer in self._everywhere(calls, lambda _: "looking at the images"):
             if isinstance(answer, Exception):
                 raise _refused(answer, "looking at the images failed")
@@ -274,7 +273,7 @@ class _Job:
         self.observer.end()
         return [seen[place] for place in range(len(shards))]
 
-    def _aim(self, shard: Shard, look: Seen, classes: int) -> Shard:
+    def _aim(self, shard: Shard, look: ShardFacts, classes: int) -> Shard:
         """The shard with the class that each of its maps is to explain."""
         for sample_id, known in zip(shard.ids, look.labels, strict=True):
             if known is not None and not 0 <= known < classes:
@@ -298,8 +297,8 @@ class _Job:
 
     def _learn(self) -> dict[str, FittedRecord]:
         """Gives the classifier every lesson that the methods need, and says of each what its content is."""
-        return fitting.install(
-            fitting.needed(self.methods),
+        return fitting.install_fitted_states(
+            fitting.states_to_fit(self.methods),
             self.classifier,
             self.samples,
             self.store,
@@ -311,27 +310,31 @@ class _Job:
 
     def _check_met(self, *, labels: bool) -> None:
         given = {"recipe": self.recipe is not None, "checkpoints": bool(self.checkpoints)}
-        planning.check_met(self.metrics, self.classifier, labels=labels, **given)
+        planning.check_requirements(self.metrics, self.classifier, labels=labels, **given)
 
-    def _relatives(self, shipped: Shipped, labels: tuple[int, ...], lessons: Mapping[str, str], afterwards: str) -> Siblings:
+    def _relatives(
+        self, shipped: PackedClassifier, labels: tuple[int, ...], lessons: Mapping[str, str], afterwards: str
+    ) -> RunVariants:
         """Every relative that the metrics ask for: from the store, or trained now, which the store then keeps."""
-        variants = Siblings(self.classifier, self.samples, self.store, self.seed, self.options.shard, self.trust)
+        variants = RunVariants(self.classifier, self.samples, self.store, self.seed, self.options.shard, self.trust)
         variants.add_checkpoints(self.checkpoints)
-        relatives = kin.wanted(self.metrics, self.methods)
+        relatives = variant_training.variants_to_train(self.metrics, self.methods)
         if self.recipe is None or self.training is None or not relatives:
             return variants
-        keys = kin.keys_of(relatives, self.recipe, self.training, self.classifier, seed=self.seed, lessons=lessons)
-        missing = {name: relative for name, relative in relatives.items() if not variants.add_known(name, keys[name])}
-        if not missing:
+        keys = variant_training.variant_keys(
+            relatives, self.recipe, self.training, self.classifier, seed=self.seed, lessons=lessons
+        )
+        untrained = {name: relative for name, relative in relatives.items() if not variants.add_known(name, keys[name])}
+        if not untrained:
             return variants
-        if len(missing) < len(relatives):
-            self.observer.note(f"{len(relatives) - len(missing)} of {len(relatives)} relatives are already trained")
-        self.observer.note(f"the recipe trains {len(missing)} relatives of '{self.classifier.name}' first; {afterwards}")
-        groups = {str(place): group for place, group in enumerate(kin.groups(missing))}
+        if len(untrained) < len(relatives):
+            self.observer.note(f"{len(relatives) - len(untrained)} of {len(relatives)} relatives are already trained")
+        self.observer.note(f"the recipe trains {len(untrained)} relatives of '{self.classifier.name}' first; {afterwards}")
+        groups = {str(place): group for place, group in enumerate(variant_training.group_by_maps(untrained))}
         images = Passes(forward=len(self.training))
-        self.observer.begin("training relatives", len(missing) * images, len(missing))
+        self.observer.begin("training relatives", len(untrained) * images, len(untrained))
         facts = (self.recipe, self.training, labels, shipped, self.seed, self._threads())
-        calls = ((place, Train(group, *facts)) for place, group in groups.items())
+        calls = ((place, TrainVariants(group, *facts)) for place, group in groups.items())
         for place, answer in self._everywhere(calls, lambda place: f"training {groups[place][0].name}"):
             if isinstance(answer, Exception):
                 raise _refused(answer, f"training {groups[place][0].name} failed")
@@ -341,24 +344,24 @@ class _Job:
         self.observer.end()
         return variants
 
-    def _worth_compiling(self, pace: planning.Pace, total: Passes) -> bool:
+    def _worth_compiling(self, pass_seconds: planning.PassSeconds, total: Passes) -> bool:
         if self.options.compile is not None or "layer" not in self.classifier.offers:
             return bool(self.options.compile)
-        return compiling_pays(pace.forward * (total.forward - total.backward) / max(1, self.options.workers))
+        return compiling_pays(pass_seconds.forward * (total.forward - total.backward) / max(1, self.options.workers))
 
-    def _expected(self, pace: planning.Pace, total: Passes) -> str:
+    def _expected(self, pass_seconds: planning.PassSeconds, total: Passes) -> str:
         return (
             f"then come {total.forward:,} forward and {total.backward:,} backward passes, less what sharing saves: "
-            f"at most about {duration(pace.seconds(total) / max(1, self.options.workers))} in the model"
+            f"at most about {duration(pass_seconds.seconds(total) / max(1, self.options.workers))} in the model"
         )
 
     def _announce(
         self,
-        tasks: list[Task],
+        tasks: list[MissingUnit],
         plan: planning.Plan,
         inputs: Tensor,
         compiled: bool,
-        pace: planning.Pace,
+        pass_seconds: planning.PassSeconds,
         units: int,
     ) -> tuple[float, float]:
         """Says what is planned and how long it should take; compiles first when that was decided, to be timed too.
@@ -378,9 +381,11 @@ class _Job:
                 self.observer.note(f"compiling failed ({reason}); going on without it")
         compile_seconds = time.perf_counter() - started
         if self.classifier.use_compiled:
-            pace = replace(pace, forward=planning.measure_pace(self.classifier, inputs, gradients=False).forward)
-        spared = saved(tasks, plan)
-        seconds = pace.seconds(todo - spared) / max(1, self.options.workers)
+            pass_seconds = replace(
+                pass_seconds, forward=planning.measure_pass_seconds(self.classifier, inputs, gradients=False).forward
+            )
+        spared = cached_passes(tasks, plan)
+        seconds = pass_seconds.seconds(todo - spared) / max(1, self.options.workers)
         most = "at most " if any(traits(task.method).at_most for task in tasks) else ""
         self.observer.note(
             f"planned: {most}{todo.forward:,} forward and {todo.backward:,} backward passes through "
@@ -392,7 +397,7 @@ class _Job:
     # Computing -------------------------------------------------------------------------------------------------------
 
     def _compute(
-        self, shipped: Shipped, variants: Siblings, tasks: list[Task], plan: planning.Plan, compiled: bool
+        self, shipped: PackedClassifier, variants: RunVariants, tasks: list[MissingUnit], plan: planning.Plan, compiled: bool
     ) -> list[Failure]:
         by_key = {task.key: task for task in tasks}
         errors = []
@@ -406,7 +411,7 @@ class _Job:
                 problem = f"{type(answer).__name__}: {answer}".strip()
                 errors.append(Failure(method=label(task.method), sample=task.shard.ids[0], problem=problem))
             else:
-                records.keep(self.store, task, answer, variants.digests)
+                recording.write_unit(self.store, task, answer, variants.digests)
                 errors += [
                     Failure(method=label(task.method), metric=metric, sample=task.shard.ids[0], problem=problem)
                     for metric, problem in answer.failed.items()
@@ -415,7 +420,7 @@ class _Job:
         self.observer.end()
         return errors
 
-    def _unit(self, shipped: Shipped, variants: Siblings, task: Task, compiled: bool) -> Unit:
+    def _unit(self, shipped: PackedClassifier, variants: RunVariants, task: MissingUnit, compiled: bool) -> Unit:
         return Unit(
             classifier=shipped,
             method=task.method,

@@ -21,7 +21,7 @@ from snellen.runs.guard import Guard
 from snellen.runs.progress import Observer, default_observer
 from snellen.runs.record import FittedRecord
 from snellen.runs.store import Store, key_of
-from snellen.runs.tasks import identity
+from snellen.runs.tasks import common_key
 from snellen.runs.unit import cost_since
 from snellen.types import Method, NeedsFit, Passes, Rng
 
@@ -42,23 +42,23 @@ def fit(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, ob
     """
     pictures = as_samples(samples, geometry=classifier.geometry, channels=classifier.channels, classes=classifier.classes)
     parsed = planning.parse_methods(methods)
-    wanted = needed(parsed)
+    wanted = states_to_fit(parsed)
     if not wanted:
         return
-    pictures = drawn(pictures, seed)
+    pictures = fitting_samples(pictures, seed)
     inputs = classifier.to_inputs(pictures[0].image[None])
     classifier.check(inputs)
     planning.check_needs(classifier, parsed, inputs)
     shown = observer or default_observer()
-    with stage(shown, pictures, len(wanted)):
+    with fitting_stage(shown, pictures, len(wanted)):
         for lesson, method in wanted.items():
             shown.running(f"learning {lesson}")
             with classifier.counting(shown.passed):
-                classifier.fitted_state[lesson] = teach(method, classifier, pictures, seed=seed)
+                classifier.fitted_state[lesson] = fit_state(method, classifier, pictures, seed=seed)
             shown.finished(Passes())
 
 
-def install(
+def install_fitted_states(
     wanted: Mapping[str, NeedsFit],
     classifier: Classifier,
     samples: Samples,
@@ -72,36 +72,36 @@ def install(
     """Gives the classifier each lesson: the one it has, else the store's, else a new one, which the store then keeps."""
     known: dict[str, FittedRecord] = {}
     missing: dict[str, tuple[str, NeedsFit]] = {}
-    pictures = drawn(samples, seed) if wanted else samples
+    pictures = fitting_samples(samples, seed) if wanted else samples
     seen = [list(pair) for pair in zip(pictures.ids, pictures.digests, strict=True)]
     for lesson, method in wanted.items():
-        facts = {**identity(classifier, seed, compiled=False), "samples": seen, "version": traits(method).version}
+        facts = {**common_key(classifier, seed, compiled=False), "samples": seen, "version": traits(method).version}
         key = key_of({**facts, "lesson": lesson})
         if lesson in classifier.fitted_state:
             known[lesson] = FittedRecord(images=None, digest=digest(classifier.fitted_state[lesson]))
-        elif (found := store.sound_lesson(key)) is not None:
+        elif (found := store.intact_fitted(key)) is not None:
             known[lesson], classifier.fitted_state[lesson] = found
         else:
             missing[key] = lesson, method
     if not missing:
         return known
-    if (few := too_few(len(pictures), [method for _, method in missing.values()])) is not None:
+    if (few := few_images_note(len(pictures), [method for _, method in missing.values()])) is not None:
         observer.note(few)
-    with stage(observer, pictures, len(missing)), using_threads(threads):
+    with fitting_stage(observer, pictures, len(missing)), using_threads(threads):
         for key, (lesson, method) in missing.items():
             observer.running(f"learning {lesson}")
             started = time.perf_counter()
             with classifier.counting(observer.passed) as paid:
-                classifier.fitted_state[lesson] = teach(method, classifier, pictures, seed=seed, batch=batch)
+                classifier.fitted_state[lesson] = fit_state(method, classifier, pictures, seed=seed, batch=batch)
             known[lesson] = FittedRecord(
                 images=len(pictures), digest=digest(classifier.fitted_state[lesson]), cost=cost_since(started, paid)
             )
-            store.put_lesson(key, known[lesson], classifier.fitted_state[lesson])
+            store.put_fitted(key, known[lesson], classifier.fitted_state[lesson])
             observer.finished(Passes())
     return known
 
 
-def too_few(images: int, methods: Sequence[NeedsFit]) -> str | None:
+def few_images_note(images: int, methods: Sequence[NeedsFit]) -> str | None:
     """A sentence where so few images teach that the statistics are poor."""
     if images >= FEW:
         return None
@@ -109,12 +109,12 @@ def too_few(images: int, methods: Sequence[NeedsFit]) -> str | None:
     return f"{names}: learning from {images} image{'' if images == 1 else 's'} only, so the statistics are poor"
 
 
-def needed(methods: Sequence[Method]) -> dict[str, NeedsFit]:
+def states_to_fit(methods: Sequence[Method]) -> dict[str, NeedsFit]:
     """All lessons that these methods need, each with one method that can learn it."""
     return {lesson: one for method in methods for lesson, one in methods_to_fit(method).items()}
 
 
-def drawn(samples: Samples, seed: int) -> Samples:
+def fitting_samples(samples: Samples, seed: int) -> Samples:
     """The images that a lesson is learnt from: all of them, or as many as the limit allows, in their own order."""
     if len(samples) <= LIMIT:
         return samples
@@ -122,7 +122,9 @@ def drawn(samples: Samples, seed: int) -> Samples:
     return samples.take(sorted(int(place) for place in places))
 
 
-def teach(method: NeedsFit, classifier: Classifier, samples: Samples, *, seed: int, batch: int = BATCH) -> dict[str, Tensor]:
+def fit_state(
+    method: NeedsFit, classifier: Classifier, samples: Samples, *, seed: int, batch: int = BATCH
+) -> dict[str, Tensor]:
     """One lesson from these images, `batch` of them in memory at a time."""
 
     def batches() -> Iterator[Float[Tensor, "batch channels height width"]]:
@@ -140,7 +142,7 @@ def teach(method: NeedsFit, classifier: Classifier, samples: Samples, *, seed: i
 
 
 @contextmanager
-def stage(observer: Observer, samples: Samples, lessons: int) -> Iterator[None]:
+def fitting_stage(observer: Observer, samples: Samples, lessons: int) -> Iterator[None]:
     """Shows that methods are learning; a lesson goes once over the images."""
     images = f"{len(samples)} image{'' if len(samples) == 1 else 's'}"
     observer.begin(f"learning from {images}", Passes(forward=len(samples) * lessons), lessons)

@@ -35,13 +35,13 @@ _APART = ("outcomes", "links", "images")
 """Fields of `People` that are not plain values."""
 
 
-def called(arm: str) -> str:
+def arm_name(arm: str) -> str:
     """An arm in a sentence."""
     return "no map" if arm == NO_MAP else arm
 
 
 @dataclass(frozen=True)
-class Arm:
+class ArmMean:
     """How those did, or what those said, who saw the maps of one method in one presentation; one value per person."""
 
     method: str
@@ -55,7 +55,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Contrast:
+class ArmContrast:
     """By how much the people of one arm did better than those of another (positive is better, whatever the score)."""
 
     other: str
@@ -71,22 +71,22 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Standing:
+class MethodStanding:
     """What one arm's answers say of its method: a verdict, by the rule of the outcome, and what it rests on."""
 
     method: str
     presentation: str
     verdict: str
     reason: str
-    against: tuple[Contrast, ...]
+    against: tuple[ArmContrast, ...]
     """What the verdict was judged by."""
-    others: tuple[Contrast, ...] = ()
+    others: tuple[ArmContrast, ...] = ()
     """Beside it, other methods of the study."""
     advice: str = ""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """One task or questionnaire of a study."""
 
     name: str
@@ -95,8 +95,8 @@ class Outcome:
     """What the number is, in words."""
     higher_is_better: bool
     rule: str
-    arms: tuple[Arm, ...]
-    standings: tuple[Standing, ...]
+    arms: tuple[ArmMean, ...]
+    standings: tuple[MethodStanding, ...]
     """Of every arm with maps."""
 
     @property
@@ -111,7 +111,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Link:
+class MetricLink:
     """Whether a metric goes with what people could do in a task, image by image (see `study.agreement`)."""
 
     task: str
@@ -127,7 +127,7 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False)
-class People:
+class StudyResult:
     """What one study says of the methods of a run."""
 
     title: str
@@ -142,8 +142,8 @@ class People:
     """Who counts."""
     left_out: int
     """Who does not, by the rule that the study stated beforehand."""
-    outcomes: tuple[Outcome, ...]
-    links: tuple[Link, ...]
+    outcomes: tuple[TaskOutcome, ...]
+    links: tuple[MetricLink, ...]
     images: pd.DataFrame
     """The columns of `COLUMNS`: per image, method and task, people's mean score."""
 
@@ -168,7 +168,7 @@ class People:
         )
 
 
-def write_people(folder: Path, people: People) -> None:
+def write_people(folder: Path, people: StudyResult) -> None:
     """Keeps what a study says in a run's folder, in the place of what the same study said before.
 
     What simulated people answered never takes the place of what people did.
@@ -187,29 +187,29 @@ def write_people(folder: Path, people: People) -> None:
         store.put_people(StudyRecord.model_validate(facts))
 
 
-def read_people(folder: Path) -> tuple[People, ...]:
+def read_people(folder: Path) -> tuple[StudyResult, ...]:
     """What studies say of the run in this folder, in the order in which they ended."""
     store, found = Store(folder), []
     for key, record in store.people().items():
         owner = f"'{folder}/people/{key}.json'"
         found.append(
-            People(
+            StudyResult(
                 **{
                     field.name: getattr(record, field.name)
-                    for field in dataclasses.fields(People)
+                    for field in dataclasses.fields(StudyResult)
                     if field.name not in _APART
                 },
-                outcomes=tuple(parse_as(Outcome, outcome, f"{owner}, outcomes") for outcome in record.outcomes),
-                links=tuple(parse_as(Link, link, f"{owner}, links") for link in record.links),
+                outcomes=tuple(parse_as(TaskOutcome, outcome, f"{owner}, outcomes") for outcome in record.outcomes),
+                links=tuple(parse_as(MetricLink, link, f"{owner}, links") for link in record.links),
                 images=store.people_table(record.file).to_pandas(),
             )
         )
-    return union([tuple(found)])
+    return merge_studies([tuple(found)])
 
 
-def union(several: Iterable[tuple[People, ...]]) -> tuple[People, ...]:
+def merge_studies(several: Iterable[tuple[StudyResult, ...]]) -> tuple[StudyResult, ...]:
     """The studies of several runs; where two hold the same one, people come before simulated people, then the first."""
-    found: dict[str, People] = {}
+    found: dict[str, StudyResult] = {}
     for one in (one for some in several for one in some):
         if one.digest not in found or (one.source == "human" and found[one.digest].source == "simulated"):
             found[one.digest] = one

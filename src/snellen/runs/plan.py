@@ -18,19 +18,19 @@ from snellen.plugins.notation import split_names
 from snellen.plugins.registry import METHODS, METRICS, label, spec, traits
 from snellen.runs.guard import Guard
 from snellen.runs.record import MethodSpec, MetricSpec
-from snellen.runs.unit import Seen
+from snellen.runs.unit import ShardFacts
 from snellen.types import HasPoints, Method, Metric, NeedsVariants, Passes, Rng, SharedPasses
 
 
 @runtime_checkable
-class Prepared(Protocol):
+class HasPrepare(Protocol):
     """A method that can find its layer, or refuse a classifier, before anything is computed."""
 
     def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None: ...
 
 
 @dataclass(frozen=True)
-class Pace:
+class PassSeconds:
     """Seconds that one image takes forward, and backward on top of that."""
 
     forward: float
@@ -82,7 +82,7 @@ def check_needs(
         able = [name for name in METHODS if not METHODS[name].traits.needs and not METHODS[name].traits.control]  # type: ignore[attr-defined]
         raise SnellenError(f"{'; '.join(refused)}; but {_without(classifier)}. Without it work: {', '.join(able)}")
     for method in methods:
-        if isinstance(method, Prepared):
+        if isinstance(method, HasPrepare):
             with Guard({"the model": classifier}, {"the inputs": inputs}).watching(label(method), SnellenError):
                 method.prepare(classifier, inputs)
 
@@ -99,7 +99,7 @@ def _works_inside(method: Method, classifier: Classifier, inputs: Float[Tensor, 
     return True
 
 
-def servable(
+def split_by_support(
     classifier: Classifier, methods: Sequence[Method], inputs: Float[Tensor, "batch channels height width"]
 ) -> tuple[list[Method], dict[str, str]]:
     """The methods that can explain this classifier, and of the others, by label, a sentence that says why they cannot."""
@@ -115,16 +115,16 @@ def servable(
     return able, refused
 
 
-def unmet(
+def missing_requirement(
     metric: Metric, classifier: Classifier, *, truths: bool, labels: bool, recipe: bool, checkpoints: bool
 ) -> str | None:
     """What this metric lacks, in a few words with the remedy, given what there is; None where it lacks nothing."""
     if missing := _missing(metric, classifier):
         return f"needs {missing}, but {_without(classifier)}"
-    return ungiven(metric, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints)
+    return missing_input(metric, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints)
 
 
-def ungiven(metric: Metric, *, truths: bool, labels: bool, recipe: bool, checkpoints: bool) -> str | None:
+def missing_input(metric: Metric, *, truths: bool, labels: bool, recipe: bool, checkpoints: bool) -> str | None:
     """The same for what a user would have to give along with the classifier, whatever that offers."""
     needs = traits(metric).needs
     # Some settings alone ask for a trained relative; any method will do to find out, for which ones is not the question.
@@ -151,10 +151,14 @@ def _without(classifier: Classifier) -> str:
     return f"'{classifier.name}' {'has' if classifier.offers else 'is a black-box function and has'} no such thing"
 
 
-def check_met(metrics: Sequence[Metric], classifier: Classifier, *, labels: bool, recipe: bool, checkpoints: bool) -> None:
+def check_requirements(
+    metrics: Sequence[Metric], classifier: Classifier, *, labels: bool, recipe: bool, checkpoints: bool
+) -> None:
     """Refuses metrics that lack something, all of them by name; the truth is checked sample by sample."""
     refused = {
-        label(metric): unmet(metric, classifier, truths=True, labels=labels, recipe=recipe, checkpoints=checkpoints)
+        label(metric): missing_requirement(
+            metric, classifier, truths=True, labels=labels, recipe=recipe, checkpoints=checkpoints
+        )
         for metric in metrics
     }
     lacking = "; ".join(f"{name} {reason}" for name, reason in refused.items() if reason)
@@ -176,7 +180,7 @@ def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[
 
 
 def resolve_targets(
-    target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], seen: Seen
+    target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], seen: ShardFacts
 ) -> tuple[int, ...]:
     """The class that each sample's map is to explain."""
     if target == "predicted":
@@ -210,7 +214,7 @@ class Plan:
     parts: dict[tuple[str, str], Mapping[Hashable, Passes]]
 
 
-def planned(classifier: Classifier, methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]) -> Plan:
+def plan_passes(classifier: Classifier, methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]) -> Plan:
     """What one image will cost, before anything is saved by sharing."""
     plan = Plan({}, {})
     for method in methods:
@@ -223,7 +227,9 @@ def planned(classifier: Classifier, methods: Sequence[Method], metrics: Sequence
     return plan
 
 
-def measure_pace(classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], gradients: bool) -> Pace:
+def measure_pass_seconds(
+    classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], gradients: bool
+) -> PassSeconds:
     """Times full batches: one to warm up, one to measure."""
 
     def seconds_per_row(rows: int, run: Callable[[Tensor], object]) -> float:
@@ -235,10 +241,10 @@ def measure_pace(classifier: Classifier, inputs: Float[Tensor, "batch channels h
 
     forward = seconds_per_row(classifier.rows_for(inputs), classifier.logits)
     if not gradients or "gradients" not in classifier.offers:
-        return Pace(forward, 0.0)
+        return PassSeconds(forward, 0.0)
     rows = classifier.rows_for(inputs, gradients=True)
     targets = torch.zeros(rows, dtype=torch.long)
-    return Pace(forward, max(0.0, seconds_per_row(rows, lambda batch: classifier.gradient(batch, targets)) - forward))
+    return PassSeconds(forward, max(0.0, seconds_per_row(rows, lambda batch: classifier.gradient(batch, targets)) - forward))
 
 
 def describe_method(method: Method) -> MethodSpec:

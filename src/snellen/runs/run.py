@@ -15,9 +15,9 @@ from PIL import Image
 
 from snellen.errors import SnellenError
 from snellen.files.integrity import DamagedError
-from snellen.runs import records
+from snellen.runs import recording
 from snellen.runs.accuracy import Accuracy
-from snellen.runs.people import People, read_people
+from snellen.runs.people import StudyResult, read_people
 from snellen.runs.record import Cost, RunRecord, SampleRow, UnitRecord
 from snellen.runs.store import Store
 
@@ -159,7 +159,7 @@ class Run:
         frame = pd.DataFrame.from_dict(rows, orient="index", columns=_COST_COLUMNS)
         return frame.reindex([method for method in self.methods if method in rows]).rename_axis("method").reset_index()
 
-    def people(self) -> tuple[People, ...]:
+    def people(self) -> tuple[StudyResult, ...]:
         """What studies with people say of its methods; `snellen study join` adds one."""
         return read_people(self.folder)
 
@@ -181,11 +181,11 @@ class Run:
         return [row.sample for row in self.record.samples.rows]
 
     def _wanted(self) -> list[UnitRecord]:
-        return records.wanted_units(self.record, self._units)
+        return recording.planned_units(self.record, self._units)
 
     def score_files(self) -> list[tuple[str, tuple[str, ...]]]:
         """The score files, each named by its content, with the metrics that are read from it."""
-        return records.score_files(self.record, self._units)
+        return recording.score_files(self.record, self._units)
 
 
 _COST_COLUMNS = [

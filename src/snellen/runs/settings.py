@@ -27,7 +27,7 @@ from snellen.runs.executors import dask_executor
 from snellen.runs.plan import parse_methods, parse_metrics
 from snellen.runs.progress import Observer
 from snellen.runs.run import Run
-from snellen.runs.training import DIGITS, DIGITS_TRAINING, find_recipe, find_training
+from snellen.runs.variant_training import DIGITS, DIGITS_TRAINING, find_recipe, find_training
 from snellen.types import Passes
 from snellen.zoo import EMBEDDED, digit_samples, load_classifier, photographs
 from snellen.zoo.digits import SIDE
@@ -44,7 +44,7 @@ MOST_ROWS = 65_536
 PluginName = Annotated[Any, WithJsonSchema({"type": ["string", "object"]})]
 """A method or metric as text, or as a mapping with its name and settings."""
 
-Loaded = tuple[Classifier, Samples]
+LoadedSubject = tuple[Classifier, Samples]
 
 
 @contextmanager
@@ -222,14 +222,14 @@ class Settings:
             progress=lambda done, total: observer.running(f"checking {what} {done} of {total}"),
         )
 
-    def load(self, observer: Observer) -> Loaded:
+    def load(self, observer: Observer) -> LoadedSubject:
         """The model and the images."""
         self.tell_of_code(observer)
         classifier = self.classifier()
         with _checking(observer):
             return classifier, self.samples(classifier, observer)
 
-    def run(self, observer: Observer, loaded: Loaded | None = None, *, trust: bool = False) -> Run:
+    def run(self, observer: Observer, loaded: LoadedSubject | None = None, *, trust: bool = False) -> Run:
         """Does all of it, on what is `loaded` already or else is loaded now; `trust` is that of `evaluate`.
 
         Names are checked first, because loading a model takes longer than reading a name.
@@ -265,7 +265,7 @@ class Settings:
                 trust=trust,
             )
 
-    def run_what_works(self, observer: Observer, loaded: Loaded, *, trust: bool = False) -> Run:
+    def run_what_works(self, observer: Observer, loaded: LoadedSubject, *, trust: bool = False) -> Run:
         """As `run`; where units fail, that is told, and the run is there without them."""
         try:
             return self.run(observer, loaded, trust=trust)

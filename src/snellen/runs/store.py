@@ -135,13 +135,13 @@ class Store:
         """Keeps a photograph as the classifier saw it; returns the file's name."""
         return self._put("pictures", png, ".png")
 
-    def put_lesson(self, key: str, record: FittedRecord, lesson: dict[str, Tensor]) -> None:
+    def put_fitted(self, key: str, record: FittedRecord, lesson: dict[str, Tensor]) -> None:
         """Keeps what a method learnt; the record that names it comes last."""
         (self.folder / "lessons").mkdir(exist_ok=True)
         name = self._put("lessons", save({one: values.numpy() for one, values in lesson.items()}), ".safetensors")
         self._write(self.folder / "lessons" / f"{key}.json", FittedFile(**record.as_json(), file=name))
 
-    def put_relative(
+    def put_variant(
         self, key: str, module: bytes, ending: str, *, name: str, accuracy: float | None, cost: Cost
     ) -> VariantFile:
         """Keeps a trained relative of the classifier, as weights or pickled; the record that names it comes last."""
@@ -153,7 +153,7 @@ class Store:
 
     def put_people_table(self, table: bytes) -> str:
         """Keeps the table of people's scores per image; returns the file's name."""
-        with self._excused():
+        with self._explaining():
             (self.folder / "people").mkdir(exist_ok=True)
         return self._put("people", table, ".parquet")
 
@@ -176,7 +176,7 @@ class Store:
     def merge(self, files: Sequence[tuple[str, Sequence[str]]]) -> str:
         """Writes all scores as one table, in this order, one unit in memory at a time; returns the table's digest."""
         with (
-            self._excused(),
+            self._explaining(),
             replacing(self.folder / "scores.parquet") as path,
             pq.ParquetWriter(path, SCORE_COLUMNS) as table,
         ):
@@ -193,9 +193,9 @@ class Store:
             return None
         return read_run(path, f"give the command that made '{self.folder}' again: what is intact is kept")
 
-    def sound_record(self) -> RunRecord | None:
+    def intact_record(self) -> RunRecord | None:
         """run.json, or None where there is none or it is damaged."""
-        with self._sound("run.json"):
+        with self._moving_damaged("run.json"):
             return self.record()
         return None
 
@@ -210,18 +210,18 @@ class Store:
                 found[key] = self._unit(path)
         return found
 
-    def sound_units(self) -> dict[str, UnitRecord]:
+    def intact_units(self) -> dict[str, UnitRecord]:
         """The records of all finished units by key."""
         found = {}
         for path in sorted((self.folder / "units").glob("*.json")):
-            with self._sound(f"units/{path.name}"):
+            with self._moving_damaged(f"units/{path.name}"):
                 found[path.stem] = self._unit(path)
         return found
 
-    def is_sound(self, key: str, unit: UnitRecord) -> bool:
+    def is_intact(self, key: str, unit: UnitRecord) -> bool:
         """Whether the files of a finished unit are intact; where they are not, the unit counts as never computed."""
         for room, name in files_of(unit):
-            with self._sound(f"units/{key}.json", f"{room}/{name}"):
+            with self._moving_damaged(f"units/{key}.json", f"{room}/{name}"):
                 self._content(room, name)
                 continue
             return False
@@ -236,21 +236,21 @@ class Store:
         """A photograph as the classifier saw it."""
         return self._content("pictures", name)
 
-    def sound_lesson(self, key: str) -> tuple[FittedRecord, dict[str, Tensor]] | None:
+    def intact_fitted(self, key: str) -> tuple[FittedRecord, dict[str, Tensor]] | None:
         """The record of a lesson and what was learnt, or None where nothing was learnt under this key yet."""
-        found = self._sound_named("lessons", key, FittedFile)
+        found = self._intact_named("lessons", key, FittedFile)
         if found is None:
             return None
         record, content = found
         facts = {name: value for name, value in record.as_json().items() if name != "file"}
         return FittedRecord(**facts), {name: torch.from_numpy(array) for name, array in load(content).items()}
 
-    def sound_relative(self, key: str) -> VariantFile | None:
+    def intact_variant(self, key: str) -> VariantFile | None:
         """The record of a trained relative, whose `file` holds it, or None where none was trained under this key yet."""
-        found = self._sound_named("relatives", key, VariantFile)
+        found = self._intact_named("relatives", key, VariantFile)
         return None if found is None else found[0]
 
-    def relative_module(self, file: str) -> bytes:
+    def variant_content(self, file: str) -> bytes:
         """The content of a trained relative's file."""
         return self._content("relatives", file)
 
@@ -301,18 +301,18 @@ class Store:
     def _content(self, room: str, name: str) -> bytes:
         return read_named(self.folder / room, name, self.again)
 
-    def _sound_named(self, room: str, key: str, kind: type[F]) -> tuple[F, bytes] | None:
+    def _intact_named(self, room: str, key: str, kind: type[F]) -> tuple[F, bytes] | None:
         """A record and the content of the file that it names; None where there is none, or one of both is damaged."""
         path = self.folder / room / f"{key}.json"
         if path.exists():
-            with self._sound(f"{room}/{path.name}"):
+            with self._moving_damaged(f"{room}/{path.name}"):
                 record = read(path, kind, self.again)
-                with self._sound(f"{room}/{path.name}", f"{room}/{record.file}"):
+                with self._moving_damaged(f"{room}/{path.name}", f"{room}/{record.file}"):
                     return record, self._content(room, record.file)
         return None
 
     @contextmanager
-    def _sound(self, *names: str) -> Iterator[None]:
+    def _moving_damaged(self, *names: str) -> Iterator[None]:
         """Moves these files out of the way where the body finds one of them damaged."""
         try:
             yield
@@ -323,7 +323,7 @@ class Store:
 
     def _set_aside(self, path: Path) -> None:
         if path.exists() and self.folder in (path.parent, path.parent.parent):  # a record may name anything
-            with self._excused():
+            with self._explaining():
                 (self.folder / DAMAGED).mkdir(exist_ok=True)
                 path.replace(self.folder / DAMAGED / f"{path.parent.name}-{path.name}")
 
@@ -333,18 +333,18 @@ class Store:
         name = digest(content) + ending
         path = self.folder / room / name
         if path.exists():
-            with self._sound(f"{room}/{name}"):
+            with self._moving_damaged(f"{room}/{name}"):
                 self._content(room, name)
                 return name
         self._write(path, content)
         return name
 
     def _write(self, path: Path, content: bytes | Record) -> None:
-        with self._excused():
+        with self._explaining():
             write_whole(path, dump(content) if isinstance(content, Record) else content)
 
     @contextmanager
-    def _excused(self) -> Iterator[None]:
+    def _explaining(self) -> Iterator[None]:
         """Says in a sentence what the disk refuses."""
         try:
             yield

@@ -28,7 +28,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Task:
+class MissingUnit:
     """A unit that is not in the store yet; `maps` names its maps when only metrics are missing."""
 
     key: str
@@ -47,7 +47,7 @@ class Task:
         return total * images
 
 
-def saved(tasks: Sequence[Task], plan: planning.Plan) -> Passes:
+def cached_passes(tasks: Sequence[MissingUnit], plan: planning.Plan) -> Passes:
     """What sharing will spare: metrics of one unit, and methods on one shard, that need the very same passes."""
     spared = Passes()
     paid: set[Hashable] = set()
@@ -68,7 +68,7 @@ def saved(tasks: Sequence[Task], plan: planning.Plan) -> Passes:
     return spared
 
 
-def cut(samples: Samples, size: int) -> list[Shard]:
+def split_into_shards(samples: Samples, size: int) -> list[Shard]:
     """The samples in shards of this size, each with the digests of its content."""
     if len(samples) == 0:
         raise SnellenError("there are no samples to explain; give a folder with images")
@@ -85,7 +85,7 @@ def cut(samples: Samples, size: int) -> list[Shard]:
     return shards
 
 
-def missing(
+def missing_units(
     store: Store,
     shards: Sequence[Shard],
     methods: Sequence[Method],
@@ -93,7 +93,7 @@ def missing(
     facts: dict[str, Any],
     lessons: Mapping[str, str] | None = None,
     variants: Callable[[Method, Metric], Mapping[str, str]] = lambda method, metric: {},
-) -> tuple[list[Task], list[PlannedUnit]]:
+) -> tuple[list[MissingUnit], list[PlannedUnit]]:
     """The tasks still to run, shard by shard so that methods share passes; and all units of the spec, method by method.
 
     A unit in the store counts for the metrics that it computed or refused under the same definition; the rest becomes a
@@ -101,9 +101,9 @@ def missing(
     compares with relatives only with the very same `variants`; both are given by name as digests of their content.
     """
     have: dict[str, list[tuple[str, UnitRecord]]] = {}
-    for key, unit in store.sound_units().items():
+    for key, unit in store.intact_units().items():
         have.setdefault(unit.map_key, []).append((key, unit))
-    tasks: list[Task] = []
+    tasks: list[MissingUnit] = []
     units: list[tuple[int, int, PlannedUnit]] = []
     for shard in shards:
         for order, method in enumerate(methods):
@@ -120,7 +120,7 @@ def missing(
             )
             left, maps = dict(wanted), None
             for key, unit in have.get(map_key, []):
-                if not store.is_sound(key, unit):
+                if not store.is_intact(key, unit):
                     continue
                 maps = unit.maps
                 known = unit.metrics | {name: refusal.key for name, refusal in unit.refused.items()}
@@ -130,7 +130,9 @@ def missing(
                     units.append((order, shard.places.start, PlannedUnit(unit=key, metrics=tuple(covered))))
             if left or maps is None:
                 key = key_of([map_key, sorted(left.values())])
-                tasks.append(Task(key, map_key, method, tuple(one for one in metrics if label(one) in left), shard, maps))
+                tasks.append(
+                    MissingUnit(key, map_key, method, tuple(one for one in metrics if label(one) in left), shard, maps)
+                )
                 units.append((order, shard.places.start, PlannedUnit(unit=key, metrics=tuple(left))))
     units.sort(key=lambda one: one[:2])
     return tasks, [one for _, _, one in units]
@@ -141,7 +143,7 @@ def metric_key(metric: Metric, variants: Mapping[str, str]) -> str:
     return key_of([spec(metric), traits(metric).version, *([dict(variants)] if variants else [])])
 
 
-def identity(classifier: Classifier, seed: int, compiled: bool) -> dict[str, Any]:
+def common_key(classifier: Classifier, seed: int, compiled: bool) -> dict[str, Any]:
     """What all units of a run have in common and what would change their numbers."""
     return {
         "classifier": classifier.fingerprint,

@@ -30,7 +30,7 @@ from snellen.types import Case, CurveMetric, Method, Metric, Passes, Rng, Sample
 OnPass = Callable[[Passes], None]
 
 
-class Shipped:
+class PackedClassifier:
     """A classifier that travels as bytes and is unpacked once per process, however many units arrive."""
 
     def __init__(self, classifier: Classifier) -> None:
@@ -67,7 +67,7 @@ _MOST = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Loaded:
+class LoadedShard:
     """Some samples, loaded: what the network sees of them, their labels, and the truth when all of them have one."""
 
     samples: tuple[Sample, ...]
@@ -77,7 +77,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ShardFacts:
     """What one look at a shard tells: facts per sample, needed before any method can run."""
 
     predictions: tuple[int, ...]
@@ -92,16 +92,16 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Look:
+class InspectShard:
     """Loads a shard and asks the classifier once: labels, predictions, sizes, and a few pictures for the report."""
 
-    classifier: Shipped
+    classifier: PackedClassifier
     samples: Samples
     digests: tuple[str, ...]
     pictures: int
     threads: int | None
 
-    def __call__(self, on_pass: OnPass | None = None) -> Seen:
+    def __call__(self, on_pass: OnPass | None = None) -> ShardFacts:
         _set_up_process(self.threads)
         classifier = self.classifier.open()
         classifier.use_compiled = False
@@ -116,7 +116,7 @@ class Look:
                 f"'{classifier.name}' returns NaN for '{samples[bad].id}'; check its weights and normalisation"
             )
         best = probabilities.max(dim=1)
-        return Seen(
+        return ShardFacts(
             predictions=tuple(best.indices.tolist()),
             least=tuple(probabilities.argmin(dim=1).tolist()),
             probabilities=tuple(best.values.tolist()),
@@ -135,7 +135,7 @@ class Look:
 class Unit:
     """One method, some metrics, one shard. Calling it depends on nothing but these fields."""
 
-    classifier: Shipped
+    classifier: PackedClassifier
     method: Method
     metrics: tuple[Metric, ...]
     samples: Samples
@@ -145,9 +145,9 @@ class Unit:
     compiled: bool
     threads: int | None
     maps: np.ndarray | None = None
-    variants: Mapping[str, Shipped] = field(default_factory=dict)
+    variants: Mapping[str, PackedClassifier] = field(default_factory=dict)
 
-    def __call__(self, on_pass: OnPass | None = None) -> Result:
+    def __call__(self, on_pass: OnPass | None = None) -> UnitResult:
         _set_up_process(self.threads)
         classifier = self.classifier.open()
         shard = _load(classifier, self.samples, self.digests)
@@ -183,7 +183,7 @@ class Unit:
         cost = cost_since(started, paid)
         if not bool(case.maps.isfinite().all()):
             raise ArithmeticError(f"{label(self.method)} gave a map with NaN or infinite values")
-        result = Result(case.maps.numpy(), cost)
+        result = UnitResult(case.maps.numpy(), cost)
         guard.lend("the maps", case.maps)
         for metric in self.metrics:
             started = time.perf_counter()
@@ -207,7 +207,7 @@ class Unit:
 
 
 @dataclass
-class Result:
+class UnitResult:
     """What a unit found, and what it cost; and by metric why it found nothing.
 
     A metric is `refused` when it says in a sentence that it cannot score this method's maps; trying again would not help.
@@ -243,10 +243,10 @@ def _scored(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch 
     return None, metric(case, rng=rng)
 
 
-_SHARDS: dict[tuple[str, ...], Loaded] = {}
+_SHARDS: dict[tuple[str, ...], LoadedShard] = {}
 
 
-def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) -> Loaded:
+def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) -> LoadedShard:
     """The shard's tensors; the last one is kept, so that all methods see the very same tensors and share passes."""
     key = (classifier.fingerprint, *digests)
     if key in _SHARDS:
@@ -255,7 +255,7 @@ def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) ->
     truths = [one.truth for one in loaded if one.truth is not None]
     truth = torch.stack(truths) if len(truths) == len(loaded) else None
     labels = torch.tensor([-1 if one.label is None else one.label for one in loaded])
-    shard = Loaded(loaded, classifier.to_inputs(torch.stack([one.image for one in loaded])), labels, truth)
+    shard = LoadedShard(loaded, classifier.to_inputs(torch.stack([one.image for one in loaded])), labels, truth)
     _SHARDS.clear()
     _TARGETS.clear()
     _SHARDS[key] = shard

@@ -19,7 +19,7 @@ _NAMING = ("lessons", "relatives", "people")
 
 
 @dataclass
-class Verified:
+class VerifyResult:
     """What was compared, and what is wrong."""
 
     files: int = 0
@@ -37,9 +37,9 @@ class Verified:
         return found + (older if self.unprotected else "")
 
 
-def verify(folder: str | Path, told: Callable[[str], None] = lambda path: None) -> Verified:
+def verify(folder: str | Path, told: Callable[[str], None] = lambda path: None) -> VerifyResult:
     """Compares every file of a run folder, and of run folders inside it, with its name or its checksum; changes nothing."""
-    whole, found = Path(folder), Verified()
+    whole, found = Path(folder), VerifyResult()
     folders = sorted(path.parent for path in whole.rglob("run.json") if DAMAGED not in path.relative_to(whole).parts)
     if not folders:
         raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
@@ -52,7 +52,7 @@ def verify(folder: str | Path, told: Callable[[str], None] = lambda path: None) 
 @dataclass(frozen=True)
 class _Check:
     store: Store
-    found: Verified
+    found: VerifyResult
     told: Callable[[str], None]
 
     def everything(self) -> None:

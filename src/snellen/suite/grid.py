@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from snellen.report.readable import Readable
-from snellen.runs.people import Outcome
+from snellen.runs.people import TaskOutcome
 from snellen.runs.record import MethodSpec, MetricSpec
 from snellen.suite.card_tests import PEOPLE, SHARPNESS, TESTS, metrics_by_test
 from snellen.verdicts import Judgement
@@ -134,14 +134,14 @@ class Grid:
         return path
 
 
-def _rated(run: Readable) -> Outcome | None:
+def _rated(run: Readable) -> TaskOutcome | None:
     """How sharp people found the maps: of several studies the one with the most people; simulated ones count nothing."""
     studies = sorted((person for person in run.people() if person.source == "human"), key=lambda one: -one.people)
     return next((each for study in studies for each in study.outcomes if each.kind == "sharpness"), None)
 
 
 def _by_people(
-    outcome: Outcome, attribute: str, test: str, methods: Sequence[MethodSpec], left_out: Mapping[str, str]
+    outcome: TaskOutcome, attribute: str, test: str, methods: Sequence[MethodSpec], left_out: Mapping[str, str]
 ) -> GridRow:
     """A test that people answered. A method in several presentations has the cell of the first."""
     arms = {one.method: one for one in reversed(outcome.arms)}

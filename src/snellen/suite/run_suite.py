@@ -89,7 +89,7 @@ def _able(classifier: Classifier, samples: Samples, settings: Settings, full: bo
     methods = planning.parse_methods(settings.methods or names)
     if not any(traits(method).control for method in methods):
         methods += planning.parse_methods(CONTROLS)
-    able, left_out = planning.servable(classifier, methods, inputs)
+    able, left_out = planning.split_by_support(classifier, methods, inputs)
     if settings.methods and left_out:
         raise SnellenError(next(iter(left_out.values())))
     return able, left_out
@@ -117,12 +117,14 @@ def _askable(
     unmet: dict[str, str] = {}
     for name in names:
         metric = METRICS.build(name, {**ALWAYS.get(name, {}), **({} if full else LIGHT.get(name, {}))})
-        reason = planning.unmet(metric, classifier, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints)
+        reason = planning.missing_requirement(
+            metric, classifier, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints
+        )
         if reason is not None and settings.model == DEFAULT["model"] and traits(metric).needs & {"recipe", "checkpoints"}:
             reason = f"{reason}, or --full"
         if reason is None:
             try:
-                planning.planned(classifier, methods, [metric], size)
+                planning.plan_passes(classifier, methods, [metric], size)
             except SnellenError as refusal:
                 reason = str(refusal)
         if reason is None:

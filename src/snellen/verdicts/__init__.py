@@ -1,6 +1,6 @@
 """Statistics: scores per image become means, intervals, comparisons with controls, and verdicts where n allows them."""
 
-from snellen.verdicts.against import Against
+from snellen.verdicts.paired_difference import PairedDifference
 from snellen.verdicts.rule import MARGIN, Judgement, Verdict, compare, judge
 from snellen.verdicts.run_verdicts import Verdicts, judge_run, run_certainty, run_sampling, stored_verdicts
 from snellen.verdicts.sampling import MINIMUM_CLASSES, MINIMUM_GROUPS, Sampling, sampling_of
@@ -8,7 +8,26 @@ from snellen.verdicts.statistics import MINIMUM_IMAGES, Certainty, certainty, fo
 from snellen.verdicts.trust import Trust, trust
 
 __all__ = [
-    "MARGIN", "MINIMUM_CLASSES", "MINIMUM_GROUPS", "MINIMUM_IMAGES", "Against", "Certainty", "Judgement", "Sampling",
-    "Trust", "Verdict", "Verdicts", "certainty", "compare", "fooled", "judge", "judge_run", "run_certainty", "run_sampling",
-    "sampling_of", "stored_verdicts", "summarise", "trust",
+    "MARGIN",
+    "MINIMUM_CLASSES",
+    "MINIMUM_GROUPS",
+    "MINIMUM_IMAGES",
+    "Certainty",
+    "Judgement",
+    "PairedDifference",
+    "Sampling",
+    "Trust",
+    "Verdict",
+    "Verdicts",
+    "certainty",
+    "compare",
+    "fooled",
+    "judge",
+    "judge_run",
+    "run_certainty",
+    "run_sampling",
+    "sampling_of",
+    "stored_verdicts",
+    "summarise",
+    "trust",
 ]  # fmt: skip

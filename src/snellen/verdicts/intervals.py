@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from snellen.verdicts.sampling import Clusters
-from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES, by_cluster, means_of_resamples, student_quantile
+from snellen.verdicts.statistics import LEVEL, MINIMUM_IMAGES, means_of_resamples, student_quantile, sum_by_cluster
 
 RESAMPLES = 5_000
 
@@ -47,7 +47,7 @@ def simultaneous(
     defined = ~np.isnan(values)
     mean, error, n, groups = standard_error(values, clusters)
     centred = np.where(defined, values - np.nan_to_num(mean), 0.0)
-    sums, counts = by_cluster(centred, clusters), by_cluster(defined.astype(np.float64), clusters)
+    sums, counts = sum_by_cluster(centred, clusters), sum_by_cluster(defined.astype(np.float64), clusters)
     low, high = np.full(len(mean), np.nan), np.full(len(mean), np.nan)
     low[groups >= 2] = high[groups >= 2] = mean[groups >= 2]
     # Rounding leaves a trace of spread in columns whose values are all equal.
@@ -78,8 +78,8 @@ def standard_error(
         centred = np.where(defined, values - np.nan_to_num(mean), 0.0)
         if clusters is None:
             return mean, _error(centred, n, n), n, n
-        groups = (by_cluster(defined.astype(np.float64), clusters) > 0).sum(axis=0).astype(np.float64)
-        return mean, np.maximum(_error(by_cluster(centred, clusters), n, groups), _error(centred, n, n)), n, groups
+        groups = (sum_by_cluster(defined.astype(np.float64), clusters) > 0).sum(axis=0).astype(np.float64)
+        return mean, np.maximum(_error(sum_by_cluster(centred, clusters), n, groups), _error(centred, n, n)), n, groups
 
 
 def _error(

@@ -20,17 +20,17 @@ from jaxtyping import Float
 
 from snellen.files.documents import Number
 from snellen.runs.record import MethodSpec, MetricSpec
-from snellen.verdicts.against import Against, further_images, images_for_axiom
 from snellen.verdicts.intervals import simultaneous, standard_error
-from snellen.verdicts.rare import HIDDEN, pass_note, worst_value
+from snellen.verdicts.paired_difference import PairedDifference, further_images, images_for_axiom
+from snellen.verdicts.rare_failures import HIDDEN, rare_failure_note, worst_value
 from snellen.verdicts.sampling import IMAGES, MINIMUM_GROUPS, PLURAL, Clusters, Sampling, Unit
 from snellen.verdicts.statistics import (
     LEVEL,
     MINIMUM_IMAGES,
     best_value,
-    cube,
     fooled,
-    samples_of,
+    sample_names,
+    score_array,
     student_quantile,
     summarise,
 )
@@ -83,7 +83,7 @@ class Judgement:
     high: Number
     n: int
     undefined: int
-    against: tuple[Against, ...] = ()
+    against: tuple[PairedDifference, ...] = ()
     more: int | None = None
     unit: Unit = "image"
     """What was drawn at random."""
@@ -117,12 +117,12 @@ def judge(
     """
     if summary is None:
         summary = summarise(scores, spec_methods, spec_metrics, seed=seed, sampling=sampling)
-    clusters = sampling.clusters(samples_of(scores))
+    clusters = sampling.clusters(sample_names(scores))
     added = f" {sampling.words[0].upper()}{sampling.words[1:]}." if sampling.words else ""
     rows = {(row.method, row.metric): row for row in summary.itertuples()}
     deceived = fooled(summary)
     found = []
-    for metric, own, rivals, (methods, controls) in tables(scores, spec_methods, spec_metrics):
+    for metric, own, rivals, (methods, controls) in metric_tables(scores, spec_methods, spec_metrics):
         label = metric.label
         mine = [rows[(method, label)] for method in methods]
         if metric.tolerance is not None:
@@ -130,11 +130,11 @@ def judge(
             continue
         pairs = against_controls(own, rivals, controls, seed=seed, clusters=clusters)
         worst = worst_value(metric)
-        outright = label in deceived and beaten(own, rivals) > 1 - DEAF
+        outright = label in deceived and control_win_share(own, rivals) > 1 - DEAF
         for at, (row, pair) in enumerate(zip(mine, pairs, strict=True)):
             compared = [place for place, one in enumerate(pair) if one.n]
             against = tuple(pair[place] for place in compared)
-            verdict, reason = verdict_of(against, sampling.unit) if row.n else _nothing(row)
+            verdict, reason = decide_verdict(against, sampling.unit) if row.n else _nothing(row)
             more = further_images(against, len(own)) if verdict == "inconclusive" else None
             if outright and verdict != "not counted":
                 by = deceived[label]
@@ -142,7 +142,7 @@ def judge(
                 reason = f"fooled by {', '.join(by)}, which {wins} against nearly every map; otherwise {verdict}"
                 verdict, more = "not counted", None
             passed = verdict == "pass"
-            note = pass_note(own[:, at], rivals[:, compared], against, worst, sampling.unit) if passed else ""
+            note = rare_failure_note(own[:, at], rivals[:, compared], against, worst, sampling.unit) if passed else ""
             found.append(_judgement(row, verdict, reason, RULE + added, against, more, sampling.unit, note))
     return found
 
@@ -154,15 +154,15 @@ def compare(
     *,
     seed: int = 0,
     sampling: Sampling = IMAGES,
-) -> dict[tuple[str, str], tuple[Against, ...]]:
+) -> dict[tuple[str, str], tuple[PairedDifference, ...]]:
     """By method and metric, how much better than each control a method is on the same image.
 
     Positive is better, whichever way the metric points. Only images on which both are defined count.
     """
-    clusters = sampling.clusters(samples_of(scores))
+    clusters = sampling.clusters(sample_names(scores))
     return {
         (method, metric.label): against
-        for metric, own, rivals, (methods, controls) in tables(scores, spec_methods, spec_metrics)
+        for metric, own, rivals, (methods, controls) in metric_tables(scores, spec_methods, spec_metrics)
         if controls
         for method, against in zip(
             methods, against_controls(own, rivals, controls, seed=seed, clusters=clusters), strict=True
@@ -179,11 +179,13 @@ Table = tuple[
 """A metric, the scores of methods and of controls by it (larger is better, whichever way it points), and their labels."""
 
 
-def tables(scores: pd.DataFrame, spec_methods: Sequence[MethodSpec], spec_metrics: Sequence[MetricSpec]) -> Iterator[Table]:
+def metric_tables(
+    scores: pd.DataFrame, spec_methods: Sequence[MethodSpec], spec_metrics: Sequence[MetricSpec]
+) -> Iterator[Table]:
     """The scores of each metric in turn; rows are the samples in the order of `samples_of`."""
     methods = [spec_method.label for spec_method in spec_methods if not spec_method.control]
     controls = [spec_method.label for spec_method in spec_methods if spec_method.control]
-    values, _ = cube(scores, [*methods, *controls], [spec_metric.label for spec_metric in spec_metrics])
+    values, _ = score_array(scores, [*methods, *controls], [spec_metric.label for spec_metric in spec_metrics])
     for place, metric in enumerate(spec_metrics):
         table = values[:, :, place] * (1.0 if metric.higher_is_better else -1.0)
         yield metric, table[:, : len(methods)], table[:, len(methods) :], (methods, controls)
@@ -196,7 +198,7 @@ def against_controls(
     *,
     seed: int = 0,
     clusters: Clusters | None = None,
-) -> list[tuple[Against, ...]]:
+) -> list[tuple[PairedDifference, ...]]:
     """For each method, how it stands against each control in one test; larger scores are better."""
     images, shape = len(own), (own.shape[1], rivals.shape[1])
     differences = own[:, :, None] - rivals[:, None, :]
@@ -216,12 +218,12 @@ def against_controls(
             ends = float(mean[at, place]), float(low[at, place]), float(high[at, place])
             beside = float(margin[at, place]), float(spread[at, place]), int(n[at, place])
             units = None if clusters is None else int(drawn[at, place])
-            against.append(Against(control, *ends, *beside, units))
+            against.append(PairedDifference(control, *ends, *beside, units))
         rows.append(tuple(against))
     return rows
 
 
-def beaten(own: Float[np.ndarray, "images methods"], rivals: Float[np.ndarray, "images controls"]) -> float:
+def control_win_share(own: Float[np.ndarray, "images methods"], rivals: Float[np.ndarray, "images controls"]) -> float:
     """How often the control with the best mean is at least as good as a method on the same image, over all such pairs.
 
     Larger scores are better. NaN where there is no pair.
@@ -235,7 +237,7 @@ def beaten(own: Float[np.ndarray, "images methods"], rivals: Float[np.ndarray, "
     return float((gaps >= 0)[known].mean()) if known.any() else math.nan
 
 
-def verdict_of(against: Sequence[Against], unit: Unit = "image") -> tuple[Verdict, str]:
+def decide_verdict(against: Sequence[PairedDifference], unit: Unit = "image") -> tuple[Verdict, str]:
     """The verdict by `RULE`, and why."""
     if not against:
         return "not counted", "nothing to compare with"
@@ -277,7 +279,7 @@ def _axiom(
         near, far, more = max(0.0, float(low[at])), float(high[at]), None
         ends = float(mean[at]), float(low[at]), far
         units = None if clusters is None else int(drawn[at])
-        gap = Against("", *ends, tolerance, float(error[at] * math.sqrt(n[at])), int(n[at]), units)
+        gap = PairedDifference("", *ends, tolerance, float(error[at] * math.sqrt(n[at])), int(n[at]), units)
         if not row.n:
             verdict, reason = _nothing(row)
         elif few := _few(row.n, gap.units, unit):
@@ -307,7 +309,7 @@ def _judgement(
     verdict: Verdict,
     reason: str,
     rule: str,
-    against: tuple[Against, ...],
+    against: tuple[PairedDifference, ...],
     more: int | None,
     unit: Unit,
     note: str,

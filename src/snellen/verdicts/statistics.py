@@ -121,13 +121,13 @@ def summarise(
         [spec_method.label for spec_method in spec_methods],
         [spec_metric.label for spec_metric in spec_metrics],
     )
-    values, written = cube(scores, methods, metrics)
+    values, written = score_array(scores, methods, metrics)
     images = len(values)
     mean, low, high, n = interval_of_mean(
         values.reshape(images, len(methods) * len(metrics)),
         resamples=resamples,
         seed=seed,
-        clusters=sampling.clusters(samples_of(scores)),
+        clusters=sampling.clusters(sample_names(scores)),
     )
     computed = written.sum(axis=0).ravel()
     rows = []
@@ -205,8 +205,8 @@ def interval_of_mean(
         mean = filled.sum(axis=0) / n
     low, high = np.full(columns, np.nan), np.full(columns, np.nan)
     # Differences from the mean are averaged, so that equal scores give exactly no width.
-    sums = by_cluster(np.where(defined, values - np.nan_to_num(mean), 0.0), clusters)
-    sizes = by_cluster(defined.astype(np.float64), clusters)
+    sums = sum_by_cluster(np.where(defined, values - np.nan_to_num(mean), 0.0), clusters)
+    sizes = sum_by_cluster(defined.astype(np.float64), clusters)
     if len(sums) < 2 or not resamples:
         return mean, low, high, n
     for start in range(0, columns, _COLUMNS):
@@ -242,7 +242,7 @@ def holm(chances: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
     return found
 
 
-def by_cluster(
+def sum_by_cluster(
     values: Float[np.ndarray, "images columns"], clusters: Clusters | None
 ) -> Float[np.ndarray, "clusters columns"]:
     """The sum of each column over each cluster; without clusters every image is one by itself."""
@@ -296,12 +296,12 @@ def student_quantile(share: float, freedom: int) -> float:
     return float(scipy.stats.t.ppf(share, freedom))
 
 
-def samples_of(scores: pd.DataFrame) -> list[str]:
+def sample_names(scores: pd.DataFrame) -> list[str]:
     """The samples of scores, sorted by name."""
     return [str(one) for one in pd.factorize(scores["sample"], sort=True)[1]]
 
 
-def cube(
+def score_array(
     scores: pd.DataFrame, methods: Sequence[str], metrics: Sequence[str]
 ) -> tuple[Float[np.ndarray, "images methods metrics"], Bool[np.ndarray, "images methods metrics"]]:
     """Scores by sample, method and metric in the order of the spec, NaN also where one is missing; and which were written.

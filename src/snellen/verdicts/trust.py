@@ -23,7 +23,7 @@ from jaxtyping import Float
 
 from snellen.files.documents import Number
 from snellen.runs.record import MethodSpec, MetricSpec
-from snellen.verdicts.rule import beaten, tables
+from snellen.verdicts.rule import control_win_share, metric_tables
 from snellen.verdicts.statistics import fooled, summarise
 
 TRUTH: Mapping[str, float] = {"misleads": 0.5, "blind": 0.75, "shape": 0.75, "unclear": 0.75}
@@ -46,7 +46,7 @@ SPLITS = 200
 
 
 @dataclass(frozen=True)
-class Known:
+class TextBoxResult:
     """What is known of a metric from TextBox: how often it prefers the right map to the wrong one, and in a word.
 
     The interval is over networks, methods and images.
@@ -69,7 +69,7 @@ class Trust:
     beaten: Number
     split_half: Number
     alpha: Number
-    known: Known | None
+    known: TextBoxResult | None
     axiom: bool = False
     people: str = ""
     """What people's answers say against it, in words; it moves no weight, for a test may ask something else of a map."""
@@ -119,15 +119,15 @@ def trust(
     """By metric, how far it can be believed on this data."""
     deceived = fooled(summarise(scores, spec_methods, spec_metrics, resamples=0))
     found = {}
-    for metric, own, rivals, _ in tables(scores, spec_methods, spec_metrics):
+    for metric, own, rivals, _ in metric_tables(scores, spec_methods, spec_metrics):
         label = metric.label
         found[label] = Trust(
             label,
             tuple(deceived.get(label, ())),
-            beaten(own, rivals),
+            control_win_share(own, rivals),
             split_half(own, seed=seed),
             krippendorff(_ranks(own)),
-            known_truth().get(metric.name),
+            textbox_results().get(metric.name),
             axiom=metric.tolerance is not None,
         )
     return found
@@ -184,11 +184,11 @@ def krippendorff(values: Float[np.ndarray, "raters units"]) -> float:
 
 
 @cache
-def known_truth() -> dict[str, Known]:
+def textbox_results() -> dict[str, TextBoxResult]:
     """By metric, what `snellen textbox audit` found in complex settings; written by its option `--truth`."""
     text = resources.files("snellen.verdicts").joinpath("known_truth.csv").read_text(encoding="utf-8")
     return {
-        row["metric"]: Known(
+        row["metric"]: TextBoxResult(
             row["metric"], float(row["auc"]), float(row["low"]), float(row["high"]), int(row["n"]), row["verdict"]
         )
         for row in csv.DictReader(text.splitlines())

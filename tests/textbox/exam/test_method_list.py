@@ -8,7 +8,7 @@ import torch
 from snellen.errors import SnellenError
 from snellen.methods.controls import CONTROLS
 from snellen.plugins.registry import METHODS, label, traits
-from snellen.runs.plan import servable
+from snellen.runs.plan import split_by_support
 from snellen.textbox.exam.method_list import PUBLISHED, REDUCED, all_names, listed_method, method_list, own_method
 from snellen.textbox.networks.trained_network import find_network
 from snellen.types import Passes
@@ -79,7 +79,9 @@ def test_every_reduced_setting_costs_less_than_the_default_and_all_keep_to_the_b
     for name, settings in REDUCED.items():
         less, more = (METHODS.build(name, one).passes((64, 64), classifier) for one in (settings, {}))
         assert (less.forward, less.backward) < (more.forward, more.backward), name
-    able, left_out = servable(classifier, [listed_method(one).method for one in all_names()], torch.zeros(1, 3, 64, 64))
+    able, left_out = split_by_support(
+        classifier, [listed_method(one).method for one in all_names()], torch.zeros(1, 3, 64, 64)
+    )
     total = sum((one.passes((64, 64), classifier) for one in able), Passes())
     assert total.forward <= 1150
     assert total.backward <= 370

@@ -32,7 +32,7 @@ from snellen.charts.scale import Scale
 from snellen.charts.strips import Estimate, strip
 from snellen.charts.verdict_marks import MARKS, colour_of
 from snellen.report.readable import Readable
-from snellen.runs.people import Link
+from snellen.runs.people import MetricLink
 from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.joining import item_tables
@@ -216,10 +216,10 @@ class Agreement:
     simulated: bool
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[MetricLink, ...]:
         """The links as they are stored in the run."""
         return tuple(
-            Link(
+            MetricLink(
                 task=task.task, metric=metric.metric, word=metric.relation, estimate=metric.link, low=metric.low,
                 high=metric.high, p=metric.p_holm, items=metric.items, methods=metric.methods,
             )

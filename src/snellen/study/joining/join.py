@@ -9,7 +9,7 @@ import pandas as pd
 from snellen.errors import SnellenError
 from snellen.report.readable import Readable
 from snellen.runs import Run
-from snellen.runs.people import COLUMNS, People, write_people
+from snellen.runs.people import COLUMNS, StudyResult, write_people
 from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.joining.agreement import Agreement, agree
@@ -17,7 +17,7 @@ from snellen.study.joining.standing import outcomes
 from snellen.study.protocol import NONE
 
 
-def join(study: Study, collected: StudyData, folder: Path) -> tuple[People, Agreement]:
+def join(study: Study, collected: StudyData, folder: Path) -> tuple[StudyResult, Agreement]:
     """Writes the results of a study into the folder of a run of the same model and images."""
     run = Run(folder)
     agreement = agreement_with(study, collected, run)
@@ -52,14 +52,14 @@ def refuse_other_run(study: Study, run: Readable) -> None:
         )
 
 
-def people_of(study: Study, collected: StudyData, run: Readable, agreement: Agreement | None = None) -> People:
+def people_of(study: Study, collected: StudyData, run: Readable, agreement: Agreement | None = None) -> StudyResult:
     """The results of the study as they are stored in the run."""
     controls = [method.label for method in run.record.spec.methods if method.control]
     counted = collected.counted
     if counted.answers.empty:
         raise SnellenError(f"nobody has answered '{study.folder}' yet who counts; join it when somebody has")
     days = sorted(str(at)[:10] for at in counted.answers["at"])
-    return People(
+    return StudyResult(
         title=study.protocol.title,
         digest=study.digest,
         source="simulated" if collected.simulated else "human",

@@ -17,12 +17,12 @@ import pandas as pd
 from jaxtyping import Float
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
-from snellen.runs.people import NO_MAP, Arm, Contrast, Outcome, Standing
+from snellen.runs.people import NO_MAP, ArmContrast, ArmMean, MethodStanding, TaskOutcome
 from snellen.study.data import StudyData
 from snellen.study.folder import Study
 from snellen.study.tasks import find_task
-from snellen.verdicts import MARGIN, Against
-from snellen.verdicts.against import further_images
+from snellen.verdicts import MARGIN, PairedDifference
+from snellen.verdicts.paired_difference import further_images
 from snellen.verdicts.rule import MOST
 from snellen.verdicts.statistics import holm
 
@@ -49,7 +49,7 @@ Values = dict[Key, "pd.Series[float]"]
 """A value per participant, by arm and presentation."""
 
 
-def outcomes(study: Study, collected: StudyData, controls: Collection[str]) -> tuple[Outcome, ...]:
+def outcomes(study: Study, collected: StudyData, controls: Collection[str]) -> tuple[TaskOutcome, ...]:
     """Every task and questionnaire of a study, with a verdict on each method where one can be given.
 
     Args:
@@ -64,7 +64,7 @@ def outcomes(study: Study, collected: StudyData, controls: Collection[str]) -> t
         task = find_task(plan.task).traits
         values = _participant_values(counted.answers[counted.answers["task"] == plan.task])
         kind: Literal["ability", "sharpness"] = "sharpness" if task.needs_map else "ability"
-        outcome = Outcome(
+        outcome = TaskOutcome(
             name=plan.task,
             kind=kind,
             score=task.score,
@@ -77,14 +77,14 @@ def outcomes(study: Study, collected: StudyData, controls: Collection[str]) -> t
     for name, scale in study.scales.items():
         values = _participant_values(counted.ratings[counted.ratings["scale"] == name])
         results.append(
-            Outcome(
+            TaskOutcome(
                 name=name,
                 kind="scale",
                 score=f"mean of {scale.items} answers, from 1 to {scale.points}",
                 higher_is_better=True,
                 rule=SCALE,
                 arms=_arms(values),
-                standings=tuple(Standing(*key, "not counted", SCALE, ()) for key in values if key[0] != NO_MAP),
+                standings=tuple(MethodStanding(*key, "not counted", SCALE, ()) for key in values if key[0] != NO_MAP),
             )
         )
     return tuple(results)
@@ -96,12 +96,12 @@ def _participant_values(rows: pd.DataFrame) -> Values:
     return {key: means.loc[key] for key in keys}
 
 
-def _arms(values: Values) -> tuple[Arm, ...]:
+def _arms(values: Values) -> tuple[ArmMean, ...]:
     arms = []
     for (method, presentation), series in values.items():
         low, high = (math.nan, math.nan) if len(series) < 2 else DescrStatsW(series.to_numpy()).tconfint_mean()
         arms.append(
-            Arm(
+            ArmMean(
                 method=method,
                 presentation=presentation,
                 people=len(series),
@@ -113,7 +113,7 @@ def _arms(values: Values) -> tuple[Arm, ...]:
     return tuple(arms)
 
 
-def _standings(outcome: Outcome, values: Values, study: Study, controls: Collection[str]) -> tuple[Standing, ...]:
+def _standings(outcome: TaskOutcome, values: Values, study: Study, controls: Collection[str]) -> tuple[MethodStanding, ...]:
     """The verdict on every arm with maps."""
     with_maps = [key for key in values if key[0] != NO_MAP]
     references = {
@@ -132,11 +132,11 @@ def _standings(outcome: Outcome, values: Values, study: Study, controls: Collect
         verdict, reason, advice = _verdict(outcome, against[key], study.protocol.alpha, comparisons)
         if outcome.kind == "sharpness" and key[0] in controls:
             verdict, reason, advice = "not counted", "a control, which knows nothing about the model", ""
-        standings.append(Standing(*key, verdict, reason, against[key], others[key], advice))
+        standings.append(MethodStanding(*key, verdict, reason, against[key], others[key], advice))
     return tuple(standings)
 
 
-def _is_reference(outcome: Outcome, key: Key, other: Key, controls: Collection[str]) -> bool:
+def _is_reference(outcome: TaskOutcome, key: Key, other: Key, controls: Collection[str]) -> bool:
     """Whether an arm is judged against another: no map or, where maps are rated, controls in the same presentation."""
     if outcome.kind == "ability":
         return other[0] == NO_MAP
@@ -144,8 +144,8 @@ def _is_reference(outcome: Outcome, key: Key, other: Key, controls: Collection[s
 
 
 def _contrasts(
-    pairs: dict[Key, list[Key]], values: Values, outcome: Outcome, study: Study
-) -> dict[Key, tuple[Contrast, ...]]:
+    pairs: dict[Key, list[Key]], values: Values, outcome: TaskOutcome, study: Study
+) -> dict[Key, tuple[ArmContrast, ...]]:
     """The contrasts of each arm with its partners, with Holm's correction over all of them."""
     paired = study.protocol.design == "within"
     contrasts = {
@@ -162,7 +162,7 @@ def _contrasts(
     }
 
 
-def contrast(own: "pd.Series[float]", other: "pd.Series[float]", name: str, *, higher: bool, paired: bool) -> Contrast:
+def contrast(own: "pd.Series[float]", other: "pd.Series[float]", name: str, *, higher: bool, paired: bool) -> ArmContrast:
     """How much better the participants of one arm did than those of another, with an uncorrected p-value.
 
     Where all values are equal nothing can be tested: interval and p are NaN.
@@ -180,7 +180,7 @@ def contrast(own: "pd.Series[float]", other: "pd.Series[float]", name: str, *, h
         own, other = own.loc[both], other.loc[both]
     mine, theirs = (sign * series.to_numpy(dtype=np.float64) for series in (own, other))
     smaller = min(len(mine), len(theirs))
-    undefined = Contrast(
+    undefined = ArmContrast(
         other=name, mean=float(mine.mean() - theirs.mean()) if smaller else math.nan, low=math.nan, high=math.nan,
         margin=math.nan, error=math.nan, p=math.nan, people=smaller,
     )  # fmt: skip
@@ -206,7 +206,7 @@ def _is_constant(values: Float[np.ndarray, " participants"]) -> bool:
     return float(np.ptp(values)) <= 1e-12 * max(1.0, float(np.abs(values).max()))
 
 
-def _verdict(outcome: Outcome, against: Sequence[Contrast], alpha: float, comparisons: int) -> tuple[str, str, str]:
+def _verdict(outcome: TaskOutcome, against: Sequence[ArmContrast], alpha: float, comparisons: int) -> tuple[str, str, str]:
     """Verdict, reason and advice on one arm by the outcome's rule.
 
     Args:
@@ -238,7 +238,7 @@ def _verdict(outcome: Outcome, against: Sequence[Contrast], alpha: float, compar
     return "inconclusive", f"not clear of {', '.join(undecided)}{why}", _advice(against, alpha, comparisons)
 
 
-def _advice(against: Sequence[Contrast], alpha: float, comparisons: int) -> str:
+def _advice(against: Sequence[ArmContrast], alpha: float, comparisons: int) -> str:
     z = NormalDist().inv_cdf
     widening = z(1 - alpha / (2 * comparisons)) / z(0.975)
     more = further_images([as_against(gap, widening) for gap in against if gap.error > 0])
@@ -247,7 +247,7 @@ def _advice(against: Sequence[Contrast], alpha: float, comparisons: int) -> str:
     return f"about {more} more {'person' if more == 1 else 'people'} in each arm would settle it"
 
 
-def as_against(gap: Contrast, widening: float = 1.0) -> Against:
+def as_against(gap: ArmContrast, widening: float = 1.0) -> PairedDifference:
     """A contrast as a comparison with a control, for the estimate of a sample size.
 
     Args:
@@ -255,4 +255,4 @@ def as_against(gap: Contrast, widening: float = 1.0) -> Against:
         widening: the factor by which the interval grows, for the correction over several comparisons.
     """
     low, high = (gap.mean + widening * (end - gap.mean) for end in (gap.low, gap.high))
-    return Against(gap.other, gap.mean, low, high, gap.margin, gap.error * math.sqrt(gap.people), gap.people)
+    return PairedDifference(gap.other, gap.mean, low, high, gap.margin, gap.error * math.sqrt(gap.people), gap.people)

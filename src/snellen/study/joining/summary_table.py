@@ -11,14 +11,14 @@ from rich.text import Text
 
 from snellen.charts import numbers
 from snellen.charts.verdict_marks import MARKS, STYLES, legend
-from snellen.runs.people import NO_MAP, Arm, Outcome, People, Standing, called
+from snellen.runs.people import NO_MAP, ArmMean, MethodStanding, StudyResult, TaskOutcome, arm_name
 from snellen.study.joining.agreement import Agreement
 
 
 class JoinSummary:
     """What rich prints: every outcome with its arms and verdicts, then which metrics agree with people."""
 
-    def __init__(self, people: People, agreement: Agreement) -> None:
+    def __init__(self, people: StudyResult, agreement: Agreement) -> None:
         self._people, self._agreement = people, agreement
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
@@ -38,7 +38,7 @@ class JoinSummary:
         yield Text(self._agreement.published, style="dim")
 
 
-def _table(outcome: Outcome) -> Table:
+def _table(outcome: TaskOutcome) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     standings = {(item.method, item.presentation): item for item in outcome.standings if outcome.kind != "scale"}
     for arm in outcome.arms:
@@ -51,14 +51,14 @@ def _table(outcome: Outcome) -> Table:
     return table
 
 
-def _explanation(standing: Standing) -> str:
+def _explanation(standing: MethodStanding) -> str:
     gaps = [
         f"{numbers.signed(gap.mean)} {numbers.interval(gap.low, gap.high, gap.people, signs=True)} "
-        f"against {called(gap.other)}"
+        f"against {arm_name(gap.other)}"
         for gap in standing.against
     ]
     return "; ".join(filter(None, [", ".join(gaps), standing.reason, standing.advice]))
 
 
-def _name(arm: Arm) -> Text:
-    return Text(called(arm.method) if arm.method == NO_MAP else f"{arm.method}, {arm.presentation}")
+def _name(arm: ArmMean) -> Text:
+    return Text(arm_name(arm.method) if arm.method == NO_MAP else f"{arm.method}, {arm.presentation}")

@@ -20,9 +20,9 @@ from snellen.errors import SnellenError, nearest
 from snellen.files.atomic import PREFIX
 from snellen.images import Samples
 from snellen.runs import Run
-from snellen.runs.naming import find_label
+from snellen.runs.method_labels import find_label
 from snellen.runs.progress import Observer, default_observer
-from snellen.runs.reopening import reopen
+from snellen.runs.reload import reload_subject
 from snellen.study import scales
 from snellen.study.folder import SCHEMA, Study, new_password
 from snellen.study.making import rendering
@@ -62,7 +62,7 @@ def make(
     files = _files(protocol)
     pool = candidates(found.samples())
     choice = choose(pool, protocol)
-    _, loaded = reopen(found, classifier, samples, watching, given=_PYTHON, trust=trust)
+    _, loaded = reload_subject(found, classifier, samples, watching, given=_PYTHON, trust=trust)
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place.parent) as name:
         new = Path(name) / "study"

@@ -198,7 +198,7 @@ def _run_setting(
         raise SnellenError(f"the rule of '{network.name}' never looks at anything that is shown, so no map can be right")
     samples = scenes.samples().take(rows)
     classifier = network.classifier()
-    able, refused = planning.servable(classifier, methods, classifier.to_inputs(samples[0].image[None]))
+    able, refused = planning.split_by_support(classifier, methods, classifier.to_inputs(samples[0].image[None]))
     for method, reason in refused.items():
         observer.note(f"{method} is left out: {reason}")
     oracle = Oracle(name, per_bucket, EXAM_SEED)

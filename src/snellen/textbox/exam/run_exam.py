@@ -164,7 +164,7 @@ def _refuse_useless(add: Sequence[Any], networks: Mapping[str, TrainedNetwork]) 
         reasons: list[str] = []
         for network in networks.values():
             classifier, side = network.classifier(), network.spec.side
-            reasons += planning.servable(classifier, [added.method], torch.zeros(1, 3, side, side))[1].values()
+            reasons += planning.split_by_support(classifier, [added.method], torch.zeros(1, 3, side, side))[1].values()
         if len(reasons) == len(networks):
             raise SnellenError(reasons[0])
 
@@ -224,7 +224,7 @@ def _explain(
     started = time.perf_counter()
     classifier = network.classifier()
     inputs = classifier.to_inputs(scenes.samples()[0].image[None])
-    able, left_out = planning.servable(classifier, [method.method for method in methods], inputs)
+    able, left_out = planning.split_by_support(classifier, [method.method for method in methods], inputs)
     broken = ""
     try:
         evaluate(

@@ -11,7 +11,7 @@ from snellen.files.documents import Number
 
 
 @dataclass(frozen=True)
-class Against:
+class PairedDifference:
     """A method against one control: the mean paired difference (positive is better), its interval, and the margin.
 
     `spread` over the root of `n` is the standard error. `clusters` counts the classes or groups that were drawn as a whole.
@@ -47,7 +47,7 @@ class Against:
         return -self.margin <= self.low and self.high <= self.margin
 
 
-def further_images(against: Sequence[Against], images: int | None = None) -> int | None:
+def further_images(against: Sequence[PairedDifference], images: int | None = None) -> int | None:
     """How many more images would probably (with 80 %) settle a verdict, if differences stay as they are; None if none would.
 
     A pass takes enough images for every control; a fail takes enough for one. Of `images` those that define a pair are a
@@ -72,7 +72,7 @@ def further_images(against: Sequence[Against], images: int | None = None) -> int
     return _more(least, now, images or now)
 
 
-def images_for_axiom(gap: Against, images: int) -> int | None:
+def images_for_axiom(gap: PairedDifference, images: int) -> int | None:
     """The same for an axiom, whose `gap` to the best value stands beside a tolerance instead of a margin."""
     ahead = gap.mean - gap.margin
     reach = _reaches(gap)[0 if ahead > 0 else 1]
@@ -83,7 +83,7 @@ def _more(needed: float, now: int, images: int) -> int | None:
     return None if math.isinf(needed) else max(1, math.ceil((needed - now) * images / now))
 
 
-def _reaches(one: Against) -> tuple[float, float]:
+def _reaches(one: PairedDifference) -> tuple[float, float]:
     """How many standard errors the interval reaches down and up."""
     error = one.spread / math.sqrt(one.n)
     return ((one.mean - one.low) / error, (one.high - one.mean) / error) if error > 0 else (0.0, 0.0)

@@ -11,6 +11,7 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.images import Samples
 from snellen.plugins.registry import label
+from snellen.runs.foreign_code import request_seal
 from snellen.runs.machine import machine, revision, versions
 from snellen.runs.record import (
     SCHEMA,
@@ -29,9 +30,8 @@ from snellen.runs.record import (
     VariantRecord,
 )
 from snellen.runs.store import Store, key_of
-from snellen.runs.tasks import Shard, Task, metric_key
-from snellen.runs.trusting import seal_of
-from snellen.runs.unit import Result, Seen
+from snellen.runs.tasks import MissingUnit, Shard, metric_key
+from snellen.runs.unit import ShardFacts, UnitResult
 from snellen.types import Method, Metric
 
 
@@ -71,7 +71,7 @@ def refuse_another(old: RunRecord, spec: Spec, fingerprint: str, digest: str, fo
             raise SnellenError(f"'{folder}' was made with {what} ({before}, now {now}); choose another --out")
 
 
-def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], seen: Sequence[Seen]) -> SamplesRecord:
+def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], seen: Sequence[ShardFacts]) -> SamplesRecord:
     """One row per sample, and the names of the pictures that the store keeps of the first ones."""
     rows: list[SampleRow] = []
     pictures: dict[str, str] = {}
@@ -115,7 +115,7 @@ def open_record(
         created=_now() if old is None else old.created,
         finished=None,
         request=request,
-        seal=seal_of(request),
+        seal=request_seal(request),
         spec=spec,
         classifier=classifier,
         samples=samples,
@@ -131,7 +131,9 @@ def open_record(
     return record.changed(samples=samples.changed(accuracy=record.accuracy()))
 
 
-def keep(store: Store, task: Task, result: Result, variants: Callable[[Method, Metric], Mapping[str, str]]) -> None:
+def write_unit(
+    store: Store, task: MissingUnit, result: UnitResult, variants: Callable[[Method, Metric], Mapping[str, str]]
+) -> None:
     """Writes what a unit found; its record comes last."""
     rows = []
     for scores in result.scores:
@@ -163,7 +165,7 @@ def close(
     errors: Sequence[Failure],
 ) -> RunRecord:
     """Adds up, writes the merged table when all is there, and writes the record for the last time."""
-    used = wanted_units(record, units)
+    used = planned_units(record, units)
     costs = [cost for unit in used for cost in [unit.cost, *unit.metric_costs.values()] if cost]
     before = 0.0 if old is None or old.totals is None else old.totals.wall_seconds
     totals = Totals(
@@ -182,7 +184,7 @@ def close(
     return closed
 
 
-def wanted_units(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[UnitRecord]:
+def planned_units(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[UnitRecord]:
     """The records of the units that the current spec asks for, in its order; older work in the folder is left out."""
     return [units[planned.unit] for planned in record.units if planned.unit in units]
 
@@ -192,19 +194,19 @@ def score_files(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[tupl
     return [(units[planned.unit].scores, planned.metrics) for planned in record.units if planned.unit in units]
 
 
-def refusals(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[str]:
+def refusal_sentences(record: RunRecord, units: Mapping[str, UnitRecord]) -> list[str]:
     """A sentence for every metric that cannot score a method's maps."""
     metrics = {metric.label for metric in record.spec.metrics}
     sentences = (
         f"{name} cannot be scored on {unit.method}: {refusal.problem}"
-        for unit in wanted_units(record, units)
+        for unit in planned_units(record, units)
         for name, refusal in unit.refused.items()
         if name in metrics
     )
     return list(dict.fromkeys(sentences))
 
 
-def failure(record: RunRecord, folder: Path) -> str:
+def failure_sentence(record: RunRecord, folder: Path) -> str:
     """How much failed, by the example of the first error."""
     errors = record.errors
     first = errors[0]

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from snellen.runs.record import MetricSpec
-from snellen.verdicts.against import Against
+from snellen.verdicts.paired_difference import PairedDifference
 from snellen.verdicts.sampling import PLURAL, Unit
 
 HIDDEN = 3
@@ -30,10 +30,10 @@ def worst_value(metric: MetricSpec) -> float:
     return -math.inf if end is None else float(end) if metric.higher_is_better else -float(end)
 
 
-def pass_note(
+def rare_failure_note(
     own: Float[np.ndarray, " images"],
     rivals: Float[np.ndarray, "images controls"],
-    against: Sequence[Against],
+    against: Sequence[PairedDifference],
     worst: float,
     unit: Unit,
 ) -> str:

@@ -27,11 +27,11 @@ from snellen.files.seals import untrusted_folder
 from snellen.images import Samples, as_samples
 from snellen.maps.fitted_state import methods_to_fit
 from snellen.plugins.registry import label, traits
-from snellen.runs.fitting import drawn, teach, using_threads
+from snellen.runs.fitting import fit_state, fitting_samples, using_threads
 from snellen.runs.guard import Guard
 from snellen.runs.record import Cost, VariantFile, VariantRecord
 from snellen.runs.store import PICKLE, Store, key_of, needs_trust
-from snellen.runs.unit import Shipped, cost_since
+from snellen.runs.unit import PackedClassifier, cost_since
 from snellen.types import CHECKPOINT, Method, Metric, NeedsVariants, Passes, Recipe, TrainedVariant, by_number
 from snellen.variants.recipes import Training
 from snellen.zoo import digits_recipe, training_digits
@@ -95,10 +95,10 @@ def find_checkpoints(checkpoints: Any, classifier: Classifier) -> dict[str, nn.M
     return found
 
 
-def identity_of(recipe: Recipe) -> str:
+def recipe_identity(recipe: Recipe) -> str:
     """Stands for a recipe: its name, the source of its module, where its helpers are too, and what it holds."""
     if isinstance(recipe, partial):
-        return key_of([identity_of(recipe.func), repr(recipe.args), repr(sorted(recipe.keywords.items()))])
+        return key_of([recipe_identity(recipe.func), repr(recipe.args), repr(sorted(recipe.keywords.items()))])
     named = recipe if hasattr(recipe, "__qualname__") else type(recipe)
     source = ""
     for whole in (inspect.getmodule(named), named):
@@ -121,18 +121,18 @@ def _held(recipe: Recipe) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Train:
+class TrainVariants:
     """Trains some relatives one after the other; those that need the same maps stand together. Runs anywhere."""
 
     relatives: tuple[TrainedVariant, ...]
     recipe: Recipe
     samples: Samples
     labels: tuple[int, ...]
-    classifier: Shipped
+    classifier: PackedClassifier
     seed: int
     threads: int | None
 
-    def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> list[Trained]:
+    def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> list[TrainedModule]:
         """Each relative, in their order."""
         classifier = self.classifier.open()
         classifier.use_compiled = False
@@ -140,11 +140,11 @@ class Train:
         with using_threads(self.threads), _own_luck(), torch.enable_grad():
             return [self._guarded(relative, training, classifier) for relative in self.relatives]
 
-    def _guarded(self, relative: TrainedVariant, training: Training, classifier: Classifier) -> Trained:
+    def _guarded(self, relative: TrainedVariant, training: Training, classifier: Classifier) -> TrainedModule:
         with Guard({"the model": classifier}, {"the inputs": training[0][0][None]}).watching(relative.name, SnellenError):
             return self._train(relative, training, classifier)
 
-    def _train(self, relative: TrainedVariant, training: Training, classifier: Classifier) -> Trained:
+    def _train(self, relative: TrainedVariant, training: Training, classifier: Classifier) -> TrainedModule:
         started = time.perf_counter()
         with classifier.counting() as paid:
             try:
@@ -157,7 +157,7 @@ class Train:
                     f"the recipe failed while training '{relative.name}' ({type(problem).__name__}: {lines[0]})"
                 ) from problem
         content, ending = pack(module.cpu().eval(), relative.name, classifier, training[0][0][None])
-        return Trained(content, ending, cost_since(started, paid))
+        return TrainedModule(content, ending, cost_since(started, paid))
 
     def _ask(
         self, name: str, training: Training, dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapping[str, Any]
@@ -178,7 +178,7 @@ class Train:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModule:
     """A trained module as `pack` made it, and what it cost; the passes are those for maps, not those of training."""
 
     module: bytes
@@ -237,7 +237,7 @@ def _own_luck() -> Iterator[None]:
 
 
 @dataclass(eq=False)
-class Siblings:
+class RunVariants:
     """Every relative that the units of a run may ask for, by name, with a digest of its content and what is known of it."""
 
     classifier: Classifier
@@ -258,18 +258,18 @@ class Siblings:
             sibling = self._classifier(name)
             self.facts[name] = VariantRecord(digest=sibling.fingerprint, accuracy=self._accuracy(sibling))
 
-    def add_trained(self, relative: TrainedVariant, key: str, trained: Trained) -> None:
+    def add_trained(self, relative: TrainedVariant, key: str, trained: TrainedModule) -> None:
         """Keeps a relative in the run folder."""
         module = unpack(trained.module, trained.ending, self.classifier)
         accuracy = self._accuracy(self.classifier.variant(module, relative.name)) if _stands_in(relative) else None
-        variant = self.store.put_relative(
+        variant = self.store.put_variant(
             key, trained.module, trained.ending, name=relative.name, accuracy=accuracy, cost=trained.cost
         )
         self._know(relative.name, variant)
 
     def add_known(self, name: str, key: str) -> bool:
         """Takes a relative from the run folder, if it is there."""
-        record = self.store.sound_relative(key)
+        record = self.store.intact_variant(key)
         if record is not None:
             if needs_trust(record):
                 if not self.trust:
@@ -287,16 +287,16 @@ class Siblings:
         """Which relatives this metric compares this method's maps with, by digest."""
         return {name: self.facts[name].digest for name in self._names(method, metric)}
 
-    def shipped(self, method: Method, metrics: Sequence[Metric]) -> dict[str, Shipped]:
+    def shipped(self, method: Method, metrics: Sequence[Metric]) -> dict[str, PackedClassifier]:
         """What a unit needs of them; the method has learnt on each what it must have learnt before it can explain."""
         found = {}
         for name in dict.fromkeys(name for metric in metrics for name in self._names(method, metric)):
             sibling = self._classifier(name)
             for lesson, learner in methods_to_fit(method).items():
                 if lesson not in sibling.fitted_state:
-                    pictures = drawn(self.samples, self.seed)
-                    sibling.fitted_state[lesson] = teach(learner, sibling, pictures, seed=self.seed, batch=self.batch)
-            found[name] = Shipped(sibling)
+                    pictures = fitting_samples(self.samples, self.seed)
+                    sibling.fitted_state[lesson] = fit_state(learner, sibling, pictures, seed=self.seed, batch=self.batch)
+            found[name] = PackedClassifier(sibling)
         return found
 
     def _names(self, method: Method, metric: Metric) -> list[str]:
@@ -314,7 +314,7 @@ class Siblings:
             module = self._modules.get(name)
             if module is None:
                 file = self.facts[name].file or ""
-                module = unpack(self.store.relative_module(file), Path(file).suffix, self.classifier)
+                module = unpack(self.store.variant_content(file), Path(file).suffix, self.classifier)
             while len(self._open) >= OPEN:
                 del self._open[next(iter(self._open))]
             self._open[name] = self.classifier.variant(module, name.removeprefix(CHECKPOINT))
@@ -323,7 +323,7 @@ class Siblings:
     def _accuracy(self, sibling: Classifier) -> float | None:
         """How often it is right on the run's labelled samples, or on as many of them as a lesson takes."""
         right = []
-        pictures = drawn(self.samples, self.seed)
+        pictures = fitting_samples(self.samples, self.seed)
         for start in range(0, len(pictures), self.batch):
             known = [picture for picture in pictures[start : start + self.batch] if picture.label is not None]
             if known:
@@ -332,7 +332,7 @@ class Siblings:
         return sum(right) / len(right) if right else None
 
 
-def wanted(metrics: Sequence[Metric], methods: Sequence[Method]) -> dict[str, TrainedVariant]:
+def variants_to_train(metrics: Sequence[Metric], methods: Sequence[Method]) -> dict[str, TrainedVariant]:
     """Every relative that has to be trained, by name."""
     return {
         trained_variant.name: trained_variant
@@ -343,7 +343,7 @@ def wanted(metrics: Sequence[Metric], methods: Sequence[Method]) -> dict[str, Tr
     }
 
 
-def keys_of(
+def variant_keys(
     relatives: Mapping[str, TrainedVariant],
     recipe: Recipe,
     training: Samples,
@@ -355,7 +355,7 @@ def keys_of(
     """For each relative what its training depends on, as a key of the store."""
     common = {
         "classifier": classifier.fingerprint,
-        "recipe": identity_of(recipe),
+        "recipe": recipe_identity(recipe),
         "training": key_of([list(pair) for pair in zip(training.ids, training.digests, strict=True)]),
         "seed": seed,
     }
@@ -370,7 +370,7 @@ def keys_of(
     return keys
 
 
-def groups(relatives: Mapping[str, TrainedVariant]) -> list[tuple[TrainedVariant, ...]]:
+def group_by_maps(relatives: Mapping[str, TrainedVariant]) -> list[tuple[TrainedVariant, ...]]:
     """Those that look at the maps of one method stand together, so that these are computed once."""
     found: dict[str, list[TrainedVariant]] = {}
     for name, relative in relatives.items():
@@ -379,7 +379,7 @@ def groups(relatives: Mapping[str, TrainedVariant]) -> list[tuple[TrainedVariant
     return [tuple(group) for group in found.values()]
 
 
-def labels_of(training: Samples, classifier: Classifier, classes: int) -> tuple[int, ...]:
+def training_labels(training: Samples, classifier: Classifier, classes: int) -> tuple[int, ...]:
     """The label of every training picture; one without, or beyond the classifier's classes, is refused."""
     labels = Training.from_samples(training, classifier).labels
     for sample_id, known in zip(training.ids, labels, strict=True):

@@ -24,7 +24,6 @@ from snellen.images import from_folder
 from snellen.plugins.registry import METRICS
 from snellen.runs import Options, evaluate
 from snellen.runs import plan as planning
-from snellen.runs import training as kin
 from snellen.runs.progress import Silent
 
 HERE = Path(__file__).parent
@@ -101,7 +100,7 @@ def test_nothing_is_trained_twice_and_scores_stay(given, alone, monkeypatch):
     def never(*args):
         raise AssertionError("trained twice")
 
-    monkeypatch.setattr(kin.Train, "__call__", never)
+    monkeypatch.setattr(variant_training.TrainVariants, "__call__", never)
     again = run(given, alone.folder, metrics=[*NAMES, "complexity"])
     assert {path: path.stat().st_mtime_ns for path in alone.folder.rglob("relatives/*")} == before
     assert units < set(alone.folder.glob("units/*")), "the old units stand, new ones hold the new metric"
@@ -116,7 +115,7 @@ def test_another_recipe_trains_others_and_the_scores_follow(given, alone, tmp_pa
     units = list(snellen.runs.store.Store(tmp_path).units(wanted).values())
     assert sum("complexity" in one.metrics for one in units) == 2, "a metric without relatives is not computed again"
     assert len(list(tmp_path.glob("units/*.json"))) == 4
-    assert kin.identity_of(recipe) != kin.identity_of(slower)
+    assert variant_training.recipe_identity(recipe) != variant_training.recipe_identity(slower)
 
 
 def slower(dataset, seed, options, steps):
@@ -148,8 +147,8 @@ def made(steps):
 
 @pytest.mark.parametrize("kind", [Patient, made, lambda steps: Patient(steps).__call__], ids=["object", "closure", "bound"])
 def test_a_recipe_with_other_settings_is_another_recipe(kind):
-    assert kin.identity_of(kind(1)) == kin.identity_of(kind(1))
-    assert kin.identity_of(kind(1)) != kin.identity_of(kind(3))
+    assert variant_training.recipe_identity(kind(1)) == variant_training.recipe_identity(kind(1))
+    assert variant_training.recipe_identity(kind(1)) != variant_training.recipe_identity(kind(3))
 
 
 def test_a_recipe_may_seed_what_it_likes(given, tmp_path):
@@ -209,15 +208,15 @@ def test_unmet_says_what_is_missing():
     classifier = snellen.Classifier(load())
     nothing = {"truths": False, "labels": False, "recipe": False, "checkpoints": False}
     everything = dict.fromkeys(nothing, True)
-    said = {name: planning.unmet(METRICS.build(name), classifier, **nothing) for name in METRICS}
+    said = {name: planning.missing_requirement(METRICS.build(name), classifier, **nothing) for name in METRICS}
     assert said["repeatability"] == "needs a recipe: give --recipe and --training"
     assert said["pointing-game"] == "needs the truth of every picture: give --masks or --boxes"
     assert said["complexity"] is None
     assert said["model-consistency"] is None
     distilled = METRICS.build("model-consistency", {"distilled": True})
-    assert planning.unmet(distilled, classifier, **nothing) == said["repeatability"]
-    assert planning.unmet(distilled, classifier, **everything) is None
-    assert all(planning.unmet(METRICS.build(name), classifier, **everything) is None for name in METRICS)
+    assert planning.missing_requirement(distilled, classifier, **nothing) == said["repeatability"]
+    assert planning.missing_requirement(distilled, classifier, **everything) is None
+    assert all(planning.missing_requirement(METRICS.build(name), classifier, **everything) is None for name in METRICS)
 
     needs = frozenset({"gradients", "checkpoints", "labels"})
     traits = dataclasses.replace(METRICS["complexity"].traits, needs=needs)
@@ -225,11 +224,11 @@ def test_unmet_says_what_is_missing():
         "Steep", [], bases=(METRICS["complexity"],), namespace={"traits": traits}, frozen=True
     )
     black = snellen.Classifier(logits)
-    assert planning.unmet(steep(), black, **everything) == (
+    assert planning.missing_requirement(steep(), black, **everything) == (
         "needs gradients, but 'logits' is a black-box function and has no such thing"
     )
-    assert "--checkpoints" in planning.unmet(steep(), classifier, **nothing)
-    assert "--labels" in planning.unmet(steep(), classifier, **nothing | {"checkpoints": True})
+    assert "--checkpoints" in planning.missing_requirement(steep(), classifier, **nothing)
+    assert "--labels" in planning.missing_requirement(steep(), classifier, **nothing | {"checkpoints": True})
 
 
 def few_outputs(dataset, seed, options):
@@ -278,15 +277,15 @@ def test_training_pictures_need_labels_that_the_classifier_knows(given, folders,
 
 
 def test_recipes_are_found_by_name():
-    assert kin.find_recipe("zoo:digits") is snellen.zoo.digits_recipe
-    assert kin.find_recipe("tests.runs.subject:recipe") is subject.recipe
+    assert variant_training.find_recipe("zoo:digits") is snellen.zoo.digits_recipe
+    assert variant_training.find_recipe("tests.runs.subject:recipe") is subject.recipe
     for wrong, sentence in (
         ("subject", "not written as"),
         ("tests.runs.subject:recipes", "has no 'recipes'"),
         (3, "is a function"),
     ):
         with pytest.raises(SnellenError, match=sentence):
-            kin.find_recipe(wrong)
+            variant_training.find_recipe(wrong)
 
 
 # Checkpoints ------------------------------------------------------------------------------------------------------------
@@ -294,31 +293,33 @@ def test_recipes_are_found_by_name():
 
 def test_checkpoints_stand_in_order_without_the_classifier_itself(folders):
     classifier = snellen.Classifier(load())
-    found = kin.find_checkpoints(folders / "checkpoints", classifier)
+    found = variant_training.find_checkpoints(folders / "checkpoints", classifier)
     assert list(found) == ["checkpoint/step-2", "checkpoint/step-10"]
     assert torch.equal(found["checkpoint/step-2"].head.weight, -load().head.weight)
-    assert list(kin.find_checkpoints("zoo:digits", snellen.zoo.load_classifier("digits"))) == [
+    assert list(variant_training.find_checkpoints("zoo:digits", snellen.zoo.load_classifier("digits"))) == [
         f"checkpoint/epoch-{one}" for one in (1, 2, 4, 6)
     ]
-    by_name = kin.find_checkpoints({"young": {key: 0 * one for key, one in load().state_dict().items()}}, classifier)
+    by_name = variant_training.find_checkpoints(
+        {"young": {key: 0 * one for key, one in load().state_dict().items()}}, classifier
+    )
     assert list(by_name) == ["checkpoint/young"]
 
 
 def test_wrong_checkpoints_are_one_sentence(folders, tmp_path):
     classifier = snellen.Classifier(load())
     with pytest.raises(SnellenError, match="is not a folder of checkpoints"):
-        kin.find_checkpoints(tmp_path / "nowhere", classifier)
+        variant_training.find_checkpoints(tmp_path / "nowhere", classifier)
     with pytest.raises(SnellenError, match="holds no checkpoints"):
-        kin.find_checkpoints(tmp_path, classifier)
+        variant_training.find_checkpoints(tmp_path, classifier)
     torch.save(load().state_dict(), tmp_path / "final.pth")
     with pytest.raises(SnellenError, match="all checkpoints are the classifier itself"):
-        kin.find_checkpoints(tmp_path, classifier)
+        variant_training.find_checkpoints(tmp_path, classifier)
     torch.save(nn.Linear(2, 3).state_dict(), tmp_path / "other.pt")
     with pytest.raises(SnellenError, match=r"other\.pt' do not fit 'Small'") as caught:
-        kin.find_checkpoints(tmp_path, classifier)
+        variant_training.find_checkpoints(tmp_path, classifier)
     assert "\n" not in str(caught.value)
     with pytest.raises(SnellenError, match="no layers and no gradients"):
-        kin.find_checkpoints(folders / "checkpoints", snellen.Classifier(logits))
+        variant_training.find_checkpoints(folders / "checkpoints", snellen.Classifier(logits))
 
 
 # From the command line, killed --------------------------------------------------------------------------------------------

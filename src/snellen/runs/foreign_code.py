@@ -10,7 +10,7 @@ from snellen.errors import SnellenError
 from snellen.files.seals import is_sealed, seal, untrusted_folder
 from snellen.runs.record import RunRecord
 from snellen.runs.store import Store
-from snellen.runs.training import DIGITS
+from snellen.runs.variant_training import DIGITS
 from snellen.zoo.models import code_origin, executes_code
 
 Code = Literal["model", "recipe", "dask"]
@@ -28,7 +28,7 @@ EVERYTHING: tuple[Code, ...] = ("model", "recipe", "dask")
 """What is executed to continue a run, beside unpickling its trained variants."""
 
 
-def code_in(request: Mapping[str, Any] | None) -> dict[str, Any]:
+def named_code(request: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of a request that name code, or a place that sends code."""
     given = request or {}
     model, recipe = given.get("model"), given.get("recipe")
@@ -39,15 +39,15 @@ def code_in(request: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def seal_of(request: Mapping[str, Any] | None) -> str | None:
+def request_seal(request: Mapping[str, Any] | None) -> str | None:
     """The seal on what a request makes Python execute; None where that is nothing, or no key can be kept."""
-    code = code_in(request)
+    code = named_code(request)
     return seal(_facts(code)) if code else None
 
 
-def require(store: Store, record: RunRecord, needed: Collection[Code], *, trust: bool) -> None:
+def require_trust(store: Store, record: RunRecord, needed: Collection[Code], *, trust: bool) -> None:
     """Refuses to execute what a stranger's run folder names; a folder that is trusted is sealed, and from then on ours."""
-    code = code_in(record.request)
+    code = named_code(record.request)
     would = [words.format(code[name]) for name, words in _WOULD.items() if name in code and name in needed]
     unpickled = len(store.unsealed_variants()) if "recipe" in needed else 0
     if unpickled:
@@ -57,7 +57,7 @@ def require(store: Store, record: RunRecord, needed: Collection[Code], *, trust:
     if not trust:
         raise untrusted_folder(store.folder, would)
     with suppress(SnellenError), store.writing():  # a folder that cannot be written is trusted this time only
-        store.put_record(record.changed(seal=seal_of(record.request)))
+        store.put_record(record.changed(seal=request_seal(record.request)))
         if unpickled:
             store.seal_variants()
 
