@@ -66,7 +66,7 @@ def compute(folder: Path) -> Run:
 
 def read(folder: Path) -> str:
     """Stands for everything that a report reads; costs in seconds differ from run to run, and the rest must not."""
-    integrity._INTACT.clear()
+    integrity._CHECKED.clear()
     run = Run(folder)
     ids = list(run.samples()["sample"])
     facts = [run.scores(), run.samples(), run.costs(), run.problems(), run.record, run.curves("deletion(steps=8)")]
@@ -103,7 +103,7 @@ def flips(folder: Path, count: int, resumed: int) -> list[str]:
         found[kind][outcome] += 1
         found[kind]["refused on reading"] += said == "refused"
         if number % max(1, count // max(1, resumed)) == 0:
-            integrity._INTACT.clear()
+            integrity._CHECKED.clear()
             again = compute(copy)
             whole_again = again.table().equals(table) and not verify(copy).problems
             found[kind]["mended" if whole_again else "not mended"] += 1
@@ -140,7 +140,7 @@ def cost(folder: Path, megabytes: int) -> list[str]:
     rows = {"safetensors alone": [], "compared before": [], "compared now": []}
     for _ in range(3):
         rows["safetensors alone"].append(seconds(lambda name: load_file(store.folder / "maps" / name)))
-        integrity._INTACT.clear()
+        integrity._CHECKED.clear()
         rows["compared now"].append(seconds(store.maps))
         rows["compared before"].append(seconds(store.maps))
     return [
