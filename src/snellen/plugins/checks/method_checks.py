@@ -86,7 +86,12 @@ class MethodTrial:
     def __init__(self, method: Method, kind: NetworkKind) -> None:
         self.method = method
         self.kind = kind
-        self.traits: MethodTraits = traits(method)
+
+    @property
+    def traits(self) -> MethodTraits:
+        """The traits that the checks try to disprove."""
+        method_traits: MethodTraits = traits(self.method)
+        return method_traits
 
     def batch(self) -> PlantedBatch:
         """Three images in new tensors, so that nothing cached per tensor is used."""
