@@ -324,7 +324,7 @@ def test_the_decorator_refuses_what_breaks_a_rule() -> None:
         ("uncited", "", Brightness, "'uncited' must cite the work that defines it"),
         ("undecided", "me2026", Undecided, "method 'undecided': the field 'gain' needs a default"),
         ("opaque", "me2026", Opaque, "method 'opaque': its settings must survive JSON, but a Tensor does not"),
-        ("costless", "me2026", Costless, "method 'costless' has no passes, which snellen.types.Method asks for"),
+        ("costless", "me2026", Costless, "method 'costless' has no passes, which snellen.types.Method requires"),
         ("loose", "me2026", Loose, "method 'loose' must be a frozen dataclass"),
         ("Grad CAM", "me2026", Brightness, "method 'Grad CAM': a name is lower-case words joined by hyphens"),
     ]

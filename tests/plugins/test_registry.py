@@ -101,7 +101,7 @@ class Thawed:
         ("plain", Plain, {"cite": ""}, "'plain' must cite the work that defines it"),
         ("demanding", Demanding, {}, "metric 'demanding': the field 'size' needs a default"),
         ("unwritable", Unwritable, {}, "metric 'unwritable': its settings must survive JSON, but a set does not"),
-        ("costless", Costless, {}, "metric 'costless' has no passes, which snellen.types.Metric asks for"),
+        ("costless", Costless, {}, "metric 'costless' has no passes, which snellen.types.Metric requires"),
         ("scoreless", Scoreless, {}, "metric 'scoreless' must define score"),
         ("loose", Loose, {}, "metric 'loose' must be a frozen dataclass"),
         ("thawed", Thawed, {}, "metric 'thawed' must be a frozen dataclass"),

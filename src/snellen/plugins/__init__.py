@@ -1,1 +1,1 @@
-"""How methods, metrics, fills and conditions are declared, named, found and checked."""
+"""How methods, metrics, fills and conditions are declared, registered, written as text and checked."""

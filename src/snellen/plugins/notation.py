@@ -1,4 +1,4 @@
-"""How plug-ins and their settings are written as text, such as `rise(masks=500)`. What names stand for is not known here."""
+"""How plug-ins and their settings are written as text, such as `rise(masks=500)`; names are not looked up here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from snellen.errors import SnellenError, shorten
 
 LONGEST_TEXT = 10_000
 DEEPEST = 20
-"""Plug-ins within plug-ins, and lists within lists; what reads them recurses."""
+"""Limit of nested plug-ins and lists, because reading them recurses."""
 
 
 def split_names(text: str) -> list[str]:
@@ -55,7 +55,7 @@ def read_plugin(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def write_value(value: Any) -> str:
-    """A number, a word or nothing, so that it is read back as what it was.
+    """Writes a number, a word or None so that it is read back as the same value.
 
     >>> write_value("layer4"), write_value("7")
     ('layer4', '"7"')

@@ -1,4 +1,4 @@
-"""Plug-ins by name. A decorator states each fact once; the command line, docs and cards read it from here."""
+"""Plug-ins by name. A decorator states each trait once; the command line, docs and cards read it from here."""
 
 from __future__ import annotations
 
@@ -66,11 +66,16 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
-    """Names to plug-in classes that have their duties; builds plug-ins from names and settings, and writes them as JSON."""
+    """Plug-in classes by name; builds plug-ins from names and settings.
 
-    def __init__(self, kind: str, *duties: str) -> None:
+    Args:
+        kind: What the plug-ins are called in messages, such as "method".
+        required: The functions that a class must define.
+    """
+
+    def __init__(self, kind: str, *required: str) -> None:
         self.kind = kind
-        self.duties = duties
+        self.required = required
         self._classes: dict[str, type[T]] = {}
 
     def __getitem__(self, name: str) -> type[T]:
@@ -92,7 +97,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return len(self._classes)
 
     def add(self, name: str, plugin: type[T]) -> None:
-        """Takes a class in, or says which rule for plug-ins it breaks."""
+        """Registers a class; raises SnellenError with the rule for plug-ins that it breaks."""
         where = f"{self.kind} '{name}'"
         if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\+\+)?", name):
             raise SnellenError(f"{where}: a name is lower-case words joined by hyphens")
@@ -105,9 +110,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
                 raise SnellenError(f"{where}: the field '{field.name}' needs a default")
         if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
             raise SnellenError(f"{where} must define {', '.join(missing)}")
-        for duty in self.duties:
-            if not callable(getattr(plugin, duty, None)):
-                raise SnellenError(f"{where} has no {duty}, which snellen.types.{self.kind.capitalize()} asks for")
+        for function in self.required:
+            if not callable(getattr(plugin, function, None)):
+                raise SnellenError(f"{where} has no {function}, which snellen.types.{self.kind.capitalize()} requires")
         self._classes[name] = plugin
         try:
             json.dumps(spec(plugin()))
@@ -160,7 +165,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
 
 class UnknownNameError(SnellenError, KeyError):
-    """A name that is not registered; a KeyError too, so that a registry is an honest Mapping."""
+    """A name that is not registered; a KeyError too, as a Mapping must raise."""
 
 
 METHODS: Registry[Method] = Registry("method", "__call__", "passes")
@@ -302,7 +307,7 @@ def condition(name: str, *, cite: str, partner: bool = False, version: int = 1) 
 
 
 def traits(plugin: Any) -> Any:
-    """The facts that the decorator attached to a plug-in or its class."""
+    """The traits that the decorator attached to a plug-in or its class."""
     return plugin.traits
 
 
@@ -359,7 +364,7 @@ def text_of(value: Any) -> str:
 
 
 def _coerce(hint: Any, value: Any, where: str) -> Any:
-    """The value as the field's type wants it, or one sentence that says what it should have been."""
+    """The value converted to the type of the field; raises SnellenError where it cannot be."""
     if hint in _BY_HINT:
         if not isinstance(value, str | Mapping) and not hasattr(value, "traits"):
             raise SnellenError(f"{where} must be the name of a {_BY_HINT[hint].kind}, not {short_repr(value)}")
