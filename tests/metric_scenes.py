@@ -5,17 +5,29 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from snellen.plugins.checks.known_methods import FixedMap as Deaf
-from snellen.plugins.checks.known_methods import InputTimesGradient as Slope
-from snellen.plugins.checks.known_methods import MarksPatch as Knowing
-from snellen.plugins.checks.known_methods import MarksRest as Misled
+from snellen.plugins.checks.known_methods import (
+    FixedMap,
+    InputTimesGradient,
+    MarksPatch,
+    MarksRest,
+    rotate_classes,
+    towards_noise,
+)
 from snellen.plugins.checks.known_methods import planted_case as case
-from snellen.plugins.checks.known_methods import rotate_classes as mistaken
 from snellen.plugins.checks.known_methods import take as rows
-from snellen.plugins.checks.known_methods import towards_noise as younger
 from snellen.plugins.checks.planted import PlantedBatch
 
-__all__ = ["Deaf", "Knowing", "Misled", "Slope", "case", "mistaken", "probability", "rows", "younger"]
+__all__ = [
+    "FixedMap",
+    "InputTimesGradient",
+    "MarksPatch",
+    "MarksRest",
+    "case",
+    "probability",
+    "rotate_classes",
+    "rows",
+    "towards_noise",
+]
 
 
 def probability(scene: PlantedBatch, i: int, inputs: np.ndarray) -> float:

@@ -10,7 +10,7 @@ from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 from scipy import ndimage
 from skimage.metrics import structural_similarity
 from skimage.transform import AffineTransform, rotate, warp
-from tests.metric_scenes import Slope
+from tests.metric_scenes import InputTimesGradient
 from tests.planted import Planted
 
 from snellen.plugins.registry import METHODS
@@ -87,7 +87,7 @@ def rows(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bool, 
             inputs = scene.classifier.to_inputs(torch.from_numpy(pixels))
             after = predicted(scene, model, inputs)
             target = torch.tensor([int(scene.targets[i]) if after == before else after])
-            other = Slope()(scene.classifier, inputs, target, rng=scene.rng)[0].double().numpy()
+            other = InputTimesGradient()(scene.classifier, inputs, target, rng=scene.rng)[0].double().numpy()
             if moved:
                 ones = np.array(changed(Image.fromarray(np.ones((24, 24), np.float32)), name, step), dtype=np.float64)
                 value = alike(saliency, back(other, name, step), back(ones, name, step) > 1e-6)
@@ -103,7 +103,7 @@ def modelled(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bo
     inputs = scene.inputs[i : i + 1]
     before, after = (predicted(scene, one.module, inputs) for one in (scene.classifier, model))
     target = torch.tensor([int(scene.targets[i]) if after == before else after])
-    other = Slope()(model, inputs, target, rng=scene.rng)[0].double().numpy()
+    other = InputTimesGradient()(model, inputs, target, rng=scene.rng)[0].double().numpy()
     return [("random", after == before, alike(saliency, other, None))]
 
 
@@ -131,6 +131,6 @@ TWINS = {
 }
 
 # A round map in the middle looks the same however it is turned and whatever the model says.
-PAIRS = {name: (Slope(), METHODS.build("centre")) for name in ("sensitivity", "cose")}
+PAIRS = {name: (InputTimesGradient(), METHODS.build("centre")) for name in ("sensitivity", "cose")}
 
 LIGHT = {name: {"magnitudes": 2} for name in ("consistency", "input-consistency", "sensitivity", "cose")}

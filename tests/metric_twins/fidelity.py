@@ -1,4 +1,4 @@
-"""Tests of what a map says about the output: completeness, faithfulness, infidelity, robustness, other targets."""
+"""Twins of metrics of fidelity: completeness, faithfulness, infidelity, robustness, other targets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from scipy import stats
 from skimage.metrics import structural_similarity
-from tests.metric_scenes import Deaf, Knowing, Misled, Slope, probability
-from tests.metric_twins.spine import changes, confidence, drop
+from tests.metric_scenes import FixedMap, InputTimesGradient, MarksPatch, MarksRest, probability
+from tests.metric_twins.basic import changes, confidence, drop
 from tests.planted import Planted
 
 from snellen.plugins.registry import METHODS
@@ -26,7 +26,7 @@ def slope(scene: Planted, i: int, inputs: np.ndarray, target: int | None = None)
     rng = Rng(0, ("unused",))
     target = int(scene.targets[i]) if target is None else target
     given = torch.from_numpy(inputs[None].astype(np.float32))
-    return Slope()(scene.classifier, given, torch.tensor([target]), rng=rng)[0].double().numpy()
+    return InputTimesGradient()(scene.classifier, given, torch.tensor([target]), rng=rng)[0].double().numpy()
 
 
 def completeness(scene: Planted, i: int, saliency: np.ndarray) -> float:
@@ -165,8 +165,8 @@ TWINS = {
 }
 
 PAIRS = {
-    "completeness": (METHODS.build("integrated-gradients"), Misled()),
-    "infidelity": (Slope(), Misled()),
-    "target-sensitivity": (Knowing(), Deaf()),
-    "random-logit": (Knowing(), Deaf()),
+    "completeness": (METHODS.build("integrated-gradients"), MarksRest()),
+    "infidelity": (InputTimesGradient(), MarksRest()),
+    "target-sensitivity": (MarksPatch(), FixedMap()),
+    "random-logit": (MarksPatch(), FixedMap()),
 }

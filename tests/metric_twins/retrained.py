@@ -1,11 +1,11 @@
-"""Tests against models that were trained again; the stand-in for every trained relative is the planted residual network."""
+"""Twins of metrics over retrained models; the planted residual network stands in for every trained variant."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 from skimage.metrics import structural_similarity
-from tests.metric_scenes import Deaf, Knowing, Slope, mistaken, younger
+from tests.metric_scenes import FixedMap, InputTimesGradient, MarksPatch, rotate_classes, towards_noise
 from tests.planted import Planted, network
 
 
@@ -42,7 +42,7 @@ def checkpoint_sensitivity(scene: Planted, i: int, saliency: np.ndarray) -> floa
     decided = int(own(scene.inputs[i : i + 1]).argmax())
     found = []
     for share in (0.7, 0.7, 0.9, 0.9):  # two states were saved, so each stands twice among four
-        net = mistaken(younger(own, share))
+        net = rotate_classes(towards_noise(own, share))
         said = int(net(scene.inputs[i : i + 1]).argmax())
         if said != decided:
             found.append(1 - alike(saliency, other_slope(scene, i, said, net)))
@@ -62,9 +62,9 @@ TWINS = {
     "model-contrast": model_contrast,
 }
 PAIRS = {
-    "data-randomisation": (Slope(), Deaf()),
-    "repeatability": (Knowing(), Slope()),
-    "reproducibility": (Knowing(), Slope()),
-    "checkpoint-sensitivity": (Slope(), Deaf()),
+    "data-randomisation": (InputTimesGradient(), FixedMap()),
+    "repeatability": (MarksPatch(), InputTimesGradient()),
+    "reproducibility": (MarksPatch(), InputTimesGradient()),
+    "checkpoint-sensitivity": (InputTimesGradient(), FixedMap()),
 }
 LIGHT = {"model-contrast": {"correct_only": False, "objects": 3}}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.metric_scenes import Knowing, Misled, Slope, case
+from tests.metric_scenes import MarksPatch, MarksRest, InputTimesGradient, case
 from tests.metric_twins import LIGHT, PAIRS, TWINS
 from tests.planted import PATCH, planted
 
@@ -36,7 +36,7 @@ def contract() -> list[Any]:
     """All checks of all metrics."""
     params = []
     for name in NAMES:
-        good, bad = PAIRS.get(name, (Knowing(), Misled()))
+        good, bad = PAIRS.get(name, (MarksPatch(), MarksRest()))
         params += [
             pytest.param(check, id=f"{check.name}-{name}", marks=marks(name, check.name))
             for check in metric_checks(build(name), good=good, bad=bad)
@@ -64,7 +64,7 @@ FEWER = {"road": 1, "consistency": 2, "cose": 2, "input-consistency": 2, "sensit
 
 def assert_twin(name: str, count: int) -> None:
     scene = planted(count)
-    slopes = Slope()(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
+    slopes = InputTimesGradient()(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
     # The gradient is zero outside the patch; a little noise makes every pixel's rank unique.
     maps = slopes + 0.02 * (scene.rng.uniform("map", (24, 24)) - 0.5)
     if METRICS[name].traits.needs & {"explain"}:
@@ -72,7 +72,7 @@ def assert_twin(name: str, count: int) -> None:
     elif METRICS[name].traits.needs & {"truth"}:
         maps[1] = maps[1].roll(PATCH, dims=0)  # a map that points elsewhere
     metric = METRICS.build(name)
-    values = metric(case(scene, Slope(), maps=maps, metric=metric), rng=scene.rng)
+    values = metric(case(scene, InputTimesGradient(), maps=maps, metric=metric), rng=scene.rng)
     twins = torch.tensor([TWINS[name](scene, i, maps[i].double().numpy()) for i in range(count)])
     torch.testing.assert_close(values, twins.float(), rtol=2e-5, atol=2e-6)
 

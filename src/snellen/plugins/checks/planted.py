@@ -82,8 +82,8 @@ class PlantedBatch:
     """A batch of the planted problem: sample i has target i mod 3."""
 
     classifier: Classifier
-    pixels: Float[Tensor, "batch 3 24 24"]
-    inputs: Float[Tensor, "batch 3 24 24"]
+    pixels: Float[Tensor, "batch channels 24 24"]
+    inputs: Float[Tensor, "batch channels 24 24"]
     targets: Int[Tensor, " batch"]
     truth: Bool[Tensor, "batch 24 24"]
     """The patch of each target."""

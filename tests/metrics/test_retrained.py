@@ -1,4 +1,4 @@
-"""What relatives are trained on, and traps of the metrics that look at them."""
+"""Metrics over trained variants: what the variants are trained on, and expected scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import spearmanr
-from tests.metric_scenes import Deaf, Knowing, Misled, Slope, case
+from tests.metric_scenes import FixedMap, InputTimesGradient, MarksPatch, MarksRest, case
 from tests.planted import PATCH, SIDE, Planted, classifier, planted, truth_of
 from torch import nn
 
@@ -53,17 +53,17 @@ def taught(metric, method, training: Training, seed: int = 0) -> list[tuple[torc
 
 
 def test_permuted_labels_are_the_same_labels_on_other_pictures(training, scene):
-    ((inputs, labels, seed, options),) = taught(METRICS.build("data-randomisation"), Slope(), training)
+    ((inputs, labels, seed, options),) = taught(METRICS.build("data-randomisation"), InputTimesGradient(), training)
     torch.testing.assert_close(inputs, scene.inputs)
     assert sorted(labels) == sorted(training.labels)
     assert sum(one == other for one, other in zip(labels, training.labels, strict=True)) < 30
     assert options == {"classes": 3}
     assert seed == seed_for("permuted-labels", 0)
-    assert taught(METRICS.build("data-randomisation"), Slope(), training, seed=1)[0][1] != labels
+    assert taught(METRICS.build("data-randomisation"), InputTimesGradient(), training, seed=1)[0][1] != labels
 
 
 def test_another_seed_and_another_architecture_see_the_same(training, scene):
-    given = [taught(METRICS.build(name), Slope(), training)[0] for name in ("repeatability", "reproducibility")]
+    given = [taught(METRICS.build(name), InputTimesGradient(), training)[0] for name in ("repeatability", "reproducibility")]
     for inputs, labels, _, _ in given:
         torch.testing.assert_close(inputs, scene.inputs)
         assert labels == list(training.labels)
@@ -73,9 +73,11 @@ def test_another_seed_and_another_architecture_see_the_same(training, scene):
 
 
 def test_a_distilled_model_learns_what_the_classifier_says(training, scene):
-    assert METRICS.build("model-consistency").trained_variants(Slope()) == ()
+    assert METRICS.build("model-consistency").trained_variants(InputTimesGradient()) == ()
     wrong = training.with_labels([(label + 1) % 3 for label in training.labels])
-    ((inputs, labels, _, options),) = taught(METRICS.build("model-consistency", {"distilled": True}), Slope(), wrong)
+    ((inputs, labels, _, options),) = taught(
+        METRICS.build("model-consistency", {"distilled": True}), InputTimesGradient(), wrong
+    )
     torch.testing.assert_close(inputs, scene.inputs)
     assert labels == scene.targets.tolist(), "the planted classifier is right about every picture, whatever the labels say"
     assert options == {"classes": 3}
@@ -84,20 +86,20 @@ def test_a_distilled_model_learns_what_the_classifier_says(training, scene):
 def test_model_consistency_counts_a_distilled_sibling():
     few = planted(4)
     metric = METRICS.build("model-consistency", {"distilled": True})
-    one = case(few, Slope(), metric=metric)
+    one = case(few, InputTimesGradient(), metric=metric)
     assert metric.points((24, 24), few.classifier)[-1] == "distilled"
     curve = metric.curve(one, rng=few.rng)
     plain = METRICS.build("model-consistency").curve(one, rng=few.rng)
     torch.testing.assert_close(curve[:, :-1], plain, equal_nan=True)
     other = next(iter(one.variants.values()))
-    maps = Slope()(other, few.inputs, few.targets, rng=few.rng)
+    maps = InputTimesGradient()(other, few.inputs, few.targets, rng=few.rng)
     expected = [spearmanr(a.flatten(), b.flatten())[0] for a, b in zip(one.maps.numpy(), maps.numpy(), strict=True)]
     assert curve[:, -1].tolist() == pytest.approx(expected, abs=1e-5)
 
 
 def test_roar_trains_on_pictures_without_what_the_maps_of_their_labels_call_important(training, scene):
     metric = METRICS.build("roar", {"fractions": [PATCH**2 / SIDE**2, 0.5]})
-    whole, patch, half = taught(metric, Knowing(), training)
+    whole, patch, half = taught(metric, MarksPatch(), training)
     torch.testing.assert_close(whole[0], scene.inputs)
     inside = truth_of(scene.targets).unsqueeze(1).expand_as(scene.inputs)
     assert bool((patch[0][inside] == 0).all()), "exactly the patch is gone"
@@ -133,7 +135,7 @@ def test_roar_names_its_relatives_by_method_fraction_fill_and_number():
     names = {
         one.name
         for metric in (build("roar"), build("roar", {"pictures": 50}), build("roar", {"fill": "black"}))
-        for method in (Slope(), Deaf())
+        for method in (InputTimesGradient(), FixedMap())
         for one in metric.trained_variants(method)
     }
     assert len(names) == 2 + 3 * 3 * 2, "the model of whole pictures does not depend on the method or the fill"
@@ -148,9 +150,9 @@ def test_roar_rows_of_an_oracle_an_anti_oracle_and_of_chance(scene):
     score = {
         name: float(metric(case(few, method, maps=maps, metric=metric), rng=few.rng).mean())
         for name, method, maps in (
-            ("oracle", Knowing(), None),
-            ("anti-oracle", Knowing(), -Knowing()(few.classifier, few.inputs, few.targets, rng=few.rng)),
-            ("random", Misled(), few.rng.uniform("chance", (SIDE, SIDE))),
+            ("oracle", MarksPatch(), None),
+            ("anti-oracle", MarksPatch(), -MarksPatch()(few.classifier, few.inputs, few.targets, rng=few.rng)),
+            ("random", MarksRest(), few.rng.uniform("chance", (SIDE, SIDE))),
         )
     }
     assert score["oracle"] < 0.5 < score["random"] <= score["anti-oracle"] == 1.0
@@ -158,7 +160,7 @@ def test_roar_rows_of_an_oracle_an_anti_oracle_and_of_chance(scene):
 
 def test_missing_relatives_labels_and_states_are_sentences(scene):
     few = planted(2)
-    bare = case(few, Slope())
+    bare = case(few, InputTimesGradient())
     for name in ("roar", "model-contrast", "data-randomisation", "repeatability", "reproducibility"):
         with pytest.raises(SnellenError, match=r"give --recipe and --training"):
             METRICS.build(name)(bare, rng=few.rng)
@@ -187,10 +189,10 @@ def test_two_models_that_disagree_about_a_picture_are_not_compared():
     sibling = few.classifier.variant(Turned(), "turned")
     for name in ("repeatability", "reproducibility"):
         metric = METRICS.build(name)
-        (relative,) = metric.trained_variants(Slope())
-        one = replace(case(few, Knowing()), variants={relative.name: sibling})
+        (relative,) = metric.trained_variants(InputTimesGradient())
+        one = replace(case(few, MarksPatch()), variants={relative.name: sibling})
         assert metric(one, rng=few.rng).isnan().tolist() == [True, False, False]
-    one = replace(case(few, Knowing()), variants={"permuted-labels": sibling})
+    one = replace(case(few, MarksPatch()), variants={"permuted-labels": sibling})
     assert METRICS.build("data-randomisation")(one, rng=few.rng).isfinite().all()
 
 
@@ -214,7 +216,7 @@ def test_objects_differ_and_lie_within_the_picture():
 
 def test_both_models_see_the_same_pictures(training, scene):
     metric = METRICS.build("model-contrast")
-    objects, scenes = taught(metric, Slope(), training)
+    objects, scenes = taught(metric, InputTimesGradient(), training)
     assert torch.equal(objects[0], scenes[0])
     assert scenes[1] == list(training.labels)
     assert objects[3] == {"classes": 6}
@@ -249,18 +251,18 @@ def contrast(scene: Planted, method, **settings) -> torch.Tensor:
 
 def test_a_method_that_follows_the_model_beats_one_that_does_not():
     few = planted(24)
-    good, bad = contrast(few, Slope()), contrast(few, Deaf())
+    good, bad = contrast(few, InputTimesGradient()), contrast(few, FixedMap())
     known = ~good.isnan()
     assert int(known.sum()) >= 12, "most pictures are read rightly by both"
     assert torch.equal(known, ~bad.isnan())
     assert bool((bad[known].abs() < 1e-6).all()), "the same map twice"
     assert float(good[known].mean()) > 0.5
-    assert bool((contrast(few, Slope(), inside="mean")[known] > 0).all())
+    assert bool((contrast(few, InputTimesGradient(), inside="mean")[known] > 0).all())
 
 
 def test_model_contrast_agrees_with_a_slow_twin():
     few = planted(8)
-    found = contrast(few, Slope(), correct_only=False)
+    found = contrast(few, InputTimesGradient(), correct_only=False)
     changed, kinds, tile = model_contrast.paste_objects(few.classifier, few.inputs, 6, rng=few.rng.child("model-contrast"))
     for i in range(8):
         shares = []
@@ -278,7 +280,7 @@ def test_model_contrast_agrees_with_a_slow_twin():
 def test_fewer_states_than_positions_stand_twice_and_more_are_thinned_out():
     few = planted(2)
     metric = METRICS.build("checkpoint-sensitivity", {"states": 3, "target": "same"})
-    base = case(few, Slope())
+    base = case(few, InputTimesGradient())
 
     def state(shift: int) -> nn.Module:
         net = classifier().module
@@ -300,7 +302,7 @@ def test_the_class_can_be_held_fixed():
     net = classifier().module
     net.head.weight.data = net.head.weight.data.roll(1, dims=0)
     variants = {"checkpoint/0": few.classifier.variant(net, "turned")}
-    one = replace(case(few, Slope()), variants=variants)
+    one = replace(case(few, InputTimesGradient()), variants=variants)
     own, same = (METRICS.build("checkpoint-sensitivity", {"target": how})(one, rng=few.rng) for how in ("own", "same"))
     # What the turned network calls the next class is the very patch that the classifier looks at.
     torch.testing.assert_close(own, torch.zeros(3), atol=1e-5, rtol=0)

@@ -1,12 +1,12 @@
-"""Sweeps: what is shared, who wins, and faults that other implementations are known for."""
+"""Metrics that remove pixels: caching, order of methods, and known faults of other implementations."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from tests.metric_scenes import Knowing, rows
+from tests.metric_scenes import MarksPatch, rows
 from tests.metric_scenes import case as case_for
-from tests.metric_twins.sweeps import filled
+from tests.metric_twins.pixel_removal import filled
 from tests.planted import planted, truth_of
 
 from snellen.classifier import Classifier
@@ -74,9 +74,9 @@ def test_oracle_beats_random_beats_anti_oracle(metric):
     oracle = truth_of(scene.targets) + noise
     dice = scene.rng.uniform("dice", (24, 24))
     sign = 1 if traits(metric).higher_is_better else -1
-    good, even = (sign * metric(case_for(scene, Knowing(), maps=maps), rng=scene.rng).mean() for maps in (oracle, dice))
+    good, even = (sign * metric(case_for(scene, MarksPatch(), maps=maps), rng=scene.rng).mean() for maps in (oracle, dice))
     if not isinstance(metric, MonotonicityCorrelation):  # there a negative map has the same magnitudes
-        bad = sign * metric(case_for(scene, Knowing(), maps=-oracle), rng=scene.rng).nanmean()
+        bad = sign * metric(case_for(scene, MarksPatch(), maps=-oracle), rng=scene.rng).nanmean()
         assert even > bad
     assert good > even
 
@@ -98,14 +98,14 @@ def test_monotonicity_is_not_always_true():
     """A known implementation exchanges the fill for the fill, and so finds every map and its opposite monotonic."""
     scene = planted(4)
     maps = truth_of(scene.targets) + 0.1 * scene.rng.uniform("map", (24, 24))
-    good, bad = (Monotonicity()(case_for(scene, Knowing(), maps=one), rng=scene.rng) for one in (maps, -maps))
+    good, bad = (Monotonicity()(case_for(scene, MarksPatch(), maps=one), rng=scene.rng) for one in (maps, -maps))
     assert bool((good > bad + 0.1).all())
 
 
 def test_monotonicity_takes_a_random_map_for_a_good_one():
     """By its definition: with every random chunk a little more of the patch enters, and saliency rises as evenly."""
     scene = planted(4)
-    dice = Monotonicity()(case_for(scene, Knowing(), maps=scene.rng.uniform("dice", (24, 24))), rng=scene.rng)
+    dice = Monotonicity()(case_for(scene, MarksPatch(), maps=scene.rng.uniform("dice", (24, 24))), rng=scene.rng)
     assert bool((dice > 0.9).all())
 
 
@@ -116,7 +116,7 @@ def test_no_correlation_with_a_constant_map(metric, value):
     scene = planted(3)
     maps = torch.full((3, 24, 24), value)
     maps[1] = scene.rng.uniform("map", (24, 24))[1]
-    values = metric(case_for(scene, Knowing(), maps=maps), rng=scene.rng)
+    values = metric(case_for(scene, MarksPatch(), maps=maps), rng=scene.rng)
     assert values.isnan().tolist() == [True, False, True]
 
 
@@ -176,11 +176,11 @@ def test_road_does_not_hang_on_the_batch():
     scene = planted(7)
     maps = truth_of(scene.targets) * torch.tensor([1.0, -1, 1, -1, 1, -1, 1]).view(-1, 1, 1)
     maps = maps + 1e-3 * scene.rng.uniform("map", (24, 24))
-    whole = Road()(case_for(scene, Knowing(), maps=maps), rng=scene.rng)
+    whole = Road()(case_for(scene, MarksPatch(), maps=maps), rng=scene.rng)
     assert len(whole.unique()) > 1
     for start, end in ((0, 1), (1, 6), (6, 7)):
         part = rows(scene, list(range(start, end)))
-        assert torch.equal(Road()(case_for(part, Knowing(), maps=maps[start:end]), rng=part.rng), whole[start:end])
+        assert torch.equal(Road()(case_for(part, MarksPatch(), maps=maps[start:end]), rng=part.rng), whole[start:end])
 
 
 def test_road_is_not_fooled_by_the_shape_of_the_mask():

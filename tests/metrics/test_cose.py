@@ -1,4 +1,4 @@
-"""Where the metrics of COSE could go wrong: what they share, what they leave out, and rows whose answer is known."""
+"""The metrics of COSE: what they cache, what they leave out, and methods with known scores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from tests.metric_scenes import Deaf, Knowing, Misled, Slope, case, younger
+from tests.metric_scenes import FixedMap, InputTimesGradient, MarksPatch, MarksRest, case, towards_noise
 from tests.planted import Planted, classifier, planted
 
 from snellen import evaluate
@@ -42,7 +42,14 @@ def smooth_scene(channels: int = 3) -> Planted:
         lambda inputs: torch.tensor([[1.0, 0.0]]).repeat(len(inputs), 1), channels=channels, mean=0.5, std=0.2
     )
     rng = Rng(0, ("first", "second"))
-    return Planted(model, pixels, model.to_inputs(pixels), torch.zeros(2).long(), torch.ones(2, 24, 24).bool(), rng)
+    return Planted(
+        classifier=model,
+        pixels=pixels,
+        inputs=model.to_inputs(pixels),
+        targets=torch.zeros(2).long(),
+        truth=torch.ones(2, 24, 24).bool(),
+        rng=rng,
+    )
 
 
 @pytest.mark.parametrize("channels", [3, 1])
@@ -53,7 +60,7 @@ def test_a_map_that_moves_with_the_picture_is_consistent_under_every_geometric_c
     curve = metric.curve(one, rng=scene.rng)
     moved = [name.startswith("geometric") for name in metric.points((24, 24), scene.classifier)]
     assert float(curve[:, torch.tensor(moved)].min()) > 0.9
-    still = metric.curve(case(scene, Deaf()), rng=scene.rng)[:, torch.tensor(moved)]
+    still = metric.curve(case(scene, FixedMap()), rng=scene.rng)[:, torch.tensor(moved)]
     assert float(still.amin(dim=1).max()) < 0  # a map that ignores the picture does not move with it
 
 
@@ -61,7 +68,7 @@ def test_what_ignores_the_picture_is_perfectly_consistent_in_light_and_colour():
     """Hence the card's test says nothing about a control such as this one; sensitivity does."""
     scene = planted(3)
     for metric in (InputConsistency(**ONCE), InputConsistency(likeness="pearson", **ONCE)):
-        torch.testing.assert_close(metric(case(scene, Deaf()), rng=scene.rng), torch.ones(3))
+        torch.testing.assert_close(metric(case(scene, FixedMap()), rng=scene.rng), torch.ones(3))
 
 
 def test_random_maps_are_not_consistent():
@@ -91,7 +98,7 @@ def test_a_map_that_is_always_constant_is_undefined_even_where_moving_puts_zeros
 
 def test_a_constant_map_among_others_is_unlike_them_but_has_no_correlation():
     scene = planted(2)
-    flat = case(scene, Slope(), maps=torch.full((2, 24, 24), 0.7))
+    flat = case(scene, InputTimesGradient(), maps=torch.full((2, 24, 24), 0.7))
     assert bool(Consistency(**ONCE)(flat, rng=scene.rng).isfinite().all())
     assert bool(Consistency(likeness="pearson", **ONCE)(flat, rng=scene.rng).isnan().all())
 
@@ -104,7 +111,7 @@ def test_scale_and_sign_of_a_map():
         factor: float
 
         def __call__(self, classifier, inputs, targets, *, rng):
-            return self.factor * Slope()(classifier, inputs, targets, rng=rng)
+            return self.factor * InputTimesGradient()(classifier, inputs, targets, rng=rng)
 
         def passes(self, size, classifier):
             return Passes(1, 1)
@@ -112,16 +119,16 @@ def test_scale_and_sign_of_a_map():
     scene = planted(2)
     for likeness in ("ssim", "pearson"):
         metric = InputConsistency(likeness=likeness, **ONCE)
-        plain = metric(case(scene, Slope()), rng=scene.rng)
+        plain = metric(case(scene, InputTimesGradient()), rng=scene.rng)
         torch.testing.assert_close(metric(case(scene, Scaled(1000.0)), rng=scene.rng), plain, rtol=1e-4, atol=1e-4)
-        turned = replace(case(scene, Slope()), maps=-case(scene, Slope()).maps)
+        turned = replace(case(scene, InputTimesGradient()), maps=-case(scene, InputTimesGradient()).maps)
         # Outside the patch both maps are blank, which structural similarity finds alike and a correlation does not.
         assert bool((metric(turned, rng=scene.rng) < (plain if likeness == "ssim" else -0.5 * plain)).all())
 
 
 def test_two_metrics_share_maps_and_all_methods_share_predictions():
     scene = planted(3)
-    first = case(scene, Slope())
+    first = case(scene, InputTimesGradient())
     with scene.classifier.counting() as ledger:
         InputConsistency(**ONCE)(first, rng=scene.rng)
     rows = 4 * 2 + 4
@@ -135,7 +142,7 @@ def test_two_metrics_share_maps_and_all_methods_share_predictions():
         Consistency(likeness="pearson", **ONCE)(first, rng=scene.rng)
     assert ledger.passes == Passes()
     with scene.classifier.counting() as ledger:  # another method needs its own maps, and no prediction
-        Consistency(**ONCE)(case(scene, Knowing()), rng=scene.rng)
+        Consistency(**ONCE)(case(scene, MarksPatch()), rng=scene.rng)
     assert ledger.passes == Passes()
     assert ledger.cached == Passes(forward=3 * (rows + geometric + 1))
 
@@ -143,7 +150,7 @@ def test_two_metrics_share_maps_and_all_methods_share_predictions():
 def test_fewer_magnitudes_are_some_of_more():
     scene = planted(2)
     many, few = (Consistency(magnitudes=count) for count in (3, 1))
-    one = case(scene, Slope())
+    one = case(scene, InputTimesGradient())
     curves = [
         dict(zip(metric.points((24, 24), scene.classifier), metric.curve(one, rng=scene.rng).T.tolist(), strict=True))
         for metric in (many, few)
@@ -167,7 +174,7 @@ def test_draws_of_a_method_are_fresh_for_every_variant():
     class Noting:
         def __call__(self, classifier, inputs, targets, *, rng):
             seen.append(rng.path)
-            return Misled()(classifier, inputs, targets, rng=rng)
+            return MarksRest()(classifier, inputs, targets, rng=rng)
 
         def passes(self, size, classifier):
             return Passes()
@@ -217,8 +224,8 @@ def test_one_dark_pixel_does_not_make_fake_cam_sensitive():
 
 def test_models_are_the_random_one_and_earlier_ones_but_not_the_final_one():
     scene = planted(2)
-    one = case(scene, Slope())
-    states = [scene.classifier.variant(younger(scene.classifier.module, share), "step") for share in (0.1, 0.5)]
+    one = case(scene, InputTimesGradient())
+    states = [scene.classifier.variant(towards_noise(scene.classifier.module, share), "step") for share in (0.1, 0.5)]
     final = scene.classifier.variant(scene.classifier.module, "final")
     given = replace(
         one, variants={"checkpoint/0": states[0], "checkpoint/1": states[1], "checkpoint/2": final, "twin": final}
@@ -236,15 +243,15 @@ def test_models_are_the_random_one_and_earlier_ones_but_not_the_final_one():
 
 def test_of_many_checkpoints_ten_are_compared_from_the_first_to_the_last():
     scene = planted(1)
-    states = {f"checkpoint/epoch-{place}": scene.classifier.variant(younger(scene.classifier.module, place / 40), "step")
-              for place in range(23)}  # fmt: skip
+    modules = [towards_noise(scene.classifier.module, place / 40) for place in range(23)]
+    states = {f"checkpoint/epoch-{place}": scene.classifier.variant(module, "step") for place, module in enumerate(modules)}
     seen = []
 
     @dataclass(frozen=True)
     class Noting:
         def __call__(self, classifier, inputs, targets, *, rng):
             seen.append(classifier.fingerprint)
-            return Slope()(classifier, inputs, targets, rng=rng)
+            return InputTimesGradient()(classifier, inputs, targets, rng=rng)
 
         def passes(self, size, classifier):
             return Passes(1, 1)
@@ -258,7 +265,7 @@ def test_of_many_checkpoints_ten_are_compared_from_the_first_to_the_last():
 
 def test_the_three_metrics_of_the_paper_cost_as_much_as_one():
     scene = planted(3)
-    one = case(scene, Slope())
+    one = case(scene, InputTimesGradient())
     costs = []
     for metric in (Cose(**ONCE), Sensitivity(**ONCE), Consistency(**ONCE), InputConsistency(**ONCE)):
         with scene.classifier.counting() as ledger:
@@ -270,7 +277,7 @@ def test_the_three_metrics_of_the_paper_cost_as_much_as_one():
 
 def test_parts_of_cose_are_those_of_its_two_halves():
     scene = planted(4)
-    one = case(scene, Slope())
+    one = case(scene, InputTimesGradient())
     steady, moved = (metric(one, rng=scene.rng) for metric in (Consistency(**ONCE), Sensitivity(**ONCE)))
     metric = Cose(**ONCE)
     torch.testing.assert_close(metric(one, rng=scene.rng), 2 * steady * moved / (steady + moved))
@@ -307,7 +314,7 @@ def test_the_published_code_is_a_preset():
 
 def test_a_run_compares_with_the_checkpoints_that_it_is_given_and_does_without(tmp_path):
     scene = planted(3)
-    states = {"epoch-1": younger(scene.classifier.module, 0.1).state_dict()}
+    states = {"epoch-1": towards_noise(scene.classifier.module, 0.1).state_dict()}
     counts = {}
     for given in (None, states):
         run = evaluate(

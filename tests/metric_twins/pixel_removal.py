@@ -1,4 +1,4 @@
-"""More sweeps: perturbation tests, regions, what suffices, monotonicity; and two counts of a map's pixels."""
+"""Twins of metrics that remove pixels: perturbation tests, regions, sufficiency, monotonicity; and two pixel counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy import stats
-from tests.metric_scenes import Knowing
+from tests.metric_scenes import MarksPatch
 from tests.planted import Planted, truth_of
 
 from snellen.types import Passes, Rng
@@ -180,4 +180,4 @@ TWINS = {
     "sparsity": lambda s, i, a: max(abs(value) for value in a.flat) / (sum(abs(value) for value in a.flat) / a.size),
 }
 
-PAIRS = {"effective-complexity-count": (Spot(), Knowing())}
+PAIRS = {"effective-complexity-count": (Spot(), MarksPatch())}

@@ -1,4 +1,4 @@
-"""Faults that other implementations are known for, each as a test that would catch it here."""
+"""Known faults of other implementations, each with a test that would find it here."""
 
 from __future__ import annotations
 

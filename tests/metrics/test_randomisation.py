@@ -1,11 +1,11 @@
-"""Metrics over relatives of the classifier: known verdicts on known methods, sharing, and draws that must agree."""
+"""Metrics over variants of the classifier: expected scores of simple methods, caching, and equal random draws."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from tests.metric_scenes import Slope, case
+from tests.metric_scenes import InputTimesGradient, case
 from tests.planted import planted
 
 from snellen.maps.explainer import case_of
@@ -103,7 +103,7 @@ def test_what_does_not_see_the_model_scores_worst(metric, control):
 @pytest.mark.parametrize("metric", [*SANITY, EfficientRandomisation(), ModelConsistency()])
 def test_a_constant_map_is_undefined(metric):
     scene = planted(3)
-    flat = case(scene, Slope(), maps=torch.ones(3, 24, 24))
+    flat = case(scene, InputTimesGradient(), maps=torch.ones(3, 24, 24))
     assert metric(flat, rng=scene.rng).isnan().all()
 
 
@@ -112,7 +112,7 @@ def test_a_constant_map_is_undefined(metric):
 def test_a_constant_map_is_undefined_by_structural_similarity_too(kind, blank):
     scene = planted(3)
 
-    class Blank(Slope):
+    class Blank(InputTimesGradient):
         def __call__(self, classifier, inputs, targets, *, rng):
             maps = super().__call__(classifier, inputs, targets, rng=rng)
             return torch.zeros_like(maps) if (blank == "own") == (classifier is scene.classifier) else maps
@@ -124,14 +124,14 @@ def test_a_constant_map_is_undefined_by_structural_similarity_too(kind, blank):
 def test_efficient_randomisation__a_broken_map_of_one_picture_leaves_the_others_their_scores(bad):
     scene = planted(3)
 
-    class Broken(Slope):
+    class Broken(InputTimesGradient):
         def __call__(self, classifier, inputs, targets, *, rng):
             maps = super().__call__(classifier, inputs, targets, rng=rng).clone()
             if classifier is not scene.classifier:
                 maps[1, 0, 0] = bad
             return maps
 
-    found, whole = (EfficientRandomisation()(case(scene, one), rng=scene.rng) for one in (Broken(), Slope()))
+    found, whole = (EfficientRandomisation()(case(scene, one), rng=scene.rng) for one in (Broken(), InputTimesGradient()))
     assert found.isnan().tolist() == [False, True, False]
     assert torch.equal(found[[0, 2]], whole[[0, 2]])
 
@@ -195,9 +195,9 @@ def test_a_model_that_only_speaks_louder_is_no_other_model(likeness):
     """The scale of a randomised model's maps means nothing, so it is taken out before comparing."""
     scene = planted(2)
     metric = WeightRandomisation(likeness=likeness)
-    maps = Slope()(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
-    plain = metric(case(scene, Slope(), maps=maps), rng=scene.rng)
-    loud = metric(case(scene, Slope(), maps=1000 * maps), rng=scene.rng)
+    maps = InputTimesGradient()(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
+    plain = metric(case(scene, InputTimesGradient(), maps=maps), rng=scene.rng)
+    loud = metric(case(scene, InputTimesGradient(), maps=1000 * maps), rng=scene.rng)
     torch.testing.assert_close(plain, loud, rtol=1e-4, atol=1e-5)
 
 

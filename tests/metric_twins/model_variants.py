@@ -1,4 +1,4 @@
-"""Metrics that compare with relatives of the classifier: randomised, rewritten, summed, compressed, shifted."""
+"""Twins of metrics over variants of the classifier: randomised, rewritten, summed, compressed, shifted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy import stats
-from tests.metric_scenes import Deaf, Slope
+from tests.metric_scenes import FixedMap, InputTimesGradient
 from tests.planted import Net, Planted
 
 from snellen.plugins.checks.planted_rewrites import rewrites
@@ -33,7 +33,7 @@ class Squared:
     """The square of input times gradient: not linear in the model."""
 
     def __call__(self, classifier, inputs, targets, *, rng):
-        return Slope()(classifier, inputs, targets, rng=rng).square()
+        return InputTimesGradient()(classifier, inputs, targets, rng=rng).square()
 
     def passes(self, size, classifier):
         return Passes(1, 1)
@@ -169,12 +169,12 @@ TWINS = {
 }
 
 PAIRS = {
-    "cascading-randomisation": (Slope(), Deaf()),
-    "independent-randomisation": (Slope(), Deaf()),
-    "weight-randomisation": (Slope(), Deaf()),
-    "efficient-randomisation": (Slope(), Deaf()),
-    "implementation-invariance": (Slope(), Inward()),
-    "linearity": (Slope(), Squared()),
-    "input-invariance": (Plain(), Slope()),
-    "model-consistency": (Slope(), Fickle()),
+    "cascading-randomisation": (InputTimesGradient(), FixedMap()),
+    "independent-randomisation": (InputTimesGradient(), FixedMap()),
+    "weight-randomisation": (InputTimesGradient(), FixedMap()),
+    "efficient-randomisation": (InputTimesGradient(), FixedMap()),
+    "implementation-invariance": (InputTimesGradient(), Inward()),
+    "linearity": (InputTimesGradient(), Squared()),
+    "input-invariance": (Plain(), InputTimesGradient()),
+    "model-consistency": (InputTimesGradient(), Fickle()),
 }

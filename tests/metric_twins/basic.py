@@ -1,4 +1,4 @@
-"""The metrics that a first run shows: sweeps, confidence, sensitivity, complexity, pointing."""
+"""Twins of the default metrics: deletion and insertion, confidence, sensitivity, complexity, pointing games."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import numpy as np
 import torch
 from scipy import ndimage
-from tests.metric_scenes import Slope, probability
+from tests.metric_scenes import InputTimesGradient, probability
 from tests.planted import Planted
 
 from snellen.types import Rng
@@ -58,7 +58,7 @@ def changes(scene: Planted, i: int, saliency: np.ndarray) -> list[float]:
         rng = Rng(scene.rng.seed, (f"{scene.rng.ids[i]}#{sample}",), "/sensitivity")
         noise = rng.uniform("perturbation", (3, 24, 24)) * 0.4 - 0.2
         moved = scene.inputs[i : i + 1] + noise
-        again = Slope()(scene.classifier, moved, scene.targets[i : i + 1], rng=rng)[0].numpy()
+        again = InputTimesGradient()(scene.classifier, moved, scene.targets[i : i + 1], rng=rng)[0].numpy()
         found.append(math.sqrt(((again - saliency) ** 2).sum()) / math.sqrt((saliency**2).sum()))
     return found
 

@@ -1,4 +1,4 @@
-"""Traps for the tests of what a map says about the output: known rows for oracle, anti-oracle, noise and fake-cam."""
+"""Metrics of fidelity: expected scores of oracle, anti-oracle, noise and fake-cam."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from tests.metric_scenes import Knowing, Slope
+from tests.metric_scenes import InputTimesGradient, MarksPatch
 from tests.metric_scenes import case as scene_case
 from tests.planted import planted
 
@@ -142,7 +142,7 @@ def test_adcc_pays_for_nothing_that_coherency_and_average_drop_paid():
 def test_other_targets_ask_the_classifier_once_for_all_methods():
     scene = planted(3)
     spent = []
-    for method in (Slope(), Knowing()):
+    for method in (InputTimesGradient(), MarksPatch()):
         one = scene_case(scene, method)
         spent += cost(scene, one, RandomLogit(), TargetSensitivity())
     assert [paid.forward for paid, _ in spent] == [3 + 3, 3, 0, 0]
@@ -150,7 +150,7 @@ def test_other_targets_ask_the_classifier_once_for_all_methods():
 
 def test_the_right_class_is_explained_only_where_it_is_another():
     scene = planted(3)
-    one = scene_case(scene, Slope())
+    one = scene_case(scene, InputTimesGradient())
     assert one.labels is not None
     one.labels[:] = torch.tensor([-1, 2, 2])  # unknown, another, the target
     with scene.classifier.counting() as ledger:
@@ -211,7 +211,7 @@ def test_a_brighter_map_of_the_same_shape_scores_the_same(name):
             self.factor = factor
 
         def __call__(self, classifier, inputs, targets, *, rng):
-            return self.factor * Slope()(classifier, inputs, targets, rng=rng)
+            return self.factor * InputTimesGradient()(classifier, inputs, targets, rng=rng)
 
         def passes(self, size, classifier):
             return Passes(1, 1)
@@ -258,9 +258,9 @@ def test_an_oracle_is_faithful_and_calibrated_and_its_negative_is_not():
     scene = planted(3)
     maps = drops_of(scene)
     for metric, good, bad in [(Faithfulness(), 1, -1), (LuminosityCalibration(), 1, None)]:
-        oracle = metric(scene_case(scene, Slope(), maps=maps), rng=scene.rng)
+        oracle = metric(scene_case(scene, InputTimesGradient(), maps=maps), rng=scene.rng)
         assert oracle.tolist() == pytest.approx([good] * 3, abs=1e-5)
-        against = metric(scene_case(scene, Slope(), maps=-maps), rng=scene.rng)
+        against = metric(scene_case(scene, InputTimesGradient(), maps=-maps), rng=scene.rng)
         assert bool((against < 0.5).logical_or(against.isnan()).all())
         if bad is not None:
             assert against.tolist() == pytest.approx([bad] * 3, abs=1e-5)
@@ -271,7 +271,7 @@ def test_calibration_sees_more_than_proportion():
     scene = planted(3)
     maps = drops_of(scene, cells=6)  # all cells of one size
     lifted = maps + maps.mean(dim=(1, 2), keepdim=True).abs()
-    cases = [scene_case(scene, Slope(), maps=one) for one in (maps, lifted)]
+    cases = [scene_case(scene, InputTimesGradient(), maps=one) for one in (maps, lifted)]
     faithful = [Faithfulness(cells=6)(one, rng=scene.rng) for one in cases]
     torch.testing.assert_close(faithful[0], faithful[1], rtol=1e-4, atol=1e-4)
     calibrated = [LuminosityCalibration(cells=6)(one, rng=scene.rng) for one in cases]
@@ -295,7 +295,7 @@ def test_a_size_that_cells_do_not_divide_leaves_no_pixel_out():
 def test_removals_are_paid_once_for_both_metrics_and_all_methods():
     scene = planted(3)
     spent = []
-    for method in (Slope(), Knowing()):
+    for method in (InputTimesGradient(), MarksPatch()):
         spent += cost(scene, scene_case(scene, method), LuminosityCalibration(), Faithfulness())
     assert [paid.forward for paid, _ in spent] == [3 * 50, 0, 0, 0]
     assert all(shared == Passes(3 * 50) for _, shared in spent[1:])
@@ -316,8 +316,10 @@ def test_squares_are_independent_and_of_one_size():
 
 def test_scaled_infidelity_does_not_know_units():
     scene = planted(3)
-    maps = Slope()(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
-    small, large = (Infidelity().curve(scene_case(scene, Slope(), maps=scale * maps), rng=scene.rng) for scale in (1, 100))
+    maps = InputTimesGradient()(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
+    small, large = (
+        Infidelity().curve(scene_case(scene, InputTimesGradient(), maps=scale * maps), rng=scene.rng) for scale in (1, 100)
+    )
     torch.testing.assert_close(small[:, 1], large[:, 1], rtol=1e-4, atol=1e-6)
     assert bool((large[:, 0] > 100 * small[:, 0]).all())
     assert bool((small[:, 1] <= small[:, 0] + 1e-7).all()), "the best factor is at least as good as 1"
@@ -364,7 +366,7 @@ def test_a_search_stays_in_its_ball_and_keeps_the_class():
     class Watching:
         def __call__(self, classifier, inputs, targets, *, rng):
             seen.append(inputs)
-            return Slope()(classifier, inputs, targets, rng=rng)
+            return InputTimesGradient()(classifier, inputs, targets, rng=rng)
 
         def passes(self, size, classifier):
             return Passes(1, 1)

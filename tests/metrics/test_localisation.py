@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
-from tests.metric_scenes import Slope, case
+from tests.metric_scenes import InputTimesGradient, case
 from tests.planted import AREA_SHARE, planted
 
 from snellen.metrics.localisation import LocalisationUtility, MeanIou, Plausibility, RelevanceMass, RelevanceRank
@@ -26,7 +26,7 @@ def test_the_area_is_that_of_scikit_learn_with_and_without_ties(metric, theirs, 
     scene = planted(4)
     maps = (scene.rng.normal("map", (24, 24)) + scene.truth) * levels / 8
     maps = maps.round() - 0.0
-    values = metric(case(scene, Slope(), maps=maps), rng=scene.rng)
+    values = metric(case(scene, InputTimesGradient(), maps=maps), rng=scene.rng)
     wanted = [theirs(truth.flatten().numpy(), one.flatten().numpy()) for truth, one in zip(scene.truth, maps, strict=True)]
     assert values.tolist() == pytest.approx(wanted, abs=1e-6)
 
@@ -40,7 +40,7 @@ def test_ties_give_the_mean_over_every_order(metric):
     shape = {"inputs": scene.inputs[:, :, :2, :3], "targets": scene.targets, "truth": truth}
 
     def score(maps: torch.Tensor) -> float:
-        one = Case(scene.classifier, maps=maps, explain=case(scene, Slope()).explain, **shape)
+        one = Case(scene.classifier, maps=maps, explain=case(scene, InputTimesGradient()).explain, **shape)
         return metric(one, rng=scene.rng).item()
 
     strict = [score(maps - 0.01 * torch.tensor(order).view(1, 2, 3)) for order in itertools.permutations(range(6))]
@@ -55,7 +55,7 @@ def test_the_rows_of_known_maps(metric):
     truth = scene.truth.float()
     ramp = torch.arange(576.0).view(24, 24) / 1e6
     scores = {
-        name: metric(case(scene, Slope(), maps=maps), rng=scene.rng)
+        name: metric(case(scene, InputTimesGradient(), maps=maps), rng=scene.rng)
         for name, maps in {
             "oracle": truth + ramp * truth,
             "anti-oracle": 1 - truth + ramp,
@@ -75,7 +75,7 @@ def test_fake_cam_is_almost_a_constant_map(metric):
     scene = planted(3)
     fake = METHODS.build("fake-cam")(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
     chance = {MeanIou: AREA_SHARE / (2 - AREA_SHARE), Plausibility: 0.5}.get(type(metric), AREA_SHARE)
-    values = metric(case(scene, Slope(), maps=fake), rng=scene.rng)
+    values = metric(case(scene, InputTimesGradient(), maps=fake), rng=scene.rng)
     assert values.tolist() == pytest.approx([chance] * 3, abs=2e-3)
 
 
@@ -83,7 +83,7 @@ def test_fake_cam_is_almost_a_constant_map(metric):
 def test_the_sign_turns_the_order_round(metric):
     scene = planted(3)
     maps = scene.rng.normal("map", (24, 24)) + 2 * scene.truth
-    good, bad = (metric(case(scene, Slope(), maps=one), rng=scene.rng) for one in (maps, -maps))
+    good, bad = (metric(case(scene, InputTimesGradient(), maps=one), rng=scene.rng) for one in (maps, -maps))
     assert bool((good > bad).all())
     if isinstance(metric, Plausibility):
         torch.testing.assert_close(good, 1 - bad)
@@ -93,17 +93,17 @@ def test_the_sign_turns_the_order_round(metric):
 def test_magnitudes_have_no_sign(metric):
     scene = planted(3)
     maps = scene.rng.normal("map", (24, 24))
-    assert torch.equal(*(metric(case(scene, Slope(), maps=one), rng=scene.rng) for one in (maps, -maps)))
+    assert torch.equal(*(metric(case(scene, InputTimesGradient(), maps=one), rng=scene.rng) for one in (maps, -maps)))
 
 
 @pytest.mark.parametrize("metric", [*ALL, MeanIou(threshold=0.3)])
 def test_a_factor_changes_nothing_and_nan_is_no_score(metric):
     scene = planted(3)
     maps = scene.rng.normal("map", (24, 24))
-    plain, tenfold = (metric(case(scene, Slope(), maps=one), rng=scene.rng) for one in (maps, 8 * maps))
+    plain, tenfold = (metric(case(scene, InputTimesGradient(), maps=one), rng=scene.rng) for one in (maps, 8 * maps))
     torch.testing.assert_close(plain, tenfold, rtol=1e-6, atol=0)
     maps[1, 3, 3] = torch.nan
-    assert metric(case(scene, Slope(), maps=maps), rng=scene.rng).isnan().tolist() == [False, True, False]
+    assert metric(case(scene, InputTimesGradient(), maps=maps), rng=scene.rng).isnan().tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("metric", [*ALL, MeanIou(threshold=0.3)])
@@ -114,7 +114,12 @@ def test_any_size_of_picture(metric, size):
     truth = torch.zeros(1, *size, dtype=torch.bool)
     truth[..., 0] = True
     one = Case(
-        scene.classifier, torch.zeros(1, 3, *size), scene.targets, torch.ones(1, *size), case(scene, Slope()).explain, truth
+        scene.classifier,
+        torch.zeros(1, 3, *size),
+        scene.targets,
+        torch.ones(1, *size),
+        case(scene, InputTimesGradient()).explain,
+        truth,
     )
     share = 1 / size[1]
     chance = 0.5 if isinstance(metric, Plausibility) else share

@@ -1,4 +1,4 @@
-"""Sweeps and counts beside Quantus, where it is installed and computes the same number."""
+"""Metrics that remove or count pixels beside Quantus, where it computes the same number."""
 
 from __future__ import annotations
 
