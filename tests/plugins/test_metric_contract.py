@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.metric_scenes import MarksPatch, MarksRest, InputTimesGradient, case
+from tests.metric_scenes import InputTimesGradient, MarksPatch, MarksRest, case
 from tests.metric_twins import LIGHT, PAIRS, TWINS
 from tests.planted import PATCH, planted
 

@@ -92,11 +92,11 @@ class ModelConsistency(CurveMetric):
         return torch.stack(columns, dim=1)
 
     def score(self, curve: Float[Tensor, "batch variants"]) -> Float[Tensor, " batch"]:
-        """The mean over the variants that count."""
+        """The mean over the variants that predict the same class."""
         return curve.nanmean(dim=1)
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The variants."""
+        """The names of the variants."""
         return tuple(self._variants(classifier, size)) + ((DistilledModel().name,) if self.distilled else ())
 
     def _variants(self, classifier: Classifier, size: tuple[int, int]) -> dict[str, Callable[[], Classifier]]:
@@ -108,10 +108,10 @@ class ModelConsistency(CurveMetric):
         }
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """The image, and for each sibling the image and a map."""
+        """The outputs of the classifier, and the outputs and a map of each variant."""
         count = len(self.points(size, classifier))
         return (explain + Passes(forward=1)) * count + Passes(forward=min(1, count))
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The image itself."""
+        """The outputs of the classifier."""
         return output_parts() if self.points(size, classifier) else {}

@@ -158,11 +158,11 @@ class EffectiveComplexity(SharedPasses):
             raise ValueError(f"tolerance must not be negative, not {self.tolerance}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        kept = removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).of(self.of)
-        loss = (kept - kept[:, -1:]).square()
-        counts = torch.tensor(removal_counts(self.steps, case.size), dtype=kept.dtype)
+        outputs = removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).of(self.of)
+        loss = (outputs - outputs[:, -1:]).square()
+        counts = torch.tensor(removal_counts(self.steps, case.size), dtype=outputs.dtype)
         first = (loss <= self.tolerance).float().argmax(dim=1)
-        return counts[first].masked_fill(kept[:, -1].isnan(), torch.nan)
+        return counts[first].masked_fill(outputs[:, -1].isnan(), torch.nan)
 
     def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
         """The removal curve, and the unchanged image."""
@@ -180,7 +180,7 @@ class EffectiveComplexity(SharedPasses):
     reading="What the published code of Zhang et al. 2024 computes as effective complexity; the definition in "
     "their text is effective-complexity.",
     caveats={
-        "zhang2024": "a map without exact zeros has nearly all of its pixels counted, whatever it shows: a constant map "
+        "zhang2024": "a map without exact zeros has nearly all of its pixels counted: a constant map "
         "with one dark pixel has 50175 of 50176"
     },
 )
@@ -188,7 +188,7 @@ class EffectiveComplexity(SharedPasses):
 class EffectiveComplexityCount(NoPasses):
     """How many pixels of the map are not (nearly) zero: low is good.
 
-    Nguyen & Martínez 2020 as coded: magnitudes above `threshold`, on the map as it is. It therefore hangs on the map's
+    Nguyen & Martínez 2020 as coded: magnitudes above `threshold`, on the map as it is. It therefore depends on the map's
     unit. Values 0.5, -0.5, 0 and 0.000001 give 2.
     """
 
