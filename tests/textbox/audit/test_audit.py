@@ -238,7 +238,7 @@ def test_a_method_that_breaks_has_no_maps_and_the_others_are_tried_all_the_same(
 def test_a_small_audit_for_real(real: Audit) -> None:
     assert real.scores.methods == ("gradient", "input-x-gradient", "random", "edge", "fake-cam", "centre", "decoy", "oracle")
     assert real.scores.kinds == ("method",) * 2 + ("control",) * 5 + ("oracle",)
-    assert len(real.trial) == 6
+    assert len(real.scores) == 6
     assert (real.scores.truth[:, -1] == 1).all()
     for name in ("pafl", "relevance-mass"):  # the same number by two ways, of which one is a metric of the run
         cell = real.cell(name, "simple")

@@ -195,7 +195,7 @@ def test_each_circumstance_is_compared_with_the_plain_networks_in_its_own_settin
 
 def test_a_network_that_does_not_follow_its_rule_takes_no_part(tmp_path: Path) -> None:
     stand_in(tmp_path / "models", "simple-fr", background="noise")  # taught on black, it breaks down on noise
-    with pytest.raises(SnellenError, match=r"the study 'noise' has no network to look at: .*simple-fr-noise"):
+    with pytest.raises(SnellenError, match=r"the variation 'noise' has no network to look at: .*simple-fr-noise"):
         small("noise", tmp_path, settings=["simple-fr"])
 
 

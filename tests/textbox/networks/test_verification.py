@@ -45,7 +45,7 @@ def test_the_table_of_a_small_rule_by_hand() -> None:
         ("text", "B → A", 5, "avoid", "stays"),
         ("box2", "removed", 3, "focus", "changes"),  # now the text decides, and B is 1
     ]
-    assert all(one.shown == "text B, box2" for one in found)
+    assert all(one.contents == "text B, box2" for one in found)
 
 
 def test_what_the_rule_leaves_open_is_left_out_and_said() -> None:
