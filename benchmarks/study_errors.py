@@ -53,12 +53,20 @@ def study(design: str) -> Study:
     values = {"title": "Null", "arms": ARMS, "design": design, "tasks": BETWEEN if design == "between" else WITHIN}
     protocol = Protocol.of(values, "benchmark")
     items = tuple(
-        Item(f"{plan.task}-{place}", plan.task, False, (f"s{place}",), ("tabby",), _truth(plan.task, place), {})
+        Item(
+            id=f"{plan.task}-{place}",
+            task=plan.task,
+            practice=False,
+            samples=(f"s{place}",),
+            predictions=("tabby",),
+            truth=_truth(plan.task, place),
+            pictures={},
+        )
         for plan in protocol.tasks
         for place in range(plan.items)
     )
     scales = {name: Scale.read(shipped()[name]) for name in protocol.scales}
-    return Study(Path(), protocol, items, {}, scales, {})
+    return Study(folder=Path(), protocol=protocol, items=items, subject={}, scales=scales, texts={})
 
 
 def _truth(task: str, place: int) -> float | tuple[bool, ...] | None:

@@ -358,7 +358,7 @@ def intended(study: Study, page: schedule.Page) -> dict[str, Any]:
     """An answer that is this page's own, so that answers to two pages cannot be mistaken for each other."""
     number = int(page.id[1:])
     if page.kind == "attention":
-        return {"value": page.wanted}
+        return {"value": page.requested}
     if page.kind == "scale":
         scale = study.scales[page.scale]
         return {"answers": [1 + (number + 3 * one) % scale.points for one in range(scale.items)]}

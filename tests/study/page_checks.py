@@ -125,7 +125,7 @@ def _fragments(sentences: Sentences, study: Study, language: str) -> re.Pattern[
         texts += [*scale.answers[language], *scale.statements[language]]
     parts = {part for text in texts for part in re.split(r"\*\*|`|\n\s*\n", text)}
     names = {study.protocol.title, *group_names(study.protocol), *(one.name for one in study.protocol.conditions)}
-    names |= {word for item in study.items for word in (*item.said, item.about)}
+    names |= {word for item in study.items for word in (*item.predictions, item.about)}
     whole = {" ".join(one.split()).strip(_EDGES) for one in parts}
     found = [re.sub(r"\\\{[a-z_]+\\\}", ".+", re.escape(one)) for one in whole if not re.fullmatch(r"\{[a-z_]+\}", one)]
     # A word that stands alone is a number or somebody's random name.

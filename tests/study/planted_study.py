@@ -53,16 +53,16 @@ def plant(folder: Path, **changes: Any) -> tuple[Study, str]:
             }[type(task.form)]
             items.append(
                 Item(
-                    f"{plan.task}-{place}",
-                    plan.task,
-                    place < plan.practice,
-                    samples,
-                    tuple("tabby" for _ in samples),
-                    truth,
-                    {one.name: tuple(picture() for _ in samples) for one in protocol.conditions},
-                    "tabby" if task.traits.about_class else "",
-                    tuple(f"further-{place}-{one}" for one in range(further)),
-                    tuple(picture() for _ in range(further)),
+                    id=f"{plan.task}-{place}",
+                    task=plan.task,
+                    practice=place < plan.practice,
+                    samples=samples,
+                    predictions=tuple("tabby" for _ in samples),
+                    truth=truth,
+                    pictures={one.name: tuple(picture() for _ in samples) for one in protocol.conditions},
+                    about="tabby" if task.traits.about_class else "",
+                    further=tuple(f"further-{place}-{one}" for one in range(further)),
+                    choices=tuple(picture() for _ in range(further)),
                 )
             )
     subject = {"run": "planted", "model": "planted", "fingerprint": "0" * 32, "digest": "0" * 32, "images": len(items)}

@@ -182,7 +182,7 @@ def _visit(
         if page.kind == "trial":
             content = {"value": 1, "beside": 70}
         elif page.kind == "attention":
-            content = {"value": page.wanted if wanted else page.wanted % 5 + 1}
+            content = {"value": page.requested if wanted else page.requested % 5 + 1}
         elif page.kind == "scale":
             content = {"answers": [3] * 8 if straight else [1, 2, 3, 4, 5, 4, 3, 2]}
         replies[page.id] = Reply(content, 0.5 if straight else 4.0, at.isoformat())

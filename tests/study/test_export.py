@@ -55,7 +55,7 @@ def _answer(page: Page, draw: np.random.Generator) -> dict[str, Any]:
     if page.kind == "scale":
         return {"answers": [int(one) for one in draw.integers(1, 6, 8)]}
     if page.kind == "attention":
-        return {"value": page.wanted}
+        return {"value": page.requested}
     if page.task == "forward-selection":
         return {"value": None, "beside": None, "chosen": [0, 4]}
     if page.task == "sharpness":

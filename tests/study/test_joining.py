@@ -57,7 +57,7 @@ def test_an_image_of_several_items_gets_the_answers_of_all(study_and_run, collec
     study, _ = study_and_run
     first, second = [one for one in study.items if one.task == "class-accuracy" and not one.practice][:2]
     again = tuple(replace(one, samples=(first.samples[0],)) if one is second else one for one in study.items)
-    shared = Study(study.folder, study.protocol, again, study.subject, study.scales, study.texts)
+    shared = replace(study, items=again)
     found = image_scores(shared, collected)
     row = found[(found["sample"] == first.samples[0]) & (found["method"] == "lime")].iloc[0]
     counted = collected.counted.answers
@@ -93,7 +93,7 @@ def test_only_a_run_of_the_same_model_and_images_fits(study_and_run):
     }
 
     def of(**changes: str) -> Study:
-        return Study(study.folder, study.protocol, study.items, subject | changes, study.scales, study.texts)
+        return replace(study, subject=subject | changes)
 
     refuse_other_run(of(), run)
     with pytest.raises(SnellenError, match="a run of another model"):
@@ -159,7 +159,7 @@ def answer(study: Study, store: Store, at: int) -> None:
             right = page.condition.arm == "gradient" or (at + place) % 3 > 0
             content = {"value": int(page.item.truth if right else 1 - page.item.truth), "beside": 80, "chosen": []}
         elif page.kind == "attention":
-            content = {"value": page.wanted}
+            content = {"value": page.requested}
         elif page.kind == "scale":
             content = {"answers": [4] * 8}
         store.reply(person, page.id, content, 5.0, last=place == len(pages) - 1)

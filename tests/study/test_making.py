@@ -121,7 +121,7 @@ def test_the_truth_is_what_the_run_says(run: Run, study: Study) -> None:
     share = right.groupby(facts["label_name"]).mean()
     for item in study.items:
         rows = facts.loc[list(item.samples)]
-        assert item.said == tuple(rows["prediction_name"])
+        assert item.predictions == tuple(rows["prediction_name"])
         if item.task == "error-detection":
             assert item.truth == float(not right[item.samples[0]])
         elif item.task == "confidence":
@@ -277,7 +277,7 @@ def test_a_run_of_python_objects_gets_them_again(tmp_path: Path) -> None:
     with pytest.raises(SnellenError, match="made with other images"):
         make(found.folder, tmp_path / "s", values, classifier=model, samples=pictures.flip(0), observer=Silent())
     made = make(found.folder, tmp_path / "s", values, classifier=model, samples=pictures, observer=Silent())
-    assert made.items[1].said == ("class 1",)
+    assert made.items[1].predictions == ("class 1",)
     assert made.subject["notes"] == ["6 images without a label can be shown for sharpness only"]
     with pytest.raises(SnellenError, match="no image of the run has a label"):
         make(found.folder, tmp_path / "t", values | {"tasks": read_tasks("betting:2:0")}, classifier=model, samples=pictures)

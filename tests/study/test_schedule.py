@@ -48,7 +48,7 @@ def test_attention_checks_stand_in_different_stretches_and_ask_for_different_ans
         found = [place for place, one in enumerate(pages) if one.kind == "attention"]
         assert len(found) == 2
         assert sum(one.kind == "trial" and not one.practice for one in pages[: found[0]]) <= 5
-        wanted |= {pages[place].wanted for place in found}
+        wanted |= {pages[place].requested for place in found}
         places |= set(found)
     assert wanted == {1, 2, 3, 4, 5}
     assert len(places) > 4
@@ -163,7 +163,7 @@ def _visit(study: Study, *, missed: int = 0, seconds: float = 4.0, state: str = 
         if page.kind == "trial" and page.item:
             content = {"value": 1, "beside": 80}
         elif page.kind == "attention":
-            content = {"value": page.wanted % 5 + 1 if left > 0 else page.wanted}
+            content = {"value": page.requested % 5 + 1 if left > 0 else page.requested}
             left -= 1
         elif page.kind == "scale":
             content = {"answers": [4] * 8}

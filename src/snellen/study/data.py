@@ -1,4 +1,4 @@
-"""What a study has collected, as three tables: who took part, what they answered, and how they rated."""
+"""The data of a study as three tables: participants, answers to trials, and ratings on questionnaires."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PARTICIPANTS: dict[str, str] = {
     "arm": "the method whose maps were shown, `none` without maps; empty within subjects, where all were",
     "presentation": "how maps were shown: overlay, side-by-side, map, or photograph without maps; empty within subjects",
     "language": "language of the pages",
-    "simulated": "true for a simulated participant, who is nobody",
+    "simulated": "true for a simulated participant: a program answered",
     "state": "started, finished or withdrawn",
     "started": "when consent was given, UTC",
     "finished": "when the last page was answered, UTC; empty otherwise",
     "pages": "pages answered",
-    "last_page": "kind of the first page without an answer, where somebody left; empty when finished",
+    "last_page": "kind of the first page without an answer, where the participant left; empty when finished",
     "attention_shown": "attention checks answered",
     "attention_missed": "of these, answered otherwise than asked",
     "median_seconds": "median time per trial that counts",
@@ -31,7 +31,7 @@ ANSWERS: dict[str, str] = {
     "presentation": "how it was shown",
     "task": "the task",
     "item": "the item that was judged",
-    "samples": "the images of the item, by their names in the run, with a semicolon between",
+    "samples": "names, in the run, of the images of the item, separated by semicolons",
     "practice": "true for an answer that does not count",
     "position": "place of the page in the participant's order, from 0",
     "value": "the answer, a whole number (see the task)",
@@ -58,7 +58,7 @@ RATINGS: dict[str, str] = {
 
 @dataclass(frozen=True, eq=False)
 class StudyData:
-    """The three tables of a study, with the columns above; `simulated` where nobody took part."""
+    """The three tables, with the columns above; `simulated` where all participants are simulated."""
 
     participants: pd.DataFrame
     answers: pd.DataFrame
@@ -69,7 +69,7 @@ class StudyData:
     def of(
         participants: list[dict[str, Any]], answers: list[dict[str, Any]], ratings: list[dict[str, Any]], *, simulated: bool
     ) -> StudyData:
-        """From rows."""
+        """From rows, a dictionary each."""
         return StudyData(
             pd.DataFrame(participants, columns=list(PARTICIPANTS)),
             pd.DataFrame(answers, columns=list(ANSWERS)),
@@ -79,8 +79,8 @@ class StudyData:
 
     @property
     def counted(self) -> StudyData:
-        """Only participants that no rule excludes, and only answers that are no practice."""
+        """Without excluded participants and practice answers."""
         people = self.participants[self.participants["excluded"] == ""]
-        known = set(people["participant"])
-        answers = self.answers[self.answers["participant"].isin(known) & ~self.answers["practice"].astype(bool)]
-        return StudyData(people, answers, self.ratings[self.ratings["participant"].isin(known)], self.simulated)
+        names = set(people["participant"])
+        answers = self.answers[self.answers["participant"].isin(names) & ~self.answers["practice"].astype(bool)]
+        return StudyData(people, answers, self.ratings[self.ratings["participant"].isin(names)], self.simulated)

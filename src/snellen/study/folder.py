@@ -1,8 +1,8 @@
-"""A study as a folder: what the experimenter edits, what was made from a run, and the secrets of the server.
+"""A study as a folder: files that the experimenter edits, stimuli made from a run, and secrets of the server.
 
 `study.yaml` is the protocol. `texts/en.yaml` holds every sentence that a participant reads, a file per language;
 `questionnaires/` the scales. `stimuli.json` holds items, their truth and the names of their pictures; those lie in
-`pictures/` under names that betray nothing. `secret.json` holds the server's key and the hash of the
+`pictures/` under random names. `secret.json` holds the server's key and the hash of the
 experimenter's password. `answers.sqlite` holds what participants answered, unless another database is named.
 """
 
@@ -37,16 +37,16 @@ Hexadecimal = Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
 
 @dataclass(frozen=True)
 class Secret:
-    """What `secret.json` holds."""
+    """The content of `secret.json`: the server's key, and salt and hash of the experimenter's password."""
 
     key: Hexadecimal
     salt: Hexadecimal
     password: Hexadecimal
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Study:
-    """A study folder that was read and found to be in order."""
+    """A study folder that was read and checked."""
 
     folder: Path
     protocol: Protocol
@@ -55,50 +55,57 @@ class Study:
     """The run that the study was made from: its name, the model, and fingerprints of model and images."""
     scales: dict[str, Scale]
     texts: dict[str, dict[str, Any]]
-    """By language, every sentence, nested by place."""
+    """By language, every sentence, nested by name."""
 
     @staticmethod
     def read(folder: str | Path) -> Study:
-        """The study in a folder; what is missing or does not fit together is refused before anything is served."""
-        place = Path(folder)
-        if not (place / "study.yaml").exists():
+        """Reads the study in a folder; raises SnellenError where something is missing or does not fit together."""
+        path = Path(folder)
+        if not (path / "study.yaml").exists():
             raise SnellenError(f"'{folder}' is not a study: it has no study.yaml; `snellen study new {folder}` makes one")
-        protocol = Protocol.read(place / "study.yaml")
-        values = _json(place / "stimuli.json")
+        protocol = Protocol.read(path / "study.yaml")
+        values = _json(path / "stimuli.json")
         if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-            raise SnellenError(f"'{place / 'stimuli.json'}' was made by another version of Snellen; make the study again")
-        made = parse_as(Stimuli, values, f"'{place / 'stimuli.json'}'")
-        scales = {name: Scale.read(_there(place / "questionnaires" / f"{name}.yaml")) for name in protocol.scales}
-        texts = {name: _yaml(_there(place / "texts" / f"{name}.yaml")) for name in protocol.languages}
-        found = Study(place, protocol, made.items, dict(made.subject), scales, texts)
-        found._check()
-        return found
+            raise SnellenError(f"'{path / 'stimuli.json'}' was made by another version of Snellen; make the study again")
+        stimuli = parse_as(Stimuli, values, f"'{path / 'stimuli.json'}'")
+        scales = {name: Scale.read(_existing(path / "questionnaires" / f"{name}.yaml")) for name in protocol.scales}
+        texts = {name: _yaml(_existing(path / "texts" / f"{name}.yaml")) for name in protocol.languages}
+        study = Study(
+            folder=path,
+            protocol=protocol,
+            items=stimuli.items,
+            subject=dict(stimuli.subject),
+            scales=scales,
+            texts=texts,
+        )
+        study._check()
+        return study
 
     def _check(self) -> None:
-        """Refuses a protocol that asks for more than was made, and pictures that are gone."""
-        known = {name for one in self.items for name in one.pictures}
+        """Refuses a protocol that does not fit the stimuli, and missing pictures."""
+        drawn = {name for item in self.items for name in item.pictures}
         for condition in self.protocol.conditions:
-            if condition.name not in known:
+            if condition.name not in drawn:
                 raise SnellenError(
-                    f"'{self.folder}' has no pictures for '{condition.name}'{nearest(condition.name, known)}; "
+                    f"'{self.folder}' has no pictures for '{condition.name}'{nearest(condition.name, drawn)}; "
                     "make the study again with this arm and presentation"
                 )
         for plan in self.protocol.tasks:
-            for practice, wanted in ((False, plan.items), (True, plan.practice)):
-                there = sum(one.task == plan.task and one.practice == practice for one in self.items)
-                if there != wanted:
+            for practice, planned in ((False, plan.items), (True, plan.practice)):
+                number = sum(item.task == plan.task and item.practice == practice for item in self.items)
+                if number != planned:
                     kind = "practice items" if practice else "items"
                     raise SnellenError(
-                        f"'{self.folder}' has {there} {kind} of {plan.task}, but study.yaml asks for {wanted}; "
+                        f"'{self.folder}' has {number} {kind} of {plan.task}, but study.yaml asks for {planned}; "
                         "change the number, or make the study again"
                     )
-        if len({one.id for one in self.items}) < len(self.items):
+        if len({item.id for item in self.items}) < len(self.items):
             raise SnellenError(f"'{self.folder / 'stimuli.json'}' has two items of the same id; make the study again")
         for item in self.items:
             for problem in item.problems(self.protocol.conditions):
                 raise SnellenError(f"'{self.folder}': the item '{item.id}' {problem}; make the study again")
-            for picture in (*(one for some in item.pictures.values() for one in some), *item.choices):
-                _there(self.folder / "pictures" / picture.name)
+            for picture in item.all_pictures:
+                _existing(self.folder / "pictures" / picture.name)
         for name, scale in self.scales.items():
             for language in self.protocol.languages:
                 if language not in scale.statements:
@@ -107,9 +114,9 @@ class Study:
     @cached_property
     def digest(self) -> str:
         """Changes with everything that makes answers comparable: protocol, stimuli and questionnaires."""
-        passing = ("title", "languages", "people", "abandoned", "recruiting", "return_link", "run")
+        uncritical = ("title", "languages", "people", "abandoned", "recruiting", "return_link", "run")
         parts = [
-            {name: value for name, value in self.protocol.as_values().items() if name not in passing},
+            {name: value for name, value in self.protocol.as_values().items() if name not in uncritical},
             [item.as_values() for item in self.items],
             {name: [scale.points, scale.reverse, scale.needs_map, scale.statements] for name, scale in self.scales.items()},
         ]
@@ -118,11 +125,7 @@ class Study:
     @cached_property
     def by_picture(self) -> dict[str, Item]:
         """The item that a picture belongs to, by the picture's name."""
-        return {
-            picture.name: item
-            for item in self.items
-            for picture in (*(one for some in item.pictures.values() for one in some), *item.choices)
-        }
+        return {picture.name: item for item in self.items for picture in item.all_pictures}
 
     def pages(self, group: int, number: int) -> tuple[Page, ...]:
         """The pages of the participant with this number in this group."""
@@ -140,23 +143,23 @@ class Study:
 
     @cached_property
     def rehearsal(self) -> str:
-        """What marks a participant as simulated, and lets so many of them come from one address."""
+        """The token that marks participants as simulated and exempts them from the limits per address."""
         return self.sign("rehearsal")
 
     @property
     def password_mark(self) -> str:
-        """Changes with the experimenter's password, and tells nothing of it."""
+        """Changes with the experimenter's password and does not reveal it."""
         return self.sign("password", _secret(self.folder / "secret.json").password)[:32]
 
     def admits(self, password: str) -> bool:
         """Whether this is the experimenter's password."""
-        known = _secret(self.folder / "secret.json")
-        salt, digest = bytes.fromhex(known.salt), bytes.fromhex(known.password)
+        secret = _secret(self.folder / "secret.json")
+        salt, digest = bytes.fromhex(secret.salt), bytes.fromhex(secret.password)
         return hmac.compare_digest(hashlib.scrypt(password.encode(), salt=salt, **_SCRYPT), digest)
 
 
 def new_password(folder: Path) -> str:
-    """Writes a new password's hash into the study's secrets, keeping its key, and returns the password: it is told once."""
+    """Makes a new password, writes its hash into `secret.json`, and returns the password, which is stored nowhere."""
     path = folder / "secret.json"
     key = _secret(path).key if path.exists() else secrets.token_hex(32)
     password, salt = secrets.token_urlsafe(12), secrets.token_bytes(16)
@@ -165,14 +168,14 @@ def new_password(folder: Path) -> str:
     return password
 
 
-def _there(path: Path) -> Path:
+def _existing(path: Path) -> Path:
     if not path.exists():
         raise SnellenError(f"'{path}' is missing; put it back, or make the study again")
     return path
 
 
 def _json(path: Path) -> Any:
-    return read_json(_there(path), "the file", remedy="put it back, or make the study again")
+    return read_json(_existing(path), "the file", remedy="put it back, or make the study again")
 
 
 def _secret(path: Path) -> Secret:

@@ -1,4 +1,4 @@
-"""From what each participant did, page by page, to the three tables; exclusions by the rule that the protocol states."""
+"""One participant's replies, page by page, and the tables that are made of the replies of all."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ State = Literal["started", "finished", "withdrawn"]
 
 @dataclass(frozen=True)
 class Reply:
-    """What was answered on one page: a trial's answer, {"answers": [4, 2, …]} on a scale, {"value": 3} in a check."""
+    """The reply to one page."""
 
     content: Mapping[str, Any]
+    """The answer of a trial; {"answers": [4, 2, …]} of a scale; {"value": 3} of an attention check; else empty."""
     seconds: float
+    """Time on the page."""
     at: str
+    """When it arrived, ISO 8601."""
 
 
 @dataclass(frozen=True)
 class Participation:
-    """One participant: who, where in the design, and the replies by page."""
+    """One participant with group, state and replies by page."""
 
     participant: str
     number: int
@@ -41,7 +44,7 @@ class Participation:
 
 
 def collect_data(study: Study, participations: Iterable[Participation], *, simulated: bool) -> StudyData:
-    """The tables of all these participants, who are either all real or all simulated."""
+    """The tables of these participants, of whom either all or none are simulated."""
     people: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     ratings: list[dict[str, Any]] = []
@@ -76,30 +79,30 @@ def _replies(
         if page.kind == "trial":
             answers.append(common | _answer(page, reply, position))
         elif page.kind == "attention":
-            checks.append(reply.content.get("value") == page.wanted)
+            checks.append(reply.content.get("value") == page.requested)
         elif page.kind == "scale":
             scale = study.scales[page.scale]
             ratings += [
-                common | {"scale": page.scale, "item": item, "answer": given, "score": scale.score(item, given)}
-                for item, given in enumerate(reply.content["answers"], 1)
+                common | {"scale": page.scale, "item": item, "answer": answer, "score": scale.score(item, answer)}
+                for item, answer in enumerate(reply.content["answers"], 1)
             ]
     return answers, ratings, checks
 
 
 def _answer(page: Page, reply: Reply, position: int) -> dict[str, Any]:
     assert page.item is not None
-    item, task, given = page.item, find_task(page.item.task), Answer.of(reply.content)
+    item, task, answer = page.item, find_task(page.item.task), Answer.of(reply.content)
     return {
         "task": item.task,
         "item": item.id,
         "samples": ";".join(item.samples),
         "practice": item.practice,
         "position": position,
-        "value": given.value,
-        "beside": given.beside,
-        "chosen": ";".join(map(str, given.chosen)),
+        "value": answer.value,
+        "beside": answer.beside,
+        "chosen": ";".join(map(str, answer.chosen)),
         "truth": None if isinstance(item.truth, tuple) else item.truth,
-        "score": task.score_answer(item.truth, given),
+        "score": task.score_answer(item.truth, answer),
         "higher_is_better": task.traits.higher_is_better,
     }
 

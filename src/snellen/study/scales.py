@@ -1,4 +1,4 @@
-"""Questionnaires: one YAML file each, with statements per language, reverse scoring, and where they come from."""
+"""Questionnaires: one YAML file each, with statements per language, reverse scoring, source and licence."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class _Language:
 
 
 @dataclass(frozen=True)
-class _Written:
-    """The file of a questionnaire."""
+class _ScaleFile:
+    """A questionnaire as its file holds it."""
 
     points: Annotated[int, Field(ge=2, le=100)]
     needs_map: bool
@@ -40,23 +40,23 @@ class _Written:
     reverse: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scale:
     """A questionnaire of statements to agree with, from 1 (disagree strongly) to `points` (agree strongly)."""
 
     name: str
     points: int
     reverse: tuple[int, ...]
-    """Statements, from 1, of which disagreeing is the good answer."""
+    """Statements (numbered from 1) with which disagreeing is the favourable answer."""
     needs_map: bool
-    """Whether it is about explanations, so that it cannot be asked of those who saw none."""
+    """Whether it is about explanations, so that it is left out for participants without maps."""
     source: str
     licence: str
     titles: Mapping[str, str]
     """By language."""
     introductions: Mapping[str, str]
     answers: Mapping[str, tuple[str, ...]]
-    """By language, a name for every answer, from disagreeing to agreeing."""
+    """By language, the names of the answers, from disagreeing to agreeing."""
     statements: Mapping[str, tuple[str, ...]]
 
     @property
@@ -65,32 +65,32 @@ class Scale:
         return len(next(iter(self.statements.values())))
 
     def score(self, item: int, answer: int) -> int:
-        """An answer to a statement (from 1), turned round where that is called for."""
+        """The score of an answer to a statement (numbered from 1): the answer, reversed for statements in `reverse`."""
         return self.points + 1 - answer if item in self.reverse else answer
 
     @staticmethod
     def read(path: Path) -> Scale:
-        """A scale from its file; what is missing or does not fit is refused by name."""
-        written = parse_as(_Written, Settings.read(path), f"the questionnaire '{path}'")
+        """A scale from its file; raises SnellenError where something is missing or does not fit."""
+        written = parse_as(_ScaleFile, Settings.read(path), f"the questionnaire '{path}'")
         texts = written.languages
-        found = Scale(
-            path.stem,
-            written.points,
-            written.reverse or (),
-            written.needs_map,
-            written.source,
-            written.licence,
-            {language: text.title for language, text in texts.items()},
-            {language: text.introduction for language, text in texts.items()},
-            {language: text.answers for language, text in texts.items()},
-            {language: text.statements for language, text in texts.items()},
+        scale = Scale(
+            name=path.stem,
+            points=written.points,
+            reverse=written.reverse or (),
+            needs_map=written.needs_map,
+            source=written.source,
+            licence=written.licence,
+            titles={language: text.title for language, text in texts.items()},
+            introductions={language: text.introduction for language, text in texts.items()},
+            answers={language: text.answers for language, text in texts.items()},
+            statements={language: text.statements for language, text in texts.items()},
         )
-        for language in found.statements:
-            if len(found.answers[language]) != found.points or len(found.statements[language]) != found.items:
-                raise SnellenError(f"'{path}' needs {found.points} answers and equally many statements in '{language}'")
-        if not found.items or any(not 1 <= one <= found.items for one in found.reverse):
+        for language in scale.statements:
+            if len(scale.answers[language]) != scale.points or len(scale.statements[language]) != scale.items:
+                raise SnellenError(f"'{path}' needs {scale.points} answers and equally many statements in '{language}'")
+        if not scale.items or any(not 1 <= statement <= scale.items for statement in scale.reverse):
             raise SnellenError(f"'{path}' reverses a statement that it does not have")
-        return found
+        return scale
 
 
 def shipped() -> dict[str, Path]:

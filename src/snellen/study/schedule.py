@@ -1,12 +1,12 @@
-"""The pages of one participant, in order: a pure function of the study and the participant's place in it.
+"""The pages of one participant, in order: a pure function of the study, the group and the participant's number.
 
-Nothing of this is stored. What a participant has answered is stored, and the first page without an answer is the next.
+The schedule is not stored. Answers are stored, and the next page is the first one without an answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ CHOICES = 5
 
 @dataclass(frozen=True)
 class Page:
-    """One page; every page is answered exactly once, also where the answer is only to go on."""
+    """One page. Every page is answered exactly once, also where the answer is only to continue."""
 
     id: str
     kind: Kind
@@ -31,7 +31,7 @@ class Page:
     task: str = ""
     item: Item | None = None
     scale: str = ""
-    wanted: int = 0
+    requested: int = 0
     """In an attention check, the answer (from 1) that the page asks for."""
 
     @property
@@ -45,20 +45,23 @@ def schedule(
 ) -> tuple[Page, ...]:
     """The pages of the participant with this number in this group (see `Protocol.groups`).
 
-    `mapless` are the scales that those are asked too who see no maps.
+    Args:
+        protocol: the protocol of the study.
+        items: all items of the study.
+        mapless: names of the scales that are also shown to participants without maps.
+        group: index of the group.
+        number: the participant's place in the order of arrival, from 0.
     """
-    found = list(_pages(protocol, items, mapless, group, number))
-    trials = [place for place, one in enumerate(found) if one.kind == "trial" and not one.practice]
+    pages = list(_pages(protocol, items, mapless, group, number))
+    trials = [place for place, page in enumerate(pages) if page.kind == "trial" and not page.practice]
     draw = Rng(protocol.seed, ()).shared(f"study/{number}/attention")
-    # Checks stand behind trials that count, one in each of as many stretches of equal length.
+    # Attention checks follow trials that count, one in each of as many stretches of equal length.
     for stretch in reversed(np.array_split(np.array(trials, dtype=int), protocol.attention)) if protocol.attention else ():
         if len(stretch):
             place = int(stretch[draw.integers(len(stretch))])
-            found.insert(place + 1, Page("", "attention", found[place].condition, wanted=int(draw.integers(1, CHOICES + 1))))
-    return tuple(
-        Page(f"p{place:03d}", one.kind, one.condition, one.task, one.item, one.scale, one.wanted)
-        for place, one in enumerate(found)
-    )
+            requested = int(draw.integers(1, CHOICES + 1))
+            pages.insert(place + 1, Page("", "attention", pages[place].condition, requested=requested))
+    return tuple(replace(page, id=f"p{place:03d}") for place, page in enumerate(pages))
 
 
 def _pages(protocol: Protocol, items: Sequence[Item], mapless: Collection[str], group: int, number: int) -> Iterator[Page]:
@@ -71,33 +74,33 @@ def _pages(protocol: Protocol, items: Sequence[Item], mapless: Collection[str], 
         for plan in protocol.tasks:
             if condition.arm == NONE and find_task(plan.task).traits.needs_map:
                 continue
-            own = [one for one in items if one.task == plan.task]
+            task_items = [item for item in items if item.task == plan.task]
             if plan.task not in explained:
                 yield Page("", "task", condition, plan.task)
-                for item in (one for one in own if one.practice):
+                for item in (item for item in task_items if item.practice):
                     yield Page("", "trial", condition, plan.task, item)
                     yield Page("", "feedback", condition, plan.task, item)
                 explained.add(plan.task)
-            for item in _turn(protocol, plan, [one for one in own if not one.practice], condition, group, number):
+            for item in _items_of_condition(protocol, plan, task_items, condition, group, number):
                 yield Page("", "trial", condition, plan.task, item)
         for scale in protocol.scales:
             if condition.arm != NONE or scale in mapless:
                 yield Page("", "scale", condition, scale=scale)
 
 
-def _turn(
+def _items_of_condition(
     protocol: Protocol, plan: TaskPlan, items: Sequence[Item], condition: Condition, group: int, number: int
 ) -> list[Item]:
-    """The items of a task under one condition: all of them, or the share of one condition among several.
+    """The items of a task that count under one condition: all of them or, within subjects, the share of the condition.
 
-    Within subjects, shares go round with the group, so that over all groups every item is met under every condition.
+    Shares rotate with the group, so that over all groups every item is seen under every condition.
     """
-    some = list(items)
+    chosen = [item for item in items if not item.practice]
     if protocol.design == "within":
         count = len(protocol.conditions)
         share = (protocol.conditions.index(condition) + group) % count
-        some = [item for place, item in enumerate(items) if place % count == share]
+        chosen = [item for place, item in enumerate(chosen) if place % count == share]
     if plan.order == "fixed":
-        return some
+        return chosen
     draw = Rng(protocol.seed, ()).shared(f"study/{number}/{plan.task}/{condition.name}")
-    return [some[place] for place in draw.permutation(len(some))]
+    return [chosen[place] for place in draw.permutation(len(chosen))]

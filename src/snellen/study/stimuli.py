@@ -1,4 +1,4 @@
-"""What participants are shown: items with their pictures under names that betray nothing, and the truth, kept apart."""
+"""The items of a study (`stimuli.json`), with their truth and the files of their pictures, whose names are random."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Side = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class ChosenRow(TypedDict):
-    """How the images of one task were chosen, for the preview of a study."""
+    """How the images of one task were chosen; see `ItemChoice.table`."""
 
     __pydantic_config__ = OPEN  # type: ignore[misc]
 
@@ -35,7 +35,7 @@ class ChosenRow(TypedDict):
 
 
 class ClassRow(TypedDict):
-    """A class that is asked about."""
+    """A class that an item is about."""
 
     accuracy: float
     images: Count
@@ -67,9 +67,9 @@ class Picture:
     height: Side
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Item:
-    """One thing to judge: an image or some images of one class, as each condition shows them."""
+    """One thing to judge: an image, or several images of one class, with a picture per condition."""
 
     __pydantic_config__ = EXACT
 
@@ -77,40 +77,45 @@ class Item:
     task: TaskName
     practice: bool
     samples: tuple[str, ...]
-    """The images that are shown with maps, by their names in the run."""
-    said: tuple[str, ...]
-    """What the model said of each of them."""
+    """Names, in the run, of the images that are shown with maps."""
+    predictions: Annotated[tuple[str, ...], Field(alias="said")]
+    """The model's prediction for each of them."""
     truth: Truth
     pictures: Mapping[str, tuple[Picture, ...]]
-    """By name of the condition, a picture per sample."""
+    """By name of the condition, a picture of every sample."""
     about: str = ""
-    """The class that is asked about."""
+    """The class that the question is about."""
     further: tuple[str, ...] = ()
-    """The images to choose from."""
+    """Names of the images to choose from."""
     choices: tuple[Picture, ...] = ()
     """Their pictures, without maps."""
 
     def as_values(self) -> dict[str, Any]:
-        """As it stands in `stimuli.json`."""
+        """As stored in `stimuli.json`."""
         return {
             "id": self.id,
             "task": self.task,
             "practice": self.practice,
             "samples": list(self.samples),
-            "said": list(self.said),
+            "said": list(self.predictions),
             "truth": list(self.truth) if isinstance(self.truth, tuple) else self.truth,
-            "pictures": {name: [_values(one) for one in some] for name, some in self.pictures.items()},
+            "pictures": {name: list(map(_values, pictures)) for name, pictures in self.pictures.items()},
             "about": self.about,
             "further": list(self.further),
             "choices": [_values(choice) for choice in self.choices],
         }
 
+    @property
+    def all_pictures(self) -> tuple[Picture, ...]:
+        """The pictures of all conditions and those to choose from."""
+        return (*(picture for pictures in self.pictures.values() for picture in pictures), *self.choices)
+
     def problems(self, conditions: tuple[Condition, ...]) -> Iterator[str]:
-        """What keeps the item from being shown and scored, a sentence each."""
+        """Why the item cannot be used, a sentence each."""
         for condition in conditions:
             if condition.name not in self.pictures:
                 yield f"has no pictures for '{condition.name}'"
-        if not self.samples or {len(self.said), *map(len, self.pictures.values())} != {len(self.samples)}:
+        if not self.samples or {len(self.predictions), *map(len, self.pictures.values())} != {len(self.samples)}:
             yield "needs a prediction and a picture of every sample under every condition"
         if len(self.choices) != len(self.further):
             yield "needs a picture of every image to choose from"

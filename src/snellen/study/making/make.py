@@ -1,4 +1,4 @@
-"""From a run to a study folder: images chosen, maps drawn in one way for all arms, and all of it written or nothing."""
+"""Makes a study folder from a run: chooses images, draws the maps of all arms in the same way, writes all files at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from snellen.study.texts import written_languages, written_texts
 
 TITLE = "What does the program see?"
 TASK: tuple[Mapping[str, Any], ...] = ({"task": "error-detection"},)
-"""What is asked where nobody says what."""
+"""The tasks of a protocol that names none."""
 
 _PYTHON = "snellen.study.making.make.make(run, folder, values, classifier=..., samples=...)"
 
@@ -50,71 +50,78 @@ def make(
     observer: Observer | None = None,
     trust: bool = False,
 ) -> Study:
-    """A study of a run's maps in a new folder; `values` are settings of the protocol, of which only `arms` is needed.
+    """Makes a study of a run's maps in a new folder.
 
-    A run that was made from Python objects needs them again: `classifier` and `samples`. A model of a stranger's
-    run is loaded only with `trust`. Nobody knows the password of the new study: `snellen.study.folder.new_password` makes
-    one and tells it.
+    The password of the new study is known to nobody: `snellen.study.folder.new_password` makes one and returns it.
+
+    Args:
+        run: the folder of the run.
+        folder: the new folder; it may exist if it is empty.
+        values: settings of the protocol, of which only `arms` is needed.
+        classifier: for a run that was made from Python objects, its classifier.
+        samples: for a run that was made from Python objects, its samples.
+        observer: is told about progress.
+        trust: whether code in the run's model may be executed.
     """
-    place, found, watching = Path(folder), Run(run), observer or default_observer()
-    _refuse_taken(place)
-    protocol = _protocol(found, values)
+    target, source, watching = Path(folder), Run(run), observer or default_observer()
+    _refuse_taken(target)
+    protocol = _protocol(source, values)
     files = _files(protocol)
-    pool = candidates(found.samples())
+    pool = candidates(source.samples())
     choice = choose(pool, protocol)
-    _, loaded = reload_subject(found, classifier, samples, watching, given=_PYTHON, trust=trust)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place.parent) as name:
+    _, loaded = reload_subject(source, classifier, samples, watching, given=_PYTHON, trust=trust)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=target.parent) as name:
         new = Path(name) / "study"
-        drawn = _Easel(found, loaded, protocol, choice, new / "pictures")
-        watching.note(f"drawing {count(drawn.total, 'picture')}")
+        renderer = _Renderer(run=source, samples=loaded, protocol=protocol, choice=choice, folder=new / "pictures")
+        watching.note(f"drawing {count(renderer.total, 'picture')}")
         (new / "pictures").mkdir(parents=True)
         stimuli = {
             "schema": SCHEMA,
-            "subject": _subject(found, pool, choice),
-            "items": [item.as_values() for item in drawn.items()],
+            "subject": _subject(source, pool, choice),
+            "items": [item.as_values() for item in renderer.items()],
         }
         (new / "stimuli.json").write_text(json.dumps(stimuli, indent=1, ensure_ascii=False), encoding="utf-8")
         (new / "study.yaml").write_text(protocol_text(protocol), encoding="utf-8")
-        for target, text in files.items():
-            (new / target).parent.mkdir(exist_ok=True)
-            (new / target).write_text(text, encoding="utf-8")
+        for path, text in files.items():
+            (new / path).parent.mkdir(exist_ok=True)
+            (new / path).write_text(text, encoding="utf-8")
         new_password(new)
         Study.read(new)
-        if place.exists():
-            place.rmdir()  # it is empty: that was checked
-        new.rename(place)
-    return Study.read(place)
+        if target.exists():
+            target.rmdir()  # it is empty: that was checked
+        new.rename(target)
+    return Study.read(target)
 
 
 def read_tasks(text: str) -> list[dict[str, Any]]:
-    """Tasks as the command line names them: names with commas between, each with items and practice trials behind colons.
+    """Tasks as written on the command line: comma-separated names, each with `:items` or `:items:practice`.
 
     >>> read_tasks("error-detection:12,sharpness:6:1")
     [{'task': 'error-detection', 'items': 12}, {'task': 'sharpness', 'items': 6, 'practice': 1}]
     """
-    found = []
-    for one in (part.strip() for part in text.split(",") if part.strip()):
-        name, *numbers = one.split(":")
+    plans = []
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        name, *numbers = part.split(":")
         if len(numbers) > 2 or not all(number.isascii() and number.isdigit() for number in numbers):
-            raise SnellenError(f"cannot read the task '{one}'; write its name, items and practice trials: {name}:12:2")
+            raise SnellenError(f"cannot read the task '{part}'; write its name, items and practice trials: {name}:12:2")
         if name not in TASKS:
             raise SnellenError(f"there is no task '{name}'{nearest(name, TASKS) or ';'} there are {', '.join(TASKS)}")
-        found.append({"task": name} | dict(zip(("items", "practice"), map(int, numbers), strict=False)))
-    return found
+        plans.append({"task": name} | dict(zip(("items", "practice"), map(int, numbers), strict=False)))
+    return plans
 
 
-def _refuse_taken(place: Path) -> None:
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise SnellenError(f"'{place}' is there already and not empty; choose another folder for the study")
+def _refuse_taken(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise SnellenError(f"'{folder}' is there already and not empty; choose another folder for the study")
 
 
 def _protocol(run: Run, values: Mapping[str, Any]) -> Protocol:
-    """The protocol, with arms by the labels of the run, each with a map of every image."""
-    known = {method.label: method.name for method in run.record.spec.methods}
+    """The protocol, with arms named by their labels in the run; every arm must have a map of every image."""
+    methods = {method.label: method.name for method in run.record.spec.methods}
     arms = []
-    for value in values.get("arms") or ():
-        label = NONE if value == NONE else find_label(str(value), known, f"'{run.folder}'")
+    for arm in values.get("arms") or ():
+        label = NONE if arm == NONE else find_label(str(arm), methods, f"'{run.folder}'")
         if label != NONE and label not in run.explained:
             broken = run.record.method_failures
             reason = f" ({broken[label]})" if label in broken else ""
@@ -122,22 +129,22 @@ def _protocol(run: Run, values: Mapping[str, Any]) -> Protocol:
                 f"'{run.folder}' has no map of '{label}' for some images{reason}; finish the run, or leave it out"
             )
         arms.append(label)
-    given = {"title": TITLE, "tasks": TASK, **values, "arms": tuple(arms), "run": str(run.folder)}
-    return Protocol.of(given, "the study")
+    settings = {"title": TITLE, "tasks": TASK, **values, "arms": tuple(arms), "run": str(run.folder)}
+    return Protocol.of(settings, "the study")
 
 
 def _files(protocol: Protocol) -> dict[str, str]:
     """The texts and questionnaires that come with Snellen, by their paths in the study's folder."""
     questionnaires = scales.shipped()
     files = {}
-    for what, there, names, folder in (
+    for what, available, names, folder in (
         ("texts in", written_languages(), protocol.languages, "texts"),
         ("questionnaire", sorted(questionnaires), protocol.scales, "questionnaires"),
     ):
         for name in names:
-            if name not in there:
+            if name not in available:
                 raise SnellenError(
-                    f"Snellen has no {what} '{name}', only {', '.join(there)}; make the study without it, put "
+                    f"Snellen has no {what} '{name}', only {', '.join(available)}; make the study without it, put "
                     f"{folder}/{name}.yaml beside the others in its folder, and name it in study.yaml"
                 )
             text = written_texts(name) if folder == "texts" else questionnaires[name].read_text(encoding="utf-8")
@@ -154,10 +161,10 @@ def _files(protocol: Protocol) -> dict[str, str]:
 
 
 def _subject(run: Run, pool: Sequence[Candidate], choice: ItemChoice) -> dict[str, Any]:
-    """What the study is about, and how it was chosen."""
+    """The run that the study was made from, and how its images were chosen."""
     record, share = run.record, accuracy(pool)
     labels = (item.images[0].label for item in choice.items if find_task(item.task).traits.about_class)
-    asked = sorted({label for label in labels if label is not None})
+    classes = sorted({label for label in labels if label is not None})
     return {
         "run": run.folder.resolve().name,
         "model": record.classifier.name,
@@ -167,15 +174,15 @@ def _subject(run: Run, pool: Sequence[Candidate], choice: ItemChoice) -> dict[st
         "chosen": choice.table(),
         "notes": list(choice.notes),
         "classes": {
-            _class(run, label): {"accuracy": share[label], "images": sum(one.label == label for one in pool)}
-            for label in asked
+            _class(run, label): {"accuracy": share[label], "images": sum(image.label == label for image in pool)}
+            for label in classes
         },
     }
 
 
-@dataclass(frozen=True, eq=False)
-class _Easel:
-    """Draws the pictures of chosen images under every condition, under names that say nothing."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Renderer:
+    """Draws the pictures of the chosen images for every condition, in files with random names."""
 
     run: Run
     samples: Samples
@@ -185,48 +192,48 @@ class _Easel:
 
     @property
     def total(self) -> int:
-        """How many pictures there will be."""
+        """The number of pictures."""
         return sum(len(self.protocol.conditions) * len(item.images) + len(item.further) for item in self.choice.items)
 
     def items(self) -> Iterator[Item]:
-        """The items of the study, with their pictures drawn."""
+        """Draws the pictures of every item and yields the items of the study."""
         numbers: dict[tuple[str, bool], int] = {}
         for item in self.choice.items:
             number = numbers[item.task, item.practice] = numbers.get((item.task, item.practice), 0) + 1
             yield self._item(item, f"{item.task}-{'practice-' if item.practice else ''}{number}")
 
-    def _item(self, one: ChosenItem, name: str) -> Item:
-        task = find_task(one.task)
-        label = one.images[0].label
+    def _item(self, chosen: ChosenItem, name: str) -> Item:
+        task = find_task(chosen.task)
+        label = chosen.images[0].label
         return Item(
-            name,
-            one.task,
-            one.practice,
-            tuple(image.sample for image in one.images),
-            tuple(_class(self.run, image.prediction) for image in one.images),
-            task.truth(one, self._accuracy),
-            {
-                condition.name: tuple(self._drawn(image, condition.arm, self._shown(condition)) for image in one.images)
+            id=name,
+            task=chosen.task,
+            practice=chosen.practice,
+            samples=tuple(image.sample for image in chosen.images),
+            predictions=tuple(_class(self.run, image.prediction) for image in chosen.images),
+            truth=task.truth(chosen, self._accuracy),
+            pictures={
+                condition.name: tuple(self._draw(image, condition.arm, self._style(condition)) for image in chosen.images)
                 for condition in self.protocol.conditions
             },
-            _class(self.run, label) if task.traits.about_class and label is not None else "",
-            tuple(image.sample for image in one.further),
-            tuple(self._drawn(image, NONE, rendering.PHOTOGRAPH) for image in one.further),
+            about=_class(self.run, label) if task.traits.about_class and label is not None else "",
+            further=tuple(image.sample for image in chosen.further),
+            choices=tuple(self._draw(image, NONE, rendering.PHOTOGRAPH) for image in chosen.further),
         )
 
-    def _shown(self, condition: Condition) -> str:
-        """How the pictures of a condition are drawn; where all others lack colours, those without maps lack them too."""
+    def _style(self, condition: Condition) -> str:
+        """How pictures are drawn: without maps they are grey where all others lie under maps and are grey, too."""
         grey = condition.arm == NONE and self.protocol.presentation == ("overlay",)
         return rendering.GREY if grey else condition.presentation
 
-    def _drawn(self, image: Candidate, arm: str, presentation: str) -> Picture:
+    def _draw(self, image: Candidate, arm: str, presentation: str) -> Picture:
         photo = self._photographs[image.sample]
         values = None if arm == NONE else self._maps[arm][image.sample]
-        shown = rendering.picture(photo, values, presentation)
+        pixels = rendering.picture(photo, values, presentation)
         file = self.folder / f"{secrets.token_hex(16)}.webp"
-        file.write_bytes(rendering.encoded(shown, photo))
-        os.utime(file, (self._now, self._now))  # the order in which pictures were drawn is nobody's business
-        return Picture(file.name, shown.shape[1], shown.shape[0])
+        file.write_bytes(rendering.encoded(pixels, photo))
+        os.utime(file, (self._now, self._now))  # the order of drawing would reveal which pictures belong together
+        return Picture(file.name, pixels.shape[1], pixels.shape[0])
 
     @cached_property
     def _now(self) -> float:
@@ -238,16 +245,16 @@ class _Easel:
 
     @cached_property
     def _photographs(self) -> dict[str, rendering.Rgb]:
-        wanted = {image.sample for item in self.choice.items for image in (*item.images, *item.further)}
+        names = {image.sample for item in self.choice.items for image in (*item.images, *item.further)}
         ids = enumerate(self.samples.ids)
-        return {name: rendering.photograph(self.samples[place].image) for place, name in ids if name in wanted}
+        return {name: rendering.photograph(self.samples[place].image) for place, name in ids if name in names}
 
     @cached_property
     def _maps(self) -> dict[str, dict[str, Float[np.ndarray, "height width"]]]:
-        """By arm and sample, only of the images that are shown."""
-        wanted = sorted({image.sample for item in self.choice.items for image in item.images})
+        """By arm and sample, the maps of the images of all items."""
+        names = sorted({image.sample for item in self.choice.items for image in item.images})
         arms = [arm for arm in self.protocol.arms if arm != NONE]
-        return {arm: dict(zip(wanted, self.run.maps(arm, wanted), strict=True)) for arm in arms}
+        return {arm: dict(zip(names, self.run.maps(arm, names), strict=True)) for arm in arms}
 
 
 def _class(run: Run, index: int) -> str:

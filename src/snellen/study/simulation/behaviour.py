@@ -228,7 +228,7 @@ class ParticipantAnswers:
             return self.trial(page.task, page.item.id, page.condition.arm).as_values()
         if page.kind == "scale":
             return {"answers": self.scale(page.scale, page.condition.arm)}
-        return {"value": self.check(checks, page.wanted)} if page.kind == "attention" else {}
+        return {"value": self.check(checks, page.requested)} if page.kind == "attention" else {}
 
     def _column(self, outcome: str, item: str) -> int:
         return self.participants.behaviour.outcomes[outcome].items.index(item)

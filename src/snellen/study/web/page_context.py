@@ -27,7 +27,7 @@ def page_context(
     elif page.kind == "task":
         facts |= {"task": page.task, "practice": place + 1 < len(pages) and pages[place + 1].practice}
     elif page.kind == "attention":
-        facts |= {"wanted": page.wanted, "choices": range(1, CHOICES + 1)}
+        facts |= {"wanted": page.requested, "choices": range(1, CHOICES + 1)}
     elif page.kind == "scale":
         facts |= _scale(study, language, page)
     elif page.item is not None:
@@ -62,7 +62,7 @@ def _item(item: Item, page: Page) -> dict[str, Any]:
         "form": find_task(item.task).form,
         "practice": item.practice,
         "about": item.about,
-        "pictures": list(zip(item.pictures[page.condition.name], item.said, strict=True)),
+        "pictures": list(zip(item.pictures[page.condition.name], item.predictions, strict=True)),
         "alt": "photograph" if page.condition.arm == NONE else page.condition.presentation,
         "further": item.choices,
     }
