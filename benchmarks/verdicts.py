@@ -19,7 +19,7 @@ import numpy as np
 import verdict_limits
 from populations import BEHIND, POPULATIONS, scores
 from snellen.cards.grades import grade
-from snellen.cards.schema import Evidence, Source
+from snellen.cards.schema import Evidence, EvidenceSource
 from snellen.charts.line_figure import LinePanel, LineStyle, line_figure
 from snellen.charts.verdict_marks import MARKS
 from snellen.verdicts import Trust
@@ -152,11 +152,19 @@ def truth_lines() -> list[str]:
 
 def grade_lines() -> list[str]:
     """The formula of grades at work."""
-    source = Source("run", "example", "", "", "")
+    source = EvidenceSource(kind="run", name="example", model="", data="")
 
     def of(*tests: tuple[str, float]) -> str:
         evidence = [
-            Evidence("minimality", "", "", verdict, "", source, trust=Trust("", (), 0.0, weight, 1.0, None))
+            Evidence(
+                attribute="minimality",
+                test="",
+                metric="",
+                verdict=verdict,
+                reason="",
+                source=source,
+                trust=Trust("", (), 0.0, weight, 1.0, None),
+            )
             for verdict, weight in tests
         ]
         found = grade("minimality", evidence)

@@ -58,10 +58,26 @@ def read_cards(draw: st.DrawFn) -> Callable[[], MarkdownCard]:
     citation = draw(st.just("") | words.map(lambda text: f"@misc{{{text.replace('`', '')},\n# no heading\n}}"))
     ordered = [one for part in CHAPTERS.values() for key in part.values() for one in found if one[0] == key]
     return lambda: MarkdownCard(
-        title, summary, methodology, developers, sharer, tuple(CardLink(*one) for one in works),
-        tuple(CardLink(*one) for one in programs), aliases, example, picture, caption, sections, measured,
-        tuple(CardResult(*one) for one in ordered), citation, chapters,
-    )  # fmt: skip
+        title=title,
+        summary=summary,
+        methodology=methodology,
+        developers=developers,
+        shared_by=sharer,
+        references=tuple(CardLink(*one) for one in works),
+        implementations=tuple(CardLink(*one) for one in programs),
+        aliases=aliases,
+        example=example,
+        picture=picture,
+        caption=caption,
+        sections=sections,
+        measured=measured,
+        results=tuple(
+            CardResult(attribute=attribute, test=test, verdict=verdict, sentence=sentence, url=url)
+            for attribute, test, verdict, sentence, url in ordered
+        ),
+        citation=citation,
+        chapters=chapters,
+    )
 
 
 @st.composite
@@ -73,11 +89,24 @@ def _evidence(draw: st.DrawFn) -> Callable[[EvidenceSource], Evidence]:
     rivals = draw(st.lists(st.tuples(st.just("edge"), *[numbers] * 5, st.integers(0, 9)), max_size=2))
     advice, believed, known = draw(st.just("") | words), draw(st.tuples(*[numbers] * 3)), draw(st.booleans())
     return lambda source: Evidence(
-        attribute, test, metric, verdict, reason, source, "the rule", mean, low, high, n, undefined, higher,
-        tuple(PairedDifference(*one) for one in rivals), advice,
-        Trust(metric, ("edge",), *believed, TextBoxResult(metric, *believed, 3, "blind")) if known else None,
-        "what it means",
-    )  # fmt: skip
+        attribute=attribute,
+        test=test,
+        metric=metric,
+        verdict=verdict,
+        reason=reason,
+        source=source,
+        rule="the rule",
+        mean=mean,
+        low=low,
+        high=high,
+        n=n,
+        undefined=undefined,
+        higher_is_better=higher,
+        against=tuple(PairedDifference(*one) for one in rivals),
+        advice=advice,
+        trust=Trust(metric, ("edge",), *believed, TextBoxResult(metric, *believed, 3, "blind")) if known else None,
+        summary="what it means",
+    )
 
 
 @st.composite
@@ -90,9 +119,16 @@ def cards(draw: st.DrawFn) -> Callable[[], Card]:
     label = draw(st.sampled_from([name, f"{name}(steps=3)"]))
 
     def made() -> Card:
-        source = EvidenceSource("run", *free)
+        source = EvidenceSource(kind="run", name=free[0], model=free[1], data=free[2], settings=free[3])
         findings = {
-            key: Finding(key, "often", said, share, {"seconds": share, "tried": [1, "a"]}, source)
+            key: Finding(
+                attribute=key,
+                word="often",
+                sentence=said,
+                share=share,
+                numbers={"seconds": share, "tried": [1, "a"]},
+                source=source,
+            )
             for key, (said, share) in found.items()
         }
         return card(name, label, [one(source) for one in evidence], findings, source if evidence else None)

@@ -35,7 +35,7 @@ MEASURED = {
 def measured(label: str) -> dict[str, Finding]:
     *shares, seconds = MEASURED[label]
     found = {
-        name: Finding(name, word(share), f"{label} was measured: {share:g}.", share)
+        name: Finding(attribute=name, word=word(share), sentence=f"{label} was measured: {share:g}.", share=share)
         for name, share in zip(ATTRIBUTES[:4], shares, strict=True)
     }
     cost = found["computational-efficiency"]
@@ -67,13 +67,28 @@ def hand_deck(shares: Mapping[str, Mapping[str, float]], seconds: Mapping[str, f
     for label, mine in shares.items():
         plain = card(label.partition("(")[0], label)
         grades = {
-            one: Grade(one, mine.get(one, math.nan), word(mine.get(one, math.nan)), "by hand", 1.0) for one in ATTRIBUTES
+            one: Grade(
+                attribute=one,
+                share=mine.get(one, math.nan),
+                word=word(mine.get(one, math.nan)),
+                reason="by hand",
+                weight=1.0,
+            )
+            for one in ATTRIBUTES
         }
         findings = {
-            one: Finding(one, word(share), "By hand.", share) for one, share in mine.items() if one in ATTRIBUTES[:5]
+            one: Finding(attribute=one, word=word(share), sentence="By hand.", share=share)
+            for one, share in mine.items()
+            if one in ATTRIBUTES[:5]
         }
         if seconds and label in seconds:
-            cost = Finding("computational-efficiency", "by hand", "By hand.", 0.5, {"seconds": seconds[label]})
+            cost = Finding(
+                attribute="computational-efficiency",
+                word="by hand",
+                sentence="By hand.",
+                share=0.5,
+                numbers={"seconds": seconds[label]},
+            )
             findings["computational-efficiency"] = cost
         cards.append(replace(plain, grades=grades, findings=findings))
-    return CardSet(Recorded(), tuple(cards), {})
+    return CardSet(run=Recorded(), cards=tuple(cards), trust={})

@@ -14,11 +14,17 @@ def deck_of(images: int) -> CardSet:
     rng = np.random.default_rng(3)
     findings = {
         name: {
-            attribute: Finding(attribute, "measured", f"A sentence about {attribute}.", float(np.round(rng.random(), 3)),
-                               {"seconds": float(10 ** rng.uniform(-3, 1)), "forward": 3, "backward": 1})
+            attribute: Finding(
+                attribute=attribute,
+                word="measured",
+                sentence=f"A sentence about {attribute}.",
+                share=float(np.round(rng.random(), 3)),
+                numbers={"seconds": float(10 ** rng.uniform(-3, 1)), "forward": 3, "backward": 1},
+            )
             for attribute in METHODOLOGY[:4]
         }
-        for name in METHODS if name != "occlusion"
-    }  # fmt: skip
+        for name in METHODS
+        if name != "occlusion"
+    }
     findings["rise"] = findings["gradient"]
     return CardSet.of(Recorded(ids=[f"{at}.jpg" for at in range(images)]), findings)

@@ -35,8 +35,18 @@ def _comparable(value: object) -> object:
 
 def test_undefined_is_null_and_what_follows_is_written_along():
     trust = Trust("deletion", ("edge",), 0.25, math.nan, 0.5, None)
-    source = EvidenceSource("run", "r", "net", "40 images", "")
-    one = Evidence("minimality", "Sparsity", "sparsity", "fail", "worse", source, n=3, high=math.inf, trust=trust)
+    source = EvidenceSource(kind="run", name="r", model="net", data="40 images", settings="")
+    one = Evidence(
+        attribute="minimality",
+        test="Sparsity",
+        metric="sparsity",
+        verdict="fail",
+        reason="worse",
+        source=source,
+        n=3,
+        high=math.inf,
+        trust=trust,
+    )
     written = as_json(card("grad-cam", "grad-cam", [one], {}, source))
     assert written["schema"] == SCHEMA
     told = written["evidence"][0]

@@ -23,7 +23,9 @@ from snellen.plugins.registry import METHODS
 from snellen.suite.card_tests import TESTS
 from snellen.verdicts import PairedDifference
 
-RUN = EvidenceSource("run", "kites 12ab/34cd", "kite net", "40 images: kites", "target predicted, seed 0")
+RUN = EvidenceSource(
+    kind="run", name="kites 12ab/34cd", model="kite net", data="40 images: kites", settings="target predicted, seed 0"
+)
 
 # A card in the public format, in our own words, with the habits of the cards that are found there: marks in the title, a
 # field without its colon inside the bold, `[optional]`, a link over two lines, a result over two lines, another test's name,
@@ -108,39 +110,62 @@ Blurry from below.
 def test_a_card_in_the_public_format_is_read_with_all_its_habits():
     found = read_markdown(PUBLIC)
     assert found == MarkdownCard(
-        "Kite Maps",
-        "Kite maps are invented for this test.",
-        "A kite is flown over the picture.\n\nIt is not meant for storms.",
-        "Nobody at all",
-        "",
-        (
+        title="Kite Maps",
+        summary="Kite maps are invented for this test.",
+        methodology="A kite is flown over the picture.\n\nIt is not meant for storms.",
+        developers="Nobody at all",
+        shared_by="",
+        references=(
             CardLink("Original Paper", "Flying kites", "https://example.org/kites.pdf"),
             CardLink("", "A letter [sic]", "https://example.org/letter"),
             CardLink("", "A conversation", ""),
         ),
-        (CardLink("", "kites", "https://example.org/code_(1)"),),
-        ("flying", "string"),
-        "A kite (left) and its `map` (right).",
-        "kite.png",
-        "A red kite.",
-        {
+        implementations=(CardLink("", "kites", "https://example.org/code_(1)"),),
+        aliases=("flying", "string"),
+        example="A kite (left) and its `map` (right).",
+        picture="kite.png",
+        caption="A red kite.",
+        sections={
             "determinism": "Wind is random.",
             "hyperparameter-dependence": "* `string` is its length.\n* `tail` is decoration.",
             "computational-efficiency": "An afternoon.",
             "semantic-directness": "High is high.",
             "input-sensitivity": "The following was tried:",
         },
-        {},
-        (
-            CardResult("input-sensitivity", "Deletion", "inconclusive", "Kite maps are undecided. Tried on\na meadow.",
-                   "https://example.org/d"),
-            CardResult("input-sensitivity", "Insertion", "pass", "It rises.", "https://example.org/i"),
-            CardResult("input-sensitivity", "Perturbation Testing (LeRF)", "fail", "It falls.", ""),
-            CardResult("minimality", "Visual Sharpening", "fail", "Blurry from below.", "https://example.org/v"),
+        measured={},
+        results=(
+            CardResult(
+                attribute="input-sensitivity",
+                test="Deletion",
+                verdict="inconclusive",
+                sentence="Kite maps are undecided. Tried on\na meadow.",
+                url="https://example.org/d",
+            ),
+            CardResult(
+                attribute="input-sensitivity",
+                test="Insertion",
+                verdict="pass",
+                sentence="It rises.",
+                url="https://example.org/i",
+            ),
+            CardResult(
+                attribute="input-sensitivity",
+                test="Perturbation Testing (LeRF)",
+                verdict="fail",
+                sentence="It falls.",
+                url="",
+            ),
+            CardResult(
+                attribute="minimality",
+                test="Visual Sharpening",
+                verdict="fail",
+                sentence="Blurry from below.",
+                url="https://example.org/v",
+            ),
         ),
-        "@misc{kites,\n  # a line that is no heading\n}",
-        {"Sensitivity Testing": "All of it on one meadow."},
-    )  # fmt: skip
+        citation="@misc{kites,\n  # a line that is no heading\n}",
+        chapters={"Sensitivity Testing": "All of it on one meadow."},
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +202,7 @@ def test_a_citation_is_kept_whatever_its_form(below, kept):
 
 def test_fields_that_are_missing_are_empty():
     found = read_markdown("# Kites Saliency Card\n## Methodology\nFly.\n")
-    assert found == MarkdownCard("Kites", methodology="Fly.")
+    assert found == MarkdownCard(title="Kites", methodology="Fly.")
 
 
 @pytest.mark.parametrize(
@@ -256,9 +281,10 @@ def test_the_card_of_every_method_goes_out_and_comes_back(name):
     assert found.references[0].role == ("Original Paper" if found.developers else "Reference")
     assert found.citation.startswith(("@article{", "@inproceedings{", "@misc{"))
     assert len(found.results) == len(card(name, name).evidence)
-    assert text.count("Not tested.") == sum(not found.of(key) for key in (
-        "input-sensitivity", "label-sensitivity", "model-sensitivity", "minimality", "perceptual-correspondence"
-    ))  # fmt: skip
+    assert text.count("Not tested.") == sum(
+        not found.of(key)
+        for key in ("input-sensitivity", "label-sensitivity", "model-sensitivity", "minimality", "perceptual-correspondence")
+    )
 
 
 def evidence(verdict: str, **more) -> Evidence:
@@ -268,7 +294,13 @@ def evidence(verdict: str, **more) -> Evidence:
     )
     facts = {"against": against, "n": 40, "mean": 0.125, "low": 0.1, "high": 0.15, "higher_is_better": False} | more
     return Evidence(
-        "perceptual-correspondence", "Localization Utility", "deletion(steps=3)", verdict, "as it is", RUN, **facts
+        attribute="perceptual-correspondence",
+        test="Localization Utility",
+        metric="deletion(steps=3)",
+        verdict=verdict,
+        reason="as it is",
+        source=RUN,
+        **facts,
     )
 
 
@@ -286,7 +318,9 @@ def test_a_result_says_its_numbers_its_data_and_where_papers_disagree():
 
 def test_what_is_not_counted_has_no_glyph_and_what_was_measured_follows_its_prose():
     one = card("grad-cam", "grad-cam", [evidence("not counted")], {}, RUN)
-    found = Finding("determinism", "fixed", "5 seeds gave one map.", 1.0, {}, RUN)
+    found = Finding(
+        attribute="determinism", word="fixed", sentence="5 seeds gave one map.", share=1.0, numbers={}, source=RUN
+    )
     one = replace(one, findings={**one.findings, "determinism": found})
     line = next(line for line in write_markdown(one).splitlines() if "Not counted" in line)
     assert not any(entity in line for entity in ENTITIES.values())
@@ -310,7 +344,13 @@ def test_only_controls_that_a_paper_made_name_people():
 
 
 def test_names_that_users_gave_bring_no_html_along():
-    one = card("grad-cam", "grad-cam", [evidence("pass")], {}, EvidenceSource("run", "r", "<b>net", "x", "y"))
+    one = card(
+        "grad-cam",
+        "grad-cam",
+        [evidence("pass")],
+        {},
+        EvidenceSource(kind="run", name="r", model="<b>net", data="x", settings="y"),
+    )
     assert "<b>" not in write_markdown(one)
 
 

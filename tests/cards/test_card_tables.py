@@ -39,7 +39,13 @@ def card_set() -> CardSet:
         },
         refused={("rise(masks=50)", "completeness"): "rise has no | baseline"},
     )
-    findings = {"grad-cam": {"determinism": Finding("determinism", "fixed", "5 seeds gave one map.", 1.0, {"seeds": 5})}}
+    findings = {
+        "grad-cam": {
+            "determinism": Finding(
+                attribute="determinism", word="fixed", sentence="5 seeds gave one map.", share=1.0, numbers={"seeds": 5}
+            )
+        }
+    }
     return CardSet.of(run, findings)
 
 
@@ -89,7 +95,7 @@ def test_a_run_that_has_the_truth_asks_for_none(card_set):
     )
     type(run).record, kept = property(lambda _: record), type(run).record
     try:
-        rows = {row.test: row for row in grid_of(CardSet(run, card_set.cards, card_set.trust)).tests}
+        rows = {row.test: row for row in grid_of(CardSet(run=run, cards=card_set.cards, trust=card_set.trust)).tests}
     finally:
         type(run).record = kept
     assert rows["Mean IoU"].reason == "not run: not asked for: add mean-iou to --metrics"
@@ -98,8 +104,11 @@ def test_a_run_that_has_the_truth_asks_for_none(card_set):
 def test_the_files_hold_the_same(card_set, tmp_path):
     paths = write_tables(card_set, tmp_path / "new")
     assert [path.name for path in paths] == [
-        "table-a1-methodology.md", "table-a1-methodology.csv", "table-a2-tests.md", "table-a2-tests.csv",
-    ]  # fmt: skip
+        "table-a1-methodology.md",
+        "table-a1-methodology.csv",
+        "table-a2-tests.md",
+        "table-a2-tests.csv",
+    ]
     first, second = pd.read_csv(paths[1]), pd.read_csv(paths[3])
     assert len(first) == len(card_set.methods) * len(METHODOLOGY)
     assert first.loc[0, ["word", "share", "seeds"]].tolist() == ["fixed", 1.0, 5]

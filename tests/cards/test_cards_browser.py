@@ -75,7 +75,7 @@ def test_priorities_a_card_and_the_way_back_by_keyboard_alone(browser, card_set)
     browser.press("ArrowLeft")
     assert browser.run("document.activeElement.value + document.activeElement.checked") == "essentialtrue"
     browser.rest()
-    wanted = recommend(card_set, Priorities({"determinism": "essential"}))
+    wanted = recommend(card_set, Priorities(levels={"determinism": "essential"}))
     shown = "[...document.querySelectorAll('#ranking > ol .entry')].map((one) => one.dataset.method)"
     assert browser.run(shown) == [one.card.method for one in wanted.qualified]
     news = browser.run("document.querySelector('#news').textContent")
@@ -144,10 +144,10 @@ def test_two_that_were_chosen_fit_a_phone_without_scrolling(browser, path):
 
 
 def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser, card_set):
-    asked = [Priorities(one.levels, profile=one) for one in profiles()]
-    asked += [Priorities({}, avoid_cost=0.05), Priorities({}, black_box=True)]
-    asked += [Priorities(one.levels, avoid_cost=0.5, black_box=True) for one in profiles()]
-    asked += [Priorities(dict.fromkeys(ATTRIBUTES, level)) for level in ("essential", "nice", "unwanted")]
+    asked = [Priorities(levels=one.levels, profile=one) for one in profiles()]
+    asked += [Priorities(levels={}, avoid_cost=0.05), Priorities(levels={}, black_box=True)]
+    asked += [Priorities(levels=one.levels, avoid_cost=0.5, black_box=True) for one in profiles()]
+    asked += [Priorities(levels=dict.fromkeys(ATTRIBUTES, level)) for level in ("essential", "nice", "unwanted")]
     states, told = set(), set()
     for one in asked:
         cost = "null" if one.avoid_cost is None else one.avoid_cost
@@ -241,7 +241,7 @@ def test_when_nothing_will_do_the_page_says_so_and_names_the_nearest(browser, pa
     browser.rest()
     assert "No method" in browser.run("document.querySelector('#news').textContent")
     assert "These come closest" in browser.run("document.querySelector('#ranking').textContent")
-    wanted = recommend(card_set, Priorities(dict.fromkeys(ATTRIBUTES, "essential"), avoid_cost=1e-6))
+    wanted = recommend(card_set, Priorities(levels=dict.fromkeys(ATTRIBUTES, "essential"), avoid_cost=1e-6))
     listed = "[...document.querySelectorAll('#ranking > .entries .entry')].map((one) => one.dataset.method)"
     assert browser.run(listed) == [one.card.method for one in wanted.nearest]
 

@@ -27,7 +27,11 @@ ENOUGH = [f"{at}.jpg" for at in range(40)]
 
 def deck_of(run: Recorded) -> CardSet:
     cost = Finding(
-        "computational-efficiency", "quick", "12.5 ms a map.", 0.9, {"seconds": 0.0125, "forward": 1, "backward": 1}
+        attribute="computational-efficiency",
+        word="quick",
+        sentence="12.5 ms a map.",
+        share=0.9,
+        numbers={"seconds": 0.0125, "forward": 1, "backward": 1},
     )
     return CardSet.of(run, {"grad-cam": {"computational-efficiency": cost}})
 
@@ -245,28 +249,45 @@ def test_the_style_uses_no_colour_for_words_beside_the_checked_ones():
 
 
 def test_numbers_of_methodology_have_names_and_units_for_people():
-    spent = {"seconds": 0.0183, "forward": 100, "backward": 0, "memory_mib": 9.26, "order": -2,
-             "machine": {"processor": "a processor", "cores": 2, "threads": 1, "gpu": None}}  # fmt: skip
-    facts = dict(facts_of(Finding("computational-efficiency", "1e-2", "", 1.0, spent)))
+    spent = {
+        "seconds": 0.0183,
+        "forward": 100,
+        "backward": 0,
+        "memory_mib": 9.26,
+        "order": -2,
+        "machine": {"processor": "a processor", "cores": 2, "threads": 1, "gpu": None},
+    }
+    facts = dict(facts_of(Finding(attribute="computational-efficiency", word="1e-2", sentence="", share=1.0, numbers=spent)))
     assert facts["time of one map"] == "18.3 ms"
     assert facts["memory beyond the model's"] == "9.26 MiB"
     assert facts["order of magnitude"] == "10⁻² s"
     assert facts["machine"] == "a processor, 1 thread"
     assert (
-        dict(facts_of(Finding("determinism", "varies", "", 0.5, {"changed": 0.25})))["repeated maps that changed"] == "25%"
+        dict(facts_of(Finding(attribute="determinism", word="varies", sentence="", share=0.5, numbers={"changed": 0.25})))[
+            "repeated maps that changed"
+        ]
+        == "25%"
     )
-    assert facts_of(Finding("model-agnosticism", "black box", "", 1.0, {"needs": []})) == [("needs", "nothing but answers")]
+    assert facts_of(
+        Finding(attribute="model-agnosticism", word="black box", sentence="", share=1.0, numbers={"needs": []})
+    ) == [("needs", "nothing but answers")]
 
 
 def test_settings_that_were_tried_are_a_table_of_values_likeness_and_places():
     tried = {
         "own": "100",
-        "values": {"500": {"correlation": 0.123, "places": {"deletion": [10, 9]}},
-                   "900": {"correlation": float("nan"), "places": {"deletion": [10, 10]}}},
+        "values": {
+            "500": {"correlation": 0.123, "places": {"deletion": [10, 9]}},
+            "900": {"correlation": float("nan"), "places": {"deletion": [10, 10]}},
+        },
         "not_tried": {"4000": "it would take an hour"},
-    }  # fmt: skip
+    }
     finding = Finding(
-        "hyperparameter-dependence", "strongly", "", 0.1, {"settings": {"masks": tried}, "metrics": ["deletion"]}
+        attribute="hyperparameter-dependence",
+        word="strongly",
+        sentence="",
+        share=0.1,
+        numbers={"settings": {"masks": tried}, "metrics": ["deletion"]},
     )
     found = settings_of(finding)
     assert found["metrics"] == ["deletion"]
@@ -276,7 +297,14 @@ def test_settings_that_were_tried_are_a_table_of_values_likeness_and_places():
         ("900", "cannot be compared", ["10, stays"]),
         ("4000", "not tried: it would take an hour", [""]),
     ]
-    assert settings_of(Finding("hyperparameter-dependence", "no settings", "", 1.0, {"settings": {}})) is None
+    assert (
+        settings_of(
+            Finding(
+                attribute="hyperparameter-dependence", word="no settings", sentence="", share=1.0, numbers={"settings": {}}
+            )
+        )
+        is None
+    )
 
 
 # The command -------------------------------------------------------------------------------------------------------------

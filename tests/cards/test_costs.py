@@ -85,19 +85,34 @@ def test_memory_is_the_peak_above_what_was_held() -> None:
 def test_the_order_of_magnitude_is_the_word_and_a_tenth_of_a_second_is_instant(
     seconds: float, order: int, share: float
 ) -> None:
-    found = efficiency(MapCost(seconds, 7, 32, 16, 84.6), METHODS.build("gradient"), small_bench(), MACHINE)
+    found = efficiency(
+        MapCost(seconds=seconds, repeats=7, forward=32, backward=16, memory_mib=84.6),
+        METHODS.build("gradient"),
+        small_bench(),
+        MACHINE,
+    )
     assert (found.word, found.numbers["order"]) == (f"1e{order}", order)
     assert found.share == pytest.approx(share, abs=1e-3)
     assert {"seconds", "forward", "backward", "memory_mib", "order"} <= set(found.numbers)
 
 
 def test_the_sentence_of_costs_names_numbers_n_and_machine() -> None:
-    found = efficiency(MapCost(0.43, 7, 32, 16, 84.6), METHODS.build("gradient"), small_bench(), MACHINE)
+    found = efficiency(
+        MapCost(seconds=0.43, repeats=7, forward=32, backward=16, memory_mib=84.6),
+        METHODS.build("gradient"),
+        small_bench(),
+        MACHINE,
+    )
     assert found.sentence == (
         "430 ms for one image of 24×24 alone (order 1e-1; median of 7 images; passes: 32 forward, 16 backward; "
         "85 MiB more at the peak) on abacus, 2 threads."
     )
-    other = efficiency(MapCost(0.0043, 1, 1, 0, None), METHODS.build("deepshap"), small_bench(), MACHINE)
+    other = efficiency(
+        MapCost(seconds=0.0043, repeats=1, forward=1, backward=0, memory_mib=None),
+        METHODS.build("deepshap"),
+        small_bench(),
+        MACHINE,
+    )
     assert other.sentence.startswith(
         "4.30 ms for one image of 24×24 alone, after learning from 3 images (order 1e-3; 1 image;"
     )

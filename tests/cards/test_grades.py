@@ -10,12 +10,24 @@ from snellen.cards.grades import grade, word
 from snellen.cards.schema import Evidence, EvidenceSource
 from snellen.verdicts import Trust
 
-RUN, PAPER = EvidenceSource("run", "mine", "model", "images"), EvidenceSource("literature", "Somebody 2020", "", "")
+RUN, PAPER = (
+    EvidenceSource(kind="run", name="mine", model="model", data="images"),
+    EvidenceSource(kind="literature", name="Somebody 2020", model="", data=""),
+)
 
 
 def told(verdict, split_half=1.0, *, beaten=math.nan, by=(), source=RUN, attribute="minimality", reason="as it is"):
     trust = Trust("m", tuple(by), beaten, split_half, 1.0, None)
-    return Evidence(attribute, "Sparsity", "sparsity", verdict, reason, source, n=64, trust=trust)
+    return Evidence(
+        attribute=attribute,
+        test="Sparsity",
+        metric="sparsity",
+        verdict=verdict,
+        reason=reason,
+        source=source,
+        n=64,
+        trust=trust,
+    )
 
 
 def test_the_formula_by_hand():

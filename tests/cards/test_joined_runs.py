@@ -115,7 +115,10 @@ def test_a_run_without_controls_is_judged_by_those_of_another(runs):
 def test_what_was_measured_of_each_run_enters_the_cards_and_the_earlier_run_stands(runs):
     def measured(run):
         share = 0.9 if run.folder.name == "whole" else 0.2
-        return {one: {"determinism": Finding("determinism", "by hand", "By hand.", share)} for one in run.methods}
+        return {
+            one: {"determinism": Finding(attribute="determinism", word="by hand", sentence="By hand.", share=share)}
+            for one in run.methods
+        }
 
     grades = {
         one.method: one.grades["determinism"].share

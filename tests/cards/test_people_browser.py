@@ -40,9 +40,11 @@ def browser() -> Iterator[Browser]:
 def test_the_ranking_is_pythons_with_people_at_every_level(browser, path, card_set):
     browser.size(1280)
     browser.open(path)
-    asked = [Priorities({"people": level}) for level in ("essential", "nice", "unwanted")]
+    asked = [Priorities(levels={"people": level}) for level in ("essential", "nice", "unwanted")]
     asked += [
-        Priorities({**one.levels, "people": level}) for one in profiles() for level in ("essential", "nice", "unwanted")
+        Priorities(levels={**one.levels, "people": level})
+        for one in profiles()
+        for level in ("essential", "nice", "unwanted")
     ]
     states = set()
     for one in asked:
@@ -64,7 +66,7 @@ def test_the_wish_is_in_the_form_in_the_address_and_in_the_answer(browser, path,
     browser.open(path, "#priorities?essential=people")
     browser.rest()
     assert browser.run("document.querySelector('input[name=people][value=essential]').checked")
-    wanted = recommend(card_set, Priorities({"people": "essential"}))
+    wanted = recommend(card_set, Priorities(levels={"people": "essential"}))
     shown = "[...document.querySelectorAll('#ranking > ol .entry')].map((one) => one.dataset.method)"
     assert browser.run(shown) == [one.card.method for one in wanted.qualified]
     assert "helps people" in browser.run("document.querySelector('#ranking').innerText")

@@ -14,7 +14,7 @@ GRADIENT = METHODS.build("gradient")
 
 
 def trial(setting: str, value: str, weight: int) -> SettingTrial:
-    return SettingTrial(setting, value, GRADIENT, float(weight))
+    return SettingTrial(setting=setting, value=value, method=GRADIENT, weight=float(weight))
 
 
 def values(trials: list[SettingTrial]) -> set[str]:

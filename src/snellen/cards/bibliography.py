@@ -19,7 +19,7 @@ _JOURNAL = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reference:
     """One line of `citations`, taken apart."""
 
@@ -40,10 +40,10 @@ class Reference:
         """An entry; `names` are its authors in full, used where their family names are the line's."""
         left, full = list(names), []
         for family in self.authors:
-            found = next((one for one in left if one.split()[-1] == family), None)
-            full.append(found or family)
-            if found:  # two authors may share a family name
-                left.remove(found)
+            full_name = next((name for name in left if name.split()[-1] == family), None)
+            full.append(full_name or family)
+            if full_name:  # two authors may share a family name
+                left.remove(full_name)
         fields = {"title": f"{{{self.title}}}", "author": " and ".join(full)}
         kind = "misc"
         if self.venue and _JOURNAL.search(self.venue):
@@ -58,12 +58,14 @@ class Reference:
 
 def reference(key: str) -> Reference | None:
     """What `citations` has under a key, taken apart; nothing where the key is somebody else's."""
-    found = re.fullmatch(r"(.+?)\. (.+?)\. (?:(.+?),? )?(\d{4})\.(?: arXiv:(\S+))?", CITATIONS.get(key, ""))
-    if found is None:
+    match = re.fullmatch(r"(.+?)\. (.+?)\. (?:(.+?),? )?(\d{4})\.(?: arXiv:(\S+))?", CITATIONS.get(key, ""))
+    if match is None:
         return None
-    authors, title, venue, year, arxiv = found.groups()
+    authors, title, venue, year, arxiv = match.groups()
     families = authors.replace(" et al", ", others").split(", ")
-    return Reference(key, tuple(families), title, (venue or "").removeprefix("In: "), year, arxiv or "")
+    return Reference(
+        key=key, authors=tuple(families), title=title, venue=(venue or "").removeprefix("In: "), year=year, arxiv=arxiv or ""
+    )
 
 
 def place_of(source: str) -> str:
@@ -71,8 +73,8 @@ def place_of(source: str) -> str:
     if number := re.search(r"arXiv:(\d{4}\.\d{4,5})", source):
         return f"https://arxiv.org/abs/{number[1]}"
     words = source.split(" (", maxsplit=1)[0].split()
-    known = reference("".join(words[:2]).lower())
-    return known.url if known else PLACES.get(" ".join(words[:2]), "")
+    cited = reference("".join(words[:2]).lower())
+    return cited.url if cited else PLACES.get(" ".join(words[:2]), "")
 
 
 def _plain(text: str) -> str:

@@ -35,7 +35,7 @@ def read_json(text: str) -> Card:
     if values["schema"] > SCHEMA:
         raise SnellenError(f"this card has schema {values['schema']}, but this Snellen knows {SCHEMA}; install a newer one")
     card = parse_as(Card, values, "this is no card")
-    missing = [one for one in ATTRIBUTES if one not in card.grades]
+    missing = [attribute for attribute in ATTRIBUTES if attribute not in card.grades]
     if missing:
         raise SnellenError(f"this is no card: it has no grade of {missing[0]}")
     return card
@@ -54,9 +54,9 @@ def plain(value: Any) -> Any:
                 del fields["people"]
         return fields
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if hasattr(value, "item"):  # a number of NumPy
         return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""The cards of all methods of a run, and the metrics that spoke for or against them."""
+"""The cards of all methods of a run, and how far each of its metrics is trusted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Findings = Mapping[str, Mapping[Attribute, Finding]]
 """By label of a method, what was measured of its methodology."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CardSet:
     """One card per method of a run, controls included, in the order of the run."""
 
@@ -40,57 +40,57 @@ class CardSet:
         """The cards of a run; `findings` is what `methodology` measured, if it did."""
         refuse_unfit(run)
         spec = run.record.spec
-        found = run.verdicts()
+        verdicts = run.verdicts()
         believed = trust(run.scores(), spec.methods, spec.metrics, seed=spec.seed)
         believed |= {
             name: replace(believed[name], people=words) for name, words in people.opposed(run).items() if name in believed
         }
-        metrics = {one.label: one for one in spec.metrics}
+        metrics = {metric.label: metric for metric in spec.metrics}
         source = source_of(run)
         measured: dict[str, list[Evidence]] = {}
-        for judgement in found.judgements:
+        for judgement in verdicts.judgements:
             metric = metrics[judgement.metric]
             measured.setdefault(judgement.method, []).append(
                 Evidence(
-                    metric.attribute,
-                    metric.test or judgement.metric,
-                    judgement.metric,
-                    judgement.verdict,
-                    judgement.reason,
-                    source,
-                    judgement.rule,
-                    judgement.mean,
-                    judgement.low,
-                    judgement.high,
-                    judgement.n,
-                    judgement.undefined,
-                    metric.higher_is_better,
-                    judgement.against,
-                    judgement.advice,
-                    believed[judgement.metric],
-                    metric.summary,
-                    judgement.note,
+                    attribute=metric.attribute,
+                    test=metric.test or judgement.metric,
+                    metric=judgement.metric,
+                    verdict=judgement.verdict,
+                    reason=judgement.reason,
+                    source=source,
+                    rule=judgement.rule,
+                    mean=judgement.mean,
+                    low=judgement.low,
+                    high=judgement.high,
+                    n=judgement.n,
+                    undefined=judgement.undefined,
+                    higher_is_better=metric.higher_is_better,
+                    against=judgement.against,
+                    advice=judgement.advice,
+                    trust=believed[judgement.metric],
+                    summary=metric.summary,
+                    note=judgement.note,
                 )
             )
         answered = people.evidence_of(run, source)
-        asked = any(one.attribute == "people" for some in answered.values() for one in some)
+        has_study = any(evidence.attribute == "people" for tests in answered.values() for evidence in tests)
         cards = []
         for method in spec.methods:
             label = method.label
             evidence = [*measured.get(label, ()), *answered.get(label, ())]
-            cards.append(card(method.name, label, evidence, (findings or {}).get(label, {}), source, people=asked))
-        return CardSet(run, tuple(cards), believed, people.notes(run))
+            cards.append(card(method.name, label, evidence, (findings or {}).get(label, {}), source, people=has_study))
+        return CardSet(run=run, cards=tuple(cards), trust=believed, notes=people.notes(run))
 
     @property
     def methods(self) -> tuple[Card, ...]:
         """The cards of methods that are no controls."""
-        return tuple(one for one in self.cards if not one.control)
+        return tuple(card for card in self.cards if not card.control)
 
     @property
     def studied(self) -> bool:
         """Whether people, and not only simulated ones, tried what they can do with the maps of some method."""
-        every = (one for card in self.cards for one in card.evidence)
-        return any(one.attribute == "people" and one.source.kind == "people" for one in every)
+        every = (evidence for card in self.cards for evidence in card.evidence)
+        return any(evidence.attribute == "people" and evidence.source.kind == "people" for evidence in every)
 
     @property
     def priorities(self) -> tuple[Priority, ...]:
@@ -99,8 +99,8 @@ class CardSet:
 
     def find(self, name: str) -> Card:
         """The card of a method by its label or, where only one setting of it was run, by its name."""
-        label = find_label(name, {one.method: one.name for one in self.cards}, f"'{self.run.folder}'")
-        return next(one for one in self.cards if one.method == label)
+        label = find_label(name, {card.method: card.name for card in self.cards}, f"'{self.run.folder}'")
+        return next(card for card in self.cards if card.method == label)
 
 
 def card(
@@ -118,22 +118,33 @@ def card(
     """
     facts, prose = _facts(name, label), prose_of(name)
     evidence = (*measured, *literature_of(name))
-    known = {**(findings or {}), **_directness(prose)}
+    all_findings = {**(findings or {}), **_directness(prose)}
     needs = tuple(sorted(facts.needs))
     # Claims are shown with the default settings; another baseline may be drawn at random, another fold may lose the sum.
     claims = facts.in_words if label == name else f"{facts.in_words}, with its default settings"
-    graded = grades(evidence, known, people=people)
-    return Card(label, name, facts.control, prose, claims, needs, evidence, known, graded, source)
+    graded = grades(evidence, all_findings, people=people)
+    return Card(
+        method=label,
+        name=name,
+        control=facts.control,
+        prose=prose,
+        claims=claims,
+        needs=needs,
+        evidence=evidence,
+        findings=all_findings,
+        grades=graded,
+        source=source,
+    )
 
 
 def _facts(name: str, label: str) -> MethodTraits:
     """What a method claims and needs with the settings in its label: smoothgrad(of=grad-cam) needs what grad-cam needs."""
-    found: MethodTraits
+    facts: MethodTraits
     try:
-        found = traits(METHODS.parse(label))
+        facts = traits(METHODS.parse(label))
     except SnellenError:  # a run of an older version may have settings that are gone
-        found = traits(METHODS[name])
-    return found
+        facts = traits(METHODS[name])
+    return facts
 
 
 _READING: Mapping[Directness, tuple[float, str]] = {
@@ -148,7 +159,11 @@ def _directness(prose: Prose) -> dict[Attribute, Finding]:
     if prose.directness is None:
         return {}
     share, sentence = _READING[prose.directness]
-    return {"semantic-directness": Finding("semantic-directness", prose.directness, sentence, share)}
+    return {
+        "semantic-directness": Finding(
+            attribute="semantic-directness", word=prose.directness, sentence=sentence, share=share
+        )
+    }
 
 
 def source_of(run: Readable) -> EvidenceSource:
@@ -158,7 +173,9 @@ def source_of(run: Readable) -> EvidenceSource:
     identity = f"{run.folder.name} {classifier.fingerprint[:8]}/{samples.digest[:8]}"
     count, images = str(samples.count), samples.source
     images = images if count in images.split() else f"{count} images: {images}"
-    return EvidenceSource("run", identity, classifier.name, images, f"target {spec.target}, seed {spec.seed}")
+    return EvidenceSource(
+        kind="run", name=identity, model=classifier.name, data=images, settings=f"target {spec.target}, seed {spec.seed}"
+    )
 
 
 def refuse_unfit(run: Readable) -> None:
@@ -188,12 +205,12 @@ def cards_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] |
     several: dict[Path, Path] = {}
     for folder in folders:
         several.setdefault(Path(folder).resolve(), folder)
-    runs = [Run(value) for value in several.values()]
+    runs = [Run(folder) for folder in several.values()]
     notes = tuple(
-        f"'{one.folder.name}' is unfinished, so some scores are missing; "
-        + (f"`snellen resume {one.folder}` finishes it" if one.record.request else "the same evaluate() finishes it")
-        for one in runs
-        if not one.complete
+        f"'{run.folder.name}' is unfinished, so some scores are missing; "
+        + (f"`snellen resume {run.folder}` finishes it" if run.record.request else "the same evaluate() finishes it")
+        for run in runs
+        if not run.complete
     )
     whole = JoinedRuns(runs) if len(runs) > 1 else runs[0]
     refuse_unfit(whole)

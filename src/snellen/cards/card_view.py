@@ -14,7 +14,7 @@ from snellen.cards.card_set import CardSet
 from snellen.cards.examples import Example
 from snellen.cards.finding_tables import facts_of, settings_of
 from snellen.cards.grades import BORROWED
-from snellen.cards.people import baselines, categories, lead, studies, told
+from snellen.cards.people import baselines, categories, lead, studies, study_line
 from snellen.cards.schema import Card, Evidence, Grade, Priority
 from snellen.charts import numbers
 from snellen.charts.chart import Chart
@@ -36,7 +36,7 @@ NEEDS = {
 """What a method asks for beyond the model's answers, in words."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MetricScale:
     """What a metric's strips have in common on every card: the scale, and where the controls stand."""
 
@@ -52,22 +52,29 @@ def metric_scales(card_set: CardSet) -> dict[str, MetricScale]:
     scores = card_set.run.scores()
     controls = [method.label for method in spec.methods if method.control]
     means = scores[scores["method"].isin(controls)].groupby(["metric", "method"])["value"].mean().to_dict()
-    found = {}
+    scales = {}
     for metric in spec.metrics:
         label = metric.label
         ticks = {control: float(means[(label, control)]) for control in controls if (label, control) in means}
         scale = scale_of([*_values(card_set, label), *ticks.values()], bounds_of(metric))
-        found[label] = MetricScale(scale, ticks, metric.higher_is_better, metric.params)
-    higher = {one.metric: bool(one.higher_is_better) for card in card_set.cards for one in card.evidence if one.by_people}
+        scales[label] = MetricScale(
+            scale=scale, controls=ticks, higher_is_better=metric.higher_is_better, settings=metric.params
+        )
+    higher = {
+        evidence.metric: bool(evidence.higher_is_better)
+        for card in card_set.cards
+        for evidence in card.evidence
+        if evidence.by_people
+    }
     for label, ticks in baselines(card_set.run).items():
         scale = scale_of([*_values(card_set, label), *ticks.values()])
-        found[label] = MetricScale(scale, ticks, higher.get(label, True), {})
-    return found
+        scales[label] = MetricScale(scale=scale, controls=ticks, higher_is_better=higher.get(label, True), settings={})
+    return scales
 
 
 def _values(card_set: CardSet, label: str) -> list[float]:
-    some = [one for card in card_set.cards for one in card.evidence if one.metric == label]
-    return [value for one in some for value in (one.mean, one.low, one.high)]
+    evidences = [evidence for card in card_set.cards for evidence in card.evidence if evidence.metric == label]
+    return [value for evidence in evidences for value in (evidence.mean, evidence.low, evidence.high)]
 
 
 def card_view(
@@ -105,15 +112,15 @@ def card_view(
         ],
         "disagreements": [
             {
-                "test": mine.test,
-                "verdict": verdict(mine.verdict),
+                "test": measured.test,
+                "verdict": verdict(measured.verdict),
                 "other": verdict(other.verdict),
-                "reason": mine.reason,
+                "reason": measured.reason,
                 "note": other.reason,
                 "paper": other.source.name,
                 "data": other.source.data,
             }
-            for mine, other in card.disagreements
+            for measured, other in card.disagreements
         ],
         "references": [CITATIONS.get(key, key) for key in card.prose.references],
     }
@@ -161,8 +168,8 @@ def shown(grade: Grade) -> dict[str, Any]:
 
 def verdict(word: str, n: int = MINIMUM_IMAGES) -> dict[str, str]:
     """A verdict as shape and word; from too few images, these words instead of one that sounds like a fault."""
-    said = "too few yet" if word == "not counted" and 0 < n < MINIMUM_IMAGES else word
-    return {"mark": MARKS[word], "kind": word.replace(" ", "-"), "word": said}
+    text = "too few yet" if word == "not counted" and 0 < n < MINIMUM_IMAGES else word
+    return {"mark": MARKS[word], "kind": word.replace(" ", "-"), "word": text}
 
 
 def paragraphs(text: str) -> Markup:
@@ -175,12 +182,12 @@ def paragraphs(text: str) -> Markup:
 
 def _cost(card: Card, costs: Mapping[str, float] | None) -> str:
     finding = card.findings.get("computational-efficiency")
-    found: Mapping[str, Any] = finding.numbers if finding else (costs or {})
-    if not found or any(not math.isfinite(float(found.get(key, math.nan))) for key in ("forward", "backward", "seconds")):
+    values: Mapping[str, Any] = finding.numbers if finding else (costs or {})
+    if not values or any(not math.isfinite(float(values.get(key, math.nan))) for key in ("forward", "backward", "seconds")):
         return ""
-    passes = [f"{numbers.amount(float(found[way]))} {way}" for way in ("forward", "backward") if found[way]]
-    asked = f"{' + '.join(passes)} pass{'' if found['forward'] + found['backward'] == 1 else 'es'}" if passes else "no pass"
-    return f"{asked} of the model, {numbers.duration(float(found['seconds']))} a map"
+    passes = [f"{numbers.amount(float(values[way]))} {way}" for way in ("forward", "backward") if values[way]]
+    work = f"{' + '.join(passes)} pass{'' if values['forward'] + values['backward'] == 1 else 'es'}" if passes else "no pass"
+    return f"{work} of the model, {numbers.duration(float(values['seconds']))} a map"
 
 
 # Attributes --------------------------------------------------------------------------------------------------------------
@@ -188,7 +195,7 @@ def _cost(card: Card, costs: Mapping[str, float] | None) -> str:
 
 def _attribute(card: Card, key: Priority, named: str, asks: str, sticks: Mapping[str, MetricScale]) -> dict[str, Any]:
     finding = card.findings.get(key) if key != "people" else None
-    said = studies(card) if key == "people" else card.prose.sections.get(key, "")
+    text = studies(card) if key == "people" else card.prose.sections.get(key, "")
     tests = _tests(card, key, sticks)
     return {
         "title": named,
@@ -199,7 +206,7 @@ def _attribute(card: Card, key: Priority, named: str, asks: str, sticks: Mapping
             "word": "" if key == "computational-efficiency" else finding.word,
             "sentence": finding.sentence, "facts": facts_of(finding), "settings": settings_of(finding),
         } if finding else None,
-        "prose": paragraphs(said) if said else "",
+        "prose": paragraphs(text) if text else "",
         "tests": tests,
         "idle": _idle(key, {test["name"] for test in tests}),
     }  # fmt: skip
@@ -218,8 +225,8 @@ def _settings(params: Mapping[str, Any]) -> str:
 
 def _idle(key: Priority, run: set[str]) -> list[str]:
     """Tests of the saliency card under this attribute of which nothing is known here."""
-    mine = {value.traits.test for value in METRICS.values() if value.traits.attribute == key}  # type: ignore[attr-defined]
-    return [get_arg for get_arg in get_args(Test) if get_arg in mine and get_arg not in run]
+    tests = {value.traits.test for value in METRICS.values() if value.traits.attribute == key}  # type: ignore[attr-defined]
+    return [get_arg for get_arg in get_args(Test) if get_arg in tests and get_arg not in run]
 
 
 # Tests -------------------------------------------------------------------------------------------------------------------
@@ -228,64 +235,70 @@ def _idle(key: Priority, run: set[str]) -> list[str]:
 def _tests(card: Card, key: Priority, sticks: Mapping[str, MetricScale]) -> list[dict[str, Any]]:
     """One row per measured metric, then one per test that only papers ran."""
     papers: dict[str, list[Evidence]] = {}
-    for one in card.literature(key):
-        papers.setdefault(one.test, []).append(one)
-    rows = [_test(card, one, papers.get(one.test, ()), sticks[str(one.metric)]) for one in card.measured(key)]
-    done = {one.test for one in card.measured(key)}
+    for evidence in card.literature(key):
+        papers.setdefault(evidence.test, []).append(evidence)
+    rows = [
+        _test(card, evidence, papers.get(evidence.test, ()), sticks[str(evidence.metric)]) for evidence in card.measured(key)
+    ]
+    done = {evidence.test for evidence in card.measured(key)}
     rows += [
         {"name": test, "metric": "", "arrow": "", "direction": "", "run": False, **verdict("not counted"), "word": "not run",
-         "literature": _literature(those, None)}
-        for test, those in papers.items() if test not in done
+         "literature": _literature(group, None)}
+        for test, group in papers.items() if test not in done
     ]  # fmt: skip
     return rows
 
 
-def _test(card: Card, one: Evidence, papers: Sequence[Evidence], stick: MetricScale) -> dict[str, Any]:
-    span = numbers.interval(one.low, one.high, one.n) if one.n else ""
-    mean = numbers.short(one.mean) if one.n or one.undefined else "not run"
-    words = f"{card.method}: mean {mean}, {span or 'no interval'}, {one.counted}"
+def _test(card: Card, evidence: Evidence, papers: Sequence[Evidence], stick: MetricScale) -> dict[str, Any]:
+    span = numbers.interval(evidence.low, evidence.high, evidence.n) if evidence.n else ""
+    mean = numbers.short(evidence.mean) if evidence.n or evidence.undefined else "not run"
+    words = f"{card.method}: mean {mean}, {span or 'no interval'}, {evidence.counted}"
     if stick.controls:
-        words += f"; {'beside' if one.by_people else 'controls'}: " + ", ".join(
+        words += f"; {'beside' if evidence.by_people else 'controls'}: " + ", ".join(
             f"{name} {numbers.short(value)}" for name, value in stick.controls.items()
         )
-    drawn: Chart | None = None
+    chart: Chart | None = None
     footer: Chart | None = None
     if stick.scale is not None:
-        estimate = Estimate(mean=one.mean, low=one.low, high=one.high, colour=colour_of(one.verdict))
-        drawn = strip(stick.scale, estimate, description=words, ticks=list(stick.controls.values()))
+        estimate = Estimate(mean=evidence.mean, low=evidence.low, high=evidence.high, colour=colour_of(evidence.verdict))
+        chart = strip(stick.scale, estimate, description=words, ticks=list(stick.controls.values()))
         footer = strip_axis(stick.scale, stick.controls, higher_is_better=stick.higher_is_better)
-    marks = one.trust.marks if one.trust else ()
-    trust = one.trust.weight if one.trust else 0.0 if one.source.kind == "simulated people" else 1.0
+    marks = evidence.trust.marks if evidence.trust else ()
+    trust = evidence.trust.weight if evidence.trust else 0.0 if evidence.source.kind == "simulated people" else 1.0
     return {
-        "name": one.test,
-        "metric": one.metric,
-        "arrow": one.arrow,
-        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(one.arrow, ""),
+        "name": evidence.test,
+        "metric": evidence.metric,
+        "arrow": evidence.arrow,
+        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(evidence.arrow, ""),
         "run": True,
-        **verdict(one.verdict, MINIMUM_IMAGES if one.by_people else one.n),
-        "reason": one.reason,
-        "study": told(one) if one.by_people else "",
-        "seen": "" if not one.by_people else one.source.data if one.attribute == "people" else told(one),
-        "lead": lead(one) if one.by_people else "",
-        "noun": one.noun,
-        "advice": one.advice,
-        "note": one.note,
-        "strip": drawn,
+        **verdict(evidence.verdict, MINIMUM_IMAGES if evidence.by_people else evidence.n),
+        "reason": evidence.reason,
+        "study": study_line(evidence) if evidence.by_people else "",
+        "seen": ""
+        if not evidence.by_people
+        else evidence.source.data
+        if evidence.attribute == "people"
+        else study_line(evidence),
+        "lead": lead(evidence) if evidence.by_people else "",
+        "noun": evidence.noun,
+        "advice": evidence.advice,
+        "note": evidence.note,
+        "strip": chart,
         "footer": footer,
         "mean": mean,
         "interval": span,
-        "n": one.n,
-        "undefined": one.undefined,
-        "summary": one.summary,
-        "rule": one.rule,
+        "n": evidence.n,
+        "undefined": evidence.undefined,
+        "summary": evidence.summary,
+        "rule": evidence.rule,
         "settings": _settings(stick.settings),
         "weight": f"{trust:.2f}",
         "counts": _counts(trust),
         "doubtful": trust < RELIABLE,
         "marks": marks,
         "flags": [mark.split(":")[0] for mark in marks],
-        "pairs": [_pair(pair) for pair in one.against],
-        "literature": _literature(papers, one),
+        "pairs": [_pair(pair) for pair in evidence.against],
+        "literature": _literature(papers, evidence),
     }
 
 
@@ -305,12 +318,12 @@ def _pair(pair: PairedDifference) -> dict[str, Any]:
     }
 
 
-def _literature(papers: Sequence[Evidence], mine: Evidence | None) -> dict[str, Any] | None:
+def _literature(papers: Sequence[Evidence], measured: Evidence | None) -> dict[str, Any] | None:
     """What papers found in this test, in a word, and whether that is the opposite of what was found here."""
     if not papers:
         return None
     words = sorted({paper.verdict for paper in papers})
-    against = mine is not None and any({mine.verdict, paper.verdict} == {"pass", "fail"} for paper in papers)
+    against = measured is not None and any({measured.verdict, paper.verdict} == {"pass", "fail"} for paper in papers)
     return {
         "word": words[0] if len(words) == 1 else "mixed",
         "count": numbers.count(len(papers), "paper"),

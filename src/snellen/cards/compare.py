@@ -13,7 +13,7 @@ from snellen.errors import SnellenError
 from snellen.verdicts import run_certainty
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TestRow:
     """One test of the run, for all methods alike."""
 
@@ -25,8 +25,8 @@ class TestRow:
 
     def of(self, card: Card) -> Evidence | None:
         """The evidence of one method; none where the metric was not run on it."""
-        mine = [one for one in card.evidence if one.metric == self.metric and one.own]
-        return next((one for one in mine if one.n or one.undefined), None)
+        matching = [evidence for evidence in card.evidence if evidence.metric == self.metric and evidence.own]
+        return next((evidence for evidence in matching if evidence.n or evidence.undefined), None)
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Gap:
     @property
     def ends(self) -> tuple[tuple[Card, str], ...]:
         """The best and the worst, each with the reason for its grade."""
-        return tuple((one, because(one, self.attribute)) for one in (self.best, self.worst))
+        return tuple((card, because(card, self.attribute)) for card in (self.best, self.worst))
 
     @property
     def words(self) -> str:
         """The difference with its reasons."""
-        parts = [f"{one.method} {one.grades[self.attribute].share:.2f}: {why}" for one, why in self.ends]
+        parts = [f"{card.method} {card.grades[self.attribute].share:.2f}: {why}" for card, why in self.ends]
         return f"{plain(self.attribute)}: {'; but '.join(parts)}"
 
 
@@ -72,7 +72,7 @@ class CardComparison:
     @staticmethod
     def of(card_set: CardSet, names: Sequence[str]) -> CardComparison:
         """The cards with these names or labels."""
-        cards = {one.method: one for one in map(card_set.find, names)}
+        cards = {card.method: card for card in map(card_set.find, names)}
         if len(cards) < 2:
             raise SnellenError(
                 f"compare needs two different methods or more, not only {', '.join(cards) or 'none'}; name another"
@@ -82,33 +82,43 @@ class CardComparison:
     @property
     def rows(self) -> tuple[AttributeRow, ...]:
         """All ten attributes, and use to people where that was studied, each with the tests that were made of it."""
-        found = []
+        rows = []
         for attribute in self.cards[0].grades:
             tests: dict[str, TestRow] = {}
-            for one in (each for card in self.cards for each in card.measured(attribute)):
-                marks = one.trust.marks if one.trust else ()
-                tests.setdefault(str(one.metric), TestRow(str(one.metric), one.test, one.arrow, one.summary, marks))
-            found.append(AttributeRow(attribute, tuple(tests.values())))
-        return tuple(found)
+            for evidence in (evidence for card in self.cards for evidence in card.measured(attribute)):
+                marks = evidence.trust.marks if evidence.trust else ()
+                tests.setdefault(
+                    str(evidence.metric),
+                    TestRow(
+                        metric=str(evidence.metric),
+                        title=evidence.test,
+                        arrow=evidence.arrow,
+                        summary=evidence.summary,
+                        marks=marks,
+                    ),
+                )
+            rows.append(AttributeRow(attribute, tuple(tests.values())))
+        return tuple(rows)
 
     @property
     def differences(self) -> tuple[Gap, ...]:
         """Attributes in which the methods differ, most first."""
-        found = []
+        gaps = []
         for attribute in self.cards[0].grades:
-            known = [card for card in self.cards if not math.isnan(card.grades[attribute].share)]
-            if len(known) > 1:
-                order = sorted(known, key=lambda one: -one.grades[attribute].share)
-                found.append(Gap(attribute, order[0], order[-1]))
-        return tuple(sorted((one for one in found if one.size > 1e-9), key=lambda one: -one.size))
+            graded = [card for card in self.cards if not math.isnan(card.grades[attribute].share)]
+            if len(graded) > 1:
+                order = sorted(graded, key=lambda card: -card.grades[attribute].share)
+                gaps.append(Gap(attribute, order[0], order[-1]))
+        return tuple(sorted((gap for gap in gaps if gap.size > 1e-9), key=lambda gap: -gap.size))
 
     @property
     def disagreements(self) -> tuple[str, ...]:
         """Where a verdict here is the opposite of one in the literature."""
         return tuple(
-            f"{card.method}, {mine.test}: {mine.verdict} here, {other.verdict} in {other.source.name} on {other.source.data}"
+            f"{card.method}, {measured.test}: {measured.verdict} here, "
+            f"{other.verdict} in {other.source.name} on {other.source.data}"
             for card in self.cards
-            for mine, other in card.disagreements
+            for measured, other in card.disagreements
         )
 
     @property

@@ -48,7 +48,9 @@ def _facts(comparison: CardComparison) -> dict[str, Any]:
         ],
         "differences": [
             {"title": plain(gap.attribute).capitalize(),
-             "ends": [{**shown(one.grades[gap.attribute]), "method": one.method, "because": why} for one, why in gap.ends]}
+             "ends": [
+                 {**shown(card.grades[gap.attribute]), "method": card.method, "because": why} for card, why in gap.ends
+             ]}
             for gap in comparison.differences[:3]
         ],
         "disagreements": comparison.disagreements,
@@ -69,17 +71,17 @@ def _attribute(comparison: CardComparison, row: AttributeRow, sticks: dict[str, 
 def _test(cards: tuple[Card, ...], row: TestRow, stick: MetricScale) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for card in cards:
-        one = row.of(card)
-        if one is None:
+        evidence = row.of(card)
+        if evidence is None:
             rows.append({"method": card.method, **verdict("not counted"), "word": "not run", "strip": "", "value": ("", "")})
             continue
-        span = numbers.interval(one.low, one.high, one.n) if one.n else ""
-        mean = numbers.short(one.mean)
-        words = f"{card.method}: {one.verdict}, mean {mean}, {span or 'no interval'}, {one.counted}"
-        estimate = Estimate(mean=one.mean, low=one.low, high=one.high, colour=colour_of(one.verdict))
-        drawn = stick.scale and strip(stick.scale, estimate, description=words, ticks=list(stick.controls.values()))
-        judged = verdict(one.verdict, MINIMUM_IMAGES if one.by_people else one.n)
-        rows.append({"method": card.method, **judged, "strip": drawn or "", "value": (mean, span)})
+        span = numbers.interval(evidence.low, evidence.high, evidence.n) if evidence.n else ""
+        mean = numbers.short(evidence.mean)
+        words = f"{card.method}: {evidence.verdict}, mean {mean}, {span or 'no interval'}, {evidence.counted}"
+        estimate = Estimate(mean=evidence.mean, low=evidence.low, high=evidence.high, colour=colour_of(evidence.verdict))
+        chart = stick.scale and strip(stick.scale, estimate, description=words, ticks=list(stick.controls.values()))
+        judged = verdict(evidence.verdict, MINIMUM_IMAGES if evidence.by_people else evidence.n)
+        rows.append({"method": card.method, **judged, "strip": chart or "", "value": (mean, span)})
     scale = stick.scale
     return {
         "title": row.title,

@@ -29,7 +29,7 @@ INSTANT = 0.1
 """Seconds that feel like none (Nielsen 1993): up to here the share is 1; it falls by a quarter with each factor of ten."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MapCost:
     """One map of one image alone, the median of some images; the memory is that of the peak above what was held before."""
 
@@ -66,7 +66,13 @@ def measure_cost(method: Method, loaded: LoadedRun, on_pass: Callable[[Passes], 
         times = []
         while not times or (len(times) < REPEATS and sum(times) + times[-1] <= PATIENCE):
             times.append(explain(2 + len(times))[0])
-    return MapCost(statistics.median(times), len(times), passes.forward, passes.backward, peak)
+    return MapCost(
+        seconds=statistics.median(times),
+        repeats=len(times),
+        forward=passes.forward,
+        backward=passes.backward,
+        memory_mib=peak,
+    )
 
 
 class Memory:
@@ -104,11 +110,11 @@ def efficiency(cost: MapCost, method: Method, loaded: LoadedRun, machine: Mappin
     order = math.floor(math.log10(seconds))
     share = min(1.0, max(0.0, 1 - math.log10(seconds / INSTANT) / 4))
     memory = "memory not measured" if cost.memory_mib is None else f"{cost.memory_mib:.0f} MiB more at the peak"
-    lessons = f", after learning from {len(loaded.samples)} images" if methods_to_fit(method) else ""
+    fitted = f", after learning from {len(loaded.samples)} images" if methods_to_fit(method) else ""
     height, width = loaded.size
     where = machine["gpu"] if loaded.classifier.device.type == "cuda" else machine["processor"]
     sentence = (
-        f"{duration(seconds)} for one image of {height}×{width} alone{lessons} (order 1e{order}; "
+        f"{duration(seconds)} for one image of {height}×{width} alone{fitted} (order 1e{order}; "
         f"{'median of ' if cost.repeats > 1 else ''}{count(cost.repeats, 'image')}; "
         f"passes: {cost.forward:,} forward, {cost.backward:,} backward; {memory}) "
         f"on {where}, {count(machine['threads'], 'thread')}."
@@ -122,7 +128,7 @@ def efficiency(cost: MapCost, method: Method, loaded: LoadedRun, machine: Mappin
         "n": cost.repeats,
         "machine": {key: machine[key] for key in ("processor", "cores", "threads", "gpu")},
     }
-    return Finding("computational-efficiency", f"1e{order}", sentence, share, numbers)
+    return Finding(attribute="computational-efficiency", word=f"1e{order}", sentence=sentence, share=share, numbers=numbers)
 
 
 def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Finding:
@@ -137,9 +143,17 @@ def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Fin
     wants += ", and images to learn from" if "training-data" in needs else ""
     if problem is not None:
         sentence = f"{wants}; on this model it failed: {problem.rstrip('.')}."
-        return Finding("model-agnosticism", "refused", sentence, 0.0, {"needs": sorted(needs)})
+        return Finding(
+            attribute="model-agnosticism", word="refused", sentence=sentence, share=0.0, numbers={"needs": sorted(needs)}
+        )
     sentence = f"{wants}; on this model it explained all {images} images."
-    return Finding("model-agnosticism", word, sentence, share, {"needs": sorted(needs), "n": images})
+    return Finding(
+        attribute="model-agnosticism",
+        word=word,
+        sentence=sentence,
+        share=share,
+        numbers={"needs": sorted(needs), "n": images},
+    )
 
 
 def expected(method: Method, loaded: LoadedRun) -> Passes:

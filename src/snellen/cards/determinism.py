@@ -39,29 +39,41 @@ def determinism(own: Maps, others: Sequence[Maps]) -> Finding:
     correlations = torch.stack([compare(other) for other in others]).flatten()
     changed = sum(int((other != others[0]).flatten(1).any(dim=1).sum()) for other in others[1:])
     repeated = len(own) * (len(others) - 1)
-    known = correlations[~correlations.isnan()]
-    mean = float(known.mean()) if len(known) else math.nan
-    lowest = float(known.min()) if len(known) else math.nan
+    defined = correlations[~correlations.isnan()]
+    mean = float(defined.mean()) if len(defined) else math.nan
+    lowest = float(defined.min()) if len(defined) else math.nan
     numbers = {
         "changed": changed / repeated,
         "mean": mean,
         "lowest": lowest,
-        "undefined": len(correlations) - len(known),
+        "undefined": len(correlations) - len(defined),
         "n": len(own),
         "seeds": len(others),
     }
     tried = f"{count(len(own), 'image')} explained under {len(others)} other seeds"
     if not changed:
-        return Finding("determinism", "exact", f"{tried}: every map is the same to the last bit.", 1.0, numbers)
+        return Finding(
+            attribute="determinism",
+            word="exact",
+            sentence=f"{tried}: every map is the same to the last bit.",
+            share=1.0,
+            numbers=numbers,
+        )
     differing = (
         f"of {repeated} maps under the later seeds {changed} differ{'s' if changed == 1 else ''} from those under the first"
     )
-    if not len(known):
+    if not len(defined):
         sentence = f"{tried}: {differing}; no rank correlation is defined, for maps are constant."
-        return Finding("determinism", "varies", sentence, math.nan, numbers)
+        return Finding(attribute="determinism", word="varies", sentence=sentence, share=math.nan, numbers=numbers)
     undefined = f" ({numbers['undefined']} undefined: constant maps)" if numbers["undefined"] else ""
     sentence = (
         f"{tried}: {differing}; rank correlation with the run's own maps {mean:.2f} on average, {lowest:.2f} at the "
         f"lowest{undefined}."
     )
-    return Finding("determinism", "nearly the same" if mean >= NEARLY else "varies", sentence, max(0.0, mean), numbers)
+    return Finding(
+        attribute="determinism",
+        word="nearly the same" if mean >= NEARLY else "varies",
+        sentence=sentence,
+        share=max(0.0, mean),
+        numbers=numbers,
+    )

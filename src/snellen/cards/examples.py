@@ -39,26 +39,28 @@ class Example:
 
 def examples_of(run: Readable, methods: Sequence[MethodSpec]) -> dict[str, tuple[Example, ...]]:
     """By label of a method, its maps of the run's first photographs."""
-    found: dict[str, list[Example]] = {method.label: [] for method in methods}
+    by_method: dict[str, list[Example]] = {method.label: [] for method in methods}
     for place, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
-        said = f"the model says {photo['prediction']}" if photo["prediction"] else str(photo["id"])
+        caption = f"the model says {photo['prediction']}" if photo["prediction"] else str(photo["id"])
         sure = f" (probability {photo['probability']})" if photo["prediction"] and photo["probability"] else ""
-        shown = ExamplePicture(f"photo-{place}", photo["photo"], f"photograph {photo['id']}") if photo["photo"] else None
-        for at, tile in enumerate(photo["tiles"]):
-            drawn = (
-                shown,
-                ExamplePicture(f"map-{place}-{at}", tile["map"], f"map of {tile['name']}") if tile["map"] else None,
-                ExamplePicture(f"over-{place}-{at}", tile["over"], f"map of {tile['name']} over the photograph")
+        photograph = (
+            ExamplePicture(f"photo-{place}", photo["photo"], f"photograph {photo['id']}") if photo["photo"] else None
+        )
+        for number, tile in enumerate(photo["tiles"]):
+            candidates = (
+                photograph,
+                ExamplePicture(f"map-{place}-{number}", tile["map"], f"map of {tile['name']}") if tile["map"] else None,
+                ExamplePicture(f"over-{place}-{number}", tile["over"], f"map of {tile['name']} over the photograph")
                 if tile["over"]
                 else None,
             )
-            found[tile["name"]].append(
-                Example(f"{said}{sure}", tile["signed"], tuple(one for one in drawn if one is not None))
+            by_method[tile["name"]].append(
+                Example(f"{caption}{sure}", tile["signed"], tuple(picture for picture in candidates if picture is not None))
             )
-    return {label: tuple(those) for label, those in found.items()}
+    return {label: tuple(group) for label, group in by_method.items()}
 
 
 def style(examples: Mapping[str, Sequence[Example]]) -> str:
     """The rules that hold the pictures."""
-    pictures = {picture.name: picture for those in examples.values() for example in those for picture in example.pictures}
+    pictures = {picture.name: picture for group in examples.values() for example in group for picture in example.pictures}
     return "".join(f".{picture.name}{{background-image:url({picture.uri})}}\n" for picture in pictures.values())

@@ -77,9 +77,9 @@ def _fact(name: str, value: Any) -> str:
         parts = [value.get("processor"), value.get("gpu"), numbers.count(threads, "thread") if threads else None]
         return ", ".join(str(part) for part in parts if part)
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_fact('', one)}" for key, one in value.items()) or "none"
+        return "; ".join(f"{key}: {_fact('', item)}" for key, item in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return ", ".join(_fact("", one) for one in value) or "nothing but answers"
+        return ", ".join(_fact("", item) for item in value) or "nothing but answers"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return {True: "yes", False: "no", None: "not known"}.get(value, str(value))
     if name == "seconds":

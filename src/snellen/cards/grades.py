@@ -32,37 +32,47 @@ BORROWED: Mapping[str, Verdict] = {"good": "pass", "mixed": "inconclusive", "poo
 
 def grade(attribute: Priority, evidence: Sequence[Evidence]) -> Grade:
     """The grade of a tested attribute, or of use to people."""
-    counted = [one for one in evidence if one.attribute == attribute and one.weight > 0]
-    total = sum(one.weight for one in counted)
+    counted = [test for test in evidence if test.attribute == attribute and test.weight > 0]
+    total = sum(evidence.weight for evidence in counted)
     if not counted:
-        measured = [one for one in evidence if one.attribute == attribute and one.own]
+        measured = [test for test in evidence if test.attribute == attribute and test.own]
         nothing = "nothing was measured" if attribute != "people" else "its maps were not shown to people"
-        return Grade(attribute, math.nan, "not known", idle(measured[0]) if measured else nothing, 0.0)
-    share = (0.5 + sum(one.weight * VALUES[one.verdict] for one in counted)) / (1 + total)
-    counts = {name: sum(one.verdict == name for one in counted) for name in VALUES}
+        return Grade(
+            attribute=attribute,
+            share=math.nan,
+            word="not known",
+            reason=idle(measured[0]) if measured else nothing,
+            weight=0.0,
+        )
+    share = (0.5 + sum(evidence.weight * VALUES[evidence.verdict] for evidence in counted)) / (1 + total)
+    counts = {name: sum(evidence.verdict == name for evidence in counted) for name in VALUES}
     words = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    return Grade(attribute, share, word(share), f"{words}; together they weigh {total:.1f}", total)
+    return Grade(
+        attribute=attribute, share=share, word=word(share), reason=f"{words}; together they weigh {total:.1f}", weight=total
+    )
 
 
-def idle(one: Evidence) -> str:
+def idle(evidence: Evidence) -> str:
     """Why a test of the run counts nothing: it has no verdict, or a verdict by a metric without weight."""
-    if one.verdict == "not counted" or one.trust is None:
-        return one.reason
-    return f"{one.verdict} by a metric that weighs nothing here, {one.trust.marks[0]}"
+    if evidence.verdict == "not counted" or evidence.trust is None:
+        return evidence.reason
+    return f"{evidence.verdict} by a metric that weighs nothing here, {evidence.trust.marks[0]}"
 
 
 def grades(
     evidence: Sequence[Evidence], findings: Mapping[Attribute, Finding], *, people: bool = False
 ) -> dict[Priority, Grade]:
     """The grades of all ten attributes, and of use to people where a study asked some."""
-    found: dict[Priority, Grade] = {}
+    methodology: dict[Priority, Grade] = {}
     for attribute in METHODOLOGY:
         finding = findings.get(attribute)
         share = finding.share if finding else math.nan
         reason = finding.sentence if finding else "nothing was measured"
-        found[attribute] = Grade(attribute, share, word(share), reason, 0.0 if math.isnan(share) else 1.0)
-    asked: tuple[Priority, ...] = (*TESTED, "people") if people else TESTED
-    return found | {attribute: grade(attribute, evidence) for attribute in asked}
+        methodology[attribute] = Grade(
+            attribute=attribute, share=share, word=word(share), reason=reason, weight=0.0 if math.isnan(share) else 1.0
+        )
+    tested: tuple[Priority, ...] = (*TESTED, "people") if people else TESTED
+    return methodology | {attribute: grade(attribute, evidence) for attribute in tested}
 
 
 def word(share: float) -> str:

@@ -57,33 +57,33 @@ class JoinedRuns:
 
     def curves(self, metric: str, /) -> dict[str, np.ndarray]:
         """Per method, one curve per sample."""
-        found: dict[str, np.ndarray] = {}
+        curves: dict[str, np.ndarray] = {}
         for run in reversed(self._runs):
-            found |= run.curves(metric)
-        return found
+            curves |= run.curves(metric)
+        return curves
 
     def problems(self) -> dict[tuple[str, str], str]:
         """By method and metric, why scores are missing in every run that was asked for them."""
-        found: dict[tuple[str, str], str] = {}
+        problems: dict[tuple[str, str], str] = {}
         for run in reversed(self._runs):
-            found |= run.problems()
+            problems |= run.problems()
         scores = self.scores()
-        known = set(zip(scores["method"], scores["metric"], strict=True))
-        return {pair: why for pair, why in found.items() if pair not in known}
+        scored = set(zip(scores["method"], scores["metric"], strict=True))
+        return {pair: why for pair, why in problems.items() if pair not in scored}
 
     def maps(self, method: str, samples: list[str], /) -> np.ndarray:
         """One map per sample, from the first run that has them."""
-        holders = [run for run in self._runs if method in [each.label for each in run.record.spec.methods]]
-        for holder in holders[:-1]:
+        holders = [run for run in self._runs if method in [spec.label for spec in run.record.spec.methods]]
+        for run in holders[:-1]:
             try:
-                return holder.maps(method, samples)
+                return run.maps(method, samples)
             except SnellenError:
                 continue  # an unfinished run may lack what a later one has
         return (holders or self._runs)[-1].maps(method, samples)
 
     def picture(self, sample: str, /) -> np.ndarray | None:
         """The photograph, where some run kept it."""
-        return next((found for run in self._runs if (found := run.picture(sample)) is not None), None)
+        return next((picture for run in self._runs if (picture := run.picture(sample)) is not None), None)
 
     def costs(self) -> pd.DataFrame:
         """Per method: images, passes and seconds, from the first run that has it."""
@@ -107,14 +107,14 @@ def _belong(first: Readable, other: Readable) -> None:
     """Refuses runs that cannot be read as one."""
     mine, yours = first.record, other.record
     both = f"'{first.folder}' and '{other.folder}'"
-    models = [(one.classifier.name, one.classifier.fingerprint) for one in (mine, yours)]
+    models = [(record.classifier.name, record.classifier.fingerprint) for record in (mine, yours)]
     if models[0][1] != models[1][1]:
         names = " and ".join(f"{name} ({str(mark)[:8]})" for name, mark in models)
         raise SnellenError(
             f"{both} are runs of different models, {names}, whose cards cannot be mixed; give runs of one model"
         )
     if mine.samples.digest != yours.samples.digest:
-        counts = " and ".join(f"{one.samples.count} of {one.samples.source}" for one in (mine, yours))
+        counts = " and ".join(f"{record.samples.count} of {record.samples.source}" for record in (mine, yours))
         raise SnellenError(
             f"{both} have different images, {counts}, and cannot be compared image by image; give runs of the same images"
         )
@@ -124,7 +124,7 @@ def _belong(first: Readable, other: Readable) -> None:
         ("condition", "--condition"),
         ("precision", "--precision"),
     ):
-        values = [getattr(one.spec, key) for one in (mine, yours)]
+        values = [getattr(record.spec, key) for record in (mine, yours)]
         if values[0] != values[1]:
             raise SnellenError(
                 f"{both} differ in {remedy}, {values[0]} and {values[1]}; run one of them again with the other's"

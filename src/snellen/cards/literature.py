@@ -30,12 +30,12 @@ def literature() -> tuple[tuple[str, Evidence], ...]:
         (
             NAMES[row["method"]],
             Evidence(
-                cast(Attribute, row["attribute"].replace("_", "-")),
-                row["test"],
-                None,
-                cast(Verdict, row["verdict"]),
-                row["note"],
-                EvidenceSource("literature", row["source_paper"], "", row["models_datasets"]),
+                attribute=cast(Attribute, row["attribute"].replace("_", "-")),
+                test=row["test"],
+                metric=None,
+                verdict=cast(Verdict, row["verdict"]),
+                reason=row["note"],
+                source=EvidenceSource(kind="literature", name=row["source_paper"], model="", data=row["models_datasets"]),
             ),
         )
         for row in csv.DictReader(text.splitlines())
@@ -44,4 +44,4 @@ def literature() -> tuple[tuple[str, Evidence], ...]:
 
 def literature_of(name: str) -> tuple[Evidence, ...]:
     """The literature's evidence on a registered method."""
-    return tuple(one for method, one in literature() if method == name)
+    return tuple(evidence for method, evidence in literature() if method == name)

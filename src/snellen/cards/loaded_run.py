@@ -35,7 +35,7 @@ def failures(run: Run) -> dict[str, str]:
     return run.record.method_failures
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LoadedRun:
     """Everything that a run explained, at hand again."""
 
@@ -48,19 +48,19 @@ class LoadedRun:
 
     @staticmethod
     def of(run: Run, classifier: Any, samples: Any, observer: Observer, *, trust: bool = False) -> LoadedRun:
-        """What the run's request names, or what is given; anything else than what the run saw is refused."""
+        """Loads what the run's request names, or takes what is given; refuses anything but what the run saw."""
         instead = "or leave the methodology out with --no-measure"
-        known, loaded = reload_subject(run, classifier, samples, observer, given=_PYTHON, instead=instead, trust=trust)
+        model, images = reload_subject(run, classifier, samples, observer, given=_PYTHON, instead=instead, trust=trust)
         methods = {}
-        for one in run.record.spec.methods:
-            if one.label in run.explained:
-                methods[one.label] = method = METHODS.build(one.name, one.params)
-                if traits(method).version != one.version:
+        for method_spec in run.record.spec.methods:
+            if method_spec.label in run.explained:
+                methods[method_spec.label] = method = METHODS.build(method_spec.name, method_spec.params)
+                if traits(method).version != method_spec.version:
                     raise SnellenError(
-                        f"'{run.folder}' holds maps of version {one.version} of {one.name}, but version "
+                        f"'{run.folder}' holds maps of version {method_spec.version} of {method_spec.name}, but version "
                         f"{traits(method).version} is installed; make the run again"
                     )
-        return LoadedRun(run, known, loaded, methods, observer)
+        return LoadedRun(run=run, classifier=model, samples=images, methods=methods, observer=observer)
 
     @cached_property
     def inputs(self) -> Float[Tensor, "1 channels height width"]:
@@ -91,21 +91,21 @@ class LoadedRun:
         return method.passes(self.size, self.classifier)
 
     @contextmanager
-    def taught(self, methods: Sequence[Method], *, seed: int) -> Iterator[None]:
-        """Inside, the classifier has the lessons that these methods need, from all images of the run and this seed."""
-        given = dict(self.classifier.fitted_state)
+    def fitted(self, methods: Sequence[Method], *, seed: int) -> Iterator[None]:
+        """Inside, the classifier has the fitted state that these methods need, from all images of the run and this seed."""
+        before = dict(self.classifier.fitted_state)
         try:
-            pupils = [method for method in methods if set(methods_to_fit(method)) - set(given)]
-            if pupils:
-                fit(self.classifier, self.samples, methods=pupils, seed=seed, observer=self.observer)
+            unfitted = [method for method in methods if set(methods_to_fit(method)) - set(before)]
+            if unfitted:
+                fit(self.classifier, self.samples, methods=unfitted, seed=seed, observer=self.observer)
             yield
         finally:
-            self.classifier.fitted_state = given
+            self.classifier.fitted_state = before
 
     def explain(self, name: str, methods: Sequence[Method], *, images: int, seed: int, metrics: Sequence[Metric]) -> Run:
         """A run beside the run, of its first images; what is there already is not done again, and failures stay out."""
         folder = self.run.folder / FOLDER / f"{name}-{images}"
-        with self.taught(methods, seed=seed):
+        with self.fitted(methods, seed=seed):
             try:
                 return evaluate(
                     self.classifier,

@@ -47,7 +47,7 @@ class CardLink:
     url: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CardResult:
     """One line of results."""
 
@@ -58,7 +58,7 @@ class CardResult:
     url: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MarkdownCard:
     """What a Markdown card says. Fields that it does not have are empty."""
 

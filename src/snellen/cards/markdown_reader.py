@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snellen.cards.markdown_format import (
     CHAPTERS,
@@ -60,10 +60,11 @@ class _Line:
 def read_markdown(text: str) -> MarkdownCard:
     """What a Markdown card says, or one sentence that names the line that breaks a rule."""
     lines = [
-        _Line(at, part.rstrip()) for at, part in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), start=1)
+        _Line(number, part.rstrip())
+        for number, part in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), start=1)
     ]
     title, parts = _parts(lines)
-    facts = _methodology(parts.get("Methodology", []))
+    card = _methodology(title, _text(parts[""]), parts.get("Methodology", []))
     sections: dict[Priority, str] = {}
     measured: dict[Attribute, str] = {}
     results: list[CardResult] = []
@@ -71,21 +72,25 @@ def read_markdown(text: str) -> MarkdownCard:
         if attribute is None or heading not in parts:
             continue
         if attribute not in METHODOLOGY:
-            said, found = _results(parts[heading], attribute)
-            results += found
-            if said and said != NOT_TESTED:
-                sections[attribute] = said
+            introduction, section_results = _results(parts[heading], attribute)
+            results += section_results
+            if introduction and introduction != NOT_TESTED:
+                sections[attribute] = introduction
             continue
         prose, mark, numbers = f"\n{_text(parts[heading])}".partition(f"\n{MEASURED}")
         if prose.strip():
             sections[attribute] = prose.strip()
         if mark:
             measured[attribute] = numbers.strip()
-    chapters = {name: said for name in CHAPTERS if name != "Methodology" and (said := _text(parts.get(name, [])))}
-    return MarkdownCard(
-        title, _text(parts[""]), *facts, sections=sections, measured=measured, results=tuple(results),
-        citation=_citation(parts.get("Citation", [])), chapters=chapters,
-    )  # fmt: skip
+    chapters = {name: _text(parts.get(name, [])) for name in CHAPTERS if name != "Methodology"}
+    return replace(
+        card,
+        sections=sections,
+        measured=measured,
+        results=tuple(results),
+        citation=_citation(parts.get("Citation", [])),
+        chapters={name: text for name, text in chapters.items() if text},
+    )
 
 
 def _parts(lines: Sequence[_Line]) -> tuple[str, dict[str, list[_Line]]]:
@@ -96,12 +101,12 @@ def _parts(lines: Sequence[_Line]) -> tuple[str, dict[str, list[_Line]]]:
     fenced = False
     for line in lines:
         fenced ^= line.text.lstrip().startswith("```")
-        found = None if fenced else re.fullmatch(r"(#{1,3})\s+(.*?)\s*#*", line.text)
-        if found is None:
+        heading_match = None if fenced else re.fullmatch(r"(#{1,3})\s+(.*?)\s*#*", line.text)
+        if heading_match is None:
             current.append(line)
             continue
-        name = _bare(found[2])
-        if len(found[1]) == 1:
+        name = _bare(heading_match[2])
+        if len(heading_match[1]) == 1:
             ending = re.fullmatch(r"(.*?)\s+Saliency Card", name, re.IGNORECASE)
             if ending is None or title is not None:
                 rule = "a card has one title" if title is not None else "a card's title is '# <Method> Saliency Card'"
@@ -119,36 +124,36 @@ def _parts(lines: Sequence[_Line]) -> tuple[str, dict[str, list[_Line]]]:
     return title, parts
 
 
-def _methodology(
-    lines: Sequence[_Line],
-) -> tuple[str, str, str, tuple[CardLink, ...], tuple[CardLink, ...], tuple[str, ...], str, str, str]:
-    """Prose, then the fields in the order of `MarkdownCard`."""
+def _methodology(title: str, summary: str, lines: Sequence[_Line]) -> MarkdownCard:
+    """A card with its title, its summary, and what the chapter on methodology says: prose and fields."""
     prose: list[_Line] = []
     fields: dict[str, list[_Line]] = {}
     current = prose
     for line in lines:
-        found = _FIELD.fullmatch(line.text)
-        name = _bare(found[1]) if found else ""
-        if found and name in FIELDS:
+        match = _FIELD.fullmatch(line.text)
+        name = _bare(match[1]) if match else ""
+        if match and name in FIELDS:
             if name in fields:
                 raise SnellenError(f"line {line.number}: the field '{name}' is there twice; keep one")
-            current = fields[name] = [_Line(line.number, found[2])]
-        elif found and fields and line.text.split("**")[1].endswith(":"):
+            current = fields[name] = [_Line(line.number, match[2])]
+        elif match and fields and line.text.split("**")[1].endswith(":"):
             raise SnellenError(f"line {line.number}: '{name}' is no field of a card{nearest(name, FIELDS)}")
         else:
             current.append(line)
     example, picture, caption = _picture(_text(fields.get("Example", [])))
     aliases = _text(fields.get("Aliases", []))
-    return (
-        _text(prose),
-        _text(fields.get("Developed by", [])),
-        _text(fields.get("Shared by", [])),
-        _links(fields.get("References", [])),
-        _links(fields.get("Implementations and Tutorials", [])),
-        tuple(filter(None, (part.strip() for part in aliases.replace("\n", " ").split(",")))),
-        example,
-        picture,
-        caption,
+    return MarkdownCard(
+        title=title,
+        summary=summary,
+        methodology=_text(prose),
+        developers=_text(fields.get("Developed by", [])),
+        shared_by=_text(fields.get("Shared by", [])),
+        references=_links(fields.get("References", [])),
+        implementations=_links(fields.get("Implementations and Tutorials", [])),
+        aliases=tuple(filter(None, (part.strip() for part in aliases.replace("\n", " ").split(",")))),
+        example=example,
+        picture=picture,
+        caption=caption,
     )
 
 
@@ -168,8 +173,8 @@ def _links(lines: Sequence[_Line]) -> tuple[CardLink, ...]:
     """The items of a list; an item may go on in the next line, even within its link."""
     items: list[str] = []
     for line in lines:
-        if found := re.match(r"\s*[-*]\s+(.*)", line.text):
-            items.append(found[1])
+        if match := re.match(r"\s*[-*]\s+(.*)", line.text):
+            items.append(match[1])
         elif line.text and items:
             items[-1] += f" {line.text.strip()}"
         elif line.text:
@@ -179,8 +184,8 @@ def _links(lines: Sequence[_Line]) -> tuple[CardLink, ...]:
 
 def _link(item: str) -> CardLink:
     role, rest = "", item.strip()
-    if found := re.match(r"\*([^*]+?):?\*\s*:?\s*(.*)", rest):
-        role, rest = found[1], found[2]
+    if match := re.match(r"\*([^*]+?):?\*\s*:?\s*(.*)", rest):
+        role, rest = match[1], match[2]
     if linked := re.fullmatch(_LINKED.format("name"), rest):
         return CardLink(role, _unescaped(linked["name"]).strip(), linked["name_url"])
     return CardLink(role, rest, "")
@@ -188,7 +193,7 @@ def _link(item: str) -> CardLink:
 
 def _results(lines: Sequence[_Line], attribute: Priority) -> tuple[str, list[CardResult]]:
     """What a section says first, and its results: each begins with a glyph, or says that it is not counted."""
-    said: list[_Line] = []
+    introduction: list[_Line] = []
     blocks: list[list[_Line]] = []
     for before, line in zip([_Line(0, ""), *lines], lines, strict=False):
         uncounted = not before.text and re.match(r"\*\*.*\*\*:? Not counted", line.text)
@@ -197,8 +202,8 @@ def _results(lines: Sequence[_Line], attribute: Priority) -> tuple[str, list[Car
         elif not before.text and re.match(r"\S{0,12}\s*\*\*\[", line.text):
             raise SnellenError(f"line {line.number}: this result has no verdict; begin the line with {_CHOICES}")
         else:
-            (blocks[-1] if blocks else said).append(line)
-    return _text(said), [_result(block, attribute) for block in blocks]
+            (blocks[-1] if blocks else introduction).append(line)
+    return _text(introduction), [_result(block, attribute) for block in blocks]
 
 
 def _result(block: Sequence[_Line], attribute: Priority) -> CardResult:
@@ -210,15 +215,21 @@ def _result(block: Sequence[_Line], attribute: Priority) -> CardResult:
         if (glyph := html.unescape(begins["glyph"])) not in _VERDICTS:
             raise SnellenError(f"{where}: '{begins['glyph']}' is no verdict; begin the line with {_CHOICES}")
         verdict, text = _VERDICTS[glyph], text[begins.end() :]
-    found = _TEST.fullmatch(text)
-    if found is None:
+    match = _TEST.fullmatch(text)
+    if match is None:
         raise SnellenError(f"{where}: after its verdict a result names its test in bold, '**[Deletion](address)**: ...'")
-    test = _unescaped(found["a"] or found["b"] or found["c"]).strip().removesuffix(":")
+    test = _unescaped(match["a"] or match["b"] or match["c"]).strip().removesuffix(":")
     test = OTHER_NAMES.get(test, test)
     home = next((key for key, tests in TESTS.items() if test in tests), attribute)
     if home != attribute:
         raise SnellenError(f"{where}: '{test}' is a test of {home.replace('-', ' ')}, not of {attribute.replace('-', ' ')}")
-    return CardResult(attribute, test, verdict, found["sentence"].strip(), found["a_url"] or found["c_url"] or "")
+    return CardResult(
+        attribute=attribute,
+        test=test,
+        verdict=verdict,
+        sentence=match["sentence"].strip(),
+        url=match["a_url"] or match["c_url"] or "",
+    )
 
 
 def _citation(lines: Sequence[_Line]) -> str:

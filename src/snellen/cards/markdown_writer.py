@@ -20,7 +20,7 @@ from snellen.cards.markdown_format import (
     CardResult,
     MarkdownCard,
 )
-from snellen.cards.people import told
+from snellen.cards.people import study_line
 from snellen.cards.schema import METHODOLOGY, PRIORITIES, Card, Evidence, Finding, Priority
 from snellen.charts import numbers
 from snellen.plugins.citations import CITATIONS
@@ -42,23 +42,23 @@ def document(card: Card, example: str | None = None) -> MarkdownCard:
     keys = dict.fromkeys([cite, *prose.references]) if cite else prose.references
     work = reference(cite)
     original = "Reference" if card.control and not prose.developers else "Original Paper"  # it uses the control
-    shown = f"A map of `{card.method}`" + (f" for {_safe(card.source.model)}." if card.source else ".")
+    caption = f"A map of `{card.method}`" + (f" for {_safe(card.source.model)}." if card.source else ".")
     return MarkdownCard(
-        prose.title,
-        prose.summary,
-        prose.methodology,
-        numbers.join_names(prose.developers) if prose.developers else "",
-        _shared(card),
-        tuple(_reference(key, original if key == cite else "See Also") for key in keys),
-        tuple(CardLink("", name, url) for name, url in prose.implementations.items()),
-        prose.aliases,
-        shown if example else "None here; `snellen card` with a run draws one on your own pictures.",
-        example or "",
-        f"A picture and the map that {prose.title} gives of it." if example else "",
-        {key: prose.sections[key] for key in METHODOLOGY},
-        _measured(card),
-        tuple(_result(card, one) for attribute in PRIORITIES[5:] for one in in_order(card, attribute)),
-        work.bibtex(prose.developers) if work else "",
+        title=prose.title,
+        summary=prose.summary,
+        methodology=prose.methodology,
+        developers=numbers.join_names(prose.developers) if prose.developers else "",
+        shared_by=_shared(card),
+        references=tuple(_reference(key, original if key == cite else "See Also") for key in keys),
+        implementations=tuple(CardLink("", name, url) for name, url in prose.implementations.items()),
+        aliases=prose.aliases,
+        example=caption if example else "None here; `snellen card` with a run draws one on your own pictures.",
+        picture=example or "",
+        caption=f"A picture and the map that {prose.title} gives of it." if example else "",
+        sections={key: prose.sections[key] for key in METHODOLOGY},
+        measured=_measured(card),
+        results=tuple(_result(card, evidence) for attribute in PRIORITIES[5:] for evidence in in_order(card, attribute)),
+        citation=work.bibtex(prose.developers) if work else "",
     )
 
 
@@ -84,9 +84,9 @@ def render(card: MarkdownCard) -> str:
                 blocks.append(_lines(f"### {heading}", card.sections.get(attribute, "")))
                 blocks.append(f"{MEASURED} {card.measured[attribute]}" if attribute in card.measured else "")
             else:
-                said = card.sections.get(attribute, "")
-                blocks.append(_lines(f"### {heading}", said))
-                blocks += map(_line, card.of(attribute)) if card.of(attribute) else [] if said else [NOT_TESTED]
+                prose = card.sections.get(attribute, "")
+                blocks.append(_lines(f"### {heading}", prose))
+                blocks += map(_line, card.of(attribute)) if card.of(attribute) else [] if prose else [NOT_TESTED]
     if card.of("people") or "people" in card.sections:
         blocks += [_lines(f"## {PEOPLE}", card.sections.get("people", "")), *map(_line, card.of("people"))]
     if card.citation:
@@ -98,10 +98,10 @@ def _lines(heading: str, text: str) -> str:
     return f"{heading}\n{text}" if text else heading
 
 
-def _line(one: CardResult) -> str:
-    name = re.sub(r"([\\\[\]*])", r"\\\1", one.test)
-    linked = f"[{name}]({one.url})" if one.url else name
-    return " ".join(filter(None, [ENTITIES.get(one.verdict, ""), f"**{linked}**:", one.sentence]))
+def _line(result: CardResult) -> str:
+    name = re.sub(r"([\\\[\]*])", r"\\\1", result.test)
+    linked = f"[{name}]({result.url})" if result.url else name
+    return " ".join(filter(None, [ENTITIES.get(result.verdict, ""), f"**{linked}**:", result.sentence]))
 
 
 def _links(heading: str, links: Sequence[CardLink]) -> str:
@@ -132,88 +132,106 @@ def _measured(card: Card) -> dict[Attribute, str]:
     """What was measured of each attribute of methodology, or else shown by tests; directness is judged instead."""
     needs = " and ".join(NEEDS.get(need, need) for need in card.needs) or "nothing but the model's answers"
     by = "as Snellen's own tests show" if proven(card) else "by its own claim"
-    told: dict[Attribute, str] = {"model-agnosticism": f"It needs {needs}, {by}."}
+    sentences: dict[Attribute, str] = {"model-agnosticism": f"It needs {needs}, {by}."}
     if card.claims.startswith("deterministic"):
-        told["determinism"] = f"With its default settings every seed gives the same map, {by}."
-    told |= {key: _finding(finding) for key, finding in card.findings.items() if key != "semantic-directness"}
-    return {key: told[key] for key in METHODOLOGY if key in told}
+        sentences["determinism"] = f"With its default settings every seed gives the same map, {by}."
+    sentences |= {key: _finding(finding) for key, finding in card.findings.items() if key != "semantic-directness"}
+    return {key: sentences[key] for key in METHODOLOGY if key in sentences}
 
 
-def _finding(one: Finding) -> str:
+def _finding(finding: Finding) -> str:
     """A sentence, and of which model it is true."""
-    told = _safe(one.sentence)
-    return f"{told} The model is {_safe(one.source.model)}." if one.source else told
+    sentence = _safe(finding.sentence)
+    return f"{sentence} The model is {_safe(finding.source.model)}." if finding.source else sentence
 
 
 def in_order(card: Card, attribute: Priority) -> list[Evidence]:
     """The evidence on an attribute test by test, what was measured before what papers say."""
     tests = TESTS[attribute] if attribute != "people" else ()
-    place: dict[str, int] = {test: at for at, test in enumerate(tests)}
+    place: dict[str, int] = {test: number for number, test in enumerate(tests)}
     return sorted(
         [*card.measured(attribute), *card.literature(attribute)],
-        key=lambda one: place.get(one.test, len(place)),
+        key=lambda evidence: place.get(evidence.test, len(place)),
     )
 
 
-def _result(card: Card, one: Evidence) -> CardResult:
-    if not one.own:
-        return CardResult(one.attribute, one.test, one.verdict, _published(one), place_of(one.source.name))
-    name = (one.metric or "").partition("(")[0].partition("@")[0]
+def _result(card: Card, evidence: Evidence) -> CardResult:
+    if not evidence.own:
+        return CardResult(
+            attribute=evidence.attribute,
+            test=evidence.test,
+            verdict=evidence.verdict,
+            sentence=_published(evidence),
+            url=place_of(evidence.source.name),
+        )
+    name = (evidence.metric or "").partition("(")[0].partition("@")[0]
     work = reference(METRICS[name].traits.cite) if name in METRICS else None  # type: ignore[attr-defined]
-    others = [other for mine, other in card.disagreements if mine == one]
-    said = _answered(card, one) if one.by_people else _tested(card, one, others)
-    return CardResult(one.attribute, one.test, one.verdict, said, work.url if work else "")
+    others = [other for measured, other in card.disagreements if measured == evidence]
+    sentence = _answered(card, evidence) if evidence.by_people else _tested(card, evidence, others)
+    return CardResult(
+        attribute=evidence.attribute,
+        test=evidence.test,
+        verdict=evidence.verdict,
+        sentence=sentence,
+        url=work.url if work else "",
+    )
 
 
-def _published(one: Evidence) -> str:
-    where = "By construction." if one.source.data == "by construction" else f"Evaluated with {_safe(one.source.data)}."
-    return f"In the literature, {one.verdict} by {_safe(one.source.name)}: {_safe(one.reason)}. {where}"
+def _published(evidence: Evidence) -> str:
+    where = (
+        "By construction." if evidence.source.data == "by construction" else f"Evaluated with {_safe(evidence.source.data)}."
+    )
+    return f"In the literature, {evidence.verdict} by {_safe(evidence.source.name)}: {_safe(evidence.reason)}. {where}"
 
 
-def _tested(card: Card, one: Evidence, others: Sequence[Evidence]) -> str:
+def _verdict_sentence(card: Card, evidence: Evidence) -> str:
+    verb = _VERBS.get(evidence.verdict)
+    return f"{card.prose.title} {verb}: {_safe(evidence.reason)}." if verb else f"Not counted: {_safe(evidence.reason)}."
+
+
+def _tested(card: Card, evidence: Evidence, others: Sequence[Evidence]) -> str:
     """What was measured in a few sentences, each with its numbers."""
-    verb = _VERBS.get(one.verdict)
-    said = [f"{card.prose.title} {verb}: {_safe(one.reason)}." if verb else f"Not counted: {_safe(one.reason)}."]
-    if one.n:
-        which = "" if one.higher_is_better is None else f", {'higher' if one.higher_is_better else 'lower'} is better"
-        gone = f"; undefined on {one.undefined} more" if one.undefined else ""
-        mean = f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}"
-        said.append(f"`{one.metric}` is {mean} over {numbers.count(one.n, 'image')}{gone}{which}.")
-    rivals = [rival for rival in one.against if not math.isnan(rival.low)]
+    sentences = [_verdict_sentence(card, evidence)]
+    if evidence.n:
+        which = (
+            "" if evidence.higher_is_better is None else f", {'higher' if evidence.higher_is_better else 'lower'} is better"
+        )
+        undefined = f"; undefined on {evidence.undefined} more" if evidence.undefined else ""
+        mean = f"{numbers.short(evidence.mean)} {numbers.interval(evidence.low, evidence.high, evidence.n)}"
+        sentences.append(f"`{evidence.metric}` is {mean} over {numbers.count(evidence.n, 'image')}{undefined}{which}.")
+    rivals = [rival for rival in evidence.against if not math.isnan(rival.low)]
     if rivals:
         near = min(rivals, key=lambda rival: rival.low)
         gain = f"{numbers.signed(near.mean)} {numbers.interval(near.low, near.high, near.n, signs=True)}"
-        said.append(f"Its lead over {near.control}, the hardest control, is {gain} on the same image.")
-    if one.note:
-        said.append(f"The verdict {one.note}.")
-    if one.advice:
-        said.append(f"{one.advice[0].upper()}{one.advice[1:]}.")
-    if one.n or one.undefined:
-        said.append(_where(one.source.model, one.source.data))
-    if one.trust and one.trust.marks:
-        said.append(f"The metric counts {one.trust.weight:.2f} of 1 here: {'; '.join(one.trust.marks)}.")
+        sentences.append(f"Its lead over {near.control}, the hardest control, is {gain} on the same image.")
+    if evidence.note:
+        sentences.append(f"The verdict {evidence.note}.")
+    if evidence.advice:
+        sentences.append(f"{evidence.advice[0].upper()}{evidence.advice[1:]}.")
+    if evidence.n or evidence.undefined:
+        sentences.append(_where(evidence.source.model, evidence.source.data))
+    if evidence.trust and evidence.trust.marks:
+        sentences.append(f"The metric counts {evidence.trust.weight:.2f} of 1 here: {'; '.join(evidence.trust.marks)}.")
     if others:
-        said.append(
-            f"The literature says otherwise: {'; '.join(f'{at.verdict} by {_safe(at.source.name)}' for at in others)}."
-        )
-    return " ".join(said)
+        papers = "; ".join(f"{paper.verdict} by {_safe(paper.source.name)}" for paper in others)
+        sentences.append(f"The literature says otherwise: {papers}.")
+    return " ".join(sentences)
 
 
-def _answered(card: Card, one: Evidence) -> str:
+def _answered(card: Card, evidence: Evidence) -> str:
     """The same of people."""
-    verb = _VERBS.get(one.verdict)
-    said = [f"{card.prose.title} {verb}: {_safe(one.reason)}." if verb else f"Not counted: {_safe(one.reason)}."]
-    if one.n:
-        better = "higher" if one.higher_is_better else "lower"
-        mean = f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}"
-        said.append(f"{_safe(one.summary)} The mean is {mean} over {one.counted}, {better} is better.")
-    for each in one.against:
-        gain = f"{numbers.signed(each.mean)} {numbers.interval(each.low, each.high, each.n, signs=True)}"
-        said.append(f"The difference to people with {_safe(each.control)} is {gain}, positive is better.")
-    if one.advice:
-        said.append(f"{one.advice[0].upper()}{one.advice[1:]}.")
-    said.append(f"{_safe(told(one)[0].upper() + told(one)[1:])}; {_safe(one.source.model)}.")
-    return " ".join(said)
+    sentences = [_verdict_sentence(card, evidence)]
+    if evidence.n:
+        better = "higher" if evidence.higher_is_better else "lower"
+        mean = f"{numbers.short(evidence.mean)} {numbers.interval(evidence.low, evidence.high, evidence.n)}"
+        sentences.append(f"{_safe(evidence.summary)} The mean is {mean} over {evidence.counted}, {better} is better.")
+    for pair in evidence.against:
+        gain = f"{numbers.signed(pair.mean)} {numbers.interval(pair.low, pair.high, pair.n, signs=True)}"
+        sentences.append(f"The difference to people with {_safe(pair.control)} is {gain}, positive is better.")
+    if evidence.advice:
+        sentences.append(f"{evidence.advice[0].upper()}{evidence.advice[1:]}.")
+    sentences.append(f"{_safe(study_line(evidence)[0].upper() + study_line(evidence)[1:])}; {_safe(evidence.source.model)}.")
+    return " ".join(sentences)
 
 
 def _where(model: str, data: str) -> str:

@@ -42,7 +42,7 @@ PASSES = 600
 
 This is for pictures of 224×224; of smaller ones as many more go through the model as they have fewer pixels. It is no time,
 because a busy machine would try less then, and what is tried decides grades. Nor is it shared among the methods, so that
-what is tried of one does not hang on which others a run has.
+what is tried of one does not depend on which others a run has.
 """
 PIXELS = 224 * 224
 
@@ -90,18 +90,19 @@ def measure(
     tried = {*run.explained, *failures(run)}
     if not tried:
         raise SnellenError(f"'{run.folder}' has no maps yet; continue it first: snellen resume {run.folder}")
-    asked = {"images": images, "seeds": seeds, "passes": passes}
+    effort = {"images": images, "seeds": seeds, "passes": passes}
     state = _read(run)
-    if state["asked"] != asked:
-        state = _blank(run) | {"asked": asked}
+    if state["asked"] != effort:
+        state = _blank(run) | {"asked": effort}
     missing = [method for method in run.methods if method in tried and method not in state["findings"]]
     if missing:
         loaded = LoadedRun.of(run, classifier, samples, observer or default_observer(), trust=trust)
-        _Measurement(loaded, state, min(images, len(loaded.samples)), seeds, passes).run(missing)
+        count = min(images, len(loaded.samples))
+        _Measurement(loaded=loaded, state=state, images=count, seeds=seeds, passes=passes).run(missing)
     return read(run)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Measurement:
     loaded: LoadedRun
     state: dict[str, Any]
@@ -112,15 +113,17 @@ class _Measurement:
     def run(self, missing: Sequence[str]) -> None:
         """Times, plans, repeats, sweeps and sums up; whatever is there already is taken as it is."""
         started = time.perf_counter()
-        methods = [one for one in missing if one in self.loaded.methods]
+        methods = [name for name in missing if name in self.loaded.methods]
         self._time([method for method in methods if method not in self.state["costs"]])
         self._plan([method for method in methods if method not in self.state["plan"]])
         self._announce(methods)
         repeated = self._repeat(methods)
-        swept = self._sweep(methods, {one: findings[0].share for one, findings in repeated.items()})
+        swept = self._sweep(methods, {label: findings[0].share for label, findings in repeated.items()})
         for name in missing:
             findings = swept.get(name, []) + repeated.get(name, [])
-            self.state["findings"][name] = {one.attribute: _as_json(one) for one in [*findings, *self._facts(name)]}
+            self.state["findings"][name] = {
+                finding.attribute: _as_json(finding) for finding in [*findings, *self._facts(name)]
+            }
         self._save()
         self.loaded.observer.note(
             f"methodology of {len(missing)} methods measured in {duration(time.perf_counter() - started)}; "
@@ -134,12 +137,12 @@ class _Measurement:
         if not names:
             return
         every = [loaded.methods[name] for name in names]
-        passes = sum((expected(one, loaded) for one in every), Passes())
+        passes = sum((expected(method, loaded) for method in every), Passes())
         loaded.observer.note(
             f"timing {len(names)} methods on one image at a time, "
             f"about {duration(loaded.pass_seconds.seconds(passes))} in the model"
         )
-        with loaded.taught(every, seed=loaded.run.record.spec.seed):
+        with loaded.fitted(every, seed=loaded.run.record.spec.seed):
             loaded.observer.begin("timing", passes, len(names))
             try:
                 for name, method in zip(names, every, strict=True):
@@ -160,11 +163,11 @@ class _Measurement:
         budget = self.passes * max(1.0, PIXELS / math.prod(loaded.size))
         for name in names:
             trials, impossible = trials_of(loaded.methods[name], loaded, scoring)
-            kept, images, dear = afford(trials, self.images, budget * 2 / 3)
+            affordable, images, dear = afford(trials, self.images, budget * 2 / 3)
             self.state["plan"][name] = {
                 "repeated": repetitions(self._weight(name), self.images, self.seeds, budget / 3),
                 "swept": images,
-                "trials": [[each.setting, each.value, label(each.method), each.weight] for each in kept],
+                "trials": [[name.setting, name.value, label(name.method), name.weight] for name in affordable],
                 "left": [*impossible, *dear],
             }
         self.state["metrics"] = [label(metric) for metric in metrics]
@@ -190,51 +193,51 @@ class _Measurement:
 
     def _repeat(self, names: Sequence[str]) -> dict[str, list[Finding]]:
         """Determinism, from maps with other seeds."""
-        loaded, found = self.loaded, dict[str, list[Finding]]()
+        loaded, repeated = self.loaded, dict[str, list[Finding]]()
         first = loaded.run.record.spec.seed
         for images, seeds in sorted({tuple(self.state["plan"][name]["repeated"]) for name in names}):
             group = [name for name in names if tuple(self.state["plan"][name]["repeated"]) == (images, seeds)]
-            methods = [loaded.methods[one] for one in group]
+            methods = [loaded.methods[name] for name in group]
             sides = [
                 loaded.explain(f"seed-{seed}-of-{seeds}", methods, images=images, seed=seed, metrics=())
                 for seed in range(first + 1, first + 1 + seeds)
             ]
-            for one in group:
-                broken = [fault.problem for side in sides for fault in side.record.errors if fault.method == one]
+            for name in group:
+                broken = [fault.problem for side in sides for fault in side.record.errors if fault.method == name]
                 if broken:
-                    found[one] = [_unknown("determinism", f"it failed with another seed ({broken[0]})")]
+                    repeated[name] = [_unknown("determinism", f"it failed with another seed ({broken[0]})")]
                     continue
-                maps = [torch.from_numpy(each.maps(one, loaded.ids(images))) for each in (loaded.run, *sides)]
-                found[one] = [determinism(maps[0], maps[1:])]
-        return found
+                maps = [torch.from_numpy(run.maps(name, loaded.ids(images))) for run in (loaded.run, *sides)]
+                repeated[name] = [determinism(maps[0], maps[1:])]
+        return repeated
 
     def _sweep(self, names: Sequence[str], chance: Mapping[str, float]) -> dict[str, list[Finding]]:
         """Hyperparameter dependence, from maps with other settings; one that two methods share is made once.
 
         They get another seed than the run's maps: under the same one, luck that two settings share would look like likeness.
         """
-        loaded, found = self.loaded, dict[str, list[Finding]]()
+        loaded, swept = self.loaded, dict[str, list[Finding]]()
         seed = loaded.run.record.spec.seed + 1
         metrics = [METRICS.parse(metric) for metric in self.state["metrics"]]
         for images in sorted({self.state["plan"][name]["swept"] for name in names}):
             group = {
                 name: [
-                    SettingTrial(each[0], each[1], METHODS.parse(each[2]), each[3])
+                    SettingTrial(setting=each[0], value=each[1], method=METHODS.parse(each[2]), weight=each[3])
                     for each in self.state["plan"][name]["trials"]
                 ]
                 for name in names
                 if self.state["plan"][name]["swept"] == images
             }
-            every = {label(each.method): each.method for trials in group.values() for each in trials}
+            every = {label(trial.method): trial.method for trials in group.values() for trial in trials}
             side = None
             if every:
                 side = loaded.explain(
                     f"settings-seed-{seed}", list(every.values()), images=images, seed=seed, metrics=metrics
                 )
-            for one, trials in group.items():
-                left = [(each[0], each[1], each[2]) for each in self.state["plan"][one]["left"]]
-                found[one] = [dependence(one, trials, left, loaded, side, loaded.ids(images), chance[one])]
-        return found
+            for name, trials in group.items():
+                left = [(each[0], each[1], each[2]) for each in self.state["plan"][name]["left"]]
+                swept[name] = [dependence(name, trials, left, loaded, side, loaded.ids(images), chance[name])]
+        return swept
 
     # What is known ---------------------------------------------------------------------------------------------------
 
@@ -242,7 +245,7 @@ class _Measurement:
         """Needs and costs; of a method that failed in the run only what the run says of it."""
         loaded, rows = self.loaded, self.loaded.run.record.samples.count
         if name not in loaded.methods:
-            spec = next(one for one in loaded.run.record.spec.methods if one.label == name)
+            spec = next(method for method in loaded.run.record.spec.methods if method.label == name)
             method = METHODS.build(spec.name, spec.params)
             return [agnosticism(traits(method).needs, rows, failures(loaded.run)[name])]
         method = loaded.methods[name]
@@ -270,7 +273,7 @@ class _Measurement:
 
 
 def _unknown(attribute: Attribute, reason: str) -> Finding:
-    return Finding(attribute, "not known", f"Not measured: {reason}.", math.nan)
+    return Finding(attribute=attribute, word="not known", sentence=f"Not measured: {reason}.", share=math.nan)
 
 
 def _broken(run: Readable) -> SnellenError:
@@ -282,7 +285,7 @@ def _file(run: Readable) -> Path:
 
 
 def _about(run: Readable) -> dict[str, Any]:
-    """What the run's maps hang on, beside the methods."""
+    """What the run's maps depend on, beside the methods."""
     record, spec = run.record, run.record.spec
     return {
         "classifier": record.classifier.fingerprint,
@@ -307,10 +310,10 @@ def _read(run: Readable) -> dict[str, Any]:
         return blank
     try:
         state = read_record(file, "delete it")
-        known, now = dict(state["about"]), dict(blank["about"])
+        then, now = dict(state["about"]), dict(blank["about"])
         same = state["schema"] == SCHEMA
-        before, versions = known.pop("versions"), now.pop("versions")
-        same = same and known == now and all(versions.get(one, version) == version for one, version in before.items())
+        before, versions = then.pop("versions"), now.pop("versions")
+        same = same and then == now and all(versions.get(name, version) == version for name, version in before.items())
     except (DamagedError, ValueError, KeyError, TypeError, AttributeError):
         raise _broken(run) from None
     return state | {"about": blank["about"]} if same else blank

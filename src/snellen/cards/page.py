@@ -92,9 +92,9 @@ def card_page(card: Card, card_set: CardSet | None = None) -> str:
         return render_page("cards/single.html", STYLES, {**facts, "card": card_view(card, "card", {})})
     spec = next(method for method in card_set.run.record.spec.methods if method.label == card.method)
     examples = examples_of(card_set.run, [spec])
-    one = card_view(card, "card", metric_scales(card_set), examples[card.method], _costs(card_set).get(card.method))
+    view = card_view(card, "card", metric_scales(card_set), examples[card.method], _costs(card_set).get(card.method))
     facts |= subject_facts(card_set.run) | {"pictures": Markup(style(examples))}
-    return render_page("cards/single.html", _styles(card), {**facts, "card": one})
+    return render_page("cards/single.html", _styles(card), {**facts, "card": view})
 
 
 def _styles(card: Card) -> list[str]:
@@ -164,8 +164,8 @@ def _costs(card_set: CardSet) -> dict[str, dict[str, float]]:
 
 
 def _verdict_counts(card_set: CardSet) -> list[dict[str, Any]]:
-    own = [one for card in card_set.methods for one in card.evidence if one.source.kind == "run"]
-    return [{**verdict(word), "count": sum(one.verdict == word for one in own)} for word in MARKS]
+    own = [evidence for card in card_set.methods for evidence in card.evidence if evidence.source.kind == "run"]
+    return [{**verdict(word), "count": sum(cell.verdict == word for cell in own)} for word in MARKS]
 
 
 def _table(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _table(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
     groups = []
     for name, attributes in categories(cards[0].grades if cards else ()).items():
         for key, (named, asks) in attributes.items():
-            tests = {one.metric: one for card in cards for one in card.measured(key)}  # type: ignore[arg-type]
+            tests = {evidence.metric: evidence for card in cards for evidence in card.measured(key)}  # type: ignore[arg-type]
             rows = [
                 {"test": first.test, "arrow": first.arrow,
                  "cells": [_cell(card, metric) for card in cards]}
@@ -184,7 +184,7 @@ def _table(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
                 {"category": name, "title": full(name, named), "question": asks, "rows": rows,
                  "cells": [_grade_cell(card, key) for card in cards]}  # type: ignore[arg-type]
             )  # fmt: skip
-    return {"columns": [{"id": places[one.method], "title": title(one)} for one in cards], "groups": groups}
+    return {"columns": [{"id": places[card.method], "title": title(card)} for card in cards], "groups": groups}
 
 
 def _grade_cell(card: Card, key: Priority) -> dict[str, Any]:
@@ -195,43 +195,43 @@ def _grade_cell(card: Card, key: Priority) -> dict[str, Any]:
 
 
 def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
-    found = next((one for one in card.evidence if one.metric == metric), None)
-    if found is None:
+    test = next((evidence for evidence in card.evidence if evidence.metric == metric), None)
+    if test is None:
         return None
     return {
-        **verdict(found.verdict, MINIMUM_IMAGES if found.by_people else found.n),
-        "mean": numbers.short(found.mean),
-        "interval": numbers.interval(found.low, found.high, found.n) if found.n else "",
-        "reason": found.reason,
+        **verdict(test.verdict, MINIMUM_IMAGES if test.by_people else test.n),
+        "mean": numbers.short(test.mean),
+        "interval": numbers.interval(test.low, test.high, test.n) if test.n else "",
+        "reason": test.reason,
     }
 
 
 def _trial(card_set: CardSet) -> list[dict[str, Any]]:
     """The metrics, with what speaks against each and what its verdicts weigh."""
     spec = {metric.label: metric for metric in card_set.run.record.spec.metrics}
-    asked = {
+    choices = {
         key: (name, full(name, named)) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
     }
     rows = []
-    for label, one in card_set.trust.items():
-        category, attribute = asked[spec[label].attribute]
+    for label, trust in card_set.trust.items():
+        category, attribute = choices[spec[label].attribute]
         rows.append(
             {"label": label, "test": spec[label].test or "", "summary": spec[label].summary,
-             "category": category, "attribute": attribute, "number": f"{one.weight:.2f}",
-             "share": f"{100 * one.weight:.0f}", "marks": one.marks, "kind": _standing(one)}
+             "category": category, "attribute": attribute, "number": f"{trust.weight:.2f}",
+             "share": f"{100 * trust.weight:.0f}", "marks": trust.marks, "kind": _standing(trust)}
         )  # fmt: skip
     return rows
 
 
-def _standing(one: Trust) -> dict[str, str]:
+def _standing(trust: Trust) -> dict[str, str]:
     """How far a metric may be believed, as shape and word."""
-    if one.axiom:
+    if trust.axiom:
         return {**verdict("pass"), "word": "must hold exactly"}
-    if one.weight >= RELIABLE:
+    if trust.weight >= RELIABLE:
         return {**verdict("pass"), "word": "counts"}
-    if one.weight > 0.1:
+    if trust.weight > 0.1:
         return {**verdict("inconclusive"), "word": "counts less"}
-    return {**verdict("not counted"), "word": "hardly counts" if one.weight > 0 else "does not count"}
+    return {**verdict("not counted"), "word": "hardly counts" if trust.weight > 0 else "does not count"}
 
 
 def _data(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
@@ -250,8 +250,8 @@ def _data(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
             }
             for card in card_set.methods
         ],
-        "wishes": {priority: WISHES[priority] for priority in card_set.priorities},
-        "briefly": {priority: BRIEFLY[priority] for priority in card_set.priorities},
+        "wishes": {attribute: WISHES[attribute] for attribute in card_set.priorities},
+        "briefly": {attribute: BRIEFLY[attribute] for attribute in card_set.priorities},
         "levels": LEVEL_WORDS,
         "marks": {word: verdict(borrowed) for word, borrowed in BORROWED.items()},
         "titles": {

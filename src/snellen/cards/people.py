@@ -29,142 +29,150 @@ OPPOSITE = "opposite"
 """What is said of a metric that goes against people."""
 
 
-def categories(known: Container[str]) -> dict[str, dict[str, tuple[str, str]]]:
+def categories(grades: Container[str]) -> dict[str, dict[str, tuple[str, str]]]:
     """The headings of a card with these grades: the saliency card's, and people's where a study was joined."""
-    return CATEGORIES | CATEGORY if "people" in known else CATEGORIES
+    return CATEGORIES | CATEGORY if "people" in grades else CATEGORIES
 
 
 def evidence_of(run: Readable, source: EvidenceSource) -> dict[str, list[Evidence]]:
     """By method, what the studies of a run say of it; `source` is the run."""
     studies = run.people()
-    found: dict[str, list[Evidence]] = {}
+    by_method: dict[str, list[Evidence]] = {}
     for people in studies:
         for outcome in people.outcomes:
             for standing in outcome.standings:
                 evidence = _evidence(people, outcome, standing, source, several=len(studies) > 1)
-                found.setdefault(standing.method, []).append(evidence)
-    return found
+                by_method.setdefault(standing.method, []).append(evidence)
+    return by_method
 
 
 def baselines(run: Readable) -> dict[str, dict[str, float]]:
     """By label of the evidence, the means that a method's people are held against: no map, or controls."""
     studies = run.people()
     controls = {method.label for method in run.record.spec.methods if method.control}
-    found: dict[str, dict[str, float]] = {}
+    by_label: dict[str, dict[str, float]] = {}
     for people in studies:
         for outcome in people.outcomes:
             for standing in outcome.standings:
                 beside = controls if outcome.kind == "sharpness" else {NO_MAP}
-                found[_label(people, outcome, standing, several=len(studies) > 1)] = {
+                by_label[_label(people, outcome, standing, several=len(studies) > 1)] = {
                     arm_name(arm.method): arm.mean
                     for arm in outcome.arms
                     if arm.method in beside and arm.presentation in (standing.presentation, "photograph")
                 }
-    return found
+    return by_label
 
 
 def opposed(run: Readable) -> dict[str, str]:
     """By metric that people's answers speak against, the words for it."""
-    found: dict[str, list[str]] = {}
-    for people in (person for person in run.people() if person.source == "human"):
-        for link in (one for one in people.links if one.word == OPPOSITE):
+    by_metric: dict[str, list[str]] = {}
+    for people in (study for study in run.people() if study.source == "human"):
+        for link in (link for link in people.links if link.word == OPPOSITE):
             ends = numbers.interval(link.low, link.high, link.items, signs=True)
-            found.setdefault(link.metric, []).append(
+            by_metric.setdefault(link.metric, []).append(
                 f"{link.task.replace('-', ' ')} in “{people.title}”, {numbers.signed(link.estimate)} {ends} "
                 f"over {numbers.count(link.items, 'item')}"
             )
-    return {metric: f"goes against people: {'; '.join(those)}" for metric, those in found.items()}
+    return {metric: f"goes against people: {'; '.join(reasons)}" for metric, reasons in by_metric.items()}
 
 
 def notes(run: Readable) -> tuple[str, ...]:
     """What a reader should know of the studies."""
     return tuple(
-        f"“{person.title}” was answered by simulated people, who are nobody: it is shown with that mark and counts nothing"
-        for person in run.people()
-        if person.source == "simulated"
+        f"“{study.title}” was answered by simulated people, not by real ones: it is marked so and counts nothing"
+        for study in run.people()
+        if study.source == "simulated"
     )
 
 
 def _evidence(
     people: StudyResult, outcome: TaskOutcome, standing: MethodStanding, source: EvidenceSource, *, several: bool
 ) -> Evidence:
-    arm = next(one for one in outcome.arms if (one.method, one.presentation) == (standing.method, standing.presentation))
-    without = sum(one.people for one in outcome.arms if one.method == NO_MAP)
+    arm = next(arm for arm in outcome.arms if (arm.method, arm.presentation) == (standing.method, standing.presentation))
+    without = sum(arm.people for arm in outcome.arms if arm.method == NO_MAP)
     beside = f", {without} saw none" if without else ""
     days = people.ended if people.begun == people.ended else f"{people.begun} to {people.ended}"
     verdict, reason = cast(Verdict, standing.verdict), standing.reason
     simulated = people.source == "simulated"
     if simulated:
         otherwise = f"; otherwise {verdict}" if outcome.kind != "scale" else ""
-        verdict, reason = "not counted", f"simulated people, who are nobody{otherwise}"
+        verdict, reason = "not counted", f"simulated people, not real ones{otherwise}"
     return Evidence(
-        "minimality" if outcome.kind == "sharpness" else "people",
-        _test(people, outcome, standing),
-        _label(people, outcome, standing, several=several),
-        verdict,
-        reason,
-        EvidenceSource(
-            "simulated people" if simulated else "people",
-            people.title,
-            source.model,
-            f"{arm.people} {'simulated ' if simulated else ''}people saw its maps ({standing.presentation}){beside}",
-            f"{days}, {people.design} subjects, study {people.digest[:8]}",
+        attribute="minimality" if outcome.kind == "sharpness" else "people",
+        test=_test(people, outcome, standing),
+        metric=_label(people, outcome, standing, several=several),
+        verdict=verdict,
+        reason=reason,
+        source=EvidenceSource(
+            kind="simulated people" if simulated else "people",
+            name=people.title,
+            model=source.model,
+            data=f"{arm.people} {'simulated ' if simulated else ''}people saw its maps ({standing.presentation}){beside}",
+            settings=f"{days}, {people.design} subjects, study {people.digest[:8]}",
         ),
-        outcome.rule,
-        arm.mean,
-        arm.low,
-        arm.high,
-        arm.people,
-        0,
-        outcome.higher_is_better,
-        tuple(_against(one) for one in standing.against or standing.others),
-        "" if simulated else standing.advice,
-        None,
-        f"{outcome.score[0].upper()}{outcome.score[1:]}; a person is one value.",
+        rule=outcome.rule,
+        mean=arm.mean,
+        low=arm.low,
+        high=arm.high,
+        n=arm.people,
+        undefined=0,
+        higher_is_better=outcome.higher_is_better,
+        against=tuple(_against(contrast) for contrast in standing.against or standing.others),
+        advice="" if simulated else standing.advice,
+        trust=None,
+        summary=f"{outcome.score[0].upper()}{outcome.score[1:]}; a person is one value.",
     )
 
 
 def _test(people: StudyResult, outcome: TaskOutcome, standing: MethodStanding) -> str:
     if outcome.kind == "sharpness":
         return SHARPNESS
-    shown = f", {standing.presentation}" if len(people.presentations) > 1 else ""
-    return f"{outcome.title}{' (questionnaire)' if outcome.kind == 'scale' else ''}{shown}"
+    presentation = f", {standing.presentation}" if len(people.presentations) > 1 else ""
+    return f"{outcome.title}{' (questionnaire)' if outcome.kind == 'scale' else ''}{presentation}"
 
 
 def _label(people: StudyResult, outcome: TaskOutcome, standing: MethodStanding, *, several: bool) -> str:
-    shown = f"/{standing.presentation}" if len(people.presentations) > 1 else ""
-    return f"people:{outcome.name}{shown}{f' ({people.title}, {people.digest[:8]})' if several else ''}"
+    presentation = f"/{standing.presentation}" if len(people.presentations) > 1 else ""
+    return f"people:{outcome.name}{presentation}{f' ({people.title}, {people.digest[:8]})' if several else ''}"
 
 
-def _against(one: ArmContrast) -> PairedDifference:
-    spread = one.error * math.sqrt(one.people)
-    return PairedDifference(arm_name(one.other), one.mean, one.low, one.high, one.margin, spread, one.people)
+def _against(contrast: ArmContrast) -> PairedDifference:
+    spread = contrast.error * math.sqrt(contrast.people)
+    return PairedDifference(
+        control=arm_name(contrast.other),
+        mean=contrast.mean,
+        low=contrast.low,
+        high=contrast.high,
+        margin=contrast.margin,
+        spread=spread,
+        n=contrast.people,
+    )
 
 
-def told(one: Evidence) -> str:
+def study_line(evidence: Evidence) -> str:
     """Who answered, when and what they saw, in a line."""
-    return f"{one.source.data}; {_study(one)}"
+    return f"{evidence.source.data}; {_study(evidence)}"
 
 
 def studies(card: Card) -> str:
     """The studies that asked people what they can do with a method's maps, in a sentence each."""
-    asked = [one for one in card.evidence if one.attribute == "people"]
-    said = [f"Study {name}." for name in dict.fromkeys(map(_study, asked))]
-    if any(each.control == arm_name(NO_MAP) for one in asked for each in one.against):
-        said.append("The grey tick is people without a map.")
-    return " ".join(said)
+    answers = [evidence for evidence in card.evidence if evidence.attribute == "people"]
+    sentences = [f"Study {study}." for study in dict.fromkeys(map(_study, answers))]
+    if any(pair.control == arm_name(NO_MAP) for evidence in answers for pair in evidence.against):
+        sentences.append("The grey tick is people without a map.")
+    return " ".join(sentences)
 
 
-def _study(one: Evidence) -> str:
-    who = " by simulated people, who count nothing" if one.source.kind == "simulated people" else ""
-    return f"“{one.source.name}”{who}, {one.source.settings.partition(', study')[0]}"
+def _study(evidence: Evidence) -> str:
+    who = " by simulated people, who count nothing" if evidence.source.kind == "simulated people" else ""
+    return f"“{evidence.source.name}”{who}, {evidence.source.settings.partition(', study')[0]}"
 
 
-def lead(one: Evidence) -> str:
+def lead(evidence: Evidence) -> str:
     """By how much people did better than those that they are held against; empty where that is nobody."""
     parts = [
-        f"{numbers.signed(each.mean)} {numbers.interval(each.low, each.high, each.n, signs=True)} against {each.control}"
-        for each in one.against
-        if not math.isnan(each.mean)
+        f"{numbers.signed(pair.mean)} {numbers.interval(pair.low, pair.high, pair.n, signs=True)} against {pair.control}"
+        for pair in evidence.against
+        if not math.isnan(pair.mean)
     ]
     return f"{', '.join(parts)} (+ is better)" if parts else ""

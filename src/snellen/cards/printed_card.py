@@ -14,7 +14,7 @@ from snellen.cards.card_view import NEEDS, basis
 from snellen.cards.grades import BORROWED
 from snellen.cards.markdown_format import CHAPTERS, PEOPLE, MarkdownCard
 from snellen.cards.markdown_writer import in_order
-from snellen.cards.people import categories, lead, told
+from snellen.cards.people import categories, lead, study_line
 from snellen.cards.printed_choice import number
 from snellen.cards.schema import METHODOLOGY, Card, Evidence, Priority
 from snellen.charts import numbers
@@ -61,7 +61,7 @@ class PrintedCard:
         yield _row(title, head, grade.reason, question, room)
         if key in METHODOLOGY:
             return
-        lines = [_tested(one) if one.own else _published(one) for one in in_order(card, key)]
+        lines = [_tested(evidence) if evidence.own else _published(evidence) for evidence in in_order(card, key)]
         if lines:
             yield _table(lines, room)
 
@@ -70,8 +70,10 @@ class PrintedCard:
         yield from map(Text, self._notes)
         if self._card.source and not self._card.control and not set(METHODOLOGY[:-1]) & set(self._card.findings):
             yield Text("`snellen cards` with this run measures determinism, settings, fitting models and cost.", style="dim")
-        for mine, other in self._card.disagreements:
-            yield Text(f"{mine.test}: {mine.verdict} here, but {other.verdict} by {other.source.name}.", style="bold")
+        for measured, other in self._card.disagreements:
+            yield Text(
+                f"{measured.test}: {measured.verdict} here, but {other.verdict} by {other.source.name}.", style="bold"
+            )
 
 
 class PrintedMarkdownCard:
@@ -91,28 +93,35 @@ class PrintedMarkdownCard:
         yield Padding(Text(_plain(card.summary)), (1, aside, 0, 0))
         for chapter, headings in CHAPTERS.items():
             yield Text(f"\n{chapter.upper()}", style="bold dim")
-            if said := card.methodology if chapter == "Methodology" else card.chapters.get(chapter):
-                yield Padding(Text(_plain(said)), (0, aside, 0, 0))
+            if introduction := card.methodology if chapter == "Methodology" else card.chapters.get(chapter):
+                yield Padding(Text(_plain(introduction)), (0, aside, 0, 0))
             for heading, attribute in headings.items():
                 yield Text(heading, style="bold")
-                told = " ".join(filter(None, [card.sections.get(attribute, ""), card.measured.get(attribute, "")]))
-                lines = [(_mark(one.verdict), Text(one.test), Text(""), _plain(one.sentence)) for one in card.of(attribute)]
-                if told or not lines:
+                section = " ".join(filter(None, [card.sections.get(attribute, ""), card.measured.get(attribute, "")]))
+                lines = [
+                    (_mark(result.verdict), Text(result.test), Text(""), _plain(result.sentence))
+                    for result in card.of(attribute)
+                ]
+                if section or not lines:
                     nothing = "nothing is said" if attribute in METHODOLOGY else "not tested"
-                    yield Padding(Text(_plain(told) or nothing, style="" if told else "dim"), (0, aside, 0, 2))
+                    yield Padding(Text(_plain(section) or nothing, style="" if section else "dim"), (0, aside, 0, 2))
                 if lines:
                     yield _table(lines, room)
         if card.of("people") or "people" in card.sections:
             yield Text(f"\n{PEOPLE.upper()}", style="bold dim")
-            if said := card.sections.get("people"):
-                yield Padding(Text(_plain(said)), (0, aside, 0, 0))
+            if introduction := card.sections.get("people"):
+                yield Padding(Text(_plain(introduction)), (0, aside, 0, 0))
             yield _table(
-                [(_mark(one.verdict), Text(one.test), Text(""), _plain(one.sentence)) for one in card.of("people")], room
+                [
+                    (_mark(result.verdict), Text(result.test), Text(""), _plain(result.sentence))
+                    for result in card.of("people")
+                ],
+                room,
             )
         if card.references or card.implementations or card.example or card.picture:
             yield Text("\nORIGIN", style="bold dim")
-        for one in (*card.references, *card.implementations):
-            yield Text(" ".join(filter(None, [f"{one.role}:" if one.role else "", one.name, one.url])))
+        for link in (*card.references, *card.implementations):
+            yield Text(" ".join(filter(None, [f"{link.role}:" if link.role else "", link.name, link.url])))
         if card.example or card.picture:
             where = f" ({card.picture}: {card.caption})" if card.picture else ""
             yield Text(f"Example: {_plain(card.example)}{where}")
@@ -141,8 +150,10 @@ def _row(title: str, grade: Text, reason: str, question: str, room: int) -> Tabl
     for width in (18, 14):
         grid.add_column(width=width)
     grid.add_column(ratio=1)
-    known = not grade.plain.endswith("not known") or reason != "nothing was measured"
-    words = Text(reason.replace("\n", " ")) if known else Text(f"{question.capitalize()} Nothing was measured.", style="dim")
+    measured = not grade.plain.endswith("not known") or reason != "nothing was measured"
+    words = (
+        Text(reason.replace("\n", " ")) if measured else Text(f"{question.capitalize()} Nothing was measured.", style="dim")
+    )
     grid.add_row(Text(title, style="bold"), grade, words)
     return grid
 
@@ -163,26 +174,28 @@ def _table(lines: Sequence[tuple[Text, Text, Text, str]], room: int) -> Padding:
     return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
-def _tested(one: Evidence) -> tuple[Text, Text, Text, str]:
-    mean = Text(f"{numbers.short(one.mean)} {numbers.interval(one.low, one.high, one.n)}" if one.n else "")
-    words = (
-        _joined(one.reason, lead(one), one.advice, told(one))
-        if one.by_people
-        else _joined(one.reason, one.note, one.advice, *_doubts(one))
+def _tested(evidence: Evidence) -> tuple[Text, Text, Text, str]:
+    mean = Text(
+        f"{numbers.short(evidence.mean)} {numbers.interval(evidence.low, evidence.high, evidence.n)}" if evidence.n else ""
     )
-    return _mark(one.verdict), Text(f"{one.test} {one.arrow}"), mean, words
+    words = (
+        _joined(evidence.reason, lead(evidence), evidence.advice, study_line(evidence))
+        if evidence.by_people
+        else _joined(evidence.reason, evidence.note, evidence.advice, *_doubts(evidence))
+    )
+    return _mark(evidence.verdict), Text(f"{evidence.test} {evidence.arrow}"), mean, words
 
 
-def _doubts(one: Evidence) -> list[str]:
-    return [f"counts {one.weight:.2f} of 1"] if one.verdict != "not counted" and one.weight < 0.9 else []
+def _doubts(evidence: Evidence) -> list[str]:
+    return [f"counts {evidence.weight:.2f} of 1"] if evidence.verdict != "not counted" and evidence.weight < 0.9 else []
 
 
-def _published(one: Evidence) -> tuple[Text, Text, Text, str]:
+def _published(evidence: Evidence) -> tuple[Text, Text, Text, str]:
     return (
-        _mark(one.verdict),
-        Text(one.test),
+        _mark(evidence.verdict),
+        Text(evidence.test),
         Text("in the literature", style="dim"),
-        f"{one.source.name.split(' (')[0]}: {one.reason}",
+        f"{evidence.source.name.split(' (')[0]}: {evidence.reason}",
     )
 
 

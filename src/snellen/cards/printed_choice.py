@@ -38,26 +38,26 @@ TELLING = 0.2
 class PrintedRecommendation:
     """What rich prints for a recommendation: the answer, a reason for every place, and how far to believe the order."""
 
-    def __init__(self, found: Recommendation) -> None:
-        self._found = found
+    def __init__(self, recommendation: Recommendation) -> None:
+        self._found = recommendation
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """From the answer to the small print."""
-        found = self._found
-        source = found.card_set.cards[0].source
-        yield Text(wishes(found.priorities), style="dim")
+        choice = self._found
+        source = choice.card_set.cards[0].source
+        yield Text(wishes(choice.priorities), style="dim")
         if source:
             yield Text(f"On {source.model}, {source.data}.", style="dim")
         yield Text("")
-        yield Text(found.sentence, style="bold")
-        if found.nearest and not found.contenders:
-            yield Text("Nearest: " + "; ".join(f"{one.card.method} {_lacks(one)}" for one in found.nearest) + ".")
-        for place in found.places:
+        yield Text(choice.sentence, style="bold")
+        if choice.nearest and not choice.contenders:
+            yield Text("Nearest: " + "; ".join(f"{ranked.card.method} {_lacks(ranked)}" for ranked in choice.nearest) + ".")
+        for place in choice.places:
             yield from self._place(place)
         yield Text("")
         yield from _bullets("How firm the order is", self._firm())
-        yield from _bullets("Take care", found.cautions)
-        yield from _bullets("What would show more", found.remedies)
+        yield from _bullets("Take care", choice.cautions)
+        yield from _bullets("What would show more", choice.remedies)
         yield Text(
             "Score: mean grade, essential counts 3, nice 1, unwanted 1 turned round; a grade that is not known counts ½; "
             "a need is met from 0.5 on.",
@@ -78,22 +78,22 @@ class PrintedRecommendation:
         detailed = place.place <= _DETAILED and place.state != "missed"
         rows = [("needs", need) for need in _needs(place.needs, detailed)]
         if detailed:
-            asked, grades = self._found.priorities, place.card.grades
-            for level, drawn in (("nice", _graded), ("unwanted", _unwanted)):
-                some = [drawn(grades[one]) for one in asked.at(level)]  # type: ignore[arg-type]
-                rows += [(level, Text(", ").join(some))] if some else []
+            priorities, grades = self._found.priorities, place.card.grades
+            for level, write in (("nice", _graded), ("unwanted", _unwanted)):
+                texts = [write(grades[attribute]) for attribute in priorities.at(level)]  # type: ignore[arg-type]
+                rows += [(level, Text(", ").join(texts))] if texts else []
         rows += [("decided by", Text(words)) for words in self._decided(place)]
         if place.shares and (detailed or place.state == "met"):
             rows.append(("gives up", Text(_given_up(place.sacrifice, self._found.priorities))))
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column(width=10, style="dim")
         table.add_column(overflow="fold")
-        for at, (name, text) in enumerate(rows):
-            table.add_row("" if at and name == rows[at - 1][0] else name, text)
+        for number, (name, text) in enumerate(rows):
+            table.add_row("" if number and name == rows[number - 1][0] else name, text)
         yield Padding(table, (0, 0, 0, 4))
 
     def _decided(self, place: RankedMethod) -> list[str]:
-        after = next((one for one in self._found.places if one.place == place.place + 1), None)
+        after = next((ranked for ranked in self._found.places if ranked.place == place.place + 1), None)
         if after is None:
             return []
         if place.state != after.state:
@@ -102,23 +102,25 @@ class PrintedRecommendation:
             return ["the name: conditions alone put no method before another"]
         if not place.decided:
             return [f"the name: {after.card.method} has the same score"]
-        telling = [one for one in place.decided[:2] if one.weighed >= TELLING * place.decided[0].weighed]
-        parts = [_against(one, self._found.priorities) for one in telling]
+        telling = [
+            difference for difference in place.decided[:2] if difference.weighed >= TELLING * place.decided[0].weighed
+        ]
+        parts = [_against(difference, self._found.priorities) for difference in telling]
         return [f"{', then '.join(parts)} of {after.card.method}, the next"]
 
     def _firm(self) -> list[str]:
-        found = self._found
-        some = found.contenders
-        if len(some) < 2 or math.isnan(found.holds):
+        choice = self._found
+        contenders = choice.contenders
+        if len(contenders) < 2 or math.isnan(choice.holds):
             return []
         moved = f"when every weight moves at random, down to half or up to double ({numbers.count(DRAWS, 'time')})"
-        firsts = sorted((one for one in some if one.first > 0), key=lambda one: -one.first)[:3]
-        top = min(3, len(some))
-        front = [one.card.method for one in some if one.pareto]
-        level = "; among equals the name decides" if len(found.level) > 1 else ""
+        firsts = sorted((ranked for ranked in contenders if ranked.first > 0), key=lambda ranked: -ranked.first)[:3]
+        top = min(3, len(contenders))
+        front = [ranked.card.method for ranked in contenders if ranked.pareto]
+        level = "; among equals the name decides" if len(choice.level) > 1 else ""
         return [
             f"{moved}: first is " + ", ".join(f"{first.card.method} in {_percent(first.first)}" for first in firsts) + level,
-            f"the first {top} keep their order in {_percent(found.holds)}",
+            f"the first {top} keep their order in {_percent(choice.holds)}",
             f"Pareto set, which no other beats in all that you asked for: {', '.join(front)}",
         ]
 
@@ -134,9 +136,9 @@ class PrintedComparison:
         cards = self._all.cards
         if cards[0].source:
             yield Text(f"On {cards[0].source.model}, {cards[0].source.data}.", style="dim")
-        for some in split_evenly(cards, lambda one: _COLUMN, options.max_width - _NAMES):
+        for group in split_evenly(cards, lambda card: _COLUMN, options.max_width - _NAMES):
             yield Text("")
-            yield self._table(some, min(30, (options.max_width - _NAMES) // len(some) - 1))
+            yield self._table(group, min(30, (options.max_width - _NAMES) // len(group) - 1))
         yield Text("")
         yield legend() + Text("means over images; ↑ higher is better, ↓ lower is better; ! a marked metric", style="dim")
         yield from _bullets("Where they differ most", [difference.words for difference in self._all.differences[:3]])
@@ -150,7 +152,7 @@ class PrintedComparison:
             table.add_column(Text("\n".join(_wrapped(card.method, width))), width=width, vertical="bottom")
         for category, attributes in categories(cards[0].grades).items():
             table.add_row(Text(category.upper(), style="bold dim"))
-            for row in (one for one in self._all.rows if one.attribute in attributes):
+            for row in (row for row in self._all.rows if row.attribute in attributes):
                 grades = [card.grades[row.attribute] for card in cards]
                 table.add_row(Text(plain(row.attribute), style="bold"), *(_grade_cell(grade) for grade in grades))
                 for test in row.tests:
@@ -166,21 +168,21 @@ class PrintedComparison:
 class PrintedProfiles:
     """What rich prints for `--profile list`."""
 
-    def __init__(self, some: Sequence[Profile]) -> None:
-        self._some = some
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self._some = profiles
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """One paragraph each."""
-        for one in self._some:
-            yield Text.assemble((one.name, "bold"), f"  {one.role} ({one.user}): {one.task}")
+        for profile in self._some:
+            yield Text.assemble((profile.name, "bold"), f"  {profile.role} ({profile.user}): {profile.task}")
             for level in LEVELS:
-                names = [plain(name) for name, known in one.levels.items() if known == level]
+                names = [plain(name) for name, chosen in profile.levels.items() if chosen == level]
                 if names:
                     yield Padding(
                         Text(f"{level}: {', '.join(names)}", style="bold" if level == "essential" else "dim"), (0, 0, 0, 4)
                     )
-            if one.note:
-                yield Padding(Text(f"note: {one.note}", style="dim"), (0, 0, 0, 4))
+            if profile.note:
+                yield Padding(Text(f"note: {profile.note}", style="dim"), (0, 0, 0, 4))
             yield Text("")
 
 
@@ -188,7 +190,7 @@ def wishes(priorities: Priorities) -> str:
     """Priorities in a sentence."""
     parts = []
     for level, words in (("essential", "needed"), ("nice", "nice to have"), ("unwanted", "unwanted")):
-        names = [plain(one) for one in priorities.at(level)]  # type: ignore[arg-type]
+        names = [plain(attribute) for attribute in priorities.at(level)]  # type: ignore[arg-type]
         if names:
             parts.append(f"{words}: {', '.join(names)}")
     if priorities.avoid_cost is not None:
@@ -217,9 +219,9 @@ def _needs(needs: Sequence[Need], detailed: bool) -> Iterator[Text]:
         return
     yield from (_need(need) for need in needs if need.state == "missed")
     for state, kind in (("not known", "not counted"), ("met", "pass")):
-        some = [f"{plain(need.name)}{number(need.grade) if need.grade else ''}" for need in needs if need.state == state]
-        if some:
-            yield Text.assemble((f"{MARKS[kind]} {state} ", STYLES[kind]), ", ".join(some))
+        texts = [f"{plain(need.name)}{number(need.grade) if need.grade else ''}" for need in needs if need.state == state]
+        if texts:
+            yield Text.assemble((f"{MARKS[kind]} {state} ", STYLES[kind]), ", ".join(texts))
 
 
 def _graded(grade: Grade) -> Text:
@@ -245,28 +247,29 @@ def number(grade: Grade) -> str:
 
 def _lacks(place: RankedMethod) -> str:
     parts = []
-    for one in place.unmet:
-        if one.state == "missed" and one.grade is None:
-            parts.append(one.words)
-        elif one.state == "missed" and one.grade:
-            parts.append(f"misses {plain(one.name)} ({one.grade.share:.2f})")
+    for need in place.unmet:
+        if need.state == "missed" and need.grade is None:
+            parts.append(need.words)
+        elif need.state == "missed" and need.grade:
+            parts.append(f"misses {plain(need.name)} ({need.grade.share:.2f})")
         else:
-            parts.append(f"is not known for {plain(one.name)}")
+            parts.append(f"is not known for {plain(need.name)}")
     return " and ".join(parts)
 
 
-def _against(one: Difference, priorities: Priorities) -> str:
-    if priorities.level(one.attribute) == "unwanted":
-        return f"less {plain(one.attribute)}, {1 - one.own:.2f} against {1 - one.other:.2f}"
-    return f"{plain(one.attribute)}, {one.own:.2f} against {one.other:.2f}"
+def _against(difference: Difference, priorities: Priorities) -> str:
+    if priorities.level(difference.attribute) == "unwanted":
+        return f"less {plain(difference.attribute)}, {1 - difference.own:.2f} against {1 - difference.other:.2f}"
+    return f"{plain(difference.attribute)}, {difference.own:.2f} against {difference.other:.2f}"
 
 
-def _given_up(one: Difference | None, priorities: Priorities) -> str:
-    if one is None:
+def _given_up(difference: Difference | None, priorities: Priorities) -> str:
+    if difference is None:
         return "nothing: no method is better in anything you asked for"
-    if priorities.level(one.attribute) == "unwanted":
-        return f"it has {plain(one.attribute)}, {1 - one.own:.2f}, where {one.method} has only {1 - one.other:.2f}"
-    return f"{plain(one.attribute)}: {one.own:.2f}, where {one.method} has {one.other:.2f}"
+    attribute, own, other = plain(difference.attribute), difference.own, difference.other
+    if priorities.level(difference.attribute) == "unwanted":
+        return f"it has {attribute}, {1 - own:.2f}, where {difference.method} has only {1 - other:.2f}"
+    return f"{attribute}: {own:.2f}, where {difference.method} has {other:.2f}"
 
 
 def _grade_cell(grade: Grade) -> Text:
@@ -274,12 +277,14 @@ def _grade_cell(grade: Grade) -> Text:
     return Text(f"{MARKS[kind]} {grade.word}{number(grade)}", style=f"bold {STYLES[kind]}")
 
 
-def _test_cell(one: Evidence | None, width: int) -> Text:
-    if one is None:
+def _test_cell(evidence: Evidence | None, width: int) -> Text:
+    if evidence is None:
         return Text("–", style="dim")
-    mean = "–" if math.isnan(one.mean) else numbers.short(one.mean)
-    word = f"{one.verdict} " if width >= _ROOMY else ""
-    return Text(f"{MARKS[one.verdict]} {word}{mean}", style=f"not dim {STYLES[one.verdict]}" if one.weight else "dim")
+    mean = "–" if math.isnan(evidence.mean) else numbers.short(evidence.mean)
+    word = f"{evidence.verdict} " if width >= _ROOMY else ""
+    return Text(
+        f"{MARKS[evidence.verdict]} {word}{mean}", style=f"not dim {STYLES[evidence.verdict]}" if evidence.weight else "dim"
+    )
 
 
 def _bullets(title: str, lines: Iterable[str]) -> Iterator[RenderableType]:

@@ -29,7 +29,7 @@ _OPTIONS: Mapping[Level, str] = {
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Profile:
     """The priorities of one role that people were interviewed in, ready to use."""
 
@@ -41,7 +41,7 @@ class Profile:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Priorities:
     """A level for each attribute (unimportant where none is given), and two conditions: time per image, and a black box.
 
@@ -69,12 +69,12 @@ class Priorities:
 
     def at(self, level: Level) -> tuple[Priority, ...]:
         """The attributes of one level, in the card's order."""
-        return tuple(one for one in PRIORITIES if self.level(one) == level)
+        return tuple(attribute for attribute in PRIORITIES if self.level(attribute) == level)
 
     @property
     def weighed(self) -> tuple[Priority, ...]:
         """The attributes that count at all, in the card's order."""
-        return tuple(one for one in PRIORITIES if self.weight(one))
+        return tuple(attribute for attribute in PRIORITIES if self.weight(attribute))
 
     @staticmethod
     def read(
@@ -87,24 +87,30 @@ class Priorities:
         black_box: bool = False,
         profile: str | None = None,
     ) -> Priorities:
-        """Priorities as they are written, names with commas between; what is said here wins over the profile."""
-        asked: dict[Priority, Level] = {}
-        given: dict[Level, Iterable[str]] = {
+        """Priorities as they are written, comma-separated names; what is given here wins over the profile."""
+        chosen_levels: dict[Priority, Level] = {}
+        by_level: dict[Level, Iterable[str]] = {
             "essential": need,
             "nice": nice,
             "unimportant": unimportant,
             "unwanted": unwanted,
         }
-        for level, words in given.items():
+        for level, words in by_level.items():
             for name in (part.strip() for word in words for part in word.split(",") if part.strip()):
                 attribute = read_attribute(name, _OPTIONS[level])
-                if asked.setdefault(attribute, level) != level:
+                before = chosen_levels.setdefault(attribute, level)
+                if before != level:
                     raise SnellenError(
-                        f"{attribute} cannot be both {_OPTIONS[asked[attribute]]} and {_OPTIONS[level]}; keep one of them"
+                        f"{attribute} cannot be both {_OPTIONS[before]} and {_OPTIONS[level]}; keep one of them"
                     )
         chosen = profile_named(profile) if profile is not None else None
-        levels = {**(chosen.levels if chosen else {}), **asked}
-        return Priorities(levels, None if avoid_cost is None else read_cost(avoid_cost), black_box, chosen)
+        levels = {**(chosen.levels if chosen else {}), **chosen_levels}
+        return Priorities(
+            levels=levels,
+            avoid_cost=None if avoid_cost is None else read_cost(avoid_cost),
+            black_box=black_box,
+            profile=chosen,
+        )
 
 
 def read_attribute(name: str, option: str) -> Priority:
@@ -113,12 +119,12 @@ def read_attribute(name: str, option: str) -> Priority:
     >>> read_attribute("Model sensitivity", "--need")
     'model-sensitivity'
     """
-    wanted = re.sub(r"[\s_]+", "-", name.strip().lower())
-    for one in PRIORITIES:
-        if one == wanted:
-            return one
+    key = re.sub(r"[\s_]+", "-", name.strip().lower())
+    for attribute in PRIORITIES:
+        if attribute == key:
+            return attribute
     raise SnellenError(
-        f"{option} has an unknown attribute '{name}'{nearest(wanted, PRIORITIES)} (there are: {', '.join(PRIORITIES)})"
+        f"{option} has an unknown attribute '{name}'{nearest(key, PRIORITIES)} (there are: {', '.join(PRIORITIES)})"
     )
 
 
@@ -128,8 +134,8 @@ def read_cost(text: str) -> float:
     >>> read_cost("500ms"), read_cost("2 s")
     (0.5, 2.0)
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|min)", text.strip())
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|min)", text.strip())
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not seconds:
         raise SnellenError(f"--avoid-cost must be a time per image such as 2s or 500ms, not '{text}'")
     return seconds
@@ -140,8 +146,8 @@ def profile_named(name: str) -> Profile:
     for profile in profiles():
         if name.strip().lower() in (profile.name, profile.user.lower()):
             return profile
-    known = [profile.name for profile in profiles()]
-    raise SnellenError(f"there is no profile '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
+    names = [profile.name for profile in profiles()]
+    raise SnellenError(f"there is no profile '{name}'{nearest(name, names)} (there are: {', '.join(names)})")
 
 
 @cache
@@ -150,12 +156,12 @@ def profiles() -> tuple[Profile, ...]:
     text = resources.files("snellen.cards").joinpath("profiles.yaml").read_text(encoding="utf-8")
     return tuple(
         Profile(
-            one["name"],
-            one["user"],
-            one["role"],
-            one["task"],
-            {read_attribute(name, one["name"]): level for level in LEVELS for name in one.get(level) or ()},
-            one.get("note", ""),
+            name=entry["name"],
+            user=entry["user"],
+            role=entry["role"],
+            task=entry["task"],
+            levels={read_attribute(name, entry["name"]): level for level in LEVELS for name in entry.get(level) or ()},
+            note=entry.get("note", ""),
         )
-        for one in yaml.safe_load(text)
+        for entry in yaml.safe_load(text)
     )

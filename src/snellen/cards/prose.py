@@ -24,9 +24,14 @@ HEADINGS = {
 """The card's headings of methodology, in its order."""
 
 _FIELDS = {
-    "method": str, "title": str, "developers": list, "references": list, "implementations": dict, "aliases": list,
+    "method": str,
+    "title": str,
+    "developers": list,
+    "references": list,
+    "implementations": dict,
+    "aliases": list,
     "directness": str,
-}  # fmt: skip
+}
 
 
 @cache
@@ -41,15 +46,15 @@ def prose_of(name: str) -> Prose:
 def read_prose(text: str, name: str) -> Prose:
     """The prose in a file, or one sentence that says which rule for such files it breaks."""
     where = f"the prose of '{name}'"
-    found = re.fullmatch(r"---\n(.*?\n)---\n(.*)", text, re.DOTALL)
-    if found is None:
+    match = re.fullmatch(r"---\n(.*?\n)---\n(.*)", text, re.DOTALL)
+    if match is None:
         raise SnellenError(f"{where} must begin with front matter between two lines of three hyphens")
     try:
-        facts = yaml.safe_load(found[1])
+        facts = yaml.safe_load(match[1])
     except yaml.YAMLError as problem:
         raise SnellenError(f"{where} has front matter that is not YAML: {' '.join(str(problem).split())}") from None
     _check(facts, name, where)
-    parts = re.split(r"^(#{2,3} .*)$", found[2], flags=re.MULTILINE)
+    parts = re.split(r"^(#{2,3} .*)$", match[2], flags=re.MULTILINE)
     headings = [part.lstrip("# ").strip() for part in parts[1::2]]
     bodies = [part.strip() for part in parts[0::2]]
     if headings != ["Methodology", *HEADINGS]:
@@ -57,16 +62,16 @@ def read_prose(text: str, name: str) -> Prose:
     if empty := [heading for heading, body in zip(["the summary", *headings], bodies, strict=True) if not body]:
         raise SnellenError(f"{where} says nothing under '{empty[0]}'")
     return Prose(
-        name,
-        facts["title"],
-        tuple(facts["developers"]),
-        tuple(facts["references"]),
-        dict(facts["implementations"]),
-        tuple(facts["aliases"]),
-        facts["directness"],
-        bodies[0],
-        bodies[1],
-        dict(zip(METHODOLOGY, bodies[2:], strict=True)),
+        method=name,
+        title=facts["title"],
+        developers=tuple(facts["developers"]),
+        references=tuple(facts["references"]),
+        implementations=dict(facts["implementations"]),
+        aliases=tuple(facts["aliases"]),
+        directness=facts["directness"],
+        summary=bodies[0],
+        methodology=bodies[1],
+        sections=dict(zip(METHODOLOGY, bodies[2:], strict=True)),
     )
 
 
@@ -90,5 +95,14 @@ def _plain(name: str) -> Prose:
     traits = METHODS[name].traits  # type: ignore[attr-defined]
     nothing = "Not written yet."
     return Prose(
-        name, name, (), (traits.cite,), {}, (), None, traits.summary, nothing, dict.fromkeys(METHODOLOGY, nothing)
-    )  # fmt: skip
+        method=name,
+        title=name,
+        developers=(),
+        references=(traits.cite,),
+        implementations={},
+        aliases=(),
+        directness=None,
+        summary=traits.summary,
+        methodology=nothing,
+        sections=dict.fromkeys(METHODOLOGY, nothing),
+    )

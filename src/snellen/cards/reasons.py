@@ -19,28 +19,31 @@ def because(card: Card, attribute: Priority) -> str:
         return unknown(card, attribute)
     if attribute in METHODOLOGY:
         return card.findings[attribute].sentence.rstrip(".")
-    counted = [one for one in card.measured(attribute) if one.weight > 0]
+    counted = [evidence for evidence in card.measured(attribute) if evidence.weight > 0]
     parts: list[str] = []
     for verdict, verb in (("pass", "passes"), ("fail", "fails"), ("inconclusive", "leaves open")):
-        some = sorted((one for one in counted if one.verdict == verdict), key=lambda one: (not one.against, -one.weight))
-        if some:
+        tests = sorted(
+            (evidence for evidence in counted if evidence.verdict == verdict),
+            key=lambda evidence: (not evidence.against, -evidence.weight),
+        )
+        if tests:
             of = f" of {numbers.count(len(counted), 'test')}" if not parts else ""
-            parts.append(f"{verb} {len(some)}{of} ({_telling(some[0])})")
+            parts.append(f"{verb} {len(tests)}{of} ({_telling(tests[0])})")
     return ", ".join(parts)
 
 
-def _telling(one: Evidence) -> str:
-    """A test with the number that its verdict hangs on: against the control that comes closest, or beats the method most."""
-    if not one.against:
-        return f"{one.test}: {one.reason}, mean {numbers.short(one.mean)}"
-    rival = min(one.against, key=lambda each: each.high if each.worse else each.low)
-    if one.verdict == "fail" and not rival.worse:
-        rival = next((each for each in one.against if each.alike), rival)
+def _telling(evidence: Evidence) -> str:
+    """A test with the number that decides: against the control that comes closest, or beats the method most."""
+    if not evidence.against:
+        return f"{evidence.test}: {evidence.reason}, mean {numbers.short(evidence.mean)}"
+    rival = min(evidence.against, key=lambda pair: pair.high if pair.worse else pair.low)
+    if evidence.verdict == "fail" and not rival.worse:
+        rival = next((pair for pair in evidence.against if pair.alike), rival)
     ends = numbers.interval(rival.low, rival.high, rival.n, signs=True)
     how = {"pass": "better than", "inconclusive": "not clear of"}.get(
-        one.verdict, "worse than" if rival.worse else "no better than"
+        evidence.verdict, "worse than" if rival.worse else "no better than"
     )
-    return f"{one.test}: {how} {rival.control}, {numbers.signed(rival.mean)} {ends}"
+    return f"{evidence.test}: {how} {rival.control}, {numbers.signed(rival.mean)} {ends}"
 
 
 def plain(name: str) -> str:
@@ -56,57 +59,62 @@ def unknown(card: Card, attribute: Priority) -> str:
     measured = card.measured(attribute)
     if not measured:
         return "no metric of the run measures it" if attribute != "people" else "its maps were not shown to people"
-    if any(one.reason == TOO_FEW["image"] for one in measured):
-        return f"{numbers.count(max(one.n for one in measured), 'image')} of the {MINIMUM_IMAGES} that a verdict needs"
+    if any(evidence.reason == TOO_FEW["image"] for evidence in measured):
+        images = numbers.count(max(evidence.n for evidence in measured), "image")
+        return f"{images} of the {MINIMUM_IMAGES} that a verdict needs"
     first = measured[0]
     return f"none of {numbers.count(len(measured), 'test')} counts, such as {first.test}: {idle(first)}"
 
 
 def remedies(cards: Sequence[Card], attribute: Priority) -> tuple[str, ...]:
     """What it would take to know an attribute of these cards, or to settle what is undecided in it."""
-    found = []
+    sentences = []
     for card in cards:
         measured = card.measured(attribute)
         if not math.isnan(card.grades[attribute].share):
             open_ = [
-                one
-                for one in measured
-                if one.verdict == "inconclusive" and one.weight > 0 and one.advice.startswith("about")
+                evidence
+                for evidence in measured
+                if evidence.verdict == "inconclusive" and evidence.weight > 0 and evidence.advice.startswith("about")
             ]
-            found += [f"{card.method}, {plain(attribute)}: {one.advice} in {one.test}" for one in open_[:1]]
+            sentences += [
+                f"{card.method}, {plain(attribute)}: {evidence.advice} in {evidence.test}" for evidence in open_[:1]
+            ]
         elif attribute in METHODOLOGY:
             continue  # measured all at once, and told once
         elif attribute == "people":
-            found.append(f"{plain(attribute)}: a study that shows {card.method} and no map; `snellen study new` makes one")
+            sentences.append(
+                f"{plain(attribute)}: a study that shows {card.method} and no map; `snellen study new` makes one"
+            )
         elif not measured:
             names = ",".join(measuring(attribute))
-            found.append(f"{plain(attribute)}: run the same model and images with --metrics {names}, and give both runs")
-        elif any(one.reason == TOO_FEW["image"] for one in measured):
-            lacking = MINIMUM_IMAGES - max(one.n for one in measured)
-            found.append(f"{plain(attribute)}: {numbers.count(lacking, 'more image')} would allow a verdict")
-        elif any(one.reason == TOO_FEW["group"] for one in measured):
-            found.append(f"{plain(attribute)}: images of at least {MINIMUM_GROUPS} groups would allow a verdict")
-    return tuple(dict.fromkeys(found))
+            sentences.append(f"{plain(attribute)}: run the same model and images with --metrics {names}, and give both runs")
+        elif any(evidence.reason == TOO_FEW["image"] for evidence in measured):
+            lacking = MINIMUM_IMAGES - max(evidence.n for evidence in measured)
+            sentences.append(f"{plain(attribute)}: {numbers.count(lacking, 'more image')} would allow a verdict")
+        elif any(evidence.reason == TOO_FEW["group"] for evidence in measured):
+            sentences.append(f"{plain(attribute)}: images of at least {MINIMUM_GROUPS} groups would allow a verdict")
+    return tuple(dict.fromkeys(sentences))
 
 
 def measuring(attribute: Priority) -> list[str]:
     """Metrics of an attribute that need nothing that most users lack, or else any."""
     every = {name: METRICS[name].traits for name in METRICS}  # type: ignore[attr-defined]
-    mine = {name: facts for name, facts in every.items() if facts.attribute == attribute}
-    easy = [name for name, facts in mine.items() if facts.needs <= {"explain", "layer"}]
-    return (easy or list(mine))[:3]
+    measuring_it = {name: facts for name, facts in every.items() if facts.attribute == attribute}
+    easy = [name for name, facts in measuring_it.items() if facts.needs <= {"explain", "layer"}]
+    return (easy or list(measuring_it))[:3]
 
 
 def care(card: Card, attribute: Priority) -> str:
     """The metrics behind an attribute that are marked, with what speaks against the lightest of them; empty if none is."""
-    counted = [one for one in card.measured(attribute) if one.weight > 0]
-    marks = {str(one.metric): one.trust.marks for one in counted if one.trust and one.trust.marks}
+    counted = [evidence for evidence in card.measured(attribute) if evidence.weight > 0]
+    marks = {str(evidence.metric): evidence.trust.marks for evidence in counted if evidence.trust and evidence.trust.marks}
     if not marks:
         return ""
     words = f"{plain(attribute)}: {len(marks)} of {numbers.count(len(counted), 'test')} by marked metrics"
-    for one in sorted(counted, key=lambda one: one.weight):
+    for evidence in sorted(counted, key=lambda evidence: evidence.weight):
         # That one image alone says little is told of many metrics and weighs nothing; anything else comes first.
-        if said := [mark for mark in marks.get(str(one.metric), ()) if not mark.startswith("one image")]:
-            return f"{words}; {one.metric} weighs {one.weight:.2f} ({said[-1]})"
+        if serious := [mark for mark in marks.get(str(evidence.metric), ()) if not mark.startswith("one image")]:
+            return f"{words}; {evidence.metric} weighs {evidence.weight:.2f} ({serious[-1]})"
     name = next(iter(marks))
     return f"{words}; {name}: {marks[name][0]}"

@@ -43,7 +43,7 @@ State = Literal["met", "not known", "missed"]
 STATES: tuple[State, ...] = ("met", "not known", "missed")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Need:
     """What was asked of a method, an essential attribute or a condition, and whether it is met."""
 
@@ -60,7 +60,7 @@ class Need:
         return ENOUGH - self.grade.share if self.grade and self.state == "missed" else 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Difference:
     """One attribute in which two methods differ; `weighed` is what that makes in the score."""
 
@@ -71,7 +71,7 @@ class Difference:
     weighed: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RankedMethod:
     """One method's place, and why it has it."""
 
@@ -97,7 +97,7 @@ class RankedMethod:
         return tuple(need for need in self.needs if need.state != "met")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recommendation:
     """The methods of a card_set in the order of someone's priorities."""
 
@@ -128,7 +128,8 @@ class Recommendation:
         if self.qualified:
             return ()
         order = sorted(
-            self.places, key=lambda one: (len(one.unmet), round(sum(need.short for need in one.unmet), 9), one.place)
+            self.places,
+            key=lambda ranked: (len(ranked.unmet), round(sum(need.short for need in ranked.unmet), 9), ranked.place),
         )
         return tuple(order[:3])
 
@@ -136,7 +137,7 @@ class Recommendation:
     def sentence(self) -> str:
         """The answer in one sentence."""
         if self.qualified:
-            best, meet = [one.card.method for one in self.level], "meets" if len(self.level) == 1 else "meet"
+            best, meet = [ranked.card.method for ranked in self.level], "meets" if len(self.level) == 1 else "meet"
             others = len(self.qualified) - len(best)
             also = f", and {numbers.count(others, 'other method')} {'does' if others == 1 else 'do'} too" if others else ""
             if len(best) > 1 and not others:
@@ -158,7 +159,7 @@ class Recommendation:
             for need in place.needs:
                 if need.state == "missed":
                     counts[need.name] = counts.get(need.name, 0) + 1
-        name = max(counts, key=lambda one: (counts[one], one))
+        name = max(counts, key=lambda name: (counts[name], name))
         return f"{plain(name)} stops {counts[name]} of {len(self.places)}"
 
     @property
@@ -166,28 +167,40 @@ class Recommendation:
         """What would show more, where no method is shown to meet the needs."""
         if self.qualified:
             return ()
-        close = sorted({one.place: one for one in (*self.contenders[:3], *self.nearest)}.values(), key=lambda one: one.place)
-        unmet = list(dict.fromkeys(need.name for one in close for need in one.unmet))
-        found = []
-        unmeasured = [one for one in unmet if any(_unmeasured(place.card, one) for place in close)]
+        close = sorted(
+            {ranked.place: ranked for ranked in (*self.contenders[:3], *self.nearest)}.values(),
+            key=lambda ranked: ranked.place,
+        )
+        unmet = list(dict.fromkeys(need.name for ranked in close for need in ranked.unmet))
+        sentences = []
+        unmeasured = [name for name in unmet if any(_unmeasured(place.card, name) for place in close)]
         if unmeasured:
             names = numbers.join_names([plain(name) for name in unmeasured])
-            found.append(f"`snellen cards --run {self.card_set.run.folder}` measures {names}")
-        for one in (one for one in self.priorities.at("essential") if one in unmet):
-            found += remedies([place.card for place in close if one in [need.name for need in place.unmet]], one)
-        return tuple(found)
+            sentences.append(f"`snellen cards --run {self.card_set.run.folder}` measures {names}")
+        for attribute in (attribute for attribute in self.priorities.at("essential") if attribute in unmet):
+            sentences += remedies(
+                [place.card for place in close if attribute in [need.name for need in place.unmet]], attribute
+            )
+        return tuple(sentences)
 
     @property
     def cautions(self) -> tuple[str, ...]:
         """Marks of metrics that speak in the attributes that decided, and what else makes the choice doubtful."""
-        deciding = [one.attribute for place in self.contenders[:2] for one in place.decided[:2]]
-        found = [care(self.contenders[0].card, fromkey) for fromkey in dict.fromkeys(deciding)] if self.contenders else []
-        tested = [one for place in self.places for one in place.card.evidence if one.attribute in self.priorities.weighed]
-        if any(one.reason in TOO_FEW.values() for one in tested):
-            found.insert(0, run_certainty(self.card_set.run).words)
-        elif (drawn := run_sampling(self.card_set.run)).only:
-            found.insert(0, drawn.words)
-        return (*self.card_set.notes, *(one for one in (*found, *self._unasked()) if one))
+        deciding = [difference.attribute for place in self.contenders[:2] for difference in place.decided[:2]]
+        cautions = (
+            [care(self.contenders[0].card, attribute) for attribute in dict.fromkeys(deciding)] if self.contenders else []
+        )
+        tested = [
+            evidence
+            for place in self.places
+            for evidence in place.card.evidence
+            if evidence.attribute in self.priorities.weighed
+        ]
+        if any(evidence.reason in TOO_FEW.values() for evidence in tested):
+            cautions.insert(0, run_certainty(self.card_set.run).words)
+        elif (sampling := run_sampling(self.card_set.run)).only:
+            cautions.insert(0, sampling.words)
+        return (*self.card_set.notes, *(caution for caution in (*cautions, *self._unasked()) if caution))
 
     def _unasked(self) -> Iterator[str]:
         """Where the first choice fails to follow input, label or model, though nobody asked: maps may please and be deaf."""
@@ -198,10 +211,11 @@ class Recommendation:
 
 def deaf(card: Card, name: str) -> dict[Attribute, str]:
     """By attribute that a map should follow and this method does not enough, what to tell somebody who did not ask."""
-    weak = {one: card.grades[one].share for one in SENSITIVITY if card.grades[one].share < ENOUGH}
+    weak = {attribute: card.grades[attribute].share for attribute in SENSITIVITY if card.grades[attribute].share < ENOUGH}
     return {
-        one: f"you did not ask for {plain(one)}, but {name} has only {share:.2f} there: {because(card, one)}"
-        for one, share in weak.items()
+        attribute: f"you did not ask for {plain(attribute)}, but {name} has only {share:.2f} there: "
+        f"{because(card, attribute)}"
+        for attribute, share in weak.items()
     }
 
 
@@ -213,17 +227,17 @@ def recommend(card_set: CardSet, priorities: Priorities, *, seed: int = 0) -> Re
             f"people were asked for, but no study with people belongs to '{card_set.run.folder}'; "
             "`snellen study join STUDY --run RUN` joins one that people have answered"
         )
-    weights = np.array([priorities.weight(one) for one in weighed])
-    cards = sorted(card_set.methods, key=lambda one: one.method)
+    weights = np.array([priorities.weight(attribute) for attribute in weighed])
+    cards = sorted(card_set.methods, key=lambda card: card.method)
     shares = np.array([[_share(card, attribute, priorities) for attribute in weighed] for card in cards]).reshape(
         len(cards), -1
     )
     scores = _scores(shares, weights)
     needs = [_needs(card, priorities) for card in cards]
-    states = [_state(some) for some in needs]
-    order = sorted(range(len(cards)), key=lambda at: (STATES.index(states[at]), -_tied(float(scores[at])), at))
-    lead: State = next((one for one in ("met", "not known") if one in states), "missed")
-    contend = [at for at in order if states[at] == lead] if lead != "missed" else []
+    states = [_state(requirements) for requirements in needs]
+    order = sorted(range(len(cards)), key=lambda row: (STATES.index(states[row]), -_tied(float(scores[row])), row))
+    lead: State = next((state for state in ("met", "not known") if state in states), "missed")
+    contend = [row for row in order if states[row] == lead] if lead != "missed" else []
     first, holds = stability(shares[contend], weights, seed=seed)
     front = pareto(shares[contend])
     places = []
@@ -232,21 +246,21 @@ def recommend(card_set: CardSet, priorities: Priorities, *, seed: int = 0) -> Re
         row = contend.index(at) if at in contend else None
         places.append(
             RankedMethod(
-                place + 1,
-                cards[at],
-                float(scores[at]),
-                states[at],
-                needs[at],
-                dict(zip(weighed, map(float, shares[at]), strict=True)),
-                _decided(shares, weights, weighed, at, after, cards)
+                place=place + 1,
+                card=cards[at],
+                score=float(scores[at]),
+                state=states[at],
+                needs=needs[at],
+                shares=dict(zip(weighed, map(float, shares[at]), strict=True)),
+                decided=_decided(shares, weights, weighed, at, after, cards)
                 if after is not None and states[at] == states[after]
                 else (),
-                _sacrifice(cards, shares, weights, weighed, at),
-                float(first[row]) if row is not None else math.nan,
-                bool(front[row]) if row is not None else False,
+                sacrifice=_sacrifice(cards, shares, weights, weighed, at),
+                first=float(first[row]) if row is not None else math.nan,
+                pareto=bool(front[row]) if row is not None else False,
             )
         )
-    return Recommendation(card_set, priorities, tuple(places), holds)
+    return Recommendation(card_set=card_set, priorities=priorities, places=tuple(places), holds=holds)
 
 
 def stability(
@@ -296,18 +310,18 @@ def _share(card: Card, attribute: Priority, priorities: Priorities) -> float:
 
 
 def _needs(card: Card, priorities: Priorities) -> tuple[Need, ...]:
-    found = []
+    needs = []
     for attribute in priorities.at("essential"):
         grade = card.grades[attribute]
         state: State = "not known" if math.isnan(grade.share) else "met" if grade.share >= ENOUGH else "missed"
-        found.append(Need(attribute, state, because(card, attribute), grade))
+        needs.append(Need(name=attribute, state=state, words=because(card, attribute), grade=grade))
     if priorities.avoid_cost is not None:
-        found.append(_cost(card, priorities.avoid_cost))
+        needs.append(_cost(card, priorities.avoid_cost))
     if priorities.black_box:
         inside = sorted(INSIDE.intersection(card.needs))
         words = f"needs the model's {numbers.join_names(inside)}" if inside else "asks the model for its answers only"
-        found.append(Need("black-box", "missed" if inside else "met", words))
-    return tuple(found)
+        needs.append(Need(name="black-box", state="missed" if inside else "met", words=words))
+    return tuple(needs)
 
 
 def _unmeasured(card: Card, name: str) -> bool:
@@ -322,44 +336,52 @@ def _state(needs: Sequence[Need]) -> State:
 
 def _cost(card: Card, limit: float) -> Need:
     if math.isnan(card.seconds):
-        return Need("avoid-cost", "not known", "what a map costs was not measured")
-    met = card.seconds <= limit
-    words = f"takes {numbers.duration(card.seconds)} per image, {'within' if met else 'more than'} {numbers.duration(limit)}"
-    return Need("avoid-cost", "met" if met else "missed", words)
+        return Need(name="avoid-cost", state="not known", words="what a map costs was not measured")
+    within = card.seconds <= limit
+    words = (
+        f"takes {numbers.duration(card.seconds)} per image, {'within' if within else 'more than'} {numbers.duration(limit)}"
+    )
+    return Need(name="avoid-cost", state="met" if within else "missed", words=words)
 
 
 def _decided(
-    shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Priority], at: int, after: int, cards: Sequence[Card]
+    shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Priority], row: int, after: int, cards: Sequence[Card]
 ) -> tuple[Difference, ...]:
     if not len(weights):
         return ()
-    gaps = weights * (shares[at] - shares[after]) / weights.sum()
-    order = sorted(range(len(weighed)), key=lambda one: (-gaps[one], one))
+    gaps = weights * (shares[row] - shares[after]) / weights.sum()
+    order = sorted(range(len(weighed)), key=lambda attribute: (-gaps[attribute], attribute))
     return tuple(
-        Difference(weighed[one], float(shares[at, one]), float(shares[after, one]), cards[after].method, float(gaps[one]))
-        for one in order
-        if gaps[one] > 1e-9
+        Difference(
+            attribute=weighed[attribute],
+            own=float(shares[row, attribute]),
+            other=float(shares[after, attribute]),
+            method=cards[after].method,
+            weighed=float(gaps[attribute]),
+        )
+        for attribute in order
+        if gaps[attribute] > 1e-9
     )
 
 
 def _sacrifice(
     cards: Sequence[Card], shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Priority], at: int
 ) -> Difference | None:
-    """Against methods whose grade is known; what is not known of this one is no sacrifice, and is told elsewhere."""
-    found = []
+    """PairedDifference methods whose grade is known; what is not known of this one is no sacrifice."""
+    differences = []
     for column, attribute in enumerate(weighed):
-        known = [row for row, card in enumerate(cards) if not math.isnan(card.grades[attribute].share)]
-        if at in known:
-            best = max(known, key=lambda row: (shares[row, column], -row))
+        graded = [row for row, card in enumerate(cards) if not math.isnan(card.grades[attribute].share)]
+        if at in graded:
+            best = max(graded, key=lambda row: (shares[row, column], -row))
             behind = float(shares[best, column] - shares[at, column])
-            found.append(
+            differences.append(
                 Difference(
-                    attribute,
-                    float(shares[at, column]),
-                    float(shares[best, column]),
-                    cards[best].method,
-                    float(behind * weights[column]),
+                    attribute=attribute,
+                    own=float(shares[at, column]),
+                    other=float(shares[best, column]),
+                    method=cards[best].method,
+                    weighed=float(behind * weights[column]),
                 )
             )
-    worst = max(found, key=lambda one: (one.other - one.own, one.weighed), default=None)
+    worst = max(differences, key=lambda difference: (difference.other - difference.own, difference.weighed), default=None)
     return worst if worst and worst.other - worst.own > 1e-9 else None

@@ -11,19 +11,19 @@ from snellen.cards.recommend import Recommendation
 from snellen.charts.html_page import write_page
 
 
-def as_json(found: Recommendation) -> dict[str, Any]:
+def as_json(recommendation: Recommendation) -> dict[str, Any]:
     """The choice as plain values; what is not known is null."""
-    asked = found.priorities
+    priorities = recommendation.priorities
     values = {
-        "sentence": found.sentence,
-        "model": found.card_set.run.record.classifier.name,
-        "fingerprint": found.card_set.run.record.classifier.fingerprint,
-        "images": found.card_set.run.record.samples.count,
+        "sentence": recommendation.sentence,
+        "model": recommendation.card_set.run.record.classifier.name,
+        "fingerprint": recommendation.card_set.run.record.classifier.fingerprint,
+        "images": recommendation.card_set.run.record.samples.count,
         "priorities": {
-            "profile": asked.profile.name if asked.profile else None,
-            "levels": {priority: asked.level(priority) for priority in found.card_set.priorities},
-            "avoid_cost": asked.avoid_cost,
-            "black_box": asked.black_box,
+            "profile": priorities.profile.name if priorities.profile else None,
+            "levels": {priority: priorities.level(priority) for priority in recommendation.card_set.priorities},
+            "avoid_cost": priorities.avoid_cost,
+            "black_box": priorities.black_box,
         },
         "places": [
             {
@@ -35,22 +35,22 @@ def as_json(found: Recommendation) -> dict[str, Any]:
                     {"name": need.name, "state": need.state, "grade": need.grade.share if need.grade else None,
                      "words": need.words} for need in place.needs
                 ],
-                "grades": {attribute: place.card.grades[attribute].share for attribute in asked.weighed},
+                "grades": {attribute: place.card.grades[attribute].share for attribute in priorities.weighed},
                 "decided": place.decided,
                 "sacrifice": place.sacrifice,
                 "first": place.first,
                 "pareto": place.pareto,
             }
-            for place in found.places
+            for place in recommendation.places
         ],
-        "first_three_hold": found.holds,
-        "nearest": [one.card.method for one in found.nearest],
-        "remedies": found.remedies,
-        "cautions": found.cautions,
+        "first_three_hold": recommendation.holds,
+        "nearest": [ranked_method.card.method for ranked_method in recommendation.nearest],
+        "remedies": recommendation.remedies,
+        "cautions": recommendation.cautions,
     }  # fmt: skip
     return {name: plain(value) for name, value in values.items()}
 
 
-def write_json(found: Recommendation, path: Path) -> Path:
+def write_json(recommendation: Recommendation, path: Path) -> Path:
     """Writes the choice whole or not at all."""
-    return write_page(json.dumps(as_json(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n", path)
+    return write_page(json.dumps(as_json(recommendation), indent=2, ensure_ascii=False, allow_nan=False) + "\n", path)

@@ -26,7 +26,7 @@ Directness = Literal["plain", "trained", "expert"]
 """What it takes to say what a bright pixel means: nothing; knowing what a gradient or a layer is; the method's own rules."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prose:
     """What people wrote of a method: the front matter and the sections of its file."""
 
@@ -44,7 +44,7 @@ class Prose:
     """The five attributes of methodology, each in a paragraph or two."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EvidenceSource:
     """Where evidence comes from: a run on a user's model, a paper, or a study with people (see `people`)."""
 
@@ -56,7 +56,7 @@ class EvidenceSource:
     settings: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """One test of one method. Numbers are NaN, and `n` is 0, where a source gives none, as the literature mostly does."""
 
@@ -117,7 +117,7 @@ class Evidence:
         return "" if self.higher_is_better is None else "↑" if self.higher_is_better else "↓"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One attribute of methodology, measured: a word, a sentence with the numbers, and a share between 0 and 1 or NaN."""
 
@@ -129,7 +129,7 @@ class Finding:
     source: EvidenceSource | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Grade:
     """An attribute in one number between 0 and 1 (NaN: nothing known), a word, and what it was made of (see `grades`)."""
 
@@ -140,7 +140,7 @@ class Grade:
     weight: Number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Card:
     """One method on one model and one set of images; without a run, only what is known of it everywhere."""
 
@@ -160,11 +160,11 @@ class Card:
 
     def measured(self, attribute: Priority) -> tuple[Evidence, ...]:
         """Evidence from the run, and from people who saw its maps."""
-        return tuple(one for one in self.evidence if one.attribute == attribute and one.own)
+        return tuple(evidence for evidence in self.evidence if evidence.attribute == attribute and evidence.own)
 
     def literature(self, attribute: Priority) -> tuple[Evidence, ...]:
         """Evidence from papers."""
-        return tuple(one for one in self.evidence if one.attribute == attribute and not one.own)
+        return tuple(evidence for evidence in self.evidence if evidence.attribute == attribute and not evidence.own)
 
     @property
     def seconds(self) -> float:
@@ -175,11 +175,11 @@ class Card:
     @property
     def disagreements(self) -> tuple[tuple[Evidence, Evidence], ...]:
         """Pairs (measured, literature) of the same test, one a pass and the other a fail."""
-        written = [one for one in self.evidence if not one.own]
+        written = [evidence for evidence in self.evidence if not evidence.own]
         return tuple(
-            (one, other)
-            for one in self.evidence
-            if one.own
+            (evidence, other)
+            for evidence in self.evidence
+            if evidence.own
             for other in written
-            if one.test == other.test and {one.verdict, other.verdict} == {"pass", "fail"}
+            if evidence.test == other.test and {evidence.verdict, other.verdict} == {"pass", "fail"}
         )

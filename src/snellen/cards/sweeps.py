@@ -36,7 +36,7 @@ PLACED = 2
 """How many metrics say where a method stands among the others."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SettingTrial:
     """One setting of one method of the run changed to one other value."""
 
@@ -57,7 +57,7 @@ def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[S
     `scoring` is what the scores of one map cost, in forward passes.
     """
     written = spec(method)
-    found: list[SettingTrial] = []
+    trials: list[SettingTrial] = []
     left: list[Left] = []
     seen = {label(method)}
     for field in dataclasses.fields(method):  # type: ignore[arg-type]
@@ -69,9 +69,9 @@ def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[S
             own = find_layer(getattr(method, field.name), loaded.classifier, loaded.inputs)
             values = loaded.classifier.layer_layouts(loaded.inputs).earlier_layers(own)
         for value in (*values, getattr(type(method)(), field.name)):
-            given = spec(value) if hasattr(value, "traits") else value
+            setting_value = spec(value) if hasattr(value, "traits") else value
             try:
-                built = METHODS.build(written["name"], {**written["params"], field.name: given})
+                built = METHODS.build(written["name"], {**written["params"], field.name: setting_value})
             except SnellenError as refusal:
                 left.append((field.name, text_of(value), str(refusal)))
                 continue
@@ -83,8 +83,12 @@ def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[S
             if not able:
                 left.append((field.name, text, refused[label(built)]))
             else:
-                found.append(SettingTrial(field.name, text, built, weight_of(loaded.passes(built)) + scoring))
-    return found, left
+                trials.append(
+                    SettingTrial(
+                        setting=field.name, value=text, method=built, weight=weight_of(loaded.passes(built)) + scoring
+                    )
+                )
+    return trials, left
 
 
 def afford(trials: Sequence[SettingTrial], images: int, budget: float) -> tuple[list[SettingTrial], int, list[Left]]:
@@ -94,16 +98,16 @@ def afford(trials: Sequence[SettingTrial], images: int, budget: float) -> tuple[
     good; then come the other values, the cheapest first, and then more images for all of them. No clock is asked: a
     busy machine must not change a card.
     """
-    ordered = sorted(trials, key=lambda one: one.weight)
+    ordered = sorted(trials, key=lambda trial: trial.weight)
     first: dict[str, SettingTrial] = {}
-    for one in ordered:
-        first.setdefault(one.setting, one)
+    for trial in ordered:
+        first.setdefault(trial.setting, trial)
     chosen = list(first.values())
-    spent = sum(one.weight for one in chosen)
-    for one in ordered:
-        if one not in chosen and spent + one.weight <= budget:
-            chosen.append(one)
-            spent += one.weight
+    spent = sum(value.weight for value in chosen)
+    for trial in ordered:
+        if trial not in chosen and spent + trial.weight <= budget:
+            chosen.append(trial)
+            spent += trial.weight
     left = [
         (trial.setting, trial.value, f"a map would cost about as much as {trial.weight:,.0f} forward passes")
         for trial in trials
@@ -120,18 +124,18 @@ def cheap_metrics(loaded: LoadedRun, ids: Sequence[str]) -> list[Metric]:
     """
     scores = loaded.run.scores()
     scores = scores[scores["sample"].isin(ids)]
-    found = []
-    for one in loaded.run.record.spec.metrics:
-        metric = METRICS.build(one.name, one.params)
-        if traits(metric).version != one.version or isinstance(metric, NeedsVariants):
+    cheap = []
+    for metric_spec in loaded.run.record.spec.metrics:
+        metric = METRICS.build(metric_spec.name, metric_spec.params)
+        if traits(metric).version != metric_spec.version or isinstance(metric, NeedsVariants):
             continue
         if traits(metric).needs <= {"truth", "labels"}:
-            values = scores[scores["metric"] == one.label]["value"]
+            values = scores[scores["metric"] == metric_spec.label]["value"]
             cost = weight_of(metric.passes(loaded.size, Passes(), loaded.classifier))
-            found.append((cost, -values.nunique(), one.attribute, metric))
-    found.sort(key=lambda one: one[:2])
-    first = found[:1]
-    other = [one for one in found[1:] if one[2] != first[0][2]] or found[1:]
+            cheap.append((cost, -values.nunique(), metric_spec.attribute, metric))
+    cheap.sort(key=lambda pair: pair[:2])
+    first = cheap[:1]
+    other = [pair for pair in cheap[1:] if pair[2] != first[0][2]] or cheap[1:]
     return [metric for *_, metric in first + other[: PLACED - 1]]
 
 
@@ -151,7 +155,13 @@ def dependence(
     """
     method = loaded.methods[own]
     if not dataclasses.fields(method):  # type: ignore[arg-type]
-        return Finding("hyperparameter-dependence", "no settings", "It has no settings.", 1.0, {"settings": {}})
+        return Finding(
+            attribute="hyperparameter-dependence",
+            word="no settings",
+            sentence="It has no settings.",
+            share=1.0,
+            numbers={"settings": {}},
+        )
     settings: dict[str, dict[str, Any]] = {
         field.name: {"own": _own(method, field.name, loaded), "values": {}, "not_tried": {}}
         for field in dataclasses.fields(method)  # type: ignore[arg-type]
@@ -162,25 +172,43 @@ def dependence(
         _try_all(own, trials, loaded, side, ids, settings)
     for facts in settings.values():
         _sum_up(facts)
-    known = {name: facts for name, facts in settings.items() if not math.isnan(facts["mean"])}
+    defined = {name: facts for name, facts in settings.items() if not math.isnan(facts["mean"])}
     numbers = {
         "settings": settings, "n": len(ids), "metrics": [] if side is None else side.metrics,
         "methods": len(_methods(loaded.run)), "chance": chance,
     }  # fmt: skip
-    if not known:
+    if not defined:
         reasons = [reason for facts in settings.values() for reason in facts["not_tried"].values()]
         why = reasons[0] if reasons else "all maps are constant, so no rank correlation is defined"
-        return Finding("hyperparameter-dependence", "not known", f"No setting could be tried: {why}.", math.nan, numbers)
-    worst = min(known, key=lambda name: known[name]["mean"])
-    share = remaining(known[worst]["mean"], chance)
+        return Finding(
+            attribute="hyperparameter-dependence",
+            word="not known",
+            sentence=f"No setting could be tried: {why}.",
+            share=math.nan,
+            numbers=numbers,
+        )
+    worst = min(defined, key=lambda name: defined[name]["mean"])
+    share = remaining(defined[worst]["mean"], chance)
     if math.isnan(share):
         why = (
             f"another seed alone gives maps with a mean rank correlation of {chance:.2f}, below {FAINT}, so what a setting "
             "does cannot be told from luck"
         )
-        return Finding("hyperparameter-dependence", "not known", f"Not known: {why}.", math.nan, numbers)
+        return Finding(
+            attribute="hyperparameter-dependence",
+            word="not known",
+            sentence=f"Not known: {why}.",
+            share=math.nan,
+            numbers=numbers,
+        )
     word = "hardly" if share >= HARDLY else "strongly" if share < STRONGLY else "somewhat"
-    return Finding("hyperparameter-dependence", word, _sentence(worst, settings, numbers, share), share, numbers)
+    return Finding(
+        attribute="hyperparameter-dependence",
+        word=word,
+        sentence=_sentence(worst, settings, numbers, share),
+        share=share,
+        numbers=numbers,
+    )
 
 
 def remaining(correlation: float, chance: float) -> float:
@@ -219,36 +247,38 @@ def _try_all(
             facts["not_tried"][trial.value] = failed[name]
             continue
         likeness = compare(torch.from_numpy(side.maps(name, ids)))
-        known = likeness[~likeness.isnan()]
+        defined = likeness[~likeness.isnan()]
         places = {}
         for metric in side.record.spec.metrics:
             table = before.get(metric.label, {})
             others = [table[rival] for rival in rivals if rival in table]
             stands = [
-                place(means.get(who, math.nan), others, higher=metric.higher_is_better)
-                for who, means in ((own, table), (name, after.get(metric.label, {})))
+                place(means.get(method, math.nan), others, higher=metric.higher_is_better)
+                for method, means in ((own, table), (name, after.get(metric.label, {})))
             ]
             if rivals and None not in stands:
                 places[metric.label] = stands
         facts["values"][trial.value] = {
-            "correlation": float(known.mean()) if len(known) else math.nan,
-            "undefined": len(likeness) - len(known),
+            "correlation": float(defined.mean()) if len(defined) else math.nan,
+            "undefined": len(likeness) - len(defined),
             "places": places,
         }
 
 
 def _sum_up(facts: dict[str, Any]) -> None:
-    known = {value: one["correlation"] for value, one in facts["values"].items() if not math.isnan(one["correlation"])}
+    correlations = {
+        value: outcome["correlation"] for value, outcome in facts["values"].items() if not math.isnan(outcome["correlation"])
+    }
     moves = [
         (abs(then - now), metric, value)
-        for value, one in facts["values"].items()
-        for metric, (then, now) in one["places"].items()
+        for value, outcome in facts["values"].items()
+        for metric, (then, now) in outcome["places"].items()
     ]
-    lowest = min(known, key=lambda value: known[value]) if known else None
-    facts["mean"] = sum(known.values()) / len(known) if known else math.nan
-    facts["lowest"] = math.nan if lowest is None else known[lowest]
+    lowest = min(correlations, key=lambda value: correlations[value]) if correlations else None
+    facts["mean"] = sum(correlations.values()) / len(correlations) if correlations else math.nan
+    facts["lowest"] = math.nan if lowest is None else correlations[lowest]
     facts["lowest_value"] = lowest
-    moved = max(moves, default=None, key=lambda one: one[0])
+    moved = max(moves, default=None, key=lambda move: move[0])
     facts["moved"], facts["moved_by"], facts["moved_value"] = moved or (None, None, None)
 
 
@@ -263,7 +293,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     if numbers["chance"] < 1:
         words.append(f"another seed alone gives {numbers['chance']:.2f}, of which {share:.0%} is left")
     moved = max((setting for setting in settings if settings[setting]["moved"] is not None), default=None,
-                key=lambda one: settings[one]["moved"])  # fmt: skip
+                key=lambda setting: settings[setting]["moved"])  # fmt: skip
     if moved is None:
         words.append("no metric of the run could place it")
     elif settings[moved]["moved"] == 0:
@@ -274,7 +304,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
             f"{moved}={most['moved_value']} moves it {count(most['moved'], 'place')} "
             f"among the run's {numbers['methods']} methods by {most['moved_by']}"
         )
-    undefined = sum(value["undefined"] for facts in settings.values() for value in facts["values"].values())
+    undefined = sum(outcome["undefined"] for facts in settings.values() for outcome in facts["values"].values())
     if undefined:
         words.append(f"{count(undefined, 'correlation')} undefined: constant maps")
     left = sum(len(facts["not_tried"]) for facts in settings.values())
@@ -298,8 +328,8 @@ def _means(run: Run, ids: Sequence[str], metrics: Sequence[str]) -> dict[str, di
     """By metric and method the mean of the scores of these images, undefined ones left out."""
     scores = run.scores()
     scores = scores[scores["sample"].isin(ids)]
-    found: dict[str, dict[str, float]] = {}
+    by_metric: dict[str, dict[str, float]] = {}
     for metric in metrics:
         means = scores[scores["metric"] == metric].groupby("method")["value"].mean()
-        found[metric] = {str(method): float(value) for method, value in means.items()}
-    return found
+        by_metric[metric] = {str(method): float(value) for method, value in means.items()}
+    return by_metric

@@ -48,12 +48,14 @@ def methodology_table(cards: Sequence[Card]) -> pd.DataFrame:
     lines: list[dict[str, Any]] = []
     for card in cards:
         for attribute in METHODOLOGY:
-            found = card.findings.get(attribute)
+            finding = card.findings.get(attribute)
             prose = " ".join(card.prose.sections[attribute].split())
             line: dict[str, Any] = {"method": card.method, "attribute": attribute, "prose": prose}
-            if found:
-                line |= {"word": found.word, "measured": found.sentence, "share": found.share}
-                line |= {name: value for name, value in found.numbers.items() if isinstance(value, bool | int | float | str)}
+            if finding:
+                line |= {"word": finding.word, "measured": finding.sentence, "share": finding.share}
+                line |= {
+                    name: value for name, value in finding.numbers.items() if isinstance(value, bool | int | float | str)
+                }
             lines.append(line)
     first = ["method", "attribute", "word", "share", "measured", "prose"]
     table = pd.DataFrame(lines)
@@ -63,14 +65,14 @@ def methodology_table(cards: Sequence[Card]) -> pd.DataFrame:
 def methodology_markdown(cards: Sequence[Card]) -> str:
     """Methods down, the five attributes across: what was measured, then the prose in short."""
     rows = [[_code(card.method), *(brief(card, attribute) for attribute in METHODOLOGY)] for card in cards]
-    where = next((f"{one.source.model}, {one.source.data}" for one in cards if one.source), "no run")
+    where = next((f"{card.source.model}, {card.source.data}" for card in cards if card.source), "no run")
     return "\n".join(
         [
             "# Table A1: what each method is and takes",
             "",
             f"Measured on: {_escaped(where)}. First what was measured, where something was; then our prose in short.",
             "",
-            *_table(["Method", *(_TITLES[one] for one in METHODOLOGY)], rows),
+            *_table(["Method", *(_TITLES[attribute] for attribute in METHODOLOGY)], rows),
             "",
         ]
     )
@@ -78,8 +80,8 @@ def methodology_markdown(cards: Sequence[Card]) -> str:
 
 def brief(card: Card, attribute: Attribute) -> str:
     """An attribute of methodology in a cell: what was measured, in a word and a sentence, and the prose's first sentence."""
-    found = card.findings.get(attribute)
-    measured = f"**{found.word}**: {_escaped(found.sentence)} " if found and attribute != "semantic-directness" else ""
+    finding = card.findings.get(attribute)
+    measured = f"**{finding.word}**: {_escaped(finding.sentence)} " if finding and attribute != "semantic-directness" else ""
     return measured + _escaped(_first_sentence(card.prose.sections[attribute]))
 
 
@@ -96,14 +98,14 @@ def grid_of(card_set: CardSet) -> Grid:
     record = card_set.run.record
     request: Mapping[str, Any] = record.request or {}
     rows = record.samples.rows
-    given = {
-        "truths": bool(rows) and all(row.truth not in (None, "none") for row in rows),
-        "labels": bool(rows) and all(row.label is not None for row in rows),
+    available = {
+        "truths": bool(rows) and all(sample.truth not in (None, "none") for sample in rows),
+        "labels": bool(rows) and all(sample.label is not None for sample in rows),
         "recipe": bool(record.variants) or bool(request.get("recipe") and request.get("training")),
         "checkpoints": request.get("checkpoints") is not None,
     }
     unmet = {
-        name: missing_input(METRICS.build(name), **given) or f"not asked for: add {name} to --metrics"
+        name: missing_input(METRICS.build(name), **available) or f"not asked for: add {name} to --metrics"
         for name in metrics_by_test().values()
     }
     return Grid.of(card_set.run, unmet=unmet, left_out={})
@@ -113,11 +115,17 @@ def results_table(grid: Grid) -> pd.DataFrame:
     """One line per test and method of the run, then one per verdict of the literature."""
     written = [
         {
-            "attribute": one.attribute, "test": one.test, "method": name, "control": False, "verdict": one.verdict,
-            "reason": one.reason, "source": one.source.name, "data": one.source.data,
+            "attribute": evidence.attribute,
+            "test": evidence.test,
+            "method": name,
+            "control": False,
+            "verdict": evidence.verdict,
+            "reason": evidence.reason,
+            "source": evidence.source.name,
+            "data": evidence.source.data,
         }
-        for name, one in literature()
-    ]  # fmt: skip
+        for name, evidence in literature()
+    ]
     return pd.concat([grid.table().assign(source="run"), pd.DataFrame(written)], ignore_index=True)
 
 
@@ -154,10 +162,10 @@ def results_markdown(grid: Grid) -> str:
 
 def _literature_table() -> list[str]:
     names = list(dict.fromkeys(name for name, _ in literature()))
-    found: dict[tuple[str, str], str] = {
-        (name, one.test): f"{MARKS[one.verdict]} {one.verdict}" for name, one in literature()
+    cells: dict[tuple[str, str], str] = {
+        (name, evidence.test): f"{MARKS[evidence.verdict]} {evidence.verdict}" for name, evidence in literature()
     }
-    rows = [[test, *(found.get((name, test), "not tested") for name in names)] for tests in TESTS.values() for test in tests]
+    rows = [[test, *(cells.get((name, test), "not tested") for name in names)] for tests in TESTS.values() for test in tests]
     return _table(["Test", *map(_code, names)], rows)
 
 

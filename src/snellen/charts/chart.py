@@ -221,10 +221,10 @@ class Chart:
         """All shapes as SVG, without the frame."""
         parts = []
         for lines, shapes in itertools.groupby(self.shapes, lambda shape: isinstance(shape, Polyline)):
-            drawn = Markup("").join(shape.svg() for shape in shapes)
+            body = Markup("").join(shape.svg() for shape in shapes)
             # Points of a polyline cannot be percentages, so these lines stretch with a frame of 100 units.
             frame = '<svg width="100%" height="{0:g}" viewBox="0 0 100 {0:g}" preserveAspectRatio="none" overflow="visible">'
-            parts.append(Markup(frame + "{1}</svg>").format(self.height, drawn) if lines else drawn)
+            parts.append(Markup(frame + "{1}</svg>").format(self.height, body) if lines else body)
         return Markup("").join(parts)
 
     def standalone(self, *, width: Number = WIDTH) -> str:

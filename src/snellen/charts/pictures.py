@@ -48,8 +48,10 @@ def _even(anchors: Sequence[tuple[int, int, int]], end: float | None = None) -> 
     rising = light if light[-1] > light[0] else -light
     rising = np.maximum.accumulate(rising)
     stop = rising[-1] if end is None else (end if light[-1] > light[0] else -end)
-    wanted = np.linspace(rising[0], stop, 256)
-    return np.stack([np.round(np.interp(wanted, rising, path[:, channel])) for channel in range(3)], axis=1).astype(np.uint8)
+    targets = np.linspace(rising[0], stop, 256)
+    return np.stack([np.round(np.interp(targets, rising, path[:, channel])) for channel in range(3)], axis=1).astype(
+        np.uint8
+    )
 
 
 # Both arms end at the same lightness, so that neither sign looks stronger than the other.
@@ -97,8 +99,8 @@ def _strength(values: Float[np.ndarray, "height width"], signed: bool, limits: L
     low, high = (0.0, limits[1]) if signed else limits
     if high <= low:
         return np.zeros(values.shape)
-    shown = np.nan_to_num(values.astype(np.float64), nan=low, posinf=high, neginf=-high if signed else low)
-    return np.clip(((np.abs(shown) if signed else shown) - low) / (high - low), 0, 1)
+    finite = np.nan_to_num(values.astype(np.float64), nan=low, posinf=high, neginf=-high if signed else low)
+    return np.clip(((np.abs(finite) if signed else finite) - low) / (high - low), 0, 1)
 
 
 def scale_bar(signed: bool, width: int = 256, height: int = 12) -> UInt8[np.ndarray, "height width 3"]:
@@ -171,10 +173,10 @@ def contact_sheet(
     eye_chart(draw, _MARGIN, 22)
     top = 66
     page.paste(_fitted(photo, cell), (_MARGIN, top))
-    for at, line in enumerate(wrap_text(heading or "photo", name_font, cell[0])[:4]):
-        draw.text((_MARGIN, top + cell[1] + 8 + 21 * at), line, fill=INK, font=name_font)
-    for at, (name, values) in enumerate(maps.items()):
-        x, y = left + (at % columns) * (pair + 28), top + (at // columns) * step
+    for place, line in enumerate(wrap_text(heading or "photo", name_font, cell[0])[:4]):
+        draw.text((_MARGIN, top + cell[1] + 8 + 21 * place), line, fill=INK, font=name_font)
+    for place, (name, values) in enumerate(maps.items()):
+        x, y = left + (place % columns) * (pair + 28), top + (place // columns) * step
         two_sided = (signed or {}).get(name, bool((values < 0).any()))
         ends = limits(values, two_sided)
         page.paste(_fitted(tile(values, two_sided, ends), cell), (x, y))
@@ -183,8 +185,8 @@ def contact_sheet(
         draw.text((x, y + cell[1] + 8), clip_text(titles.get(name, name), name_font, pair), fill=INK, font=name_font)
     bottom = top + rows * step + 2
     draw.line((_MARGIN, bottom, size[0] - _MARGIN, bottom), fill=LINE)
-    for at, line in enumerate(note):
-        draw.text((_MARGIN, bottom + 10 + 18 * at), line, fill=SOFT, font=small)
+    for place, line in enumerate(note):
+        draw.text((_MARGIN, bottom + 10 + 18 * place), line, fill=SOFT, font=small)
     return page
 
 
@@ -205,8 +207,8 @@ def _fitted(picture: UInt8[np.ndarray, "height width 3"], size: tuple[int, int])
 def eye_chart(draw: ImageDraw.ImageDraw, x: int, y: int) -> None:
     """The line of letters at the head of every sheet."""
     draw.text((x, y - 6), "E", fill=INK, font=ImageFont.load_default(28), stroke_width=0.6)
-    for at, letter in enumerate("FPTOZ"):
-        draw.text((x + 40 + 24 * at, y + 9), letter, fill=SOFT, font=ImageFont.load_default(13))
+    for place, letter in enumerate("FPTOZ"):
+        draw.text((x + 40 + 24 * place, y + 9), letter, fill=SOFT, font=ImageFont.load_default(13))
 
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont

@@ -42,15 +42,17 @@ def explain_photo(
     if methods:
         planning.check_needs(classifier, methods, inputs)
     else:
-        known = [METHODS.build(name) for name in METHODS]
-        methods, _ = planning.split_by_support(classifier, [one for one in known if not traits(one).control], inputs)
+        registered = [METHODS.build(name) for name in METHODS]
+        methods, _ = planning.split_by_support(
+            classifier, [method for method in registered if not traits(method).control], inputs
+        )
     _learn(classifier, methods, samples, settings, seed, observer)
     seen = InspectShard(PackedClassifier(classifier), samples, (digest(samples[0]),), 0, None)()
-    (wanted,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
+    (class_index,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
 
     size = (int(inputs.shape[2]), int(inputs.shape[3]))
-    observer.begin("explaining", sum((one.passes(size, classifier) for one in methods), Passes()), len(methods))
-    targets, rng, maps = torch.tensor([wanted]), Rng(seed, tuple(samples.ids)), {}
+    observer.begin("explaining", sum((method.passes(size, classifier) for method in methods), Passes()), len(methods))
+    targets, rng, maps = torch.tensor([class_index]), Rng(seed, tuple(samples.ids)), {}
     guard = Guard({"the model": classifier}, {"the inputs": inputs, "the targets": targets})
     try:
         for method in methods:
@@ -60,8 +62,8 @@ def explain_photo(
             observer.finished(Passes())
     finally:
         observer.end()
-    probability = float(classifier.probabilities(inputs)[0, wanted])
-    name = classifier.classes[wanted] if classifier.classes else f"class {wanted}"
+    probability = float(classifier.probabilities(inputs)[0, class_index])
+    name = classifier.classes[class_index] if classifier.classes else f"class {class_index}"
     pixels = (image.expand(3, -1, -1) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     picture = contact_sheet(pixels, maps, {}, heading=f"{name}, p = {probability:.2f}")
     try:
@@ -76,8 +78,8 @@ def _learn(
     classifier: Classifier, methods: list[Method], photo: Samples, settings: Settings, seed: int, observer: Observer
 ) -> None:
     """Lets methods that need it see the images of the settings, or where none fit the photo itself."""
-    wanted = fitting.states_to_fit(methods)
-    if not wanted:
+    needed = fitting.states_to_fit(methods)
+    if not needed:
         return
     samples = photo
     try:
@@ -88,6 +90,6 @@ def _learn(
     else:
         if others[0].image.shape == photo[0].image.shape:
             samples = others
-    if (few := fitting.few_images_note(len(samples), list(wanted.values()))) is not None:
+    if (few := fitting.few_images_note(len(samples), list(needed.values()))) is not None:
         observer.note(f"{few}; name a folder of such images with --images")
     fitting.fit(classifier, samples, methods=list(methods), seed=seed, observer=observer)

@@ -35,11 +35,11 @@ def page(run: Readable) -> str:
 
 def _facts(run: Readable) -> dict[str, Any]:
     record, spec = run.record, run.record.spec
-    found, samples = run.verdicts(), run.samples()
-    summary = found.summary
+    verdicts, samples = run.verdicts(), run.samples()
+    summary = verdicts.summary
     controls = [method.label for method in spec.methods if method.control]
     sure = run_certainty(run)
-    blocks = _blocks(spec, summary, found.judgements, sure.enough, run.problems())
+    blocks = _blocks(spec, summary, verdicts.judgements, sure.enough, run.problems())
     categories = [
         {"name": name, "attributes": [
             {"name": title, "question": question, "blocks": [block for block in blocks if block["attribute"] == key]}
@@ -78,7 +78,7 @@ def _facts(run: Readable) -> dict[str, Any]:
 def subject_facts(run: Readable) -> dict[str, Any]:
     """What every page of a run says of it: record, the class that maps explain, how many images, what so many can show."""
     images, target = len(run.samples()), str(run.record.spec.target)
-    known = {
+    targets = {
         "predicted": "the class that the model finds most likely",
         "label": "the class that the label names",
         "least-likely": "the class that the model finds least likely",
@@ -86,7 +86,7 @@ def subject_facts(run: Readable) -> dict[str, Any]:
     return {
         "record": run.record,
         "accuracy": run.record.accuracy(),
-        "target": known.get(target, f"class {target}"),
+        "target": targets.get(target, f"class {target}"),
         "images": numbers.count(images, "image"),
         "sure": run_certainty(run),
         "minimum": MINIMUM_IMAGES,
@@ -104,7 +104,7 @@ def _blocks(
     problems: Mapping[tuple[str, str], str],
 ) -> list[dict[str, Any]]:
     deceived = fooled(summary)
-    verdicts = {(one.method, one.metric): one for one in judged}
+    verdicts = {(judgement.method, judgement.metric): judgement for judgement in judged}
     blocks: list[dict[str, Any]] = []
     for metric in spec.metrics:
         label, higher = metric.label, metric.higher_is_better
@@ -112,7 +112,7 @@ def _blocks(
         controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
         numbers_shown = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
         scale = scale_of([float(value) for value in numbers_shown], bounds_of(metric))
-        own = [one for one in judged if one.metric == label]
+        own = [judgement for judgement in judged if judgement.metric == label]
         axiom = metric.tolerance is not None
         columns = [] if axiom else list(controls)
         block: dict[str, Any] = {
@@ -130,7 +130,7 @@ def _blocks(
             "columns": columns,
             "pairs": _pairs(own, columns, enough) if columns or (enough and axiom) else [],
             "rule": own[0].rule if own and enough else "",
-            "outright": any(one.reason.startswith("fooled") for one in own),
+            "outright": any(cell.reason.startswith("fooled") for cell in own),
             "nothing": scale is None,
             "refused": _refused(label, problems),
             "judged": enough and (bool(controls) or axiom) and not rows["control"].all(),
@@ -194,30 +194,30 @@ def _gone(rows: pd.DataFrame) -> str:
 
 def _refused(metric: str, problems: Mapping[tuple[str, str], str]) -> list[str]:
     """Why methods have no score by this metric, a sentence each."""
-    own = {method: problem for (method, one), problem in problems.items() if one == metric}
+    own = {method: problem for (method, label), problem in problems.items() if label == metric}
     return [
-        f"{', '.join(method for method, one in own.items() if one == problem)}: {problem}"
+        f"{', '.join(method for method, reason in own.items() if reason == problem)}: {problem}"
         for problem in dict.fromkeys(own.values())
     ]
 
 
 def _pairs(judged: Sequence[Judgement], controls: Sequence[str], enough: bool) -> list[dict[str, Any]]:
     """Rows of the paired comparison: one per method, one cell per control, and the verdict that follows."""
-    found: list[dict[str, Any]] = []
-    for one in judged:
-        against = {pair.control: pair for pair in one.against}
+    rows: list[dict[str, Any]] = []
+    for judgement in judged:
+        against = {pair.control: pair for pair in judgement.against}
         cells = [_pair(against.get(control)) for control in controls]
-        found.append({"name": one.method, "cells": cells, "verdict": None})
+        rows.append({"name": judgement.method, "cells": cells, "verdict": None})
         if enough:
-            found[-1] |= {
-                "verdict": one.verdict,
-                "reason": one.reason,
-                "advice": one.advice,
-                "note": one.note,
-                "mark": MARKS[one.verdict],
-                "kind": one.verdict.replace(" ", "-"),
+            rows[-1] |= {
+                "verdict": judgement.verdict,
+                "reason": judgement.reason,
+                "advice": judgement.advice,
+                "note": judgement.note,
+                "mark": MARKS[judgement.verdict],
+                "kind": judgement.verdict.replace(" ", "-"),
             }
-    return found
+    return rows
 
 
 def _pair(pair: PairedDifference | None) -> dict[str, Any]:
@@ -244,17 +244,17 @@ def _table(spec: Spec, summary: pd.DataFrame, categories: Sequence[Mapping[str, 
         groups[-1]["span"] += 1
     cells = summary.set_index(["method", "metric"])
     bodies = []
-    for title, wanted in (("Methods", False), ("Controls, which know nothing about the model", True)):
+    for title, control in (("Methods", False), ("Controls, which know nothing about the model", True)):
         rows = [
             {
                 "name": method.label,
                 "cells": [_cell(cells.loc[(method.label, block["label"])], block) for _, block in blocks],
             }
             for method in spec.methods
-            if method.control is wanted
+            if method.control is control
         ]
         if rows:
-            bodies.append({"title": title, "rows": rows, "control": wanted})
+            bodies.append({"title": title, "rows": rows, "control": control})
     return {"groups": groups, "metrics": [block for _, block in blocks], "bodies": bodies}
 
 
@@ -275,16 +275,16 @@ def _cell(row: Any, block: Mapping[str, Any]) -> dict[str, Any]:
 def _charts(run: Readable, spec: Spec, controls: Sequence[str]) -> list[dict[str, Any]]:
     charts = []
     for metric in spec.metrics:
-        drawn = None if metric.points else curves.curve_panels(run.curves(metric.label), controls)
-        if drawn is not None:
+        panels = None if metric.points else curves.curve_panels(run.curves(metric.label), controls)
+        if panels is not None:
             better = "higher is better" if metric.higher_is_better else "lower is better"
-            charts.append({"label": metric.label, "better": better, "summary": metric.summary, "chart": drawn})
+            charts.append({"label": metric.label, "better": better, "summary": metric.summary, "chart": panels})
     return charts
 
 
 def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
     """For metrics whose trace has a column per named thing: the mean of each column for each method."""
-    found = []
+    traces = []
     for metric in spec.metrics:
         names = metric.points
         traced = run.curves(metric.label) if names else {}
@@ -292,22 +292,22 @@ def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
         if not names or not means:
             continue
         methods: list[dict[str, Any]] = [
-            {"name": one.label, "control": one.control} for one in spec.methods if one.label in means
+            {"name": method.label, "control": method.control} for method in spec.methods if method.label in means
         ]
         rows = []
         for place, name in enumerate(names):
-            values = [float(means[one["name"]][place]) for one in methods]
+            values = [float(means[method["name"]][place]) for method in methods]
             most = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
             shares = [100 * abs(value) / most if most and math.isfinite(value) else 0 for value in values]
             cells = [
-                {"mean": numbers.short(value), "share": share, "control": one["control"]}
-                for value, share, one in zip(values, shares, methods, strict=True)
+                {"mean": numbers.short(value), "share": share, "control": method["control"]}
+                for value, share, method in zip(values, shares, methods, strict=True)
             ]
             rows.append({"name": name, "cells": cells})
         better = "higher is better" if metric.higher_is_better else "lower is better"
         summary = metric.summary
-        found.append({"label": metric.label, "better": better, "summary": summary, "methods": methods, "rows": rows})
-    return found
+        traces.append({"label": metric.label, "better": better, "summary": summary, "methods": methods, "rows": rows})
+    return traces
 
 
 # Cost and provenance -----------------------------------------------------------------------------------------------------
@@ -342,8 +342,8 @@ def _citations(spec: Spec) -> list[str]:
 
 def _text(value: Any) -> str:
     """A setting as it would be written in a file; the mean and deviation of a channel without the noise of float32."""
-    if isinstance(value, list | tuple) and all(isinstance(one, float) for one in value):
-        value = [float(f"{one:.6g}") for one in value]
+    if isinstance(value, list | tuple) and all(isinstance(item, float) for item in value):
+        value = [float(f"{item:.6g}") for item in value]
     if value is None:
         return "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

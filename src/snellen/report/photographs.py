@@ -20,22 +20,22 @@ SHOWN = 12
 
 def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[MethodSpec]) -> list[dict[str, Any]]:
     """The first photographs, each with what the classifier said of it and the maps of every method."""
-    shown = samples.head(SHOWN)
-    ids = [str(one) for one in shown["sample"]]
+    first = samples.head(SHOWN)
+    ids = [str(sample_id) for sample_id in first["sample"]]
     photos = {sample_id: run.picture(sample_id) for sample_id in ids}
     tiles: dict[str, list[dict[str, Any]]] = {sample_id: [] for sample_id in ids}
     for method in methods:
-        found = _maps(run, method.label, ids)
+        maps = _maps(run, method.label, ids)
         # A setting may make a map signed that is not so by default, such as gradient(fold=sum).
-        two_sided = bool(method.signed) or any(bool((value < 0).any()) for value in found.values())
+        two_sided = bool(method.signed) or any(bool((values < 0).any()) for values in maps.values())
         for sample_id in ids:
             named = {"name": method.label, "control": method.control, "signed": two_sided}
-            drawn = (
-                _pair_of_tiles(found[sample_id], photos[sample_id], two_sided)
-                if sample_id in found
+            pictures_of_map = (
+                _pair_of_tiles(maps[sample_id], photos[sample_id], two_sided)
+                if sample_id in maps
                 else {"map": None, "over": None}
             )
-            tiles[sample_id].append({**named, **drawn})
+            tiles[sample_id].append({**named, **pictures_of_map})
     return [
         {
             "id": row["sample"],
@@ -46,7 +46,7 @@ def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Metho
             "label": _class(row, "label"),
             "target": _class(row, "target"),
         }
-        for row in shown.to_dict("records")
+        for row in first.to_dict("records")
     ]
 
 
@@ -55,7 +55,11 @@ def _maps(run: Readable, method: str, ids: list[str]) -> dict[str, Float[np.ndar
     try:
         return dict(zip(ids, np.asarray(run.maps(method, ids), dtype=np.float64), strict=True))
     except SnellenError:
-        return {} if len(ids) == 1 else {one: one_map for each in ids for one, one_map in _maps(run, method, [each]).items()}
+        return (
+            {}
+            if len(ids) == 1
+            else {name: one_map for sample_id in ids for name, one_map in _maps(run, method, [sample_id]).items()}
+        )
 
 
 def _pair_of_tiles(
@@ -79,7 +83,7 @@ def _class(row: Mapping[Any, Any], which: str) -> str | None:
 def cover(photographs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The first photograph, with the map of the first unsigned method over it."""
     for photo in photographs:
-        for one in sorted(photo["tiles"], key=lambda tile: (tile["control"], tile["signed"])):
-            if photo["photo"] and one["over"]:
-                return {**photo, "tile": one}
+        for candidate in sorted(photo["tiles"], key=lambda tile: (tile["control"], tile["signed"])):
+            if photo["photo"] and candidate["over"]:
+                return {**photo, "tile": candidate}
     return None

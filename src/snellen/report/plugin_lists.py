@@ -22,7 +22,7 @@ def listing(what: str) -> Table:
 
 def _methods() -> Table:
     table = _table("name", "needs", "what its number means", "traits", "cites")
-    for name in sorted(METHODS, key=lambda one: (METHODS[one].traits.control, one)):  # type: ignore[attr-defined]
+    for name in sorted(METHODS, key=lambda name: (METHODS[name].traits.control, name)):  # type: ignore[attr-defined]
         facts = METHODS[name].traits  # type: ignore[attr-defined]
         needs = ", ".join(sorted(facts.needs)) or ("knows nothing" if facts.control else "logits only")
         needs += " (control)" if facts.control else ""

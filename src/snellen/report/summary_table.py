@@ -56,7 +56,7 @@ class Summary:
         layouts = [
             (name, split_evenly(columns, _width, options.max_width - name)) for name in (min(longest, 24), min(longest, 20))
         ]
-        name, tables = min(layouts, key=lambda one: len(one[1]))
+        name, tables = min(layouts, key=lambda layout: len(layout[1]))
         parts: list[Any] = list(self._accuracy)
         for chosen in tables:
             parts += [Text(""), self._table(name, chosen)]
@@ -68,7 +68,7 @@ class Summary:
         values = [_value(cells.loc[(method.label, metric.label)], method.label in wrong) for method in self._methods]
         if any(wrong):
             values = [value if value.plain.endswith("◆") else value + Text(" ") for value in values]
-        twins = sum(one.name == metric.name for one in self._metrics) > 1
+        twins = sum(other.name == metric.name for other in self._metrics) > 1
         return [_heading(metric, twins), *values]
 
     def _table(self, name: int, columns: Sequence[Sequence[Text]]) -> Table:
@@ -76,15 +76,15 @@ class Summary:
         table.add_column("", width=name, overflow="fold")
         for column in columns:
             table.add_column(column[0], justify="right", min_width=_width(column), no_wrap=True, vertical="bottom")
-        for wanted in (False, True):
-            rows = [at for at, method in enumerate(self._methods) if method.control is wanted]
-            if wanted and rows:
+        for control in (False, True):
+            rows = [place for place, method in enumerate(self._methods) if method.control is control]
+            if control and rows:
                 table.add_row(Text("controls", style="dim italic"))
-            for at in rows:
-                style = "dim" if wanted else ""
+            for place in rows:
+                style = "dim" if control else ""
                 table.add_row(
-                    Text(_folded(self._methods[at].label, name), style=style),
-                    *(column[at + 1] for column in columns),
+                    Text(_folded(self._methods[place].label, name), style=style),
+                    *(column[place + 1] for column in columns),
                     style=style,
                 )
         return table
@@ -105,8 +105,8 @@ class Summary:
         for problem in dict.fromkeys(self._problems.values()):
             pairs = [pair for pair, sentence in self._problems.items() if sentence == problem]
             lines.append(Text(f"· {_listed(pairs)}: {problem}."))
-        told = [(row.method, row.metric) in self._problems for row in self._summary.itertuples()]
-        if missing := int(self._summary.loc[~np.array(told, dtype=bool), "missing"].sum()):
+        explained = [(row.method, row.metric) in self._problems for row in self._summary.itertuples()]
+        if missing := int(self._summary.loc[~np.array(explained, dtype=bool), "missing"].sum()):
             lines.append(Text(f"· {numbers.count(missing, 'score')} not computed yet: the run is unfinished."))
         lines.append(Text(f"{self._sure.words}.", style="bold"))
         return lines
@@ -124,7 +124,9 @@ def accuracy_lines(run: Readable) -> list[Text]:
 def _listed(pairs: Sequence[tuple[str, str]]) -> str:
     """Which scores one sentence is about."""
     metrics = dict.fromkeys(metric for _, metric in pairs)
-    return "; ".join(f"{metric} on {', '.join(method for method, one in pairs if one == metric)}" for metric in metrics)
+    return "; ".join(
+        f"{metric} on {', '.join(method for method, measured in pairs if measured == metric)}" for metric in metrics
+    )
 
 
 def _folded(label: str, width: int) -> str:
@@ -141,7 +143,7 @@ def split_evenly(columns: Sequence[T], width: Callable[[T], int], room: int) -> 
     for tables in range(1, len(columns) + 1):
         share = -(-len(columns) // tables)
         groups = [columns[start : start + share] for start in range(0, len(columns), share)]
-        if tables == len(columns) or all(sum(width(one) + 1 for one in group) <= room for group in groups):
+        if tables == len(columns) or all(sum(width(column) + 1 for column in group) <= room for group in groups):
             return groups
     return []
 

@@ -17,7 +17,7 @@ from snellen.suite.card_tests import PEOPLE, SHARPNESS, TESTS, metrics_by_test
 from snellen.verdicts import Judgement
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GridCell:
     """What one method scored on one test. `verdict` is empty where nothing was run, and `reason` says why."""
 
@@ -36,7 +36,7 @@ class GridCell:
     """What a reader should know of a pass, such as that rare failures could undo it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GridRow:
     """One test and the metric that answers it; `reason` says why no method has a cell."""
 
@@ -60,7 +60,7 @@ class GridRow:
         return "" if self.higher_is_better is None else "↑" if self.higher_is_better else "↓"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Grid:
     """All 33 tests in the card's order, then further metrics that were run beside them."""
 
@@ -74,10 +74,10 @@ class Grid:
     def of(run: Readable, *, unmet: Mapping[str, str], left_out: Mapping[str, str]) -> Grid:
         """`unmet` says by metric name why it was not run, `left_out` by method label why it could not explain the model."""
         spec = run.record.spec
-        found = run.verdicts()
-        cells = _cells(run, found.summary, found.judgements, left_out)
-        by_test = {one.test: one for one in reversed(spec.metrics) if one.test}
-        known = metrics_by_test()
+        verdicts = run.verdicts()
+        cells = _cells(run, verdicts.summary, verdicts.judgements, left_out)
+        by_test = {metric.test: metric for metric in reversed(spec.metrics) if metric.test}
+        metric_names = metrics_by_test()
         rows = []
         for attribute, tests in TESTS.items():
             for test in tests:
@@ -88,14 +88,24 @@ class Grid:
                 elif rated is not None:
                     rows.append(_by_people(rated, attribute, test, spec.methods, left_out))
                 else:
-                    name = known.get(test)
+                    name = metric_names.get(test)
                     reason = PEOPLE.get(test) or unmet.get(name or "", "not asked for" if name else "no metric answers it")
-                    rows.append(GridRow(attribute, test, name, None, "", f"not run: {reason}", ()))
-        answering = {value.label for value in by_test.values()}
-        rows += [_row(one, None, cells[one.label]) for one in spec.metrics if one.label not in answering]
+                    rows.append(
+                        GridRow(
+                            attribute=attribute,
+                            test=test,
+                            metric=name,
+                            higher_is_better=None,
+                            summary="",
+                            reason=f"not run: {reason}",
+                            cells=(),
+                        )
+                    )
+        answering = {metric.label for metric in by_test.values()}
+        rows += [_row(metric, None, cells[metric.label]) for metric in spec.metrics if metric.label not in answering]
         methods = [method.label for method in spec.methods if not method.control]
         controls = tuple(method.label for method in spec.methods if method.control)
-        return Grid(run, tuple(rows), (*methods, *left_out), controls, dict(left_out))
+        return Grid(run=run, rows=tuple(rows), methods=(*methods, *left_out), controls=controls, left_out=dict(left_out))
 
     @property
     def tests(self) -> tuple[GridRow, ...]:
@@ -136,34 +146,57 @@ class Grid:
 
 def _rated(run: Readable) -> TaskOutcome | None:
     """How sharp people found the maps: of several studies the one with the most people; simulated ones count nothing."""
-    studies = sorted((person for person in run.people() if person.source == "human"), key=lambda one: -one.people)
-    return next((each for study in studies for each in study.outcomes if each.kind == "sharpness"), None)
+    studies = sorted((study for study in run.people() if study.source == "human"), key=lambda study: -study.people)
+    return next((outcome for study in studies for outcome in study.outcomes if outcome.kind == "sharpness"), None)
 
 
 def _by_people(
     outcome: TaskOutcome, attribute: str, test: str, methods: Sequence[MethodSpec], left_out: Mapping[str, str]
 ) -> GridRow:
     """A test that people answered. A method in several presentations has the cell of the first."""
-    arms = {one.method: one for one in reversed(outcome.arms)}
-    said = {one.method: one for one in reversed(outcome.standings)}
+    arms = {arm.method: arm for arm in reversed(outcome.arms)}
+    standings = {standing.method: standing for standing in reversed(outcome.standings)}
     cells = []
-    for label, control in ((one.label, one.control) for one in methods):
+    for label, control in ((method.label, method.control) for method in methods):
         if label not in arms:
-            cells.append(GridCell(label, control, "", "not run: people did not see its maps"))
+            cells.append(GridCell(method=label, control=control, verdict="", reason="not run: people did not see its maps"))
             continue
-        arm, standing = arms[label], said[label]
+        arm, standing = arms[label], standings[label]
         verdict = "" if control else standing.verdict
-        ends = arm.mean, arm.low, arm.high
-        cells.append(GridCell(label, control, verdict, standing.reason, *ends, arm.people, 0, standing.advice))
-    own = [cell for cell in cells if not cell.control]
-    gone = [GridCell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]
-    ordered = (*own, *gone, *(cell for cell in cells if cell.control))
-    summary = f"People's {outcome.score}; n counts people."
-    return GridRow(attribute, test, f"people:{outcome.name}", outcome.higher_is_better, summary, "", ordered)
+        cells.append(
+            GridCell(
+                method=label,
+                control=control,
+                verdict=verdict,
+                reason=standing.reason,
+                mean=arm.mean,
+                low=arm.low,
+                high=arm.high,
+                n=arm.people,
+                advice=standing.advice,
+            )
+        )
+    return GridRow(
+        attribute=attribute,
+        test=test,
+        metric=f"people:{outcome.name}",
+        higher_is_better=outcome.higher_is_better,
+        summary=f"People's {outcome.score}; n counts people.",
+        reason="",
+        cells=_ordered(cells, left_out),
+    )
 
 
 def _row(metric: MetricSpec, test: str | None, cells: Sequence[GridCell]) -> GridRow:
-    return GridRow(metric.attribute, test, metric.label, metric.higher_is_better, metric.summary, "", tuple(cells))
+    return GridRow(
+        attribute=metric.attribute,
+        test=test,
+        metric=metric.label,
+        higher_is_better=metric.higher_is_better,
+        summary=metric.summary,
+        reason="",
+        cells=tuple(cells),
+    )
 
 
 def _cells(
@@ -171,7 +204,7 @@ def _cells(
 ) -> dict[str, list[GridCell]]:
     """By metric, one cell per method in the order of the run, then those that were left out."""
     problems = run.problems()
-    judged = {(one.method, one.metric): one for one in verdicts}
+    judged = {(judgement.method, judgement.metric): judgement for judgement in verdicts}
     cells: dict[str, list[GridCell]] = {}
     for row in summary.to_dict("records"):
         at = str(row["method"]), str(row["metric"])
@@ -184,11 +217,29 @@ def _cells(
             verdict, reason = "", f"not run: {problems.get(at, 'unfinished')}"
         elif at in problems:
             reason = f"{reason}; some images not run: {problems[at]}"
-        ends = float(row["mean"]), float(row["low"]), float(row["high"])
-        advice, note = ("", "") if control else (judged[at].advice, judged[at].note)
-        cells.setdefault(at[1], []).append(GridCell(at[0], control, verdict, reason, *ends, n, undefined, advice, note))
-    for column in cells.values():
-        own = [cell for cell in column if not cell.control]
-        gone = [GridCell(method, False, "", f"not run: {reason}") for method, reason in left_out.items()]
-        column[:] = [*own, *gone, *(cell for cell in column if cell.control)]
-    return cells
+        judgement = None if control else judged[at]
+        cells.setdefault(at[1], []).append(
+            GridCell(
+                method=at[0],
+                control=control,
+                verdict=verdict,
+                reason=reason,
+                mean=float(row["mean"]),
+                low=float(row["low"]),
+                high=float(row["high"]),
+                n=n,
+                undefined=undefined,
+                advice=judgement.advice if judgement else "",
+                note=judgement.note if judgement else "",
+            )
+        )
+    return {metric: list(_ordered(column, left_out)) for metric, column in cells.items()}
+
+
+def _ordered(cells: Sequence[GridCell], left_out: Mapping[str, str]) -> tuple[GridCell, ...]:
+    """Methods, then those that were left out, then controls."""
+    absent = (
+        GridCell(method=method, control=False, verdict="", reason=f"not run: {reason}")
+        for method, reason in left_out.items()
+    )
+    return (*(cell for cell in cells if not cell.control), *absent, *(cell for cell in cells if cell.control))

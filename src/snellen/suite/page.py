@@ -39,7 +39,7 @@ def _facts(grid: Grid) -> dict[str, Any]:
         "ran": len(run),
         "tests": len(grid.tests),
         "others": len(grid.others),
-        "verdict_counts": [(MARKS[name], name, sum(one.verdict == name for one in own)) for name in MARKS],
+        "verdict_counts": [(MARKS[name], name, sum(cell.verdict == name for cell in own)) for name in MARKS],
         "totals": record.totals,
         "span": numbers.duration,
         "number": numbers.amount,
@@ -54,9 +54,9 @@ def _groups(rows: Sequence[GridRow]) -> list[dict[str, Any]]:
     groups = []
     for category, attributes in CATEGORIES.items():
         for key, (title, question) in attributes.items():
-            found = [_row(row) for row in rows if row.attribute == key]
-            if found:
-                groups.append({"category": category, "title": title, "question": question, "rows": found})
+            group_rows = [_row(row) for row in rows if row.attribute == key]
+            if group_rows:
+                groups.append({"category": category, "title": title, "question": question, "rows": group_rows})
     return groups
 
 
@@ -71,11 +71,11 @@ def _row(row: GridRow) -> dict[str, Any]:
         "direction": {"↑": "higher is better", "↓": "lower is better"}.get(row.arrow, ""),
         "summary": row.summary,
         "reason": row.reason or (reasons.pop() if shared else ""),
-        "cells": [_cell(cell, told=shared) for cell in row.cells],
+        "cells": [_cell(cell, reason_shared=shared) for cell in row.cells],
     }
 
 
-def _cell(cell: GridCell, *, told: bool) -> dict[str, Any]:
+def _cell(cell: GridCell, *, reason_shared: bool) -> dict[str, Any]:
     verdict = cell.verdict or ("" if cell.control else "not run")
     return {
         "control": cell.control,
@@ -85,6 +85,6 @@ def _cell(cell: GridCell, *, told: bool) -> dict[str, Any]:
         "mean": "" if math.isnan(cell.mean) else numbers.short(cell.mean),
         "interval": numbers.interval(cell.low, cell.high, cell.n) if cell.n else "",
         "missing": f"{cell.undefined} undefined" if cell.undefined and cell.n else "",
-        "reason": cell.note if told or cell.control or verdict in ("pass", "fail") else cell.advice or cell.reason,
+        "reason": cell.note if reason_shared or cell.control or verdict in ("pass", "fail") else cell.advice or cell.reason,
         "words": cell.reason,
     }

@@ -31,9 +31,9 @@ class PrintedGrid:
         yield from accuracy_lines(self._grid.run)
         names = (*self._grid.methods, *self._grid.controls)
         widths = {name: _width(name, self._grid.rows) for name in names}
-        for at, chosen in enumerate(split_evenly(names, widths.__getitem__, options.max_width - _NAMES - 1)):
+        for place, chosen in enumerate(split_evenly(names, widths.__getitem__, options.max_width - _NAMES - 1)):
             yield Text("")
-            yield from self._table(chosen, widths, options.max_width, first=at == 0)
+            yield from self._table(chosen, widths, options.max_width, first=place == 0)
         yield Text("")
         yield from self._words()
 
@@ -51,11 +51,11 @@ class PrintedGrid:
     def _headings(self, names: Sequence[str], widths: Mapping[str, int]) -> Iterator[Text]:
         parts = {name: _heading(name) for name in names}
         deepest = max(map(len, parts.values()))
-        for at in range(deepest):
+        for place in range(deepest):
             line = Text(" " * _NAMES)
             for name in names:
                 lines = [""] * (deepest - len(parts[name])) + parts[name]
-                line.append(lines[at].rjust(widths[name] + 1), style="dim" if name in self._grid.controls else "bold")
+                line.append(lines[place].rjust(widths[name] + 1), style="dim" if name in self._grid.controls else "bold")
             yield line
 
     def _words(self) -> list[Text]:
@@ -68,7 +68,7 @@ class PrintedGrid:
             lines.append(Text(f"{method}: not run: {reason}"))
         for row in self._grid.rows:
             for reason, cells in _reasons(row).items():
-                whom = "" if len(cells) == len(self._grid.methods) else f" on {', '.join(one.method for one in cells)}"
+                whom = "" if len(cells) == len(self._grid.methods) else f" on {', '.join(cell.method for cell in cells)}"
                 lines.append(Text(f"○ {row.title}{whom}: {reason}", style="dim"))
         doubtful = sum(bool(cell.note) for row in self._grid.rows for cell in row.cells)
         if doubtful:
@@ -80,11 +80,11 @@ class PrintedGrid:
 
 def _reasons(row: GridRow) -> dict[str, list[GridCell]]:
     """The cells without a verdict that counts, by their reason; methods that could not run at all are told once."""
-    found: dict[str, list[GridCell]] = {}
+    by_reason: dict[str, list[GridCell]] = {}
     for cell in row.cells:
         if not cell.control and cell.verdict in ("", "not counted") and cell.reason not in TOO_FEW.values():
-            found.setdefault(cell.reason, []).append(cell)
-    return found
+            by_reason.setdefault(cell.reason, []).append(cell)
+    return by_reason
 
 
 def _lines(row: GridRow, names: Sequence[str], widths: Mapping[str, int], room: int) -> Iterator[Text]:
@@ -104,7 +104,7 @@ def _lines(row: GridRow, names: Sequence[str], widths: Mapping[str, int], room: 
 
 
 def _shown(row: GridRow, name: str) -> Text:
-    cell = next((one for one in row.cells if one.method == name), None)
+    cell = next((cell for cell in row.cells if cell.method == name), None)
     if cell is None:
         return Text("")
     mark = MARKS.get(cell.verdict, "" if cell.control and cell.n else "○")

@@ -54,13 +54,13 @@ RELATIVES: Mapping[str, str] = {"training": "zoo:digits-training", "recipe": "zo
 """The default subject: a classifier so small that all tests run in minutes, retraining included."""
 
 
-def subject(given: Mapping[str, Any], *, full: bool) -> Settings:
+def subject(settings: Mapping[str, Any], *, full: bool) -> Settings:
     """The settings of a suite: what the user gave, and the default subject for what goes with it."""
     values: dict[str, Any] = {}
-    if given.get("model", DEFAULT["model"]) == DEFAULT["model"]:
-        values |= DEFAULT if given.get("images", DEFAULT["images"]) == DEFAULT["images"] else {"model": DEFAULT["model"]}
+    if settings.get("model", DEFAULT["model"]) == DEFAULT["model"]:
+        values |= DEFAULT if settings.get("images", DEFAULT["images"]) == DEFAULT["images"] else {"model": DEFAULT["model"]}
         values |= {"workers": workers_for_short_passes(), "compile": False}
-    values |= given
+    values |= settings
     if full and values.get("images") == DEFAULT["images"]:
         values = {**RELATIVES, **values}
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(str(values.get("model", EMBEDDED))).name).strip("-")
@@ -85,7 +85,7 @@ def run_suite(settings: Settings, *, full: bool, observer: Observer, trust: bool
 def _able(classifier: Classifier, samples: Samples, settings: Settings, full: bool) -> tuple[list[Method], dict[str, str]]:
     """The methods that can explain this classifier, and in a sentence why the others cannot."""
     inputs = classifier.to_inputs(samples[0].image[None])
-    names = [one if one != "sis" else _sis(inputs.shape[2] * inputs.shape[3]) for one in (METHODS if full else QUICK)]
+    names = [name if name != "sis" else _sis(inputs.shape[2] * inputs.shape[3]) for name in (METHODS if full else QUICK)]
     methods = planning.parse_methods(settings.methods or names)
     if not any(traits(method).control for method in methods):
         methods += planning.parse_methods(CONTROLS)
@@ -106,8 +106,8 @@ def _askable(
     """The metrics that can be run here, and by name why the others cannot."""
     if settings.metrics:
         return planning.parse_metrics(settings.metrics), {}
-    known = metrics_by_test()
-    names = [known[test] for tests in TESTS.values() for test in tests if test in known]
+    metric_names = metrics_by_test()
+    names = [metric_names[test] for tests in TESTS.values() for test in tests if test in metric_names]
     names += [name for name in METRICS if name not in names and (full or name in BESIDE)]
     size = (int(samples[0].image.shape[1]), int(samples[0].image.shape[2]))
     truths, labels = _known(samples)
