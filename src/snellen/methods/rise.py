@@ -70,8 +70,8 @@ class Rise:
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
             for masks in self.bank(rng, height, width, count):
-                seen = torch.addcmul(start, masks.to(inputs)[:, None, None], way)
-                yield seen.flatten(0, 1), targets.repeat(len(masks))
+                images = torch.addcmul(start, masks.to(inputs)[:, None, None], way)
+                yield images.flatten(0, 1), targets.repeat(len(masks))
 
         scores = classifier.scores(blocks(), of=self.of).view(self.masks, len(inputs))
         total = torch.zeros(len(inputs), height * width, dtype=inputs.dtype, device=inputs.device)

@@ -159,26 +159,26 @@ def ranked(
     """Each pixel's density of attribution in the part that its region added when it was taken."""
     values = attribution.astype(np.float64).ravel()
     inside = inside.astype(np.float64)
-    held, pixels = values @ inside, np.ones_like(values) @ inside
+    sums, pixels = values @ inside, np.ones_like(values) @ inside
     columns = inside.tocsc()
-    order = iter(np.argsort(-held / np.maximum(pixels, 1), kind="stable"))
+    order = iter(np.argsort(-sums / np.maximum(pixels, 1), kind="stable"))
     out, free = np.zeros_like(values), np.ones(values.shape, dtype=bool)
     while True:
         # What is left of a segment that has too little left, or was taken, is never taken.
         open_ = pixels >= least_new
         if fast:
-            best = next((one for one in order if open_[one]), None)
+            best = next((segment for segment in order if open_[segment]), None)
         else:
-            best = int(np.argmax(np.where(open_, held / np.maximum(pixels, 1), -np.inf))) if open_.any() else None
+            best = int(np.argmax(np.where(open_, sums / np.maximum(pixels, 1), -np.inf))) if open_.any() else None
         if best is None:
             break
         region = columns.indices[columns.indptr[best] : columns.indptr[best + 1]]
         region = region[free[region]]
         out[region] = values[region].mean()
         free[region] = False
-        gone = inside[region]
-        held -= values[region] @ gone
-        pixels -= np.ones(len(region)) @ gone
+        covered = inside[region]
+        sums -= values[region] @ covered
+        pixels -= np.ones(len(region)) @ covered
     if free.any():
         out[free] = values[free].mean()
     return out.reshape(attribution.shape)
