@@ -17,7 +17,7 @@ from snellen.maps.explainer import Explainer
 from snellen.metrics.completeness import Completeness
 from snellen.runs.plan import check_needs
 from snellen.runs.progress import Silent
-from snellen.types import Case, Method, Rng
+from snellen.types import Case, Method, Passes, Rng
 from snellen.variants.rewrites import possible_rewrites, rewrite
 
 Maps = Float[Tensor, "batch height width"]

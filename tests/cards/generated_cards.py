@@ -104,7 +104,11 @@ def _evidence(draw: st.DrawFn) -> Callable[[EvidenceSource], Evidence]:
         higher_is_better=higher,
         against=tuple(PairedDifference(*one) for one in rivals),
         advice=advice,
-        trust=Trust(metric, ("edge",), *believed, TextBoxResult(metric, *believed, 3, "blind")) if known else None,
+        trust=(
+            Trust(metric, ("edge",), *believed, TextBoxResult(metric, *believed, 3, "blind"))  # type: ignore[call-arg]
+            if known
+            else None
+        ),
         summary="what it means",
     )
 

@@ -26,7 +26,7 @@ def test_the_lasso_is_scikit_learns_for_every_image_of_a_batch(penalty: float) -
     features[1, :, 20:] = 0  # an image of fewer superpixels is padded with zeros
     outputs = features @ draw.normal(size=(25,)) + draw.normal(size=(3, 60))
     importance = draw.random((3, 60)) + 0.1
-    found = lasso(*(torch.from_numpy(one) for one in (features, outputs, importance)), penalty)
+    found = lasso(*(torch.from_numpy(one) for one in (features, outputs, importance)), penalty)  # type: ignore[call-arg]
     for i in range(3):
         expected = Lasso(alpha=penalty, tol=1e-12, max_iter=100_000).fit(features[i], outputs[i], importance[i]).coef_
         np.testing.assert_allclose(found[i].numpy(), expected, atol=1e-7)

@@ -22,7 +22,7 @@ import snellen
 from snellen.errors import SnellenError
 from snellen.images import from_folder
 from snellen.plugins.registry import METRICS
-from snellen.runs import Options, evaluate
+from snellen.runs import Options, evaluate, variant_training
 from snellen.runs import plan as planning
 from snellen.runs.progress import Silent
 
