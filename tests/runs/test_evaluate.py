@@ -144,7 +144,7 @@ def test_the_estimate_knows_what_sharing_spares(subject, tmp_path):
     )
     # Per image: two maps of one pass and 2 × 2 × 3 perturbed maps; the second map and half of the others come for free.
     assert "70 forward and 70 backward passes" in said[-1]
-    assert "sharing saves 35 and 35" in said[-1]
+    assert "the cache saves 35 and 35" in said[-1]
     totals = Run(tmp_path).record.totals
     assert (totals.shared_forward, totals.shared_backward) == (35, 35)
 

@@ -44,7 +44,7 @@ class Listening(Silent):
         self.forward += passes.forward
 
     def end(self):
-        if self.stages and self.stages[-1][0].startswith("learning"):
+        if self.stages and self.stages[-1][0].startswith("fitting"):
             assert self.forward == self.stages[-1][1], "the bar reaches its end"
 
 
@@ -67,8 +67,8 @@ def alone(pictures, tmp_path_factory):
 def test_a_run_learns_first_and_shows_it(classifier, pictures, tmp_path):
     seen = Listening()
     run = evaluate(classifier, pictures, **REQUEST, out=tmp_path, observer=seen)
-    assert [stage for stage, _ in seen.stages] == ["looking at the images", "learning from 7 images", "explaining"]
-    assert any("learning from 7 images only, so the statistics are poor" in note for note in seen.notes)
+    assert [stage for stage, _ in seen.stages] == ["looking at the images", "fitting to 7 images", "explaining"]
+    assert any("fitted to 7 images only, so the statistics are poor" in note for note in seen.notes)
     (facts,) = run.record.fitted.values()
     assert (facts.images, facts.cost.forward, facts.cost.backward) == (7, 7, 0)
     totals, planned = run.record.totals, run.record.planned
@@ -151,7 +151,7 @@ def test_a_lesson_takes_a_limited_number_of_images_drawn_by_the_seed(classifier,
 
 def test_nan_is_not_learnt(classifier, pictures, monkeypatch):
     monkeypatch.setattr(METHODS["iba"], "fit", lambda self, classifier, images, rng: {"mean": torch.tensor([torch.nan])})
-    with pytest.raises(SnellenError, match=r"what iba\(.*\) learnt from the images \(mean\) holds NaN"):
+    with pytest.raises(SnellenError, match=r"the state that iba\(.*\) fitted to the images \(mean\) holds NaN"):
         snellen.fit(classifier, pictures, methods=[IBA])
 
 
@@ -175,6 +175,6 @@ def test_explain_learns_from_a_folder_or_from_the_photo_alone(tmp_path):
         explain_photo(photo, settings, target="predicted", out=tmp_path / f"{name}.png", seed=0, observer=seen)
         assert (tmp_path / f"{name}.png").exists()
         said[name] = (seen.stages[0][0], seen.notes)
-    assert said["folder"] == ("learning from 22 images", [])
-    assert said["alone"][0] == "learning from 7 images"
+    assert said["folder"] == ("fitting to 22 images", [])
+    assert said["alone"][0] == "fitting to 7 images"
     assert "so the statistics are poor; name a folder of such images with --images" in said["alone"][1][0]

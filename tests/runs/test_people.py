@@ -13,7 +13,7 @@ import pytest
 import torch
 from tests.planted import planted
 
-from snellen.cards.joined_runs import Joined
+from snellen.cards.joined_runs import JoinedRuns
 from snellen.errors import SnellenError
 from snellen.files.integrity import dump_record
 from snellen.images import from_arrays
@@ -124,7 +124,7 @@ def test_joined_runs_have_the_studies_of_all(subject, run, tmp_path):
     write_people(run.folder, people())
     write_people(other.folder, people())
     write_people(other.folder, people(digest="f" * 32, title="Another"))
-    assert [one.title for one in Joined([run, other]).people()] == ["A study", "Another"]
+    assert [one.title for one in JoinedRuns([run, other]).people()] == ["A study", "Another"]
 
 
 def test_a_folder_that_is_being_written_is_left_alone(run):

@@ -43,7 +43,7 @@ def tell(observer):
 
 def test_a_relay_tells_all_with_its_title_and_only_the_wanted_sentences():
     plain, heard = Heard(), Heard()
-    relay = Relay(heard, "simple-fr", wanted=lambda text: "old" not in text)
+    relay = Relay(heard, "simple-fr", shows=lambda text: "old" not in text)
     assert isinstance(relay, Observer)
     tell(relay)
     tell(Relay(plain))

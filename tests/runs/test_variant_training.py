@@ -77,8 +77,8 @@ def alone(given, tmp_path_factory):
 def test_relatives_are_trained_first_and_their_facts_are_recorded(given, tmp_path):
     seen = Listening()
     found = run(given, tmp_path, observer=seen)
-    assert [stage for stage, _ in seen.stages] == ["looking at the images", "training relatives", "explaining"]
-    assert dict(seen.stages)["training relatives"] == 3
+    assert [stage for stage, _ in seen.stages] == ["looking at the images", "training variants", "explaining"]
+    assert dict(seen.stages)["training variants"] == 3
     facts = found.record.variants
     assert set(facts) == {"other-seed", "other-architecture", "permuted-labels"}
     for one in facts.values():
@@ -360,7 +360,7 @@ def test_a_killed_run_trains_only_what_is_missing(folders, tmp_path):
     assert 1 <= len(before) < RELATIVES
     done = subprocess.run(command(folders, out), cwd=HERE, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(before)} of {RELATIVES} relatives are already trained" in done.stdout + done.stderr
+    assert f"{len(before)} of {RELATIVES} variants are already trained" in done.stdout + done.stderr
     after = trained(out)
     assert len(after) == RELATIVES
     assert {name: after[name] for name in before} == before

@@ -64,7 +64,7 @@ def _picture(study: Study, name: str) -> np.ndarray:
 @pytest.fixture(scope="module")
 def photos(run: Run) -> dict[str, np.ndarray]:
     """The images as the model saw them; a run keeps those of its first dozen, which are compared here."""
-    _, samples = reload_subject(run, None, None, Silent(), given="")
+    _, samples = reload_subject(run, None, None, Silent(), usage="")
     found = {one.id: (255 * one.image).round().byte().permute(1, 2, 0).numpy() for one in samples}
     kept = run.record.samples.pictures
     assert len(kept) == 12

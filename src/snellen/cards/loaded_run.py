@@ -50,7 +50,7 @@ class LoadedRun:
     def of(run: Run, classifier: Any, samples: Any, observer: Observer, *, trust: bool = False) -> LoadedRun:
         """Loads what the run's request names, or takes what is given; refuses anything but what the run saw."""
         instead = "or leave the methodology out with --no-measure"
-        model, images = reload_subject(run, classifier, samples, observer, given=_PYTHON, instead=instead, trust=trust)
+        model, images = reload_subject(run, classifier, samples, observer, usage=_PYTHON, instead=instead, trust=trust)
         methods = {}
         for method_spec in run.record.spec.methods:
             if method_spec.label in run.explained:

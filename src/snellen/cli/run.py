@@ -82,7 +82,7 @@ def verify(
     from snellen.runs.verify import verify as verify_run
 
     with Console(stderr=True).status("checking") as status:
-        result = verify_run(folder, told=lambda path: status.update(f"checking {path}"))
+        result = verify_run(folder, on_file=lambda path: status.update(f"checking {path}"))
     for problem in result.problems:
         print(problem)
     print(result.summary)

@@ -47,7 +47,9 @@ def explain_photo(
             classifier, [method for method in registered if not traits(method).control], inputs
         )
     _learn(classifier, methods, samples, settings, seed, observer)
-    seen = InspectShard(PackedClassifier(classifier), samples, (digest(samples[0]),), 0, None)()
+    seen = InspectShard(
+        classifier=PackedClassifier(classifier), samples=samples, digests=(digest(samples[0]),), pictures=0, threads=None
+    )()
     (class_index,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
 
     size = (int(inputs.shape[2]), int(inputs.shape[3]))

@@ -45,15 +45,15 @@ def accuracy(
     names: Sequence[str] | None = None,
     condition: str | None = None,
 ) -> Accuracy | None:
-    """The accuracy over the images whose label is known; None where no label is.
+    """The accuracy over the labelled images; None where none is labelled.
 
     Chance is 1 / classes: who guesses does not know which labels these images have, so a classifier that is right about
     every image of a single class is far above it. Always giving the most frequent label is a comparison of its own.
     """
-    pairs = [(label, said) for label, said in zip(labels, predictions, strict=True) if label is not None]
+    pairs = [(label, prediction) for label, prediction in zip(labels, predictions, strict=True) if label is not None]
     if not pairs:
         return None
-    n, correct, chance = len(pairs), sum(label == said for label, said in pairs), 1 / classes
+    n, correct, chance = len(pairs), sum(label == prediction for label, prediction in pairs), 1 / classes
     interval = binomtest(correct, n).proportion_ci(method="wilson")
     low, high = float(interval.low), float(interval.high)
     share = correct / n
@@ -67,7 +67,7 @@ def accuracy(
     if low <= chance and share < (1 + chance) / 2:
         remark = f"Not shown to be above chance (1 of {classes}, {chance:.2g}). The usual reasons: {reasons}."
         doubtful = True
-    elif count < n and len({said for _, said in pairs}) == 1:
+    elif count < n and len({prediction for _, prediction in pairs}) == 1:
         remark = f"Every image is called {name(pairs[0][1])}. The usual reasons: {reasons}."
         doubtful = True
     elif low <= chance:

@@ -1,4 +1,4 @@
-"""evaluate() -> Run: the only loop. Look at every sample, refuse what cannot work, plan, then run what is not there yet."""
+"""evaluate() -> Run: the only loop. It checks all samples, refuses what cannot work, plans, computes what is missing."""
 
 from __future__ import annotations
 
@@ -43,25 +43,28 @@ Seed = Annotated[int, Field(ge=0, le=MOST_WHOLE)]
 ShardSize = Annotated[int, Field(ge=1, le=1_000_000)]
 Workers = Annotated[int, Field(ge=0, le=256)]
 Threads = Annotated[int, Field(ge=1, le=256)]
-"""More threads than any machine has end the process."""
+"""A number beyond what a machine has would end the process."""
 
 PICTURES = 12
-"""How many photographs a run keeps for its report."""
+"""How many images a run stores for its report."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to compute, as opposed to what. Only `shard` and `compile` can move a number, and only within float tolerance.
-
-    `pass_seconds` is how fast the classifier is, where that was measured already.
-    """
+    """How to compute. Only `shard` and `compile` can change a score, and only within float tolerance."""
 
     shard: int = 16
+    """Images per unit of work."""
     workers: int = 0
+    """Processes; 0 computes in this one."""
     threads: int | None = None
+    """Torch threads of each process."""
     compile: bool | None = None
+    """Whether to compile the forward pass; decided from the plan where None."""
     request: dict[str, Any] | None = None
+    """The settings of the command line, stored in the run so that `snellen resume` can continue it."""
     pass_seconds: planning.PassSeconds | None = None
+    """How long passes take, where that was measured already."""
 
     def check(self) -> None:
         """Refuses numbers that no machine can use."""
@@ -88,31 +91,41 @@ def evaluate(
     checkpoints: Any = None,
     trust: bool = False,
 ) -> Run:
-    """Explains every sample by every method, scores the maps by every metric, and keeps all of it in a run folder.
+    """Explains every sample by every method, scores the maps by every metric, and stores all of it in a run folder.
 
     Calling it again with the same folder continues: finished units are never repeated, new methods and metrics are added.
-    Methods and metrics are lists of names, texts with settings or plug-ins, or one text with commas; with `None` for the
-    metrics the maps alone are kept.
-    Without `out` the folder lives as long as the Run. A `condition` such as `rotation(degrees=45)` changes all pictures
-    first. `executor` is anything that is a `concurrent.futures.Executor`. Metrics that compare with other models need a
-    `recipe` (see `types.Recipe`), which trains them on the labelled pictures of `training`, or `checkpoints`, a folder of
-    state dicts that were saved while the classifier was trained. `trust` opens pickled models in `out` that were not made
-    here; opening them executes whatever they hold.
+
+    Args:
+        classifier: A `Classifier`, or a module or function that becomes one.
+        samples: `Samples`, a folder, files, arrays, a Dataset, or a list of `Sample`.
+        methods: A list of names, texts with settings or plug-ins, or one text of comma-separated names.
+        metrics: The same; None computes the maps alone.
+        target: The class that maps explain: predicted, label, least-likely, a class name or its number.
+        condition: Changes all images first, such as `rotation(degrees=45)`.
+        seed: Of every random draw.
+        out: The run folder; without one, a temporary folder that lives as long as the Run.
+        options: How to compute.
+        executor: Any `concurrent.futures.Executor`, instead of `options.workers`.
+        observer: Shows progress.
+        recipe: Trains variants for metrics that compare with other models; see `types.Recipe`.
+        training: Labelled images for the recipe.
+        checkpoints: A folder of state dicts that were saved while the classifier was trained.
+        trust: Whether to open pickled models in `out` that were not made here, which executes what they hold.
     """
     if (recipe is None) != (training is None):
-        raise SnellenError("a recipe and training pictures belong together: give --recipe and --training, or neither")
+        raise SnellenError("a recipe and training images belong together: give --recipe and --training, or neither")
     if out is not None and not str(out).strip():
         raise SnellenError("out is empty; name the run folder, or leave it out")
     check_shape(Seed, seed, "seed")
     (options or Options()).check()
-    told = observer or default_observer()
+    progress = observer or default_observer()
     with _run_folder(out) as folder:
-        known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
+        wrapped = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
         chosen = None if condition is None else CONDITIONS.parse(condition)
-        plain = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
+        plain = as_samples(samples, geometry=wrapped.geometry, channels=wrapped.channels, classes=wrapped.classes)
         job = _Job(
-            store=Store(folder, told.note),
-            classifier=known,
+            store=Store(folder, progress.note),
+            classifier=wrapped,
             samples=plain if chosen is None else apply_condition(plain, chosen, seed=seed),
             methods=planning.parse_methods(methods),
             metrics=[] if metrics is None else planning.parse_metrics(metrics),
@@ -121,24 +134,26 @@ def evaluate(
             seed=seed,
             options=options or Options(),
             executor=executor,
-            observer=told,
+            observer=progress,
             recipe=None if recipe is None else variant_training.find_recipe(recipe),
-            training=None if training is None else variant_training.find_training(training, known),
-            checkpoints={} if checkpoints is None else variant_training.find_checkpoints(checkpoints, known),
+            training=None if training is None else variant_training.find_training(training, wrapped),
+            checkpoints={} if checkpoints is None else variant_training.find_checkpoints(checkpoints, wrapped),
             trust=trust,
         )
-        given = dict(known.fitted_state)
+        before = dict(wrapped.fitted_state)
         with job.store.writing():
             try:
                 job.run()
             finally:
                 job.observer.end()
-                known.fitted_state = given  # what this run's samples taught is not to be taken for what the next one's teach
+                wrapped.fitted_state = before  # states that were fitted to these samples do not fit others
         return Run(folder, temporary=out is None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Job:
+    """One call of `evaluate`, with everything parsed."""
+
     store: Store
     classifier: Classifier
     samples: Samples
@@ -175,28 +190,28 @@ class _Job:
             notes.append(note)
             self.observer.note(note)
         planning.check_needs(self.classifier, self.methods, inputs)
-        self._check_met(labels=True)
+        self._check_requirements(labels=True)
         labels = () if self.training is None else variant_training.training_labels(self.training, self.classifier, classes)
-        shipped = PackedClassifier(self.classifier)
-        seen = self._look(shipped, shards)
+        packed = PackedClassifier(self.classifier)
+        facts = self._inspect(packed, shards)
         if doubt := self.classifier.check_output_range(
-            functools.reduce(operator.or_, (look.outputs for look in seen)), inputs
+            functools.reduce(operator.or_, (shard_facts.outputs for shard_facts in facts)), inputs
         ):
             notes.append(doubt)
             self.observer.note(doubt)
-        self._check_met(labels=any(one is not None for look in seen for one in look.labels))
-        shards = [self._aim(shard, look, classes) for shard, look in zip(shards, seen, strict=True)]
-        samples = recording.describe_samples(self.store, self.samples, shards, seen)
-        self._tell_accuracy(samples, classes)
-        fitted = self._learn()
+        self._check_requirements(labels=any(index is not None for shard_facts in facts for index in shard_facts.labels))
+        shards = [self._with_targets(shard, shard_facts, classes) for shard, shard_facts in zip(shards, facts, strict=True)]
+        samples = recording.describe_samples(self.store, self.samples, shards, facts)
+        self._note_accuracy(samples, classes)
+        fitted = self._fit()
         if fitted:
-            shipped = PackedClassifier(self.classifier)
-        plan = planning.plan_passes(self.classifier, self.methods, self.metrics, seen[0].size)
+            packed = PackedClassifier(self.classifier)
+        plan = planning.plan_passes(self.classifier, self.methods, self.metrics, facts[0].size)
         total = sum(plan.passes.values(), Passes()) * len(self.samples)
         measured = self.options.pass_seconds
         pass_seconds = measured or planning.measure_pass_seconds(self.classifier, inputs, gradients=total.backward > 0)
-        lessons = {name: state.digest for name, state in fitted.items()}
-        variants = self._relatives(shipped, labels, lessons, self._expected(pass_seconds, total))
+        fitted_digests = {name: state.digest for name, state in fitted.items()}
+        variants = self._train_variants(packed, labels, fitted_digests, self._expected(pass_seconds, total))
 
         compiled = old.spec.compiled if old is not None else self._worth_compiling(pass_seconds, total)
         tasks, units = missing_units(
@@ -205,11 +220,11 @@ class _Job:
             self.methods,
             self.metrics,
             common_key(self.classifier, self.seed, compiled),
-            lessons,
+            fitted_digests,
             variants.digests,
         )
         seconds, compile_seconds = self._announce(tasks, plan, inputs, compiled, pass_seconds, len(units))
-        metrics = tuple(planning.describe_metric(metric, seen[0].size, self.classifier) for metric in self.metrics)
+        metrics = tuple(planning.describe_metric(metric, facts[0].size, self.classifier) for metric in self.metrics)
         record = recording.open_record(
             old,
             request=self.options.request,
@@ -226,7 +241,7 @@ class _Job:
         )
         self.store.put_record(record)
 
-        errors = self._compute(shipped, variants, tasks, plan, compiled)
+        errors = self._compute(packed, variants, tasks, plan, compiled)
         finished = self.store.intact_units()
         record = recording.close(self.store, record, old, finished, time.perf_counter() - started, errors)
         for note in recording.refusal_sentences(record, finished):
@@ -248,42 +263,44 @@ class _Job:
             precision=self.classifier.precision,
         )
 
-    def _look(self, shipped: PackedClassifier, shards: list[Shard]) -> list[ShardFacts]:
-        """Loads everything once, so that a broken image or a wrong label is met before any method runs."""
+    def _inspect(self, packed: PackedClassifier, shards: list[Shard]) -> list[ShardFacts]:
+        """Loads every image once, so that broken images and wrong labels are refused before any method runs."""
         self.observer.begin("looking at the images", Passes(forward=len(self.samples)), len(shards))
         calls = (
             (
                 str(place),
                 InspectShard(
-                    shipped,
-                    self.samples.take(list(shard.places)),
-                    shard.digests,
-                    max(0, PICTURES - shard.places.start),
-                    self._threads(),
+                    classifier=packed,
+                    samples=self.samples.take(list(shard.places)),
+                    digests=shard.digests,
+                    pictures=max(0, PICTURES - shard.places.start),
+                    threads=self._threads(),
                 ),
             )
             for place, shard in enumerate(shards)
         )
-        seen: dict[int, ShardFacts] = {}
-        for key, answer in self._everywhere(calls, lambda _: "looking at the images"):
-            if isinstance(answer, Exception):
-                raise _refused(answer, "looking at the images failed")
-            seen[int(key)] = answer
-            self.observer.finished(Passes(forward=len(answer.labels)) if self._elsewhere() else Passes())
+        facts: dict[int, ShardFacts] = {}
+        for key, result in self._run_calls(calls, lambda _: "looking at the images"):
+            if isinstance(result, Exception):
+                raise _as_sentence(result, "looking at the images failed")
+            facts[int(key)] = result
+            self.observer.finished(Passes(forward=len(result.labels)) if self._in_other_processes() else Passes())
         self.observer.end()
-        return [seen[place] for place in range(len(shards))]
+        return [facts[place] for place in range(len(shards))]
 
-    def _aim(self, shard: Shard, look: ShardFacts, classes: int) -> Shard:
+    def _with_targets(self, shard: Shard, shard_facts: ShardFacts, classes: int) -> Shard:
         """The shard with the class that each of its maps is to explain."""
-        for sample_id, known in zip(shard.ids, look.labels, strict=True):
-            if known is not None and not 0 <= known < classes:
+        for sample_id, index in zip(shard.ids, shard_facts.labels, strict=True):
+            if index is not None and not 0 <= index < classes:
                 raise SnellenError(
-                    f"'{sample_id}' has label {known}, but '{self.classifier.name}' has classes 0 to {classes - 1}"
+                    f"'{sample_id}' has label {index}, but '{self.classifier.name}' has classes 0 to {classes - 1}"
                 )
-        planning.check_truth(self.metrics, shard.ids, look.truths)
-        return replace(shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, look))
+        planning.check_truth(self.metrics, shard.ids, shard_facts.truths)
+        return replace(
+            shard, targets=planning.resolve_targets(self.target, self.classifier, classes, shard.ids, shard_facts)
+        )
 
-    def _tell_accuracy(self, samples: SamplesRecord, classes: int) -> None:
+    def _note_accuracy(self, samples: SamplesRecord, classes: int) -> None:
         """Says how often the classifier is right, before hours are spent on one that was set up wrongly."""
         right = accuracy(
             [row.label for row in samples.rows],
@@ -295,8 +312,8 @@ class _Job:
         if right is not None:
             self.observer.note(f"accuracy {right.words}. {right.remark}".strip())
 
-    def _learn(self) -> dict[str, FittedRecord]:
-        """Gives the classifier every lesson that the methods need, and says of each what its content is."""
+    def _fit(self) -> dict[str, FittedRecord]:
+        """Fits the methods that need it, or reads their fitted states from the run folder."""
         return fitting.install_fitted_states(
             fitting.states_to_fit(self.methods),
             self.classifier,
@@ -308,38 +325,58 @@ class _Job:
             observer=self.observer,
         )
 
-    def _check_met(self, *, labels: bool) -> None:
-        given = {"recipe": self.recipe is not None, "checkpoints": bool(self.checkpoints)}
-        planning.check_requirements(self.metrics, self.classifier, labels=labels, **given)
+    def _check_requirements(self, *, labels: bool) -> None:
+        available = {"recipe": self.recipe is not None, "checkpoints": bool(self.checkpoints)}
+        planning.check_requirements(self.metrics, self.classifier, labels=labels, **available)
 
-    def _relatives(
-        self, shipped: PackedClassifier, labels: tuple[int, ...], lessons: Mapping[str, str], afterwards: str
+    def _train_variants(
+        self, packed: PackedClassifier, labels: tuple[int, ...], fitted_digests: Mapping[str, str], afterwards: str
     ) -> RunVariants:
-        """Every relative that the metrics ask for: from the store, or trained now, which the store then keeps."""
-        variants = RunVariants(self.classifier, self.samples, self.store, self.seed, self.options.shard, self.trust)
+        """The variants that the metrics need: from the run folder, or trained now and stored there."""
+        variants = RunVariants(
+            classifier=self.classifier,
+            samples=self.samples,
+            store=self.store,
+            seed=self.seed,
+            batch=self.options.shard,
+            trust=self.trust,
+        )
         variants.add_checkpoints(self.checkpoints)
-        relatives = variant_training.variants_to_train(self.metrics, self.methods)
-        if self.recipe is None or self.training is None or not relatives:
+        needed = variant_training.variants_to_train(self.metrics, self.methods)
+        if self.recipe is None or self.training is None or not needed:
             return variants
         keys = variant_training.variant_keys(
-            relatives, self.recipe, self.training, self.classifier, seed=self.seed, lessons=lessons
+            needed, self.recipe, self.training, self.classifier, seed=self.seed, fitted_digests=fitted_digests
         )
-        untrained = {name: relative for name, relative in relatives.items() if not variants.add_known(name, keys[name])}
+        untrained = {name: variant for name, variant in needed.items() if not variants.add_stored(name, keys[name])}
         if not untrained:
             return variants
-        if len(untrained) < len(relatives):
-            self.observer.note(f"{len(relatives) - len(untrained)} of {len(relatives)} relatives are already trained")
-        self.observer.note(f"the recipe trains {len(untrained)} relatives of '{self.classifier.name}' first; {afterwards}")
+        if len(untrained) < len(needed):
+            self.observer.note(f"{len(needed) - len(untrained)} of {len(needed)} variants are already trained")
+        self.observer.note(f"the recipe trains {len(untrained)} variants of '{self.classifier.name}' first; {afterwards}")
         groups = {str(place): group for place, group in enumerate(variant_training.group_by_maps(untrained))}
         images = Passes(forward=len(self.training))
-        self.observer.begin("training relatives", len(untrained) * images, len(untrained))
-        facts = (self.recipe, self.training, labels, shipped, self.seed, self._threads())
-        calls = ((place, TrainVariants(group, *facts)) for place, group in groups.items())
-        for place, answer in self._everywhere(calls, lambda place: f"training {groups[place][0].name}"):
-            if isinstance(answer, Exception):
-                raise _refused(answer, f"training {groups[place][0].name} failed")
-            for one, trained in zip(groups[place], answer, strict=True):
-                variants.add_trained(one, keys[one.name], trained)
+        self.observer.begin("training variants", len(untrained) * images, len(untrained))
+        calls = (
+            (
+                place,
+                TrainVariants(
+                    variants=group,
+                    recipe=self.recipe,
+                    samples=self.training,
+                    labels=labels,
+                    classifier=packed,
+                    seed=self.seed,
+                    threads=self._threads(),
+                ),
+            )
+            for place, group in groups.items()
+        )
+        for place, result in self._run_calls(calls, lambda place: f"training {groups[place][0].name}"):
+            if isinstance(result, Exception):
+                raise _as_sentence(result, f"training {groups[place][0].name} failed")
+            for variant, trained in zip(groups[place], result, strict=True):
+                variants.add_trained(variant, keys[variant.name], trained)
                 self.observer.finished(images)
         self.observer.end()
         return variants
@@ -351,7 +388,7 @@ class _Job:
 
     def _expected(self, pass_seconds: planning.PassSeconds, total: Passes) -> str:
         return (
-            f"then come {total.forward:,} forward and {total.backward:,} backward passes, less what sharing saves: "
+            f"then come {total.forward:,} forward and {total.backward:,} backward passes, less what the cache saves: "
             f"at most about {duration(pass_seconds.seconds(total) / max(1, self.options.workers))} in the model"
         )
 
@@ -374,7 +411,7 @@ class _Job:
             return 0.0, 0.0
         started = time.perf_counter()
         todo = sum((task.passes(plan) for task in tasks), Passes())
-        if compiled and not self._elsewhere():
+        if compiled and not self._in_other_processes():
             self.observer.note("compiling the forward pass, which this many passes repay")
             reason = self.classifier.compile_for(inputs)
             if reason:
@@ -389,7 +426,7 @@ class _Job:
         most = "at most " if any(traits(task.method).at_most for task in tasks) else ""
         self.observer.note(
             f"planned: {most}{todo.forward:,} forward and {todo.backward:,} backward passes through "
-            f"'{self.classifier.name}', of which sharing saves {spared.forward:,} and {spared.backward:,}; "
+            f"'{self.classifier.name}', of which the cache saves {spared.forward:,} and {spared.backward:,}; "
             f"{most or 'about '}{duration(seconds)} in the model"
         )
         return seconds, compile_seconds
@@ -397,32 +434,32 @@ class _Job:
     # Computing -------------------------------------------------------------------------------------------------------
 
     def _compute(
-        self, shipped: PackedClassifier, variants: RunVariants, tasks: list[MissingUnit], plan: planning.Plan, compiled: bool
+        self, packed: PackedClassifier, variants: RunVariants, tasks: list[MissingUnit], plan: planning.Plan, compiled: bool
     ) -> list[Failure]:
         by_key = {task.key: task for task in tasks}
         errors = []
         self.observer.begin("explaining", sum((task.passes(plan) for task in tasks), Passes()), len(tasks))
-        calls = ((key, self._unit(shipped, variants, task, compiled)) for key, task in by_key.items())
-        for key, answer in self._everywhere(calls, lambda key: label(by_key[key].method)):
+        calls = ((key, self._unit(packed, variants, task, compiled)) for key, task in by_key.items())
+        for key, result in self._run_calls(calls, lambda key: label(by_key[key].method)):
             task = by_key[key]
-            if isinstance(answer, SnellenError):
-                raise answer
-            if isinstance(answer, Exception):
-                problem = f"{type(answer).__name__}: {answer}".strip()
+            if isinstance(result, SnellenError):
+                raise result
+            if isinstance(result, Exception):
+                problem = f"{type(result).__name__}: {result}".strip()
                 errors.append(Failure(method=label(task.method), sample=task.shard.ids[0], problem=problem))
             else:
-                recording.write_unit(self.store, task, answer, variants.digests)
+                recording.write_unit(self.store, task, result, variants.digests)
                 errors += [
                     Failure(method=label(task.method), metric=metric, sample=task.shard.ids[0], problem=problem)
-                    for metric, problem in answer.failed.items()
+                    for metric, problem in result.failed.items()
                 ]
-            self.observer.finished(task.passes(plan) if self._elsewhere() else Passes())
+            self.observer.finished(task.passes(plan) if self._in_other_processes() else Passes())
         self.observer.end()
         return errors
 
-    def _unit(self, shipped: PackedClassifier, variants: RunVariants, task: MissingUnit, compiled: bool) -> Unit:
+    def _unit(self, packed: PackedClassifier, variants: RunVariants, task: MissingUnit, compiled: bool) -> Unit:
         return Unit(
-            classifier=shipped,
+            classifier=packed,
             method=task.method,
             metrics=task.metrics,
             samples=self.samples.take(list(task.shard.places)),
@@ -432,12 +469,12 @@ class _Job:
             compiled=compiled,
             threads=self._threads(),
             maps=self.store.maps(task.maps) if task.maps else None,
-            variants=variants.shipped(task.method, task.metrics),
+            variants=variants.packed(task.method, task.metrics),
         )
 
     # Where ------------------------------------------------------------------------------------------------------------
 
-    def _everywhere(
+    def _run_calls(
         self, calls: Iterator[tuple[str, Call[R]]], name: Callable[[str], str]
     ) -> Iterator[tuple[str, R | Exception]]:
         return run_all(
@@ -448,14 +485,14 @@ class _Job:
             on_start=lambda key: self.observer.running(name(key)),
         )
 
-    def _elsewhere(self) -> bool:
+    def _in_other_processes(self) -> bool:
         return self.executor is not None or self.options.workers > 1
 
     def _threads(self) -> int | None:
-        return self.options.threads or (1 if self._elsewhere() else None)
+        return self.options.threads or (1 if self._in_other_processes() else None)
 
 
-def _refused(problem: Exception, what: str) -> SnellenError:
+def _as_sentence(problem: Exception, what: str) -> SnellenError:
     """The problem as a sentence."""
     if isinstance(problem, SnellenError):
         return problem
@@ -466,7 +503,7 @@ def _refused(problem: Exception, what: str) -> SnellenError:
 
 @contextmanager
 def _run_folder(out: str | Path | None) -> Iterator[Path]:
-    """Where to write; a temporary folder goes again where no run comes of it, unless an error says what is kept there."""
+    """Where to write. A temporary folder is removed again where nothing was computed."""
     if out is not None:
         yield Path(out)
         return
@@ -481,4 +518,4 @@ def _run_folder(out: str | Path | None) -> Iterator[Path]:
 
 
 class UnfinishedError(SnellenError):
-    """Some units failed; the run folder holds everything else and why they did."""
+    """Some units failed; the run folder holds everything else, and why they did."""

@@ -23,7 +23,7 @@ from snellen.types import Passes
 R_co = TypeVar("R_co", covariant=True)
 
 TRIES = 3
-"""How often a unit is given to a worker before its loss is reported as an error."""
+"""How often a unit is tried before a lost worker is reported as an error."""
 
 PATIENCE = 60
 """For so many seconds a Dask cluster may be without workers."""
@@ -54,7 +54,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
         yield client.get_executor(retries=TRIES)
     finally:
         over.set()
-        with suppress(OSError, TimeoutError):  # a dead scheduler cannot be told good-bye
+        with suppress(OSError, TimeoutError):  # the scheduler may be dead
             client.close(timeout=2)
 
 
@@ -98,7 +98,7 @@ def _end_with_parent(reader: Connection) -> None:
 
 
 class LostWorkerError(Exception):
-    """Whoever was given a unit died over it, again and again."""
+    """Every worker that computed a unit died."""
 
 
 def run_all(
@@ -109,7 +109,7 @@ def run_all(
     on_pass: Callable[[Passes], None],
     on_start: Callable[[str], None],
 ) -> Iterator[tuple[str, R_co | Exception]]:
-    """Runs (key, call) pairs and yields (key, answer or exception) as they finish; only a few are in flight at a time."""
+    """Runs (key, call) pairs and yields (key, result or exception) as they finish; only a few are in flight at a time."""
     if executor is None and workers <= 1:
         for key, call in calls:
             on_start(key)
@@ -120,20 +120,20 @@ def run_all(
         return
     source = iter(calls)
     if executor is not None:
-        for key, _, answer in _drain(source, executor, 2 * max(2, workers), on_start):
-            if isinstance(answer, BrokenExecutor | CancelledError):
-                raise SnellenError(f"{_gone(executor, answer)}; finished work is kept, and the same command continues")
-            yield key, answer
+        for key, _, result in _drain(source, executor, 2 * max(2, workers), on_start):
+            if isinstance(result, BrokenExecutor | CancelledError):
+                raise SnellenError(f"{_gone(executor, result)}; finished work is kept, and the same command continues")
+            yield key, result
         return
     while True:
         # A pool with a dead worker refuses everything: what was in flight is done apart, the rest by a fresh pool.
         lost: list[tuple[str, Call[R_co]]] = []
         with process_pool(workers) as pool:
-            for key, call, answer in _drain(source, pool, 2 * workers, on_start, pack=_packed):
-                if isinstance(answer, BrokenExecutor):
+            for key, call, result in _drain(source, pool, 2 * workers, on_start, pack=_packed):
+                if isinstance(result, BrokenExecutor):
                     lost.append((key, call))
                 else:
-                    yield key, answer
+                    yield key, result
         if not lost:
             return
         yield from _one_by_one(lost, on_start)
@@ -148,13 +148,13 @@ def _one_by_one(
         with process_pool(1) as pool:
             broken = False
             while left and not broken:
-                ((key, _, answer),) = _drain(iter(left[:1]), pool, 1, on_start, pack=_packed)
-                broken = isinstance(answer, BrokenExecutor)
+                ((key, _, result),) = _drain(iter(left[:1]), pool, 1, on_start, pack=_packed)
+                broken = isinstance(result, BrokenExecutor)
                 deaths[key] += broken
                 if broken and deaths[key] < TRIES:
                     continue
                 del left[0]
-                yield key, LostWorkerError(_lost(TRIES)) if broken else answer
+                yield key, LostWorkerError(_lost(TRIES)) if broken else result
 
 
 def _gone(executor: Executor, problem: Exception) -> str:
@@ -203,7 +203,7 @@ def _drain(
     on_start: Callable[[str], None],
     pack: Callable[[Call[R_co]], Call[R_co]] = lambda call: call,
 ) -> Iterator[tuple[str, Call[R_co], R_co | Exception]]:
-    """Answers as they come. A broken executor takes no more calls: the rest stays in the iterator for its successor."""
+    """Results as they come. A broken executor takes no more calls: the rest stays in the iterator for its successor."""
     pending: dict[Future[R_co], tuple[str, Call[R_co]]] = {}
     more = True
     while more or pending:

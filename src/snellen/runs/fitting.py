@@ -1,4 +1,4 @@
-"""Lets methods see the user's images before they explain one of them, in small batches, never all at once."""
+"""Fits methods to the user's images before they explain any of them, one small batch in memory at a time."""
 
 from __future__ import annotations
 
@@ -26,40 +26,47 @@ from snellen.runs.unit import cost_since
 from snellen.types import Method, NeedsFit, Passes, Rng
 
 LIMIT = 500
-"""A lesson takes at most this many images, drawn by the seed: the error of a mean falls with the root of their number."""
+"""The most images that a method is fitted to, drawn by the seed; more would hardly make the statistics better."""
 
 FEW = 20
-"""With fewer images a person is told that the statistics are poor."""
+"""With fewer images a note says that the statistics are poor."""
 
 BATCH = 16
 
 
 def fit(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, observer: Observer | None = None) -> None:
-    """Lets methods that need it see these images; what they learn stays with the classifier and goes wherever it goes.
+    """Fits methods to images; the fitted states are kept in `classifier.fitted_state`.
 
-    `evaluate` does the same with its own samples, unless the classifier has learnt already: to explain few images with
-    the statistics of many, call this first. Methods that need no images are left out.
+    `evaluate` does the same with its own samples for states that the classifier lacks. To explain few images with the
+    statistics of many, call this first.
+
+    Args:
+        classifier: The classifier that the methods will explain.
+        samples: Images to fit to, in any form that `evaluate` takes.
+        methods: Names or plug-ins; those that need no fit are ignored.
+        seed: Which images are drawn, where there are more than `LIMIT`.
+        observer: Shows progress.
     """
     pictures = as_samples(samples, geometry=classifier.geometry, channels=classifier.channels, classes=classifier.classes)
     parsed = planning.parse_methods(methods)
-    wanted = states_to_fit(parsed)
-    if not wanted:
+    methods_by_state = states_to_fit(parsed)
+    if not methods_by_state:
         return
     pictures = fitting_samples(pictures, seed)
     inputs = classifier.to_inputs(pictures[0].image[None])
     classifier.check(inputs)
     planning.check_needs(classifier, parsed, inputs)
-    shown = observer or default_observer()
-    with fitting_stage(shown, pictures, len(wanted)):
-        for lesson, method in wanted.items():
-            shown.running(f"learning {lesson}")
-            with classifier.counting(shown.passed):
-                classifier.fitted_state[lesson] = fit_state(method, classifier, pictures, seed=seed)
-            shown.finished(Passes())
+    progress = observer or default_observer()
+    with fitting_stage(progress, pictures, len(methods_by_state)):
+        for state, method in methods_by_state.items():
+            progress.running(f"fitting {state}")
+            with classifier.counting(progress.passed):
+                classifier.fitted_state[state] = fit_state(method, classifier, pictures, seed=seed)
+            progress.finished(Passes())
 
 
 def install_fitted_states(
-    wanted: Mapping[str, NeedsFit],
+    methods_by_state: Mapping[str, NeedsFit],
     classifier: Classifier,
     samples: Samples,
     store: Store,
@@ -69,53 +76,64 @@ def install_fitted_states(
     threads: int | None,
     observer: Observer,
 ) -> dict[str, FittedRecord]:
-    """Gives the classifier each lesson: the one it has, else the store's, else a new one, which the store then keeps."""
-    known: dict[str, FittedRecord] = {}
+    """Puts every fitted state into the classifier: the one it has, else the stored one, else a new one, which is stored.
+
+    Args:
+        methods_by_state: By name of the state, a method that can fit it.
+        classifier: Its `fitted_state` is filled.
+        samples: The images of the run.
+        store: The run folder.
+        seed: Which images are drawn, where there are more than `LIMIT`.
+        batch: Images in memory at a time.
+        threads: Of torch.
+        observer: Shows progress.
+    """
+    records: dict[str, FittedRecord] = {}
     missing: dict[str, tuple[str, NeedsFit]] = {}
-    pictures = fitting_samples(samples, seed) if wanted else samples
-    seen = [list(pair) for pair in zip(pictures.ids, pictures.digests, strict=True)]
-    for lesson, method in wanted.items():
-        facts = {**common_key(classifier, seed, compiled=False), "samples": seen, "version": traits(method).version}
-        key = key_of({**facts, "lesson": lesson})
-        if lesson in classifier.fitted_state:
-            known[lesson] = FittedRecord(images=None, digest=digest(classifier.fitted_state[lesson]))
-        elif (found := store.intact_fitted(key)) is not None:
-            known[lesson], classifier.fitted_state[lesson] = found
+    pictures = fitting_samples(samples, seed) if methods_by_state else samples
+    digests = [list(pair) for pair in zip(pictures.ids, pictures.digests, strict=True)]
+    for state, method in methods_by_state.items():
+        facts = {**common_key(classifier, seed, compiled=False), "samples": digests, "version": traits(method).version}
+        key = key_of({**facts, "lesson": state})
+        if state in classifier.fitted_state:
+            records[state] = FittedRecord(images=None, digest=digest(classifier.fitted_state[state]))
+        elif (tensors := store.intact_fitted(key)) is not None:
+            records[state], classifier.fitted_state[state] = tensors
         else:
-            missing[key] = lesson, method
+            missing[key] = state, method
     if not missing:
-        return known
-    if (few := few_images_note(len(pictures), [method for _, method in missing.values()])) is not None:
-        observer.note(few)
+        return records
+    if (note := few_images_note(len(pictures), [method for _, method in missing.values()])) is not None:
+        observer.note(note)
     with fitting_stage(observer, pictures, len(missing)), using_threads(threads):
-        for key, (lesson, method) in missing.items():
-            observer.running(f"learning {lesson}")
+        for key, (state, method) in missing.items():
+            observer.running(f"fitting {state}")
             started = time.perf_counter()
             with classifier.counting(observer.passed) as paid:
-                classifier.fitted_state[lesson] = fit_state(method, classifier, pictures, seed=seed, batch=batch)
-            known[lesson] = FittedRecord(
-                images=len(pictures), digest=digest(classifier.fitted_state[lesson]), cost=cost_since(started, paid)
+                classifier.fitted_state[state] = fit_state(method, classifier, pictures, seed=seed, batch=batch)
+            records[state] = FittedRecord(
+                images=len(pictures), digest=digest(classifier.fitted_state[state]), cost=cost_since(started, paid)
             )
-            store.put_fitted(key, known[lesson], classifier.fitted_state[lesson])
+            store.put_fitted(key, records[state], classifier.fitted_state[state])
             observer.finished(Passes())
-    return known
+    return records
 
 
 def few_images_note(images: int, methods: Sequence[NeedsFit]) -> str | None:
-    """A sentence where so few images teach that the statistics are poor."""
+    """A sentence where there are so few images that the statistics are poor; otherwise None."""
     if images >= FEW:
         return None
     names = ", ".join(label(method) for method in methods)
-    return f"{names}: learning from {images} image{'' if images == 1 else 's'} only, so the statistics are poor"
+    return f"{names}: fitted to {images} image{'' if images == 1 else 's'} only, so the statistics are poor"
 
 
 def states_to_fit(methods: Sequence[Method]) -> dict[str, NeedsFit]:
-    """All lessons that these methods need, each with one method that can learn it."""
-    return {lesson: one for method in methods for lesson, one in methods_to_fit(method).items()}
+    """The fitted states that these methods need, each with a method that can fit it."""
+    return {state: part for method in methods for state, part in methods_to_fit(method).items()}
 
 
 def fitting_samples(samples: Samples, seed: int) -> Samples:
-    """The images that a lesson is learnt from: all of them, or as many as the limit allows, in their own order."""
+    """The images that methods are fitted to: all, or `LIMIT` of them drawn by the seed, in their own order."""
     if len(samples) <= LIMIT:
         return samples
     places = Rng(seed, ()).shared("lesson").permutation(len(samples))[:LIMIT]
@@ -125,7 +143,7 @@ def fitting_samples(samples: Samples, seed: int) -> Samples:
 def fit_state(
     method: NeedsFit, classifier: Classifier, samples: Samples, *, seed: int, batch: int = BATCH
 ) -> dict[str, Tensor]:
-    """One lesson from these images, `batch` of them in memory at a time."""
+    """The state of a method fitted to these images, `batch` of them in memory at a time."""
 
     def batches() -> Iterator[Float[Tensor, "batch channels height width"]]:
         for start in range(0, len(samples), batch):
@@ -134,18 +152,18 @@ def fit_state(
 
     guard = Guard({"the model": classifier}, {"the inputs": classifier.to_inputs(samples[0].image[None])})
     with guard.watching(label(method), SnellenError), torch.no_grad(), no_exit(label(method), SnellenError):
-        found = method.fit(classifier, batches(), rng=Rng(seed, tuple(samples.ids)))
-    for name, values in found.items():
+        tensors = method.fit(classifier, batches(), rng=Rng(seed, tuple(samples.ids)))
+    for name, values in tensors.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):
-            raise SnellenError(f"what {label(method)} learnt from the images ({name}) holds NaN or infinite values")
-    return {name: values.detach().cpu().contiguous() for name, values in found.items()}
+            raise SnellenError(f"the state that {label(method)} fitted to the images ({name}) holds NaN or infinite values")
+    return {name: values.detach().cpu().contiguous() for name, values in tensors.items()}
 
 
 @contextmanager
-def fitting_stage(observer: Observer, samples: Samples, lessons: int) -> Iterator[None]:
-    """Shows that methods are learning; a lesson goes once over the images."""
+def fitting_stage(observer: Observer, samples: Samples, states: int) -> Iterator[None]:
+    """Shows the progress of fitting; each state goes once over the images."""
     images = f"{len(samples)} image{'' if len(samples) == 1 else 's'}"
-    observer.begin(f"learning from {images}", Passes(forward=len(samples) * lessons), lessons)
+    observer.begin(f"fitting to {images}", Passes(forward=len(samples) * states), states)
     try:
         yield
     finally:
@@ -154,7 +172,7 @@ def fitting_stage(observer: Observer, samples: Samples, lessons: int) -> Iterato
 
 @contextmanager
 def using_threads(count: int | None) -> Iterator[None]:
-    """As many torch threads as the workers will have, so that a lesson does not depend on where the units run."""
+    """Inside, torch has as many threads as the workers will have, so that results do not depend on where units run."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

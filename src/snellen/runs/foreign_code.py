@@ -30,17 +30,17 @@ EVERYTHING: tuple[Code, ...] = ("model", "recipe", "dask")
 
 def named_code(request: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of a request that name code, or a place that sends code."""
-    given = request or {}
-    model, recipe = given.get("model"), given.get("recipe")
+    values = request or {}
+    model, recipe = values.get("model"), values.get("recipe")
     return {
         **({"model": model} if model is not None and executes_code(str(model)) else {}),
         **({"recipe": recipe} if recipe not in (None, DIGITS) else {}),
-        **({"dask": given["dask"]} if given.get("dask") is not None else {}),
+        **({"dask": values["dask"]} if values.get("dask") is not None else {}),
     }
 
 
 def request_seal(request: Mapping[str, Any] | None) -> str | None:
-    """The seal on what a request makes Python execute; None where that is nothing, or no key can be kept."""
+    """The seal on what a request makes Python execute; None where that is nothing, or this machine has no key."""
     code = named_code(request)
     return seal(_facts(code)) if code else None
 

@@ -1,7 +1,7 @@
-"""Guard: notices a plug-in that changes what it was lent, fails it by name, and makes good what it changed.
+"""Guard: notices a plug-in that changes shared tensors or the model, raises an error with its name, and restores them.
 
-All methods and metrics of a shard work on the same tensors and the same model, so that one which writes into them would
-change the numbers of all others without a word.
+All methods and metrics of a shard work on the same tensors and the same model. A plug-in that writes into them would
+silently change the scores of all others.
 """
 
 from __future__ import annotations
@@ -19,56 +19,63 @@ from snellen.classifier import Classifier
 
 
 class ChangedError(Exception):
-    """A plug-in changed what it was lent; that is made good, but what it computed does not count."""
+    """A plug-in changed shared objects. They are restored; what it computed does not count."""
 
 
 class Guard:
-    """Clean copies of all that plug-ins are lent, to compare with after each call and to restore from.
+    """Copies of everything that plug-ins share, to compare with after each call and to restore from.
 
-    `classifiers` and `tensors` have the names that a sentence about a change calls them by.
+    Args:
+        classifiers: By the name that an error message uses.
+        tensors: By the name that an error message uses.
     """
 
     def __init__(self, classifiers: Mapping[str, Classifier], tensors: Mapping[str, Tensor | None] | None = None) -> None:
         self._classifiers = {name: (classifier, _clean(classifier)) for name, classifier in classifiers.items()}
         self._tensors = {name: _Copy(tensor) for name, tensor in (tensors or {}).items() if tensor is not None}
 
-    def lend(self, name: str, tensor: Tensor) -> None:
-        """Guards one more tensor."""
+    def add(self, name: str, tensor: Tensor) -> None:
+        """Guards another tensor."""
         self._tensors[name] = _Copy(tensor)
 
     @contextmanager
     def watching(self, who: str, error: type[Exception] = ChangedError) -> Iterator[None]:
-        """Lends everything to the body; what it changed is restored, and is an error unless it failed anyway."""
+        """Restores whatever the body changes, and raises `error` for it unless the body raised already.
+
+        Args:
+            who: The name of the plug-in.
+            error: The type of the exception.
+        """
         changed: list[str] = []
         try:
             with _same_settings():
                 yield
         finally:
-            changed = self._restored()
+            changed = self._restore()
         if changed:
             more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
             raise error(f"{who} changed {changed[0]}{more}, which all methods and metrics share; let it work on a copy")
 
-    def _restored(self) -> list[str]:
-        """What had been changed, in words; it is as before now."""
+    def _restore(self) -> list[str]:
+        """Restores everything; returns what had been changed, in words."""
         changed = [name for name, tensor in self._tensors.items() if tensor.restore()]
         suspect = bool(changed)
         for name, (_, clean) in self._classifiers.items():
             suspect |= clean.was_written()
-            found = clean.differences()
-            if found:
+            differences = clean.differences()
+            if differences:
                 clean.restore()
-                found = clean.without_habits(found, self._tensors.get("the inputs"))
-            clean.settle()
-            changed += [f"{what} of {name}" for what in found]
-        if suspect or changed:  # answers that were cached meanwhile may be about something else
+                differences = clean.without_own_changes(differences, self._tensors.get("the inputs"))
+            clean.drop_gradients()
+            changed += [f"{what} of {name}" for what in differences]
+        if suspect or changed:  # outputs that were cached meanwhile may be wrong
             for classifier, _ in self._classifiers.values():
                 classifier.clear_cache()
         return changed
 
 
 class _Copy:
-    """A tensor and the values that it held."""
+    """A tensor and a copy of its values."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -76,22 +83,22 @@ class _Copy:
         self._needs_gradient = tensor.requires_grad
 
     def differs(self) -> bool:
-        """Whether it holds other values now."""
+        """Whether the tensor has other values now."""
         now, before = self.tensor.detach(), self._values
         if now.shape != before.shape or now.dtype != before.dtype or now.device != before.device:
             return True
         return not torch.equal(now, before) and not bool(((now == before) | (now.isnan() & before.isnan())).all())
 
-    def settle(self) -> None:
-        """Takes away a gradient that was left, and the wish for one: neither is a change of values."""
+    def drop_gradients(self) -> None:
+        """Removes a gradient, and resets `requires_grad`: neither counts as a change of values."""
         if self.tensor.is_leaf and self.tensor.requires_grad != self._needs_gradient:
             self.tensor.requires_grad_(self._needs_gradient)
         if self.tensor.is_leaf and self.tensor.grad is not None:
             self.tensor.grad = None
 
     def restore(self) -> bool:
-        """Writes the values back, and says whether that was needed; in place where it can be, because others hold views."""
-        self.settle()
+        """Writes the values back, in place where possible, because there may be views; whether that was needed."""
+        self.drop_gradients()
         if not self.differs():
             return False
         if self.tensor.shape == self._values.shape:
@@ -108,78 +115,85 @@ _PLAIN = (bool, int, float, str, tuple, type(None))
 
 
 class _Clean:
-    """A classifier as it was: the values of its tensors, and the mode, hooks and parts of each of its modules."""
+    """A copy of a classifier: the values of its tensors, and the mode, hooks and parts of each of its modules.
 
-    def __init__(self, classifier: Classifier, habits: set[str]) -> None:
-        self.habits = habits
+    `own_changes` names what the model changes in its own passes, such as a counter; that is not compared.
+    """
+
+    def __init__(self, classifier: Classifier, own_changes: set[str]) -> None:
+        self.own_changes = own_changes
         self._classifier = weakref.ref(classifier)
         run = classifier.network.run
         modules = list(run.named_modules()) if isinstance(run, nn.Module) else []
-        self._modules = [(name, one, {key: _shallow(value) for key, value in vars(one).items()}) for name, one in modules]
+        self._modules = [
+            (name, module, {key: _shallow(value) for key, value in vars(module).items()}) for name, module in modules
+        ]
         self._tensors = {name: _Copy(tensor) for name, tensor in _tensors(classifier).items()}
-        self._learned = {name: dict(one) for name, one in classifier.fitted_state.items()}
+        self._fitted = {name: dict(state) for name, state in classifier.fitted_state.items()}
         self._marks = self._versions()
 
     def current(self) -> bool:
         """Whether the classifier is still the one that was copied."""
         classifier = self._classifier()
-        if classifier is None or self._learned.keys() != classifier.fitted_state.keys():
+        if classifier is None or self._fitted.keys() != classifier.fitted_state.keys():
             return False
-        known = _tensors(classifier)
-        same = known.keys() - self.habits == self._tensors.keys() - self.habits
-        return same and all(known[name] is self._tensors[name].tensor for name in known if name not in self.habits)
+        tensors = _tensors(classifier)
+        same = tensors.keys() - self.own_changes == self._tensors.keys() - self.own_changes
+        return same and all(tensors[name] is self._tensors[name].tensor for name in tensors if name not in self.own_changes)
 
     def was_written(self) -> bool:
-        """Whether somebody wrote to its tensors since the last time, be it the same values again."""
+        """Whether its tensors were written to since the last call, also with the same values."""
         before, self._marks = self._marks, self._versions()
         return before != self._marks
 
     def differences(self) -> list[str]:
-        """What is not as it was, in words."""
-        found = [_named(name) for name, tensor in self._tensors.items() if name not in self.habits and tensor.differs()]
+        """What differs from the copy, in words."""
+        changed = [
+            _named(name) for name, tensor in self._tensors.items() if name not in self.own_changes and tensor.differs()
+        ]
         for name, module, held in self._modules:
-            found += [_named(name, what) for what in _changes(module, held) if _named(name, what) not in self.habits]
+            changed += [_named(name, what) for what in _changes(module, held) if _named(name, what) not in self.own_changes]
         classifier = self._classifier()
-        if classifier is not None and classifier.fitted_state.keys() != self._learned.keys():
-            found.append("what methods learnt")
-        return list(dict.fromkeys(found))
+        if classifier is not None and classifier.fitted_state.keys() != self._fitted.keys():
+            changed.append("the fitted states")
+        return list(dict.fromkeys(changed))
 
-    def without_habits(self, found: list[str], inputs: _Copy | None) -> list[str]:
-        """Those of these differences that the model does not make by itself in passes of its own."""
+    def without_own_changes(self, differences: list[str], inputs: _Copy | None) -> list[str]:
+        """The differences that the model does not make by itself in its own passes, which are tried on the inputs."""
         classifier = self._classifier()
         if classifier is None or inputs is None:
-            return found
+            return differences
         for batch in (inputs.tensor[:1], inputs.tensor, inputs.tensor.repeat(2, 1, 1, 1)):
             with torch.no_grad():
                 classifier.logits(batch)
         own = self.differences()
-        self.habits |= {*own, *(name for name in self._tensors if _named(name) in own)}
-        return [one for one in found if one not in own]
+        self.own_changes |= {*own, *(name for name in self._tensors if _named(name) in own)}
+        return [what for what in differences if what not in own]
 
-    def settle(self) -> None:
-        """Takes away gradients that were left."""
+    def drop_gradients(self) -> None:
+        """Removes gradients from all tensors."""
         for tensor in self._tensors.values():
-            tensor.settle()
+            tensor.drop_gradients()
         self._marks = self._versions()
 
     def restore(self) -> None:
-        """Makes the classifier what it was."""
+        """Restores the classifier."""
         for _, module, held in self._modules:
             now = vars(module)
             for key in now.keys() - held.keys():
                 del now[key]
             for key, value in held.items():
-                if isinstance(value, dict) and isinstance(now.get(key), dict):  # handles of hooks know their dictionary
+                if isinstance(value, dict) and isinstance(now.get(key), dict):  # handles of hooks refer to the dictionary
                     now[key].clear()
                     now[key].update(value)
                 else:
                     now[key] = _shallow(value)
         for name, tensor in self._tensors.items():
-            if name not in self.habits:
+            if name not in self.own_changes:
                 tensor.restore()
         classifier = self._classifier()
         if classifier is not None:
-            classifier.fitted_state = {name: dict(one) for name, one in self._learned.items()}
+            classifier.fitted_state = {name: dict(state) for name, state in self._fitted.items()}
 
     def _versions(self) -> list[int]:
         return [-1 if tensor.tensor.is_inference() else tensor.tensor._version for tensor in self._tensors.values()]
@@ -189,26 +203,26 @@ _CLEAN: weakref.WeakKeyDictionary[Classifier, _Clean] = weakref.WeakKeyDictionar
 
 
 def _clean(classifier: Classifier) -> _Clean:
-    """The clean copy of a classifier; another one where its owner changed it between two calls."""
-    known = _CLEAN.get(classifier)
-    if known is None or not known.current() or known.differences():
-        known = _CLEAN[classifier] = _Clean(classifier, known.habits if known else set())
-    return known
+    """The cached copy of a classifier; a new one where its owner changed the classifier between two calls."""
+    clean = _CLEAN.get(classifier)
+    if clean is None or not clean.current() or clean.differences():
+        clean = _CLEAN[classifier] = _Clean(classifier, clean.own_changes if clean else set())
+    return clean
 
 
 def _tensors(classifier: Classifier) -> dict[str, Tensor]:
-    """All tensors of a classifier by name: those of its module, its normalisation, and what methods learnt."""
+    """All tensors of a classifier by name: those of its module, its normalisation, and fitted states."""
     run = classifier.network.run
-    found: dict[str, Tensor] = {"mean": classifier.mean, "std": classifier.std}
+    every: dict[str, Tensor] = {"mean": classifier.mean, "std": classifier.std}
     if isinstance(run, nn.Module):
-        found |= dict(run.named_parameters()) | dict(run.named_buffers())
-    for lesson, tensors in classifier.fitted_state.items():
-        found |= {f"{lesson}: {name}": tensor for name, tensor in tensors.items()}
-    return found
+        every |= dict(run.named_parameters()) | dict(run.named_buffers())
+    for state, tensors in classifier.fitted_state.items():
+        every |= {f"{state}: {name}": tensor for name, tensor in tensors.items()}
+    return every
 
 
 def _changes(module: nn.Module, held: Mapping[str, Any]) -> Iterator[str]:
-    """What of a module itself is not as it was; what a forward pass may write beside it is left to the model."""
+    """What differs in a module itself; other attributes, which a forward pass may write, are not compared."""
     now = vars(module)
     if now.get("training") != held.get("training"):
         yield "the mode (train or eval)"
@@ -245,12 +259,12 @@ _SETTINGS: dict[Callable[[], Any], Callable[[Any], Any]] = {
     torch.are_deterministic_algorithms_enabled: torch.use_deterministic_algorithms,
     torch.is_grad_enabled: torch.set_grad_enabled,
 }
-"""What a plug-in may set for the whole process: how it is read, and how it is set."""
+"""Settings of torch for the whole process: the function that reads each, and the one that writes it."""
 
 
 @contextmanager
 def _same_settings() -> Iterator[None]:
-    """Afterwards the settings of torch that would change others' numbers are as before."""
+    """Restores the settings of torch for the whole process afterwards."""
     before = {write: (read, read()) for read, write in _SETTINGS.items()}
     try:
         yield

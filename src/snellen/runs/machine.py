@@ -14,7 +14,7 @@ import torch
 
 
 def machine() -> dict[str, Any]:
-    """The computer, in the words that a reader of a timing needs."""
+    """The computer, as far as it matters for timings."""
     memory = None
     with contextlib.suppress(ValueError, OSError, AttributeError):
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
@@ -31,12 +31,12 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of all that can change a number."""
-    found = {}
+    """The versions of packages that can change a score."""
+    packages = {}
     for name in ("snellen", "torch", "numpy", "pillow", "pandas", "pyarrow", "timm", "torchvision", "scikit-image"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            packages[name] = importlib.metadata.version(name)
+    return packages
 
 
 def revision() -> str | None:

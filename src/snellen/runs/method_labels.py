@@ -1,4 +1,4 @@
-"""Methods of a run as people name them: by label or, where only one setting was run, by name alone."""
+"""Methods of a run by label or, where it has one setting of the method, by name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def find_label(name: str, methods: Mapping[str, str], owner: str) -> str:
     'rise(masks=500)'
     """
     written = "".join(name.split())
-    exact = [one for one in methods if "".join(one.split()) == written]
-    named = exact or [one for one, method in methods.items() if method == written]
+    exact = [label for label in methods if "".join(label.split()) == written]
+    named = exact or [label for label, method in methods.items() if method == written]
     if len(named) == 1:
         return named[0]
     if named:

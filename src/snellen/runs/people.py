@@ -1,7 +1,7 @@
-"""What the people of a study could do with the maps of a run, kept in the run's folder beside what metrics say.
+"""Results of studies with people about the maps of a run, stored in its folder.
 
 `RUN/people/` holds one record per study, named by the study's digest, and the file that it names: the score of every image
-and method, in Parquet, named by its content. The record is written last and takes the place of an earlier one of the same
+and method, in Parquet, named by its content. The record is written last and replaces an earlier one of the same
 study. Nothing else in the folder is touched.
 """
 
@@ -36,13 +36,13 @@ _APART = ("outcomes", "links", "images")
 
 
 def arm_name(arm: str) -> str:
-    """An arm in a sentence."""
+    """The name of an arm in a sentence."""
     return "no map" if arm == NO_MAP else arm
 
 
 @dataclass(frozen=True)
 class ArmMean:
-    """How those did, or what those said, who saw the maps of one method in one presentation; one value per person."""
+    """The mean over the participants of one arm, who saw the maps of one method in one presentation."""
 
     method: str
     """A method's label, or `none`."""
@@ -56,7 +56,7 @@ class ArmMean:
 
 @dataclass(frozen=True)
 class ArmContrast:
-    """By how much the people of one arm did better than those of another (positive is better, whatever the score)."""
+    """By how much the participants of one arm did better than those of another; positive is better for every score."""
 
     other: str
     mean: Number
@@ -72,16 +72,16 @@ class ArmContrast:
 
 @dataclass(frozen=True)
 class MethodStanding:
-    """What one arm's answers say of its method: a verdict, by the rule of the outcome, and what it rests on."""
+    """The verdict on the method of one arm, by the rule of the outcome, and what it rests on."""
 
     method: str
     presentation: str
     verdict: str
     reason: str
     against: tuple[ArmContrast, ...]
-    """What the verdict was judged by."""
+    """The contrasts that decide the verdict."""
     others: tuple[ArmContrast, ...] = ()
-    """Beside it, other methods of the study."""
+    """Contrasts with other methods of the study, for information."""
     advice: str = ""
 
 
@@ -92,16 +92,16 @@ class TaskOutcome:
     name: str
     kind: Literal["ability", "sharpness", "scale"]
     score: str
-    """What the number is, in words."""
+    """What the score is, in words."""
     higher_is_better: bool
     rule: str
     arms: tuple[ArmMean, ...]
     standings: tuple[MethodStanding, ...]
-    """Of every arm with maps."""
+    """One for every arm with maps."""
 
     @property
     def title(self) -> str:
-        """Its name for people."""
+        """Its name as a heading."""
         return self.name.replace("-", " ").capitalize()
 
     def mean_of(self, method: str) -> float:
@@ -112,7 +112,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True)
 class MetricLink:
-    """Whether a metric goes with what people could do in a task, image by image (see `study.agreement`)."""
+    """Whether a metric predicts how well people do in a task, image by image (see `study.joining.agreement`)."""
 
     task: str
     metric: str
@@ -128,7 +128,7 @@ class MetricLink:
 
 @dataclass(frozen=True, eq=False)
 class StudyResult:
-    """What one study says of the methods of a run."""
+    """The results of one study about the methods of a run."""
 
     title: str
     digest: str
@@ -136,12 +136,12 @@ class StudyResult:
     source: Literal["human", "simulated"]
     begun: str
     ended: str
-    """Days of the first and the last answer, empty where nobody answered."""
+    """Days of the first and the last answer; empty where there is none."""
     design: str
     people: int
-    """Who counts."""
+    """Participants who count."""
     left_out: int
-    """Who does not, by the rule that the study stated beforehand."""
+    """Participants who do not, by the rule that the study stated beforehand."""
     outcomes: tuple[TaskOutcome, ...]
     links: tuple[MetricLink, ...]
     images: pd.DataFrame
@@ -149,13 +149,13 @@ class StudyResult:
 
     @property
     def presentations(self) -> tuple[str, ...]:
-        """How maps were shown."""
-        shown = (arm.presentation for outcome in self.outcomes for arm in outcome.arms if arm.method != NO_MAP)
-        return tuple(dict.fromkeys(shown))
+        """How maps were presented, without repetition."""
+        every = (arm.presentation for outcome in self.outcomes for arm in outcome.arms if arm.method != NO_MAP)
+        return tuple(dict.fromkeys(every))
 
     @property
     def scores(self) -> tuple[Scores, ...]:
-        """The same image by image, in the form of a metric's scores."""
+        """The mean score of every image, in the form of a metric's scores."""
         return tuple(
             Scores(
                 str(method),
@@ -169,9 +169,9 @@ class StudyResult:
 
 
 def write_people(folder: Path, people: StudyResult) -> None:
-    """Keeps what a study says in a run's folder, in the place of what the same study said before.
+    """Stores the results of a study in a run folder, in place of earlier results of the same study.
 
-    What simulated people answered never takes the place of what people did.
+    Results of simulated participants never replace those of people.
     """
     store = Store(folder)
     table = io.BytesIO()
@@ -188,11 +188,11 @@ def write_people(folder: Path, people: StudyResult) -> None:
 
 
 def read_people(folder: Path) -> tuple[StudyResult, ...]:
-    """What studies say of the run in this folder, in the order in which they ended."""
-    store, found = Store(folder), []
+    """The results of all studies in a run folder, in the order in which they ended."""
+    store, studies = Store(folder), []
     for key, record in store.people().items():
         owner = f"'{folder}/people/{key}.json'"
-        found.append(
+        studies.append(
             StudyResult(
                 **{
                     field.name: getattr(record, field.name)
@@ -204,16 +204,16 @@ def read_people(folder: Path) -> tuple[StudyResult, ...]:
                 images=store.people_table(record.file).to_pandas(),
             )
         )
-    return merge_studies([tuple(found)])
+    return merge_studies([tuple(studies)])
 
 
 def merge_studies(several: Iterable[tuple[StudyResult, ...]]) -> tuple[StudyResult, ...]:
-    """The studies of several runs; where two hold the same one, people come before simulated people, then the first."""
-    found: dict[str, StudyResult] = {}
-    for one in (one for some in several for one in some):
-        if one.digest not in found or (one.source == "human" and found[one.digest].source == "simulated"):
-            found[one.digest] = one
-    return tuple(sorted(found.values(), key=lambda one: (one.ended, one.digest)))
+    """The studies of several runs without repetition; where two hold the same one, people come before simulated ones."""
+    merged: dict[str, StudyResult] = {}
+    for study in (study for studies in several for study in studies):
+        if study.digest not in merged or (study.source == "human" and merged[study.digest].source == "simulated"):
+            merged[study.digest] = study
+    return tuple(sorted(merged.values(), key=lambda study: (study.ended, study.digest)))
 
 
 def _plain(value: Any) -> Any:
@@ -221,5 +221,5 @@ def _plain(value: Any) -> Any:
         fields = (field.name for field in dataclasses.fields(value) if field.name != "images")
         return {name: _plain(getattr(value, name)) for name in fields}
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Everything that can be known and refused before computing: needs, targets, passes, time."""
+"""What is checked and estimated before computing: needs, targets, passes and time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from snellen.types import HasPoints, Method, Metric, NeedsVariants, Passes, Rng,
 
 @runtime_checkable
 class HasPrepare(Protocol):
-    """A method that can find its layer, or refuse a classifier, before anything is computed."""
+    """A method that checks a classifier, and finds its layer, before anything is computed."""
 
     def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None: ...
 
 
 @dataclass(frozen=True)
 class PassSeconds:
-    """Seconds that one image takes forward, and backward on top of that."""
+    """Seconds per image of a forward pass, and of the backward pass after it."""
 
     forward: float
     backward: float
@@ -42,17 +42,21 @@ class PassSeconds:
 
 
 def parse_methods(names: Any) -> list[Method]:
-    """Methods from names, texts with settings, mappings, or as they are, in a list or one text with commas; no two alike."""
+    """Methods from names, texts with settings, mappings or plug-ins, in a list or one comma-separated text.
+
+    >>> [type(method).__name__ for method in parse_methods("random,centre")]
+    ['Random', 'Centre']
+    """
     return _distinct("method", [METHODS.parse(name) for name in _listed(names)])
 
 
 def parse_metrics(names: Any) -> list[Metric]:
-    """Metrics from names, texts with settings, mappings, or as they are, in a list or one text with commas; no two alike."""
+    """Metrics in the same forms."""
     return _distinct("metric", [METRICS.parse(name) for name in _listed(names)])
 
 
 def _listed(names: Any) -> list[Any]:
-    """Several plug-ins, however they were written: `"a,b(c=1)"`, a list, or a single plug-in."""
+    """The single plug-ins in `"a,b(c=1)"`, in a list, or in a single plug-in."""
     if isinstance(names, str):
         return split_names(names)
     # A mapping is one plug-in with its settings, as in a settings file.
@@ -63,20 +67,20 @@ def _distinct(kind: str, plugins: list[Any]) -> list[Any]:
     if not plugins:
         raise SnellenError(f"no {kind} was named; `snellen list {kind}s` shows them all")
     labels = [label(plugin) for plugin in plugins]
-    for one in labels:
-        if labels.count(one) > 1:
-            raise SnellenError(f"the {kind} '{one}' is named twice")
+    for name in labels:
+        if labels.count(name) > 1:
+            raise SnellenError(f"the {kind} '{name}' is named twice")
     return plugins
 
 
 def check_needs(
     classifier: Classifier, methods: Sequence[Method], inputs: Float[Tensor, "batch channels height width"]
 ) -> None:
-    """Refuses methods that this classifier cannot serve, all of them by name."""
+    """Refuses methods that need more than this classifier offers, all of them by name."""
     refused = [
-        f"{label(one)} needs {missing}"
-        for one in methods
-        if (missing := _missing(one, classifier)) and not _works_inside(one, classifier, inputs)
+        f"{label(method)} needs {missing}"
+        for method in methods
+        if (missing := _missing(method, classifier)) and not _works_inside(method, classifier, inputs)
     ]
     if refused:
         able = [name for name in METHODS if not METHODS[name].traits.needs and not METHODS[name].traits.control]  # type: ignore[attr-defined]
@@ -88,7 +92,7 @@ def check_needs(
 
 
 def _works_inside(method: Method, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> bool:
-    """Whether a model whose gradients are cut before its layers still serves this method, which starts at a layer."""
+    """Whether a method that starts at a layer works although no gradient reaches the inputs; it is tried on one image."""
     if not classifier.no_gradient_reason or "layer" not in traits(method).needs:
         return False
     try:
@@ -102,7 +106,7 @@ def _works_inside(method: Method, classifier: Classifier, inputs: Float[Tensor, 
 def split_by_support(
     classifier: Classifier, methods: Sequence[Method], inputs: Float[Tensor, "batch channels height width"]
 ) -> tuple[list[Method], dict[str, str]]:
-    """The methods that can explain this classifier, and of the others, by label, a sentence that says why they cannot."""
+    """The methods that can explain this classifier; and by label of the others, a sentence that says why they cannot."""
     able: list[Method] = []
     refused: dict[str, str] = {}
     for method in methods:
@@ -118,18 +122,27 @@ def split_by_support(
 def missing_requirement(
     metric: Metric, classifier: Classifier, *, truths: bool, labels: bool, recipe: bool, checkpoints: bool
 ) -> str | None:
-    """What this metric lacks, in a few words with the remedy, given what there is; None where it lacks nothing."""
+    """What a metric needs and does not have, in a few words with the remedy; None where it has everything.
+
+    Args:
+        metric: The metric.
+        classifier: The classifier.
+        truths: Whether every sample says where its evidence is.
+        labels: Whether some sample has a label.
+        recipe: Whether a recipe can train variants.
+        checkpoints: Whether there are checkpoints.
+    """
     if missing := _missing(metric, classifier):
         return f"needs {missing}, but {_without(classifier)}"
     return missing_input(metric, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints)
 
 
 def missing_input(metric: Metric, *, truths: bool, labels: bool, recipe: bool, checkpoints: bool) -> str | None:
-    """The same for what a user would have to give along with the classifier, whatever that offers."""
+    """The same for what a user gives beside the classifier, whatever the classifier offers."""
     needs = traits(metric).needs
-    # Some settings alone ask for a trained relative; any method will do to find out, for which ones is not the question.
-    related = isinstance(metric, NeedsVariants) and bool(metric.trained_variants(METHODS.build("constant")))
-    if ("recipe" in needs or related) and not recipe:
+    # Whether trained variants are needed depends on the settings of the metric, not on the method.
+    trains = isinstance(metric, NeedsVariants) and bool(metric.trained_variants(METHODS.build("constant")))
+    if ("recipe" in needs or trains) and not recipe:
         return "needs a recipe: give --recipe and --training"
     if "checkpoints" in needs and not checkpoints:
         return "needs saved states of the classifier: give --checkpoints"
@@ -141,7 +154,7 @@ def missing_input(metric: Metric, *, truths: bool, labels: bool, recipe: bool, c
 
 
 def _missing(plugin: Method | Metric, classifier: Classifier) -> str:
-    """What of the model itself a method or metric needs and this one does not offer, in words; empty where nothing."""
+    """What a plug-in needs of the model and this classifier does not offer, in words; empty where nothing."""
     return " and ".join(sorted((traits(plugin).needs & {"gradients", "layer", "relu"}) - classifier.offers))
 
 
@@ -154,7 +167,7 @@ def _without(classifier: Classifier) -> str:
 def check_requirements(
     metrics: Sequence[Metric], classifier: Classifier, *, labels: bool, recipe: bool, checkpoints: bool
 ) -> None:
-    """Refuses metrics that lack something, all of them by name; the truth is checked sample by sample."""
+    """Refuses metrics whose requirements are not met, all of them by name; see `check_truth` for the truth."""
     refused = {
         label(metric): missing_requirement(
             metric, classifier, truths=True, labels=labels, recipe=recipe, checkpoints=checkpoints
@@ -167,7 +180,7 @@ def check_requirements(
 
 
 def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[str]) -> None:
-    """Refuses metrics that need to know where the truth lies when some sample has none."""
+    """Refuses metrics that need the truth of every sample where some sample has none."""
     for metric in metrics:
         if "truth" in traits(metric).needs:
             without = [sample_id for sample_id, truth in zip(ids, truths, strict=True) if truth == "none"]
@@ -180,20 +193,20 @@ def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[
 
 
 def resolve_targets(
-    target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], seen: ShardFacts
+    target: str | int, classifier: Classifier, classes: int, ids: Sequence[str], facts: ShardFacts
 ) -> tuple[int, ...]:
     """The class that each sample's map is to explain."""
     if target == "predicted":
-        return seen.predictions
+        return facts.predictions
     if target == "least-likely":
-        return seen.least
+        return facts.least
     if target == "label":
-        for sample_id, known in zip(ids, seen.labels, strict=True):
-            if known is None:
+        for sample_id, index in zip(ids, facts.labels, strict=True):
+            if index is None:
                 raise SnellenError(
                     f"target 'label' needs a label, but '{sample_id}' has none. Give --labels or use 'predicted'."
                 )
-        return tuple(int(known) for known in seen.labels if known is not None)
+        return tuple(index for index in facts.labels if index is not None)
     if isinstance(target, str) and classifier.classes and target in classifier.classes:
         target = classifier.classes.index(target)
     if isinstance(target, str) and re.fullmatch("[0-9]{1,18}", target):
@@ -208,14 +221,15 @@ def resolve_targets(
 
 @dataclass(frozen=True)
 class Plan:
-    """Passes per image for (method, "maps") and (method, metric), and of the latter the parts that others may pay for."""
+    """Passes per image, by (method, "maps") and (method, metric)."""
 
     passes: dict[tuple[str, str], Passes]
     parts: dict[tuple[str, str], Mapping[Hashable, Passes]]
+    """Those of metrics, split by the key under which the cache shares them."""
 
 
 def plan_passes(classifier: Classifier, methods: Sequence[Method], metrics: Sequence[Metric], size: tuple[int, int]) -> Plan:
-    """What one image will cost, before anything is saved by sharing."""
+    """The passes per image, before anything is saved by the cache."""
     plan = Plan({}, {})
     for method in methods:
         explain = method.passes(size, classifier)
@@ -230,7 +244,13 @@ def plan_passes(classifier: Classifier, methods: Sequence[Method], metrics: Sequ
 def measure_pass_seconds(
     classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], gradients: bool
 ) -> PassSeconds:
-    """Times full batches: one to warm up, one to measure."""
+    """Times a full batch, after another one to warm up.
+
+    Args:
+        classifier: The classifier.
+        inputs: Of which the first image is repeated.
+        gradients: Whether to time backward passes too.
+    """
 
     def seconds_per_row(rows: int, run: Callable[[Tensor], object]) -> float:
         batch = inputs[:1].repeat(rows, 1, 1, 1)

@@ -1,4 +1,4 @@
-"""What a person sees while a run computes: what is running, how fast, and how long it will still take."""
+"""Progress of a run: what is running, how fast, and how long it will still take."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from snellen.types import Passes
 
 @runtime_checkable
 class Observer(Protocol):
-    """Told about everything that happens; decides alone what to show."""
+    """Receives everything that happens in a run; what it shows is its own decision."""
 
     def note(self, text: str) -> None:
-        """A sentence that a person should read."""
+        """A sentence for the user."""
         ...
 
     def begin(self, stage: str, passes: Passes, units: int) -> None:
@@ -28,15 +28,15 @@ class Observer(Protocol):
         ...
 
     def running(self, what: str) -> None:
-        """Names what is being worked on now."""
+        """What is being computed now."""
         ...
 
     def passed(self, passes: Passes) -> None:
-        """The model did this much."""
+        """The model made these passes."""
         ...
 
     def finished(self, passes: Passes) -> None:
-        """A unit is done; `passes` were not reported one by one (another process did them)."""
+        """A unit is done; `passes` are those that `passed` did not report, because another process made them."""
         ...
 
     def end(self) -> None:
@@ -68,15 +68,15 @@ class Silent:
 
 @dataclass(frozen=True)
 class Relay:
-    """Tells another observer what happens, with a title before it, and of the sentences only those that are wanted."""
+    """Passes everything on to another observer, with a title in front of it, and notes only where `shows` is true."""
 
     observer: Observer
     title: str = ""
-    wanted: Callable[[str], bool] = lambda text: True
+    shows: Callable[[str], bool] = lambda text: True
 
     def note(self, text: str) -> None:
-        """Passed on as it is, if it is wanted."""
-        if self.wanted(text):
+        """Passed on as it is, if `shows` says so."""
+        if self.shows(text):
             self.observer.note(text)
 
     def begin(self, stage: str, passes: Passes, units: int) -> None:
@@ -118,7 +118,7 @@ class Live:
     def _reset(self, stage: str, total: float, units: int) -> None:
         self._stage, self._total, self._units = stage, total, units
         self._done, self._images, self._unit, self._what = 0.0, 0, 0, stage
-        self._started = self._said = time.monotonic()
+        self._started = self._printed = time.monotonic()
 
     def note(self, text: str) -> None:
         """Prints the sentence."""
@@ -140,7 +140,7 @@ class Live:
             self._bar.start()
 
     def running(self, what: str) -> None:
-        """Names what is being worked on."""
+        """Shows what is being computed."""
         self._what = what
         self._show()
 
@@ -172,18 +172,18 @@ class Live:
             self._bar.update(
                 self._task, completed=self._done, description=f"{escape(self._what)}  [dim]{unit}[/dim]", speed=speed
             )
-        elif now - self._said > 10:
-            self._said = now
+        elif now - self._printed > 10:
+            self._printed = now
             self.console.print(f"{self._stage}: {share:.0%}, {self._what}, {speed}", highlight=False, markup=False)
 
 
 def default_observer() -> Observer:
-    """A bar where somebody looks at a terminal, silence elsewhere."""
+    """A progress bar in a terminal, nothing elsewhere."""
     return Live() if sys.stderr.isatty() else Silent()
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person would say them.
+    """Seconds in words.
 
     >>> duration(130.0)
     '2 min 10 s'
@@ -196,5 +196,5 @@ def duration(seconds: float) -> str:
 
 
 def weight_of(passes: Passes) -> float:
-    """About how long passes take, in forward passes."""
+    """About how long passes take, in units of forward passes."""
     return passes.forward + BACKWARD_WEIGHT * passes.backward

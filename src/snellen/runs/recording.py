@@ -56,7 +56,7 @@ def samples_digest(shards: Sequence[Shard]) -> str:
 
 
 def refuse_another(old: RunRecord, spec: Spec, fingerprint: str, digest: str, folder: Path) -> None:
-    """A folder belongs to one classifier, one set of samples and one way to compute; methods and metrics may grow."""
+    """Refuses a folder of another classifier, other samples or other settings; methods and metrics may be added."""
     pairs = {
         "another classifier": (old.classifier.fingerprint, fingerprint),
         "another condition": (old.spec.condition, spec.condition),
@@ -134,7 +134,7 @@ def open_record(
 def write_unit(
     store: Store, task: MissingUnit, result: UnitResult, variants: Callable[[Method, Metric], Mapping[str, str]]
 ) -> None:
-    """Writes what a unit found; its record comes last."""
+    """Writes the maps and scores of a unit, then its record."""
     rows = []
     for scores in result.scores:
         curves = scores.curve.tolist() if scores.curve is not None else [None] * len(scores.ids)
@@ -214,7 +214,7 @@ def failure_sentence(record: RunRecord, folder: Path) -> str:
     what = f"{len(whole)} of {len(record.units)} units failed" if whole else f"{len(errors)} scores of shards failed"
     which = first.method + ("" if first.metric is None else f", scored by {first.metric},")
     return (
-        f"{what}, the first being {which} from '{first.sample}' on ({first.problem}); everything else is kept in "
+        f"{what}, the first being {which} from '{first.sample}' on ({first.problem}); everything else is stored in "
         f"'{folder}', and running the same command tries the failed ones again"
     )
 

@@ -17,34 +17,40 @@ from snellen.runs.tasks import split_into_shards
 
 
 def reload_subject(
-    run: Run, classifier: Any, samples: Any, observer: Observer, *, given: str, instead: str = "", trust: bool = False
+    run: Run, classifier: Any, samples: Any, observer: Observer, *, usage: str, instead: str = "", trust: bool = False
 ) -> LoadedSubject:
-    """What the run's request names, or what is given here; anything else than what the run saw is refused.
+    """The classifier and samples of a run: those that its request names, or those of the call; others are refused.
 
-    `given` shows how both are given in Python, and `instead` what else could be done, for the sentence that refuses. A model
-    of a stranger's run is loaded only with `trust`.
+    Args:
+        run: The run.
+        classifier: The classifier of a run that was made from Python objects; otherwise None.
+        samples: The same for its samples.
+        observer: Shows progress.
+        usage: How both are passed in Python, for error messages.
+        instead: What else could be done, for error messages.
+        trust: Whether to load a model that somebody else's run names.
     """
     if (classifier is None) != (samples is None):
-        raise SnellenError(f"classifier and samples belong together: {given}")
+        raise SnellenError(f"classifier and samples belong together: {usage}")
     record, spec = run.record, run.record.spec
     if classifier is None:
         if record.request is None:
             other = f"; {instead}" if instead else ""
-            raise SnellenError(f"'{run.folder}' was made from Python objects, which have to be given there: {given}{other}")
+            raise SnellenError(f"'{run.folder}' was made from Python objects, which have to be given there: {usage}{other}")
         require_trust(Store(run.folder), record, MODEL, trust=trust)
         classifier, samples = Settings.of(record.request).load(observer)
-    known = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
-    loaded = as_samples(samples, geometry=known.geometry, channels=known.channels, classes=known.classes)
+    wrapped = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
+    loaded = as_samples(samples, geometry=wrapped.geometry, channels=wrapped.channels, classes=wrapped.classes)
     if spec.condition is not None:
         loaded = apply_condition(loaded, spec.condition, seed=spec.seed)
     pairs = {
-        "another classifier": (record.classifier.fingerprint, known.fingerprint),
+        "another classifier": (record.classifier.fingerprint, wrapped.fingerprint),
         "other images": (record.samples.digest, samples_digest(split_into_shards(loaded, spec.shard))),
     }
     for what, (before, now) in pairs.items():
         if before != now:
             raise SnellenError(
                 f"'{run.folder}' was made with {what} ({before[:8]}, now {now[:8]}); "
-                f"make the run again, or give what it saw: {given}"
+                f"make the run again, or give what it saw: {usage}"
             )
-    return known, loaded
+    return wrapped, loaded

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """What a run found: tables, maps, curves, costs, and the record of how it was made."""
+    """A run folder, opened for reading: scores, maps, curves, costs, verdicts, and the record of how it was made."""
 
     def __init__(self, folder: str | Path, *, temporary: bool = False) -> None:
         self.folder = Path(folder)
@@ -46,12 +46,12 @@ class Run:
 
     @property
     def methods(self) -> list[str]:
-        """Labels of the methods, in the order they were asked for."""
+        """Labels of the methods, in the order of the run."""
         return [method.label for method in self.record.spec.methods]
 
     @property
     def metrics(self) -> list[str]:
-        """Labels of the metrics, in the order they were asked for."""
+        """Labels of the metrics, in the order of the run."""
         return [metric.label for metric in self.record.spec.metrics]
 
     @property
@@ -63,11 +63,11 @@ class Run:
         """One row per sample, method and metric; NaN where the metric is undefined."""
         frame = self._store.scores(self.score_files(), ["sample", "method", "metric", "value"]).to_pandas()
         order = {"sample": self._ids(), "method": self.methods, "metric": self.metrics}
-        for column, known in order.items():
-            frame = frame[frame[column].isin(known)].copy()
-            frame[column] = pd.Categorical(frame[column], categories=known, ordered=True)
-        wanted = frame.sort_values(["method", "metric", "sample"], kind="stable")
-        tidy: pd.DataFrame = wanted.astype(dict.fromkeys(order, object)).reset_index(drop=True)
+        for column, names in order.items():
+            frame = frame[frame[column].isin(names)].copy()
+            frame[column] = pd.Categorical(frame[column], categories=names, ordered=True)
+        ordered = frame.sort_values(["method", "metric", "sample"], kind="stable")
+        tidy: pd.DataFrame = ordered.astype(dict.fromkeys(order, object)).reset_index(drop=True)
         return tidy
 
     def table(self) -> pd.DataFrame:
@@ -76,7 +76,7 @@ class Run:
         return means.reindex(index=self.methods, columns=self.metrics)
 
     def samples(self) -> pd.DataFrame:
-        """One row per sample: its label, what the classifier said, and the class that was explained."""
+        """One row per sample: its label, the prediction and its probability, and the class that was explained."""
         rows = self.record.samples.rows
         frame = pd.DataFrame({name: [getattr(row, name) for row in rows] for name in SampleRow.model_fields})
         names = self.record.classifier.class_names
@@ -86,7 +86,7 @@ class Run:
         return frame
 
     def accuracy(self) -> Accuracy | None:
-        """How often the classifier is right about the labelled samples; None where no label is known."""
+        """How often the classifier is right about the labelled samples; None where no sample has a label."""
         return self.record.accuracy()
 
     def curves(self, metric: str) -> dict[str, np.ndarray]:
@@ -95,48 +95,48 @@ class Run:
         frame = self._store.scores(files, ["sample", "method", "metric", "curve"]).to_pandas()
         frame = frame[frame["curve"].notna()]
         place = {sample_id: index for index, sample_id in enumerate(self._ids())}
-        found = {}
+        curves = {}
         for method in self.methods:
             rows = frame[frame["method"] == method]
             if len(rows):
-                ordered = rows.iloc[np.argsort([place[one] for one in rows["sample"]], kind="stable")]
-                found[method] = np.stack(list(ordered["curve"]))
-        return found
+                ordered = rows.iloc[np.argsort([place[sample] for sample in rows["sample"]], kind="stable")]
+                curves[method] = np.stack(list(ordered["curve"]))
+        return curves
 
     def problems(self) -> dict[tuple[str, str], str]:
-        """By method and metric, in one sentence, why scores are missing: the metric refused the method, or broke."""
-        found: dict[tuple[str, str], str] = {}
+        """By method and metric, a sentence that says why scores are missing: the metric refused the method, or failed."""
+        problems: dict[tuple[str, str], str] = {}
         for failure in self.record.errors:
             for metric in self.metrics if failure.metric is None else [failure.metric]:
-                found.setdefault((failure.method, metric), failure.problem)
-        for unit in self._wanted():
+                problems.setdefault((failure.method, metric), failure.problem)
+        for unit in self._planned_units():
             for metric, refusal in unit.refused.items():
-                found.setdefault((unit.method, metric), refusal.problem)
-        return found
+                problems.setdefault((unit.method, metric), refusal.problem)
+        return problems
 
     def maps(self, method: str, samples: Sequence[str]) -> np.ndarray:
         """The maps of one method for these samples, as (samples, height, width)."""
-        found: dict[str, np.ndarray] = {}
-        for unit in self._wanted():
+        by_sample: dict[str, np.ndarray] = {}
+        for unit in self._planned_units():
             if unit.method == method and set(unit.samples) & set(samples):
                 maps = self._store.maps(unit.maps)
-                found |= {sample: maps[place] for place, sample in enumerate(unit.samples) if sample in samples}
-        missing = [one for one in samples if one not in found]
+                by_sample |= {sample: maps[place] for place, sample in enumerate(unit.samples) if sample in samples}
+        missing = [sample for sample in samples if sample not in by_sample]
         if missing:
             raise SnellenError(f"'{self.folder}' has no map of '{method}' for '{missing[0]}'")
-        return np.stack([found[one] for one in samples])
+        return np.stack([by_sample[sample] for sample in samples])
 
     @property
     def explained(self) -> list[str]:
         """Labels of the methods with a map of every sample."""
         held: dict[str, set[str]] = {}
-        for unit in self._wanted():
+        for unit in self._planned_units():
             held.setdefault(unit.method, set()).update(unit.samples)
         return [method for method in self.methods if len(held.get(method, ())) == len(self._ids())]
 
     def map_files(self, method: str) -> tuple[str, ...]:
         """The files that hold the maps of a method, each named by its content: other maps have other names."""
-        return tuple(sorted({unit.maps for unit in self._wanted() if unit.method == method}))
+        return tuple(sorted({unit.maps for unit in self._planned_units() if unit.method == method}))
 
     def picture(self, sample: str) -> np.ndarray | None:
         """The photograph as the classifier saw it, for the first dozen samples."""
@@ -149,7 +149,7 @@ class Run:
     def costs(self) -> pd.DataFrame:
         """Per method: images, passes (shared ones included), seconds of its maps, and the same for its metrics."""
         rows: dict[str, dict[str, Any]] = {}
-        for unit in self._wanted():
+        for unit in self._planned_units():
             row = rows.setdefault(unit.method, dict.fromkeys(_COST_COLUMNS, 0))
             if unit.cost is not None:
                 row["images"] += len(unit.samples)
@@ -160,7 +160,7 @@ class Run:
         return frame.reindex([method for method in self.methods if method in rows]).rename_axis("method").reset_index()
 
     def people(self) -> tuple[StudyResult, ...]:
-        """What studies with people say of its methods; `snellen study join` adds one."""
+        """Results of studies with people about its methods; `snellen study join` adds them."""
         return read_people(self.folder)
 
     def verdicts(self) -> Verdicts:
@@ -172,7 +172,7 @@ class Run:
         return self._verdicts
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Writes one HTML page that opens offline; beside the run's record unless told otherwise."""
+        """Writes one HTML page that opens offline, by default as report.html in the run folder."""
         from snellen.report import write_report
 
         return write_report(self, Path(path) if path else self.folder / "report.html")
@@ -180,7 +180,7 @@ class Run:
     def _ids(self) -> list[str]:
         return [row.sample for row in self.record.samples.rows]
 
-    def _wanted(self) -> list[UnitRecord]:
+    def _planned_units(self) -> list[UnitRecord]:
         return recording.planned_units(self.record, self._units)
 
     def score_files(self) -> list[tuple[str, tuple[str, ...]]]:

@@ -37,7 +37,7 @@ PHOTOGRAPHS = "zoo:photographs"
 """The pictures that come with the demo extra."""
 
 MOST_SIDE = 8192
-"""The largest square that a model is given; a batch of larger ones fits into no memory."""
+"""The largest side of an image in pixels; a batch of larger images fits into no memory."""
 MOST_ROWS = 65_536
 """The most images per pass."""
 
@@ -172,7 +172,7 @@ class Settings:
         if executes_code(self.model) and first_time("models-are-code"):
             observer.note(
                 f"the model '{self.model}' is code, which runs with your rights, a .pt or .pt2 file too: use models of "
-                "people whom you trust (this is said once; see docs/security.md)"
+                "people whom you trust (this note comes once; see docs/security.md)"
             )
 
     def samples(self, classifier: Classifier, observer: Observer) -> Samples:
@@ -266,7 +266,7 @@ class Settings:
             )
 
     def run_what_works(self, observer: Observer, loaded: LoadedSubject, *, trust: bool = False) -> Run:
-        """As `run`; where units fail, that is told, and the run is there without them."""
+        """The same as `run`, but where units fail, that is a note, and the run is returned without them."""
         try:
             return self.run(observer, loaded, trust=trust)
         except UnfinishedError as problem:

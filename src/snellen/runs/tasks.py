@@ -1,4 +1,4 @@
-"""What a run consists of: shards of samples, and the units that are still missing from the store."""
+"""What a run consists of: shards of samples, and the units that are not computed yet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from snellen.types import HasCacheKey, Method, Metric, Passes
 
 @dataclass(frozen=True)
 class Shard:
-    """Some neighbouring samples by place; the pictures themselves are loaded where they are needed."""
+    """Some consecutive samples; their images are loaded where they are needed."""
 
     places: range
     ids: tuple[str, ...]
@@ -27,9 +27,9 @@ class Shard:
     targets: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MissingUnit:
-    """A unit that is not in the store yet; `maps` names its maps when only metrics are missing."""
+    """A unit that is not in the run folder yet; `maps` names the file of its maps where only metrics are missing."""
 
     key: str
     map_key: str
@@ -39,7 +39,7 @@ class MissingUnit:
     maps: str | None
 
     def passes(self, plan: planning.Plan) -> Passes:
-        """What it costs, from a plan per image."""
+        """The passes of the unit."""
         images = len(self.shard.ids)
         total = Passes() if self.maps else plan.passes[label(self.method), "maps"]
         for metric in self.metrics:
@@ -48,28 +48,28 @@ class MissingUnit:
 
 
 def cached_passes(tasks: Sequence[MissingUnit], plan: planning.Plan) -> Passes:
-    """What sharing will spare: metrics of one unit, and methods on one shard, that need the very same passes."""
-    spared = Passes()
+    """The passes that the cache saves: metrics of a unit, and methods on a shard, may need the same ones."""
+    saved = Passes()
     paid: set[Hashable] = set()
 
-    def ask(key: Hashable, passes: Passes) -> None:
-        nonlocal spared
-        spared += passes if key in paid else Passes()
+    def pay(key: Hashable, passes: Passes) -> None:
+        nonlocal saved
+        saved += passes if key in paid else Passes()
         paid.add(key)
 
     for task in tasks:
         images, name, place = len(task.shard.ids), label(task.method), task.shard.places.start
         if task.maps is None and isinstance(task.method, HasCacheKey):
-            ask((place, task.method.cache_key()), plan.passes[name, "maps"] * images)
+            pay((place, task.method.cache_key()), plan.passes[name, "maps"] * images)
         for metric in task.metrics:
             for key, passes in plan.parts[name, label(metric)].items():
                 everywhere = isinstance(key, tuple) and key[:1] == ("images",)
-                ask((place if everywhere else task.key, key), passes * images)
-    return spared
+                pay((place if everywhere else task.key, key), passes * images)
+    return saved
 
 
 def split_into_shards(samples: Samples, size: int) -> list[Shard]:
-    """The samples in shards of this size, each with the digests of its content."""
+    """The samples in shards of this size, with a digest of every image."""
     if len(samples) == 0:
         raise SnellenError("there are no samples to explain; give a folder with images")
     ids = list(samples.ids)
@@ -91,14 +91,22 @@ def missing_units(
     methods: Sequence[Method],
     metrics: Sequence[Metric],
     facts: dict[str, Any],
-    lessons: Mapping[str, str] | None = None,
+    fitted_digests: Mapping[str, str] | None = None,
     variants: Callable[[Method, Metric], Mapping[str, str]] = lambda method, metric: {},
 ) -> tuple[list[MissingUnit], list[PlannedUnit]]:
-    """The tasks still to run, shard by shard so that methods share passes; and all units of the spec, method by method.
+    """The units to compute, shard by shard so that methods share cached passes; and all units of the run by method.
 
-    A unit in the store counts for the metrics that it computed or refused under the same definition; the rest becomes a
-    task. The maps of a method that learnt something count only with the very same `lessons`, and the scores of a metric that
-    compares with relatives only with the very same `variants`; both are given by name as digests of their content.
+    A stored unit counts for the metrics that it computed or refused under the same key; the others become a new unit.
+
+    Args:
+        store: The run folder.
+        shards: With targets.
+        methods: All methods of the run.
+        metrics: All metrics of the run.
+        facts: What `common_key` returns.
+        fitted_digests: By name of the fitted state. Maps of a method count only with the same fitted state.
+        variants: The digests of the variants that a metric compares the maps of a method with, by name. Scores count
+            only with the same variants.
     """
     have: dict[str, list[tuple[str, UnitRecord]]] = {}
     for key, unit in store.intact_units().items():
@@ -107,44 +115,43 @@ def missing_units(
     units: list[tuple[int, int, PlannedUnit]] = []
     for shard in shards:
         for order, method in enumerate(methods):
-            wanted = {label(one): metric_key(one, variants(method, one)) for one in metrics}
-            taught = {lesson: (lessons or {})[lesson] for lesson in methods_to_fit(method)}
+            metric_keys = {label(metric): metric_key(metric, variants(method, metric)) for metric in metrics}
+            digests = {state: (fitted_digests or {})[state] for state in methods_to_fit(method)}
             map_key = key_of(
                 {
                     **facts,
-                    **({"lessons": taught} if taught else {}),
+                    **({"lessons": digests} if digests else {}),
                     "method": [spec(method), traits(method).version],
                     "samples": [list(pair) for pair in zip(shard.ids, shard.digests, strict=True)],
                     "targets": shard.targets,
                 }
             )
-            left, maps = dict(wanted), None
+            left, maps = dict(metric_keys), None
             for key, unit in have.get(map_key, []):
                 if not store.is_intact(key, unit):
                     continue
                 maps = unit.maps
-                known = unit.metrics | {name: refusal.key for name, refusal in unit.refused.items()}
-                covered = [name for name, one in left.items() if known.get(name) == one]
-                left = {name: one for name, one in left.items() if name not in covered}
-                if covered or not wanted:
+                stored = unit.metrics | {name: refusal.key for name, refusal in unit.refused.items()}
+                covered = [name for name, metric_hash in left.items() if stored.get(name) == metric_hash]
+                left = {name: metric_hash for name, metric_hash in left.items() if name not in covered}
+                if covered or not metric_keys:
                     units.append((order, shard.places.start, PlannedUnit(unit=key, metrics=tuple(covered))))
             if left or maps is None:
                 key = key_of([map_key, sorted(left.values())])
-                tasks.append(
-                    MissingUnit(key, map_key, method, tuple(one for one in metrics if label(one) in left), shard, maps)
-                )
+                new = tuple(metric for metric in metrics if label(metric) in left)
+                tasks.append(MissingUnit(key=key, map_key=map_key, method=method, metrics=new, shard=shard, maps=maps))
                 units.append((order, shard.places.start, PlannedUnit(unit=key, metrics=tuple(left))))
-    units.sort(key=lambda one: one[:2])
-    return tasks, [one for _, _, one in units]
+    units.sort(key=lambda unit: unit[:2])
+    return tasks, [unit for _, _, unit in units]
 
 
 def metric_key(metric: Metric, variants: Mapping[str, str]) -> str:
-    """Stands for a metric, its settings and its version, and for the relatives that it compares with, by their digests."""
+    """A hash of a metric, its settings and version, and of the variants that it compares with, given by their digests."""
     return key_of([spec(metric), traits(metric).version, *([dict(variants)] if variants else [])])
 
 
 def common_key(classifier: Classifier, seed: int, compiled: bool) -> dict[str, Any]:
-    """What all units of a run have in common and what would change their numbers."""
+    """The facts about classifier and seed that enter the key of every unit."""
     return {
         "classifier": classifier.fingerprint,
         "precision": classifier.precision,

@@ -1,4 +1,4 @@
-"""The unit of work: one method on one shard of samples, as a pure call that any executor can run anywhere."""
+"""The unit of work: one method on one shard of samples, as a pure, picklable call that any executor can run."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ OnPass = Callable[[Passes], None]
 
 
 class PackedClassifier:
-    """A classifier that travels as bytes and is unpacked once per process, however many units arrive."""
+    """A classifier that is sent to workers as bytes and unpacked once per process."""
 
     def __init__(self, classifier: Classifier) -> None:
         self.fingerprint = f"{classifier.fingerprint}-{classifier.rows}-{classifier.gradient_rows}-{classifier.precision}"
-        for lesson in sorted(classifier.fitted_state):  # a worker must not go on with a classifier that knows less
-            self.fingerprint += f"-{lesson}-{digest(classifier.fitted_state[lesson])}"
+        for state in sorted(classifier.fitted_state):  # a worker must not reuse a classifier that lacks a state
+            self.fingerprint += f"-{state}-{digest(classifier.fitted_state[state])}"
         self._classifier: Classifier | None = classifier
         self._payload: bytes | None = None
 
     def open(self) -> Classifier:
         """The classifier in this process."""
         if self._classifier is None:
-            known = _CLASSIFIERS.get(self.fingerprint)
-            if known is None:
-                while len(_CLASSIFIERS) >= _MOST:  # relatives come and go
+            classifier = _CLASSIFIERS.get(self.fingerprint)
+            if classifier is None:
+                while len(_CLASSIFIERS) >= _MOST:  # variants change from unit to unit
                     del _CLASSIFIERS[next(iter(_CLASSIFIERS))]
-                known = _CLASSIFIERS[self.fingerprint] = cloudpickle.loads(self._payload or b"")
-            self._classifier = known
+                classifier = _CLASSIFIERS[self.fingerprint] = cloudpickle.loads(self._payload or b"")
+            self._classifier = classifier
         return self._classifier
 
     def __getstate__(self) -> dict[str, Any]:
@@ -64,11 +64,12 @@ class PackedClassifier:
 
 _CLASSIFIERS: dict[str, Classifier] = {}
 _MOST = 32
+"""So many classifiers stay unpacked in a process."""
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedShard:
-    """Some samples, loaded: what the network sees of them, their labels, and the truth when all of them have one."""
+    """The tensors of a shard. `labels` has -1 where a sample has none; `truth` is None unless every sample has one."""
 
     samples: tuple[Sample, ...]
     inputs: Float[Tensor, "batch channels height width"]
@@ -76,29 +77,35 @@ class LoadedShard:
     truth: Bool[Tensor, "batch height width"] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShardFacts:
-    """What one look at a shard tells: facts per sample, needed before any method can run."""
+    """What is known of the samples of a shard before any method runs; tuples have an entry per sample."""
 
     predictions: tuple[int, ...]
     least: tuple[int, ...]
+    """The least likely class."""
     probabilities: tuple[float, ...]
+    """Of the predicted class."""
     labels: tuple[int | None, ...]
     truths: tuple[str, ...]
+    """Whether a mask says where the evidence is: some, empty or none."""
     size: tuple[int, int]
+    """Height and width of all images, in pixels."""
     pictures: tuple[bytes, ...]
+    """PNG files of the first samples."""
     outputs: OutputRange
     groups: tuple[str | None, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InspectShard:
-    """Loads a shard and asks the classifier once: labels, predictions, sizes, and a few pictures for the report."""
+    """A picklable call that loads a shard and classifies it once."""
 
     classifier: PackedClassifier
     samples: Samples
     digests: tuple[str, ...]
     pictures: int
+    """How many samples to make PNG files of."""
     threads: int | None
 
     def __call__(self, on_pass: OnPass | None = None) -> ShardFacts:
@@ -131,9 +138,9 @@ class InspectShard:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Unit:
-    """One method, some metrics, one shard. Calling it depends on nothing but these fields."""
+    """One method and some metrics on one shard. The result depends on these fields alone."""
 
     classifier: PackedClassifier
     method: Method
@@ -145,6 +152,7 @@ class Unit:
     compiled: bool
     threads: int | None
     maps: np.ndarray | None = None
+    """The maps, where an earlier unit computed them."""
     variants: Mapping[str, PackedClassifier] = field(default_factory=dict)
 
     def __call__(self, on_pass: OnPass | None = None) -> UnitResult:
@@ -184,7 +192,7 @@ class Unit:
         if not bool(case.maps.isfinite().all()):
             raise ArithmeticError(f"{label(self.method)} gave a map with NaN or infinite values")
         result = UnitResult(case.maps.numpy(), cost)
-        guard.lend("the maps", case.maps)
+        guard.add("the maps", case.maps)
         for metric in self.metrics:
             started = time.perf_counter()
             try:
@@ -194,7 +202,7 @@ class Unit:
                     torch.no_grad(),
                     no_exit(label(metric)),
                 ):
-                    curve, values = _scored(metric, case, rng)
+                    curve, values = _score(metric, case, rng)
             except SnellenError as refusal:
                 result.refused[label(metric)] = str(refusal)
                 continue
@@ -208,22 +216,20 @@ class Unit:
 
 @dataclass
 class UnitResult:
-    """What a unit found, and what it cost; and by metric why it found nothing.
-
-    A metric is `refused` when it says in a sentence that it cannot score this method's maps; trying again would not help.
-    It is `failed` when it broke.
-    """
+    """Maps and scores of a unit, and their cost."""
 
     maps: np.ndarray
     cost: Cost
     scores: list[Scores] = field(default_factory=list)
     metric_costs: dict[str, Cost] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    """By metric, why it cannot score the maps of this method; trying again would not help."""
     failed: dict[str, str] = field(default_factory=dict)
+    """By metric, the error that it raised."""
 
 
 def cost_since(started: float, paid: Ledger) -> Cost:
-    """What was spent since a reading of `time.perf_counter`; the passes are those that were counted."""
+    """The cost of a block that began when `time.perf_counter` was `started` and whose passes `paid` counted."""
     return Cost(
         seconds=time.perf_counter() - started,
         forward=paid.passes.forward,
@@ -235,8 +241,8 @@ def cost_since(started: float, paid: Ledger) -> Cost:
     )
 
 
-def _scored(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch points"] | None, Float[Tensor, " batch"]]:
-    """The metric's trace, where it has one, and its scores."""
+def _score(metric: Metric, case: Case, rng: Rng) -> tuple[Float[Tensor, "batch points"] | None, Float[Tensor, " batch"]]:
+    """The metric's curve, where it has one, and its scores."""
     if isinstance(metric, CurveMetric):
         curve = metric.curve(case, rng=rng)
         return curve, metric.score(curve)
@@ -247,15 +253,15 @@ _SHARDS: dict[tuple[str, ...], LoadedShard] = {}
 
 
 def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) -> LoadedShard:
-    """The shard's tensors; the last one is kept, so that all methods see the very same tensors and share passes."""
+    """The shard's tensors. The last shard is cached, so that all methods get the same tensors and share cached passes."""
     key = (classifier.fingerprint, *digests)
     if key in _SHARDS:
         return _SHARDS[key]
     loaded = tuple(samples)
-    truths = [one.truth for one in loaded if one.truth is not None]
+    truths = [sample.truth for sample in loaded if sample.truth is not None]
     truth = torch.stack(truths) if len(truths) == len(loaded) else None
-    labels = torch.tensor([-1 if one.label is None else one.label for one in loaded])
-    shard = LoadedShard(loaded, classifier.to_inputs(torch.stack([one.image for one in loaded])), labels, truth)
+    labels = torch.tensor([-1 if sample.label is None else sample.label for sample in loaded])
+    shard = LoadedShard(loaded, classifier.to_inputs(torch.stack([sample.image for sample in loaded])), labels, truth)
     _SHARDS.clear()
     _TARGETS.clear()
     _SHARDS[key] = shard
@@ -266,7 +272,7 @@ _TARGETS: dict[tuple[int, ...], Int[Tensor, " batch"]] = {}
 
 
 def _targets(targets: tuple[int, ...]) -> Int[Tensor, " batch"]:
-    """The targets as one tensor that stays the same object for a shard, because sharing goes by identity."""
+    """The targets as a tensor that stays the same object for a shard: the cache of passes goes by identity."""
     if targets not in _TARGETS:
         _TARGETS[targets] = torch.tensor(targets)
     return _TARGETS[targets]

@@ -1,4 +1,4 @@
-"""Relatives of the classifier: saved states are read, others trained by the user's recipe before anything is explained."""
+"""Variants of the classifier: checkpoints are read, others are trained by the user's recipe before anything is explained."""
 
 from __future__ import annotations
 
@@ -43,34 +43,35 @@ DIGITS = "zoo:digits"
 DIGITS_TRAINING = "zoo:digits-training"
 
 WEIGHTS = ".safetensors"
-"""How files of trained relatives end that are weights for the classifier's own module."""
+"""The ending of files of trained variants that hold weights for the classifier's own module."""
 
 ENDINGS = (".pt", ".pth", ".safetensors")
 
 OPEN = 16
-"""So many relatives are held in memory at a time; the others wait in the run folder."""
+"""The most variants in memory at a time; the others are read from the run folder again."""
 
 
 def find_recipe(recipe: Any) -> Recipe:
-    """A recipe from `zoo:digits`, from `package.module:function`, or as it is."""
-    found = digits_recipe if recipe == DIGITS else find_object(recipe) if isinstance(recipe, str) else recipe
-    if not callable(found):
+    """A recipe from `zoo:digits`, from `package.module:function`, or a function."""
+    function = digits_recipe if recipe == DIGITS else find_object(recipe) if isinstance(recipe, str) else recipe
+    if not callable(function):
         raise SnellenError(f"a recipe is a function (dataset, seed, options) -> module, not {recipe!r}")
-    return found
+    return function
 
 
 def find_training(training: Any, classifier: Classifier) -> Samples:
-    """Training pictures from `zoo:digits-training` or whatever samples are made of."""
+    """Training images from `zoo:digits-training`, or in any form that `evaluate` takes."""
     if training == DIGITS_TRAINING:
         return training_digits()
     return as_samples(training, geometry=classifier.geometry, channels=classifier.channels, classes=classifier.classes)
 
 
 def find_checkpoints(checkpoints: Any, classifier: Classifier) -> dict[str, nn.Module]:
-    """Saved states by name, in the order of their file names, each put into a copy of the classifier's module.
+    """Checkpoints by name, in the order of their file names, each loaded into a copy of the classifier's module.
 
-    `checkpoints` is `zoo:digits`, a folder of state dicts, or state dicts by name. A state that is the classifier itself is
-    left out.
+    Args:
+        checkpoints: `zoo:digits`, a folder of state dicts, or state dicts by name. The classifier's own is left out.
+        classifier: The classifier that was trained.
     """
     if isinstance(checkpoints, Mapping):
         states = {str(name): (str(name), state) for name, state in checkpoints.items()}
@@ -78,25 +79,27 @@ def find_checkpoints(checkpoints: Any, classifier: Classifier) -> dict[str, nn.M
         folder = weight_folder() if checkpoints == DIGITS else Path(checkpoints)
         if not folder.is_dir():
             raise SnellenError(f"'{folder}' is not a folder of checkpoints")
-        files = sorted((path for path in folder.iterdir() if path.suffix in ENDINGS), key=lambda one: by_number(one.name))
+        files = sorted((path for path in folder.iterdir() if path.suffix in ENDINGS), key=lambda path: by_number(path.name))
         if not files:
             raise SnellenError(f"'{folder}' holds no checkpoints; they are state dicts that end in {', '.join(ENDINGS)}")
-        stems = [one.stem for one in files]
-        names = [one.stem if stems.count(one.stem) == 1 else one.name for one in files]
+        stems = [path.stem for path in files]
+        names = [path.stem if stems.count(path.stem) == 1 else path.name for path in files]
         states = {name: (str(file), None) for name, file in zip(names, files, strict=True)}
-    found = {}
-    for name, (where, given) in states.items():
+    modules = {}
+    for name, (where, state_dict) in states.items():
         module = copy.deepcopy(classifier.module)
-        fill_weights(module, read_weights(where, classifier.name) if given is None else given, classifier.name, where)
+        fill_weights(
+            module, read_weights(where, classifier.name) if state_dict is None else state_dict, classifier.name, where
+        )
         if classifier.variant(module, name).fingerprint != classifier.fingerprint:
-            found[CHECKPOINT + name] = module.eval()
-    if not found:
+            modules[CHECKPOINT + name] = module.eval()
+    if not modules:
         raise SnellenError("all checkpoints are the classifier itself; give states that were saved earlier in training")
-    return found
+    return modules
 
 
 def recipe_identity(recipe: Recipe) -> str:
-    """Stands for a recipe: its name, the source of its module, where its helpers are too, and what it holds."""
+    """A hash of a recipe: its name, the source of its module, and the values that it holds."""
     if isinstance(recipe, partial):
         return key_of([recipe_identity(recipe.func), repr(recipe.args), repr(sorted(recipe.keywords.items()))])
     named = recipe if hasattr(recipe, "__qualname__") else type(recipe)
@@ -111,20 +114,20 @@ def recipe_identity(recipe: Recipe) -> str:
 
 
 def _held(recipe: Recipe) -> list[str]:
-    """What a recipe knows beside its source: the fields of its object, or the values that its function was made with."""
+    """The values of a recipe beside its source: the fields of its object, or the closure of its function."""
     owner = getattr(recipe, "__self__", recipe) if inspect.ismethod(recipe) else recipe
     if inspect.isfunction(owner):
-        held = [one.cell_contents for one in owner.__closure__ or ()]
+        held = [cell.cell_contents for cell in owner.__closure__ or ()]
     else:
         held = [] if isinstance(owner, type) else [sorted(vars(owner).items())] if hasattr(owner, "__dict__") else [owner]
-    return [re.sub(r" at 0x[0-9a-f]+", "", repr(one)) for one in held]
+    return [re.sub(r" at 0x[0-9a-f]+", "", repr(value)) for value in held]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainVariants:
-    """Trains some relatives one after the other; those that need the same maps stand together. Runs anywhere."""
+    """A picklable call that trains some variants one after the other."""
 
-    relatives: tuple[TrainedVariant, ...]
+    variants: tuple[TrainedVariant, ...]
     recipe: Recipe
     samples: Samples
     labels: tuple[int, ...]
@@ -133,36 +136,38 @@ class TrainVariants:
     threads: int | None
 
     def __call__(self, on_pass: Callable[[Passes], None] | None = None) -> list[TrainedModule]:
-        """Each relative, in their order."""
+        """The trained modules, in the order of the variants."""
         classifier = self.classifier.open()
         classifier.use_compiled = False
         training = Training(self.samples, classifier, self.labels)
-        with using_threads(self.threads), _own_luck(), torch.enable_grad():
-            return [self._guarded(relative, training, classifier) for relative in self.relatives]
+        with using_threads(self.threads), _restoring_random_states(), torch.enable_grad():
+            return [self._guarded(variant, training, classifier) for variant in self.variants]
 
-    def _guarded(self, relative: TrainedVariant, training: Training, classifier: Classifier) -> TrainedModule:
-        with Guard({"the model": classifier}, {"the inputs": training[0][0][None]}).watching(relative.name, SnellenError):
-            return self._train(relative, training, classifier)
+    def _guarded(self, variant: TrainedVariant, training: Training, classifier: Classifier) -> TrainedModule:
+        with Guard({"the model": classifier}, {"the inputs": training[0][0][None]}).watching(variant.name, SnellenError):
+            return self._train(variant, training, classifier)
 
-    def _train(self, relative: TrainedVariant, training: Training, classifier: Classifier) -> TrainedModule:
+    def _train(self, variant: TrainedVariant, training: Training, classifier: Classifier) -> TrainedModule:
         started = time.perf_counter()
         with classifier.counting() as paid:
             try:
-                module = relative.train(partial(self._ask, relative.name, training), training, classifier, seed=self.seed)
+                module = variant.train(
+                    partial(self._call_recipe, variant.name, training), training, classifier, seed=self.seed
+                )
             except SnellenError:
                 raise
             except Exception as problem:
                 lines = str(problem).strip().splitlines() or [""]
                 raise SnellenError(
-                    f"the recipe failed while training '{relative.name}' ({type(problem).__name__}: {lines[0]})"
+                    f"the recipe failed while training '{variant.name}' ({type(problem).__name__}: {lines[0]})"
                 ) from problem
-        content, ending = pack(module.cpu().eval(), relative.name, classifier, training[0][0][None])
+        content, ending = pack(module.cpu().eval(), variant.name, classifier, training[0][0][None])
         return TrainedModule(content, ending, cost_since(started, paid))
 
-    def _ask(
+    def _call_recipe(
         self, name: str, training: Training, dataset: Dataset[tuple[Tensor, int]], seed: int, options: Mapping[str, Any]
     ) -> nn.Module:
-        """What the recipe returns, after a look at whether it can be used."""
+        """The module that the recipe returns, after checks that it can be used."""
         with no_exit("the recipe", SnellenError):
             module: Any = self.recipe(dataset, seed, options)
         if not isinstance(module, nn.Module):
@@ -171,15 +176,15 @@ class TrainVariants:
         classes = training.classifier.variant(module, name).check(training[0][0][None])
         if classes != options["classes"]:
             raise SnellenError(
-                f"the recipe returned a module with {classes} outputs for '{name}', where {options['classes']} were asked "
-                "for; let it make as many as options['classes'] says"
+                f"the recipe returned a module with {classes} outputs for '{name}', instead of {options['classes']}; "
+                "let it make as many as options['classes'] says"
             )
         return module
 
 
 @dataclass(frozen=True)
 class TrainedModule:
-    """A trained module as `pack` made it, and what it cost; the passes are those for maps, not those of training."""
+    """A trained module as `pack` made it, and its cost. The passes are those for maps, not those of training."""
 
     module: bytes
     ending: str
@@ -187,18 +192,18 @@ class TrainedModule:
 
 
 def pack(module: nn.Module, name: str, classifier: Classifier, inputs: Tensor) -> tuple[bytes, str]:
-    """A module as bytes, and how their file should end: its weights alone where the classifier's own module can take them.
+    """A module as bytes, and the ending of their file: its weights alone where the classifier's own module can take them.
 
-    Opening weights executes nothing. Whether they are all that differs is tried on the inputs; a module of another class or
-    shape has to be pickled, and unpickling executes whatever was pickled.
+    Loading weights executes nothing. Whether weights are enough is tried on the inputs. A module of another class or shape
+    is pickled, and unpickling executes whatever was pickled.
     """
     with suppress(Exception), torch.inference_mode():
-        content: bytes = save({key: one.detach().clone().contiguous() for key, one in module.state_dict().items()})
+        content: bytes = save({key: values.detach().clone().contiguous() for key, values in module.state_dict().items()})
         pair = [copy.deepcopy(module), unpack(content, WEIGHTS, classifier).cpu().eval()]
-        for one in pair:
-            one.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # in one layout they round alike
-        kinds = [[type(one) for one in each.modules()] for each in pair]
-        outputs = [each(inputs.cpu()) for each in pair]
+        for copied in pair:
+            copied.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # in one layout they round alike
+        kinds = [[type(part) for part in copied.modules()] for copied in pair]
+        outputs = [copied(inputs.cpu()) for copied in pair]
         if kinds[0] == kinds[1] and str(pair[0]) == str(pair[1]) and torch.equal(*outputs):
             return content, WEIGHTS
     try:
@@ -210,23 +215,23 @@ def pack(module: nn.Module, name: str, classifier: Classifier, inputs: Tensor) -
 
 
 def unpack(content: bytes, ending: str, classifier: Classifier) -> nn.Module:
-    """The module that `pack` made bytes of; whoever calls it knows where they come from."""
+    """The module that `pack` made bytes of. Pickled bytes are executed: call it for trusted files only."""
     if ending == PICKLE:
         module: nn.Module = pickle.loads(content)
         return module
-    twin = copy.deepcopy(classifier.module)
-    twin.load_state_dict(load(content))
-    return twin
+    own = copy.deepcopy(classifier.module)
+    own.load_state_dict(load(content))
+    return own
 
 
-def _stands_in(relative: TrainedVariant) -> bool:
-    """Whether it tells the same classes apart as the classifier; most do."""
-    return bool(getattr(relative, "same_classes", True))
+def _has_same_classes(variant: TrainedVariant) -> bool:
+    """Whether a variant has the classes of the classifier; most do."""
+    return bool(getattr(variant, "same_classes", True))
 
 
 @contextmanager
-def _own_luck() -> Iterator[None]:
-    """A recipe may seed whatever it likes; afterwards the global random states are as before."""
+def _restoring_random_states() -> Iterator[None]:
+    """Restores the global random states afterwards: a recipe may seed what it likes."""
     plain, array = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng():
@@ -236,9 +241,9 @@ def _own_luck() -> Iterator[None]:
         np.random.set_state(array)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class RunVariants:
-    """Every relative that the units of a run may ask for, by name, with a digest of its content and what is known of it."""
+    """The variants that the units of a run may need, by name, read from the run folder when they are used."""
 
     classifier: Classifier
     samples: Samples
@@ -246,65 +251,62 @@ class RunVariants:
     seed: int
     batch: int
     trust: bool = False
-    """Whether to unpickle relatives that were not made here."""
+    """Whether to unpickle variants that were not made on this machine."""
     facts: dict[str, VariantRecord] = field(default_factory=dict)
     _modules: dict[str, nn.Module] = field(default_factory=dict)
     _open: dict[str, Classifier] = field(default_factory=dict)
 
     def add_checkpoints(self, modules: Mapping[str, nn.Module]) -> None:
-        """Takes saved states in."""
+        """Adds checkpoints of the classifier."""
         for name, module in modules.items():
             self._modules[name] = module
-            sibling = self._classifier(name)
-            self.facts[name] = VariantRecord(digest=sibling.fingerprint, accuracy=self._accuracy(sibling))
+            classifier = self._classifier(name)
+            self.facts[name] = VariantRecord(digest=classifier.fingerprint, accuracy=self._accuracy(classifier))
 
-    def add_trained(self, relative: TrainedVariant, key: str, trained: TrainedModule) -> None:
-        """Keeps a relative in the run folder."""
+    def add_trained(self, variant: TrainedVariant, key: str, trained: TrainedModule) -> None:
+        """Adds a variant that was trained now, and stores it in the run folder."""
         module = unpack(trained.module, trained.ending, self.classifier)
-        accuracy = self._accuracy(self.classifier.variant(module, relative.name)) if _stands_in(relative) else None
-        variant = self.store.put_variant(
-            key, trained.module, trained.ending, name=relative.name, accuracy=accuracy, cost=trained.cost
+        accuracy = self._accuracy(self.classifier.variant(module, variant.name)) if _has_same_classes(variant) else None
+        stored = self.store.put_variant(
+            key, trained.module, trained.ending, name=variant.name, accuracy=accuracy, cost=trained.cost
         )
-        self._know(relative.name, variant)
+        self._add_record(variant.name, stored)
 
-    def add_known(self, name: str, key: str) -> bool:
-        """Takes a relative from the run folder, if it is there."""
+    def add_stored(self, name: str, key: str) -> bool:
+        """Adds a variant from the run folder; False where it is not there."""
         record = self.store.intact_variant(key)
         if record is not None:
             if needs_trust(record):
                 if not self.trust:
                     raise untrusted_folder(self.store.folder, [f"unpickle the trained variant '{name}'"])
                 self.store.seal_variants()
-            self._know(name, record)
+            self._add_record(name, record)
         return record is not None
 
-    def _know(self, name: str, variant: VariantFile) -> None:
+    def _add_record(self, name: str, variant: VariantFile) -> None:
         self.facts[name] = VariantRecord(
             digest=variant.file.partition(".")[0], accuracy=variant.accuracy, cost=variant.cost, file=variant.file
         )
 
     def digests(self, method: Method, metric: Metric) -> dict[str, str]:
-        """Which relatives this metric compares this method's maps with, by digest."""
+        """The digests of the variants that this metric compares this method's maps with, by name."""
         return {name: self.facts[name].digest for name in self._names(method, metric)}
 
-    def shipped(self, method: Method, metrics: Sequence[Metric]) -> dict[str, PackedClassifier]:
-        """What a unit needs of them; the method has learnt on each what it must have learnt before it can explain."""
-        found = {}
+    def packed(self, method: Method, metrics: Sequence[Metric]) -> dict[str, PackedClassifier]:
+        """The variants that a unit needs, with the method fitted to each where it needs a fit."""
+        classifiers = {}
         for name in dict.fromkeys(name for metric in metrics for name in self._names(method, metric)):
-            sibling = self._classifier(name)
-            for lesson, learner in methods_to_fit(method).items():
-                if lesson not in sibling.fitted_state:
-                    pictures = fitting_samples(self.samples, self.seed)
-                    sibling.fitted_state[lesson] = fit_state(learner, sibling, pictures, seed=self.seed, batch=self.batch)
-            found[name] = PackedClassifier(sibling)
-        return found
+            classifier = self._classifier(name)
+            for state, fitter in methods_to_fit(method).items():
+                if state not in classifier.fitted_state:
+                    samples = fitting_samples(self.samples, self.seed)
+                    classifier.fitted_state[state] = fit_state(fitter, classifier, samples, seed=self.seed, batch=self.batch)
+            classifiers[name] = PackedClassifier(classifier)
+        return classifiers
 
     def _names(self, method: Method, metric: Metric) -> list[str]:
-        names = (
-            [trained_variant.name for trained_variant in metric.trained_variants(method)]
-            if isinstance(metric, NeedsVariants)
-            else []
-        )
+        variants = metric.trained_variants(method) if isinstance(metric, NeedsVariants) else ()
+        names = [variant.name for variant in variants]
         if "checkpoints" in traits(metric).needs | traits(metric).optional_needs:
             names += [name for name in self.facts if name.startswith(CHECKPOINT)]
         return names
@@ -320,39 +322,39 @@ class RunVariants:
             self._open[name] = self.classifier.variant(module, name.removeprefix(CHECKPOINT))
         return self._open[name]
 
-    def _accuracy(self, sibling: Classifier) -> float | None:
-        """How often it is right on the run's labelled samples, or on as many of them as a lesson takes."""
+    def _accuracy(self, classifier: Classifier) -> float | None:
+        """The accuracy on the labelled samples among those that methods are fitted to; None where no sample has a label."""
         right = []
-        pictures = fitting_samples(self.samples, self.seed)
-        for start in range(0, len(pictures), self.batch):
-            known = [picture for picture in pictures[start : start + self.batch] if picture.label is not None]
-            if known:
-                inputs = sibling.to_inputs(torch.stack([one.image for one in known]))
-                right += (sibling.predictions(inputs) == torch.tensor([one.label for one in known])).tolist()
+        samples = fitting_samples(self.samples, self.seed)
+        for start in range(0, len(samples), self.batch):
+            labelled = [sample for sample in samples[start : start + self.batch] if sample.label is not None]
+            if labelled:
+                inputs = classifier.to_inputs(torch.stack([sample.image for sample in labelled]))
+                right += (classifier.predictions(inputs) == torch.tensor([sample.label for sample in labelled])).tolist()
         return sum(right) / len(right) if right else None
 
 
 def variants_to_train(metrics: Sequence[Metric], methods: Sequence[Method]) -> dict[str, TrainedVariant]:
-    """Every relative that has to be trained, by name."""
+    """The variants that the metrics need trained, by name."""
     return {
-        trained_variant.name: trained_variant
+        variant.name: variant
         for method in methods
         for metric in metrics
         if isinstance(metric, NeedsVariants)
-        for trained_variant in metric.trained_variants(method)
+        for variant in metric.trained_variants(method)
     }
 
 
 def variant_keys(
-    relatives: Mapping[str, TrainedVariant],
+    variants: Mapping[str, TrainedVariant],
     recipe: Recipe,
     training: Samples,
     classifier: Classifier,
     *,
     seed: int,
-    lessons: Mapping[str, str],
+    fitted_digests: Mapping[str, str],
 ) -> dict[str, str]:
-    """For each relative what its training depends on, as a key of the store."""
+    """The key of each variant in the store: a hash of all that its training depends on."""
     common = {
         "classifier": classifier.fingerprint,
         "recipe": recipe_identity(recipe),
@@ -360,32 +362,31 @@ def variant_keys(
         "seed": seed,
     }
     keys = {}
-    for name, relative in relatives.items():
-        method = getattr(relative, "method", None)
-        facts: dict[str, Any] = {**common, "relative": name, "version": getattr(relative, "version", 1)}
+    for name, variant in variants.items():
+        method = getattr(variant, "method", None)
+        facts: dict[str, Any] = {**common, "relative": name, "version": getattr(variant, "version", 1)}
         if method is not None:
             facts |= {"method": [label(method), traits(method).version]}
-            facts |= {"lessons": {lesson: lessons[lesson] for lesson in methods_to_fit(method)}}
+            facts |= {"lessons": {state: fitted_digests[state] for state in methods_to_fit(method)}}
         keys[name] = key_of(facts)
     return keys
 
 
-def group_by_maps(relatives: Mapping[str, TrainedVariant]) -> list[tuple[TrainedVariant, ...]]:
-    """Those that look at the maps of one method stand together, so that these are computed once."""
-    found: dict[str, list[TrainedVariant]] = {}
-    for name, relative in relatives.items():
-        method = getattr(relative, "method", None)
-        found.setdefault(name if method is None else f"maps of {label(method)}", []).append(relative)
-    return [tuple(group) for group in found.values()]
+def group_by_maps(variants: Mapping[str, TrainedVariant]) -> list[tuple[TrainedVariant, ...]]:
+    """Groups of variants that need the maps of the same method, so that these are computed once."""
+    grouped: dict[str, list[TrainedVariant]] = {}
+    for name, variant in variants.items():
+        method = getattr(variant, "method", None)
+        grouped.setdefault(name if method is None else f"maps of {label(method)}", []).append(variant)
+    return [tuple(group) for group in grouped.values()]
 
 
 def training_labels(training: Samples, classifier: Classifier, classes: int) -> tuple[int, ...]:
-    """The label of every training picture; one without, or beyond the classifier's classes, is refused."""
+    """The label of every training image; a missing label, or one beyond the classifier's classes, is refused."""
     labels = Training.from_samples(training, classifier).labels
-    for sample_id, known in zip(training.ids, labels, strict=True):
-        if known >= classes:
+    for sample_id, index in zip(training.ids, labels, strict=True):
+        if index >= classes:
             raise SnellenError(
-                f"the training picture '{sample_id}' has label {known}, "
-                f"but '{classifier.name}' has classes 0 to {classes - 1}"
+                f"the training image '{sample_id}' has label {index}, but '{classifier.name}' has classes 0 to {classes - 1}"
             )
     return labels

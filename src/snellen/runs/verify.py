@@ -31,29 +31,29 @@ class VerifyResult:
 
     @property
     def summary(self) -> str:
-        """In one sentence."""
-        found = f"{self.files:,} files ({self.bytes / 1e6:,.1f} MB) checked, {len(self.problems):,} damaged or missing"
+        """The result in one sentence."""
+        words = f"{self.files:,} files ({self.bytes / 1e6:,.1f} MB) checked, {len(self.problems):,} damaged or missing"
         older = f"; {self.unprotected:,} records are of an older version and have no checksum"
-        return found + (older if self.unprotected else "")
+        return words + (older if self.unprotected else "")
 
 
-def verify(folder: str | Path, told: Callable[[str], None] = lambda path: None) -> VerifyResult:
+def verify(folder: str | Path, on_file: Callable[[str], None] = lambda path: None) -> VerifyResult:
     """Compares every file of a run folder, and of run folders inside it, with its name or its checksum; changes nothing."""
-    whole, found = Path(folder), VerifyResult()
+    whole, result = Path(folder), VerifyResult()
     folders = sorted(path.parent for path in whole.rglob("run.json") if DAMAGED not in path.relative_to(whole).parts)
     if not folders:
         raise SnellenError(f"'{folder}' is not a run folder: it has no run.json")
-    for one in folders:
-        _Check(Store(one), found, told).everything()
-    found.problems = list(dict.fromkeys(found.problems))
-    return found
+    for run_folder in folders:
+        _Check(Store(run_folder), result, on_file).everything()
+    result.problems = list(dict.fromkeys(result.problems))
+    return result
 
 
 @dataclass(frozen=True)
 class _Check:
     store: Store
-    found: VerifyResult
-    told: Callable[[str], None]
+    result: VerifyResult
+    on_file: Callable[[str], None]
 
     def everything(self) -> None:
         folder = self.store.folder
@@ -93,7 +93,7 @@ class _Check:
     def _record(self, path: Path, remedy: str, kind: type[R]) -> R | None:
         with self._counted(path):
             record = read(path, kind, remedy)
-            self.found.unprotected += not has_checksum(path)
+            self.result.unprotected += not has_checksum(path)
             return record
         return None
 
@@ -123,12 +123,12 @@ class _Counted:
     path: Path
 
     def __enter__(self) -> None:
-        self.check.told(str(self.path))
+        self.check.on_file(str(self.path))
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> bool:
-        self.check.found.files += 1
+        self.check.result.files += 1
         if isinstance(problem, DamagedError):
-            self.check.found.problems.append(str(problem))
+            self.check.result.problems.append(str(problem))
             return True
-        self.check.found.bytes += self.path.stat().st_size if problem is None else 0
+        self.check.result.bytes += self.path.stat().st_size if problem is None else 0
         return False

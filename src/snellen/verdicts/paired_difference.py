@@ -1,4 +1,4 @@
-"""A method against one control, and how many more images would settle which of the two is better."""
+"""The difference between a method and a control, and how many more images would decide which of the two is better."""
 
 from __future__ import annotations
 
@@ -12,68 +12,72 @@ from snellen.files.documents import Number
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A method against one control: the mean paired difference (positive is better), its interval, and the margin.
-
-    `spread` over the root of `n` is the standard error. `clusters` counts the classes or groups that were drawn as a whole.
-    """
+    """The mean difference between a method and a control on the same images; positive means that the method is better."""
 
     control: str
     mean: Number
     low: Number
     high: Number
+    """Ends of the interval of the mean."""
     margin: Number
+    """A difference within this margin does not matter."""
     spread: Number
+    """The standard error times the root of `n`."""
     n: int
+    """Images on which both scores are defined."""
     clusters: int | None = None
+    """How many classes or groups were drawn as a whole; None where single images were."""
 
     @property
     def units(self) -> int:
-        """How many were drawn: clusters, or images where each was drawn by itself."""
+        """How many clusters were drawn, or images where each was drawn by itself."""
         return self.n if self.clusters is None else self.clusters
 
     @property
     def better(self) -> bool:
-        """Whether the method is better beyond doubt."""
+        """Whether the whole interval is above 0: the method is better."""
         return self.low > 0
 
     @property
     def worse(self) -> bool:
-        """Whether the control is better beyond doubt."""
+        """Whether the whole interval is below 0: the control is better."""
         return self.high < 0
 
     @property
     def alike(self) -> bool:
-        """Whether all of the interval lies within the margin: a difference that is sure, but small, is none either."""
+        """Whether the whole interval is within the margin: the difference is too small to matter."""
         return -self.margin <= self.low and self.high <= self.margin
 
 
 def further_images(against: Sequence[PairedDifference], images: int | None = None) -> int | None:
-    """How many more images would probably (with 80 %) settle a verdict, if differences stay as they are; None if none would.
+    """How many more images would decide a verdict with a probability of 80 %, if differences stay as they are.
 
-    A pass takes enough images for every control; a fail takes enough for one. Of `images` those that define a pair are a
-    share, and so it will be with further ones.
+    None where no number of images would.
+
+    A pass takes enough images for every control, a fail takes enough for one. Of `images`, only those on which both scores
+    are defined count, and further images are expected to define as large a share.
     """
-    doubtful = sum(not one.better for one in against)
+    doubtful = sum(not difference.better for difference in against)
     passing: list[float] = []
     failing: list[float] = []
-    for one in against:
-        down, up = _reaches(one)
+    for difference in against:
+        down, up = _reaches(difference)
         # The chance to miss is shared among controls, and among the two ends that must lie within the margin.
-        clear = _images(down + _z(0.2 / max(1, doubtful)), one.spread, one.mean)
-        passing.append(0.0 if one.better else clear)
-        failing.append(_images(up + _z(0.2), one.spread, -one.mean))
+        clear = _images(down + _z(0.2 / max(1, doubtful)), difference.spread, difference.mean)
+        passing.append(0.0 if difference.better else clear)
+        failing.append(_images(up + _z(0.2), difference.spread, -difference.mean))
         within = (
-            _images(up + _z(0.1), one.spread, one.margin - one.mean),
-            _images(down + _z(0.1), one.spread, one.margin + one.mean),
+            _images(up + _z(0.1), difference.spread, difference.margin - difference.mean),
+            _images(down + _z(0.1), difference.spread, difference.margin + difference.mean),
         )
         failing.append(max(within))
     least = min(max(passing, default=math.inf), min(failing, default=math.inf))
-    now = min((one.n for one in against), default=0)
+    now = min((difference.n for difference in against), default=0)
     return _more(least, now, images or now)
 
 
 def images_for_axiom(gap: PairedDifference, images: int) -> int | None:
-    """The same for an axiom, whose `gap` to the best value stands beside a tolerance instead of a margin."""
+    """The same for an axiom: `gap` is the distance from the best value, with the tolerance in place of the margin."""
     ahead = gap.mean - gap.margin
     reach = _reaches(gap)[0 if ahead > 0 else 1]
     return _more(_images(reach + _z(0.2), gap.spread, abs(ahead)), gap.n, images)
@@ -83,14 +87,18 @@ def _more(needed: float, now: int, images: int) -> int | None:
     return None if math.isinf(needed) else max(1, math.ceil((needed - now) * images / now))
 
 
-def _reaches(one: PairedDifference) -> tuple[float, float]:
+def _reaches(difference: PairedDifference) -> tuple[float, float]:
     """How many standard errors the interval reaches down and up."""
-    error = one.spread / math.sqrt(one.n)
-    return ((one.mean - one.low) / error, (one.high - one.mean) / error) if error > 0 else (0.0, 0.0)
+    error = difference.spread / math.sqrt(difference.n)
+    return (
+        ((difference.mean - difference.low) / error, (difference.high - difference.mean) / error)
+        if error > 0
+        else (0.0, 0.0)
+    )
 
 
 def _images(errors: float, spread: float, distance: float) -> float:
-    """How many images make a distance as wide as so many standard errors."""
+    """How many images it takes for a distance to be so many standard errors."""
     return math.inf if distance <= 0 else (errors * spread / distance) ** 2
 
 

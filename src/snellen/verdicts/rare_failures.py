@@ -1,7 +1,7 @@
-"""Failures that are too rare for the images to show, and verdicts that they could undo.
+"""Failures that are too rare to occur in the images of a run, and passes that they could turn into fails.
 
 Of n images on which something never happened, up to 3 in n of all images may still show it (the rule of three: with 95 %).
-No interval knows of what none of the images shows. How much it could matter is known where scores have an end.
+No interval covers what none of the images shows. How much it could matter is bounded where scores are.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from snellen.verdicts.paired_difference import PairedDifference
 from snellen.verdicts.sampling import PLURAL, Unit
 
 HIDDEN = 3
-"""Of n images, what up to this many in n of all images do may go unseen: e⁻³ is 5 %."""
+"""An event that happens on 3 in n of all images is absent from n images with a probability of e⁻³, about 5 %."""
 
 DISTINCT = 3
-"""Differences that take no more values than this say nothing of how bad another may be."""
+"""Differences with no more distinct values than this do not show how large another one may be."""
 
 
 def worst_value(metric: MetricSpec) -> float:
-    """The worst score that a metric can give, turned so that larger is better; -inf where it has no such end."""
+    """The worst score that a metric can give, negated where lower is better; -inf where that end is open."""
     low, high = metric.bounds
     end = low if metric.higher_is_better else high
     return -math.inf if end is None else float(end) if metric.higher_is_better else -float(end)
@@ -37,20 +37,20 @@ def rare_failure_note(
     worst: float,
     unit: Unit,
 ) -> str:
-    """A sentence beside a pass that unseen failures could undo; empty beside others.
+    """A caveat for a pass that unseen failures could undo; empty for other passes.
 
     `against` has an entry per column of `rivals`. A failure is taken to score as badly as the metric allows or, without
     such an end, as the worst map of the test did.
     """
-    known = not math.isinf(worst)
-    if not known:
+    bounded = not math.isinf(worst)
+    if not bounded:
         worst = float(np.nanmin(np.concatenate([own[:, None], rivals], axis=1)))
-    for place, one in enumerate(against):
-        share = HIDDEN / one.units
-        lost = one.mean + float(np.nanmean(rivals[:, place])) - worst
+    for place, difference in enumerate(against):
+        share = HIDDEN / difference.units
+        lost = difference.mean + float(np.nanmean(rivals[:, place])) - worst
         differences = own - rivals[:, place]
-        steady = not known and _few(differences[~np.isnan(differences)])
-        if steady or one.low <= share * lost:
+        steady = not bounded and _few(differences[~np.isnan(differences)])
+        if steady or difference.low <= share * lost:
             return _sentence(min(each.units for each in against), unit)
     return ""
 

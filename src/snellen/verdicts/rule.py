@@ -3,8 +3,7 @@
 All comparisons of one test (every method with every control) are one family. Their intervals hold *together* with 98 %: each
 reaches so many standard errors to both sides that no comparison strays farther in 98 % of bootstrap draws of the images
 (max-t, Westfall and Young 1993), balanced (Beran 1988): a comparison that strays far by nature does not widen all others.
-So the chance that a test praises or condemns any method wrongly stays below one in twenty, however many methods and controls
-there are.
+So the probability of a wrong pass or fail in a test stays below 5 %, however many methods and controls there are.
 """
 
 from __future__ import annotations
@@ -69,9 +68,9 @@ AXIOM = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """One verdict with all that it rests on. `more` is how many further images would probably settle an inconclusive one."""
+    """The verdict on a method in the test of one metric, with all that it rests on."""
 
     method: str
     metric: str
@@ -85,14 +84,15 @@ class Judgement:
     undefined: int
     against: tuple[PairedDifference, ...] = ()
     more: int | None = None
+    """How many further images would probably decide an inconclusive verdict; None where no number would."""
     unit: Unit = "image"
     """What was drawn at random."""
     note: str = ""
-    """What a reader should know of a pass, such as that failures too rare to be seen could undo it."""
+    """A caveat of a pass, such as that failures too rare to be seen could undo it."""
 
     @property
     def advice(self) -> str:
-        """What would settle an inconclusive verdict; empty for others."""
+        """What would decide an inconclusive verdict; empty for others."""
         if self.verdict != "inconclusive":
             return ""
         if self.more is None or self.more > MOST:
@@ -121,18 +121,18 @@ def judge(
     added = f" {sampling.words[0].upper()}{sampling.words[1:]}." if sampling.words else ""
     rows = {(row.method, row.metric): row for row in summary.itertuples()}
     deceived = fooled(summary)
-    found = []
+    judgements = []
     for metric, own, rivals, (methods, controls) in metric_tables(scores, spec_methods, spec_metrics):
         label = metric.label
         mine = [rows[(method, label)] for method in methods]
         if metric.tolerance is not None:
-            found += _axiom(own, metric, mine, seed, AXIOM + added, sampling.unit, clusters)
+            judgements += _axiom(own, metric, mine, seed, AXIOM + added, sampling.unit, clusters)
             continue
         pairs = against_controls(own, rivals, controls, seed=seed, clusters=clusters)
         worst = worst_value(metric)
         outright = label in deceived and control_win_share(own, rivals) > 1 - DEAF
         for at, (row, pair) in enumerate(zip(mine, pairs, strict=True)):
-            compared = [place for place, one in enumerate(pair) if one.n]
+            compared = [place for place, difference in enumerate(pair) if difference.n]
             against = tuple(pair[place] for place in compared)
             verdict, reason = decide_verdict(against, sampling.unit) if row.n else _nothing(row)
             more = further_images(against, len(own)) if verdict == "inconclusive" else None
@@ -143,8 +143,8 @@ def judge(
                 verdict, more = "not counted", None
             passed = verdict == "pass"
             note = rare_failure_note(own[:, at], rivals[:, compared], against, worst, sampling.unit) if passed else ""
-            found.append(_judgement(row, verdict, reason, RULE + added, against, more, sampling.unit, note))
-    return found
+            judgements.append(_judgement(row, verdict, reason, RULE + added, against, more, sampling.unit, note))
+    return judgements
 
 
 def compare(
@@ -199,14 +199,14 @@ def against_controls(
     seed: int = 0,
     clusters: Clusters | None = None,
 ) -> list[tuple[PairedDifference, ...]]:
-    """For each method, how it stands against each control in one test; larger scores are better."""
+    """For each method, its difference from each control by one metric; larger scores are better."""
     images, shape = len(own), (own.shape[1], rivals.shape[1])
     differences = own[:, :, None] - rivals[:, None, :]
     flat = simultaneous(differences.reshape(images, math.prod(shape)), seed=seed, clusters=clusters)
-    mean, low, high, n, error, drawn = (one.reshape(shape) for one in flat)
+    mean, low, high, n, error, drawn = (column.reshape(shape) for column in flat)
     both = ~np.isnan(differences)
     # Only images on which both are defined count, for the margin too.
-    first, second = (np.where(both, one, np.nan) for one in (own[:, :, None], rivals[:, None, :]))
+    first, second = (np.where(both, scores, np.nan) for scores in (own[:, :, None], rivals[:, None, :]))
     margin = MARGIN * _least_deviation(first, second, clusters)
     largest = np.maximum(np.abs(first), np.abs(second))
     margin = np.maximum(margin, PRECISION * np.where(both, largest, 0.0).max(axis=0, initial=0.0))
@@ -233,24 +233,25 @@ def control_win_share(own: Float[np.ndarray, "images methods"], rivals: Float[np
         return math.nan
     best = rivals[:, int(np.nanmean(rivals, axis=0).argmax())]
     gaps = best[:, None] - own
-    known = ~np.isnan(gaps)
-    return float((gaps >= 0)[known].mean()) if known.any() else math.nan
+    defined = ~np.isnan(gaps)
+    return float((gaps >= 0)[defined].mean()) if defined.any() else math.nan
 
 
 def decide_verdict(against: Sequence[PairedDifference], unit: Unit = "image") -> tuple[Verdict, str]:
     """The verdict by `RULE`, and why."""
     if not against:
         return "not counted", "nothing to compare with"
-    if few := _few(min(one.n for one in against), min(one.units for one in against), unit):
+    if few := _few(min(difference.n for difference in against), min(difference.units for difference in against), unit):
         return "not counted", few
-    worse, alike = [one.control for one in against if one.worse], [one.control for one in against if one.alike]
+    worse = [difference.control for difference in against if difference.worse]
+    alike = [difference.control for difference in against if difference.alike]
     if worse:
         return "fail", f"worse than {', '.join(worse)}"
     if alike:
         return "fail", f"no better than {', '.join(alike)}, within the margin"
-    if all(one.better for one in against):
+    if all(difference.better for difference in against):
         return "pass", "better than every control"
-    return "inconclusive", f"not clear of {', '.join(one.control for one in against if not one.better)}"
+    return "inconclusive", f"not clear of {', '.join(difference.control for difference in against if not difference.better)}"
 
 
 def _few(n: int, units: int, unit: Unit) -> str:
@@ -273,7 +274,7 @@ def _axiom(
     # How far a score is from the best value; scores come larger is better.
     gaps = (best if metric.higher_is_better else -best) - own
     mean, low, high, n, error, drawn = simultaneous(gaps, seed=seed, clusters=clusters)
-    found = []
+    judgements = []
     for at, row in enumerate(rows):
         verdict: Verdict
         near, far, more = max(0.0, float(low[at])), float(high[at]), None
@@ -291,12 +292,12 @@ def _axiom(
         else:
             verdict, reason = "inconclusive", f"not clear of {tolerance:g} from {best:g}: between {near:.2g} and {far:.2g}"
             more = images_for_axiom(gap, len(own))
-        found.append(_judgement(row, verdict, reason, rule, (), more, unit, ""))
-    return found
+        judgements.append(_judgement(row, verdict, reason, rule, (), more, unit, ""))
+    return judgements
 
 
 def _at_most(far: float) -> str:
-    # What rounding leaves of zero would be told as 2.1e-08.
+    # Rounding would print a zero as 2.1e-08.
     return f"at most {far:.2g}" if far >= 1e-4 or not far else "less than 0.0001"
 
 
@@ -314,27 +315,41 @@ def _judgement(
     unit: Unit,
     note: str,
 ) -> Judgement:
-    numbers = float(row.mean), float(row.low), float(row.high), int(row.n), int(row.undefined)
-    return Judgement(row.method, row.metric, verdict, reason, rule, *numbers, against, more, unit, note)
+    return Judgement(
+        method=row.method,
+        metric=row.metric,
+        verdict=verdict,
+        reason=reason,
+        rule=rule,
+        mean=float(row.mean),
+        low=float(row.low),
+        high=float(row.high),
+        n=int(row.n),
+        undefined=int(row.undefined),
+        against=against,
+        more=more,
+        unit=unit,
+        note=note,
+    )
 
 
 def _least_deviation(
     first: Float[np.ndarray, "images *columns"], second: Float[np.ndarray, "images *columns"], clusters: Clusters | None
 ) -> Float[np.ndarray, "*columns"]:
-    """The lower limit of the standard deviation of two scores, pooled: it too is known from these images alone.
+    """The lower limit of the standard deviation of two scores, pooled, because it is estimated from these images too.
 
     A difference that hardly varies would else be called alike whenever the images happen to spread the scores widely. The
     limit is symmetric on the scale of logarithms, for there the estimate of a spread is.
     """
     n = (~np.isnan(first)).sum(axis=0)
     squares = np.zeros(first.shape)
-    for one in (first, second):
+    for scores in (first, second):
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.where(np.isnan(one), 0.0, one).sum(axis=0) / n
-        squares = squares + (one - mean) ** 2 / 2
+            mean = np.where(np.isnan(scores), 0.0, scores).sum(axis=0) / n
+        squares = squares + (scores - mean) ** 2 / 2
     flat = squares.reshape(len(squares), math.prod(n.shape))
-    mean, error, _, groups = (one.reshape(n.shape) for one in standard_error(flat, clusters))
-    reach = np.vectorize(lambda one: student_quantile(0.5 + LEVEL / 2, max(1, int(one) - 1)), otypes=[float])(groups)
+    mean, error, _, groups = (column.reshape(n.shape) for column in standard_error(flat, clusters))
+    reach = np.vectorize(lambda count: student_quantile(0.5 + LEVEL / 2, max(1, int(count) - 1)), otypes=[float])(groups)
     with np.errstate(invalid="ignore", divide="ignore"):
         deviation = np.sqrt(mean * n / (n - 1))
         return np.where((n > 1) & (mean > 0), deviation * np.exp(-reach * error / (2 * mean)), 0.0)

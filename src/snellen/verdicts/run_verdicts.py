@@ -111,7 +111,7 @@ def verdicts_key(run: Stored) -> str:
 
 
 def run_certainty(run: Scored) -> Certainty:
-    """How much the images of a run allow to be said."""
+    """Whether the images of a run allow a verdict, and how small a difference they show."""
     return certainty(len(run.samples()), run_sampling(run))
 
 

@@ -1,7 +1,7 @@
 """What a verdict takes as drawn at random: single images, or whole classes or groups of them.
 
-Images of one class, or of one patient, are alike. Drawn one by one they seem to say more than they do, and a verdict would
-be too sure of classes and patients that nobody showed. Classes need no such care where the images show all of the model's.
+Images of one class, or of one patient, are alike. If each counted as drawn by itself, intervals would be too narrow for
+other classes and patients. Where the images show all classes of the model, there are no others, and images are drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Unit = Literal["image", "class", "group"]
 PLURAL: Mapping[Unit, str] = {"image": "images", "class": "classes", "group": "groups"}
 
 MINIMUM_GROUPS = 10
-"""Fewer groups that somebody named (patients, say) get no verdict: too little is known of how groups differ."""
+"""Fewer named groups (such as patients) get no verdict: they do not show how groups differ."""
 
 MINIMUM_CLASSES = 20
 """From so many classes on, out of more, verdicts are about the model's other classes too. With fewer, whole classes could be
@@ -57,7 +57,7 @@ IMAGES = Sampling()
 def sampling_of(samples: pd.DataFrame, classes: int | None) -> Sampling:
     """What is drawn, by the labels and groups of a run's samples and the number of classes that its model knows.
 
-    - Groups that somebody named are always a sample of more: whole groups are drawn.
+    - Named groups are always a sample of more: whole groups are drawn.
     - Classes are drawn where they are at least `MINIMUM_CLASSES` of more; where fewer, verdicts are about these alone.
     - Where the images show every class of the model, or one image per class, images are drawn.
 
@@ -67,14 +67,16 @@ def sampling_of(samples: pd.DataFrame, classes: int | None) -> Sampling:
         return IMAGES
     groups = _clusters(samples, "group")
     labels = _clusters(samples, "label")
-    shown = int(samples["label"].nunique()) if labels else 0
-    of = f"{shown} of the model's {classes}" if classes else f"{shown}"
+    present = int(samples["label"].nunique()) if labels else 0
+    of = f"{present} of the model's {classes}" if classes else f"{present}"
     these = f"images show {of} classes"
     if groups:
-        return _by_group(groups, f"; {these}, and verdicts are about these" if 0 < shown < (classes or shown + 1) else "")
+        return _by_group(
+            groups, f"; {these}, and verdicts are about these" if 0 < present < (classes or present + 1) else ""
+        )
     if not labels:
         return Sampling(words="neither classes nor groups of the images are known, so each counts as drawn by itself")
-    if shown == classes or shown == len(samples):
+    if present == classes or present == len(samples):
         return IMAGES
     if len(set(labels.values())) < MINIMUM_CLASSES:
         few = f"{these}, fewer than {MINIMUM_CLASSES}: verdicts are about these classes only, not about others"
@@ -96,4 +98,4 @@ def _clusters(samples: pd.DataFrame, column: str) -> dict[str, str]:
     if column not in samples or samples[column].isna().all():
         return {}
     pairs: list[tuple[str, Any]] = list(zip(samples["sample"], samples[column], strict=True))
-    return {one: f"sample {one}" if pd.isna(value) else f"{column} {value}" for one, value in pairs}
+    return {sample: f"sample {sample}" if pd.isna(value) else f"{column} {value}" for sample, value in pairs}

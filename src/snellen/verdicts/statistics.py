@@ -1,4 +1,4 @@
-"""From scores per image to means with intervals, metrics that are fooled, and words that n allows."""
+"""From scores per image to means with intervals, and metrics that controls fool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ differences of more than 0.6 standard deviations are likely to show, which is th
 
 @dataclass(frozen=True)
 class Certainty:
-    """How much a number of images allows to be said."""
+    """Whether the images of a run allow a verdict."""
 
     n: int
     enough: bool
@@ -58,8 +58,8 @@ def certainty(n: int, sampling: Sampling = IMAGES) -> Certainty:
     # One comparison at the level of verdicts with 80 % power; the more methods there are, the larger it must be.
     visible = (NormalDist().inv_cdf(0.5 + LEVEL / 2) + NormalDist().inv_cdf(0.8)) / math.sqrt(n)
     alike = "" if sampling.unit == "image" else f", or larger where {PLURAL[sampling.unit]} differ"
-    shown = f"{n} images usually show differences of at least {visible:.2g} standard deviations{alike}"
-    return Certainty(n, True, "; ".join(filter(None, [shown, "smaller ones stay hidden", sampling.words])))
+    visible_words = f"{n} images usually show differences of at least {visible:.2g} standard deviations{alike}"
+    return Certainty(n, True, "; ".join(filter(None, [visible_words, "smaller ones stay hidden", sampling.words])))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ def fooled(summary: pd.DataFrame) -> dict[str, list[str]]:
     that defined no mean for any method are left out, for nothing competed; so are axioms, which a map that knows nothing may
     well keep.
     """
-    found: dict[str, list[str]] = {}
+    controls: dict[str, list[str]] = {}
     for metric, rows in summary.groupby("metric", sort=False):
         ranked = rows.dropna(subset=["mean"])
         rivals = int((~ranked["control"].astype(bool)).sum())
@@ -179,8 +179,8 @@ def fooled(summary: pd.DataFrame) -> dict[str, list[str]]:
         bar = np.sort(quality)[::-1][: min(2, rivals)][-1]
         inside = ranked["control"].astype(bool).to_numpy() & (quality >= bar)
         if inside.any():
-            found[str(metric)] = [str(name) for name in ranked["method"].to_numpy()[inside]]
-    return found
+            controls[str(metric)] = [str(name) for name in ranked["method"].to_numpy()[inside]]
+    return controls
 
 
 def interval_of_mean(
@@ -229,28 +229,28 @@ _COLUMNS = 512
 
 
 def holm(chances: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
-    """P values corrected for their number (Holm 1979): below .05 all of them hold together, but in one case of twenty.
+    """P values corrected for their number (Holm 1979): the probability that any of those below .05 is wrong is 5 %.
 
     .01, .04 and .03 become .03, .06 and .06. A p value that is not defined counts for nothing.
     """
-    found = np.full(len(chances), np.nan)
+    corrected = np.full(len(chances), np.nan)
     order = [at for at in np.argsort(chances, kind="stable") if not np.isnan(chances[at])]
     highest = 0.0
     for rank, at in enumerate(order):
         highest = max(highest, min(1.0, float(chances[at]) * (len(order) - rank)))
-        found[at] = highest
-    return found
+        corrected[at] = highest
+    return corrected
 
 
 def sum_by_cluster(
     values: Float[np.ndarray, "images columns"], clusters: Clusters | None
 ) -> Float[np.ndarray, "clusters columns"]:
-    """The sum of each column over each cluster; without clusters every image is one by itself."""
+    """The sum of each column over each cluster; without clusters, every image is its own cluster."""
     if clusters is None:
         return values
-    found = np.zeros((int(clusters.max(initial=-1)) + 1, values.shape[1]))
-    np.add.at(found, clusters, values)
-    return found
+    sums = np.zeros((int(clusters.max(initial=-1)) + 1, values.shape[1]))
+    np.add.at(sums, clusters, values)
+    return sums
 
 
 def means_of_resamples(
@@ -298,13 +298,13 @@ def student_quantile(share: float, freedom: int) -> float:
 
 def sample_names(scores: pd.DataFrame) -> list[str]:
     """The samples of scores, sorted by name."""
-    return [str(one) for one in pd.factorize(scores["sample"], sort=True)[1]]
+    return [str(sample) for sample in pd.factorize(scores["sample"], sort=True)[1]]
 
 
 def score_array(
     scores: pd.DataFrame, methods: Sequence[str], metrics: Sequence[str]
 ) -> tuple[Float[np.ndarray, "images methods metrics"], Bool[np.ndarray, "images methods metrics"]]:
-    """Scores by sample, method and metric in the order of the spec, NaN also where one is missing; and which were written.
+    """Scores by sample, method and metric in the order of the spec, NaN where undefined or missing; and which were computed.
 
     Samples are those of `samples_of`, so that the order of rows moves nothing.
     """
@@ -313,9 +313,9 @@ def score_array(
     values, written = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
     rows = pd.Index(list(methods)).get_indexer(pd.Index(scores["method"]))
     columns = pd.Index(list(metrics)).get_indexer(pd.Index(scores["metric"]))
-    wanted = (rows >= 0) & (columns >= 0)
-    place = at[wanted], rows[wanted], columns[wanted]
-    values[place], written[place] = scores["value"].to_numpy(dtype=np.float64)[wanted], True
-    if int(written.sum()) != int(wanted.sum()):
+    listed = (rows >= 0) & (columns >= 0)
+    place = at[listed], rows[listed], columns[listed]
+    values[place], written[place] = scores["value"].to_numpy(dtype=np.float64)[listed], True
+    if int(written.sum()) != int(listed.sum()):
         raise ValueError("scores hold two rows for one sample, method and metric")
     return values, written

@@ -1,4 +1,4 @@
-"""The metrics on trial: how far each can be believed here, and how much its verdicts weigh.
+"""How far each metric can be trusted on the data of a run, and how much its verdicts weigh.
 
 The weight of a metric is the product of three shares:
 
@@ -47,7 +47,7 @@ SPLITS = 200
 
 @dataclass(frozen=True)
 class TextBoxResult:
-    """What is known of a metric from TextBox: how often it prefers the right map to the wrong one, and in a word.
+    """How a metric did on TextBox, where the truth is known: how often it prefers the right map to the wrong one.
 
     The interval is over networks, methods and images.
     """
@@ -62,7 +62,7 @@ class TextBoxResult:
 
 @dataclass(frozen=True)
 class Trust:
-    """How far one metric can be believed on this data."""
+    """How far a metric can be trusted on the data of a run."""
 
     metric: str
     fooled_by: tuple[str, ...]
@@ -76,7 +76,7 @@ class Trust:
 
     @property
     def weight(self) -> float:
-        """What a verdict by this metric counts, between 0 and 1."""
+        """The weight of its verdicts, between 0 and 1."""
         if self.axiom:
             return 1.0
         standing = 1 - (1.0 if math.isnan(self.beaten) else self.beaten) if self.fooled_by else 1.0
@@ -85,28 +85,28 @@ class Trust:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What speaks against it, a phrase each with its number."""
-        said = (self.people,) if self.people else ()
+        """The reasons against it, each a phrase with its number."""
+        people = (self.people,) if self.people else ()
         if self.axiom:
-            return said
-        found = []
+            return people
+        marks = []
         if self.fooled_by:
             are = "is" if len(self.fooled_by) == 1 else "are"
-            found.append(
+            marks.append(
                 f"fooled: {', '.join(self.fooled_by)} {are} in its top two; the best control does as well as a method in "
                 f"{self.beaten:.0%} of pairs"
             )
         if self.split_half < RELIABLE:
-            found.append(f"unreliable: two halves of the images order the methods alike only to {self.split_half:.2f}")
+            marks.append(f"unreliable: two halves of the images order the methods alike only to {self.split_half:.2f}")
         if self.alpha < RELIABLE:
-            found.append(f"one image says little: Krippendorff's α over images is {self.alpha:.2f}")
+            marks.append(f"one image says little: Krippendorff's α over images is {self.alpha:.2f}")
         if self.known and self.known.verdict in TRUTH:
-            found.append(
+            marks.append(
                 f"{_WORDS[self.known.verdict]} where the truth is known: on TextBox the right one wins in "
                 f"{self.known.auc:.0%} of pairs [{self.known.low:.0%}, {self.known.high:.0%}] over networks, methods and "
                 "images"
             )
-        return (*found, *said)
+        return (*marks, *people)
 
 
 def trust(
@@ -116,12 +116,12 @@ def trust(
     *,
     seed: int = 0,
 ) -> dict[str, Trust]:
-    """By metric, how far it can be believed on this data."""
+    """The trust in each metric, by label."""
     deceived = fooled(summarise(scores, spec_methods, spec_metrics, resamples=0))
-    found = {}
+    trusts = {}
     for metric, own, rivals, _ in metric_tables(scores, spec_methods, spec_metrics):
         label = metric.label
-        found[label] = Trust(
+        trusts[label] = Trust(
             label,
             tuple(deceived.get(label, ())),
             control_win_share(own, rivals),
@@ -130,7 +130,7 @@ def trust(
             textbox_results().get(metric.name),
             axiom=metric.tolerance is not None,
         )
-    return found
+    return trusts
 
 
 def split_half(values: Float[np.ndarray, "images methods"], *, splits: int = SPLITS, seed: int = 0) -> float:
@@ -139,25 +139,25 @@ def split_half(values: Float[np.ndarray, "images methods"], *, splits: int = SPL
     The mean Spearman correlation r of the methods' means over both halves gives 2r / (1 + r); a negative r stays as it is,
     for the formula means nothing there. NaN with fewer than three methods or six images that define any.
     """
-    known = values[:, ~np.isnan(values).all(axis=0)]
-    known = known[~np.isnan(known).all(axis=1)]
-    images, methods = known.shape
+    scores = values[:, ~np.isnan(values).all(axis=0)]
+    scores = scores[~np.isnan(scores).all(axis=1)]
+    images, methods = scores.shape
     if methods < 3 or images < 6:
         return math.nan
     generator = np.random.default_rng(seed)
     first = np.zeros((splits, images))
     for row in first:
         row[generator.permutation(images)[: images // 2]] = 1.0
-    defined = ~np.isnan(known)
-    filled, weights = np.where(defined, known, 0.0), defined.astype(np.float64)
+    defined = ~np.isnan(scores)
+    filled, weights = np.where(defined, scores, 0.0), defined.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         halves = [(half @ filled) / (half @ weights) for half in (first, 1 - first)]
     # Equal means stay equal, whatever the last digit of a sum.
     scale = float(np.abs(filled).max()) or 1.0
     halves = [np.round(half / scale, 12) for half in halves]
     both = ~np.isnan(halves[0]) & ~np.isnan(halves[1])
-    found = _spearman(*(np.where(both, half, np.nan) for half in halves))
-    r = float(np.nanmean(found)) if not np.isnan(found).all() else math.nan
+    correlations = _spearman(*(np.where(both, half, np.nan) for half in halves))
+    r = float(np.nanmean(correlations)) if not np.isnan(correlations).all() else math.nan
     return 2 * r / (1 + r) if r > 0 else r
 
 
@@ -169,14 +169,14 @@ def krippendorff(values: Float[np.ndarray, "raters units"]) -> float:
     >>> krippendorff(np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]))
     1.0
     """
-    known = ~np.isnan(values)
-    several = known.sum(axis=0) >= 2
-    values, known = values[:, several], known[:, several]
-    total = int(known.sum())
+    defined = ~np.isnan(values)
+    several = defined.sum(axis=0) >= 2
+    values, defined = values[:, several], defined[:, several]
+    total = int(defined.sum())
     if total < 2:
         return math.nan
-    count = known.sum(axis=0)
-    filled = np.where(known, values, 0.0)
+    count = defined.sum(axis=0)
+    filled = np.where(defined, values, 0.0)
     within = 2 * (count * (filled**2).sum(axis=0) - filled.sum(axis=0) ** 2) / (count - 1)
     observed = float(within.sum()) / total
     expected = 2 * (total * float((filled**2).sum()) - float(filled.sum()) ** 2) / (total * (total - 1))
@@ -185,7 +185,7 @@ def krippendorff(values: Float[np.ndarray, "raters units"]) -> float:
 
 @cache
 def textbox_results() -> dict[str, TextBoxResult]:
-    """By metric, what `snellen textbox audit` found in complex settings; written by its option `--truth`."""
+    """The results of `snellen textbox audit` in complex settings, by metric; its option `--truth` writes them."""
     text = resources.files("snellen.verdicts").joinpath("known_truth.csv").read_text(encoding="utf-8")
     return {
         row["metric"]: TextBoxResult(
@@ -200,10 +200,10 @@ def _ranks(values: Float[np.ndarray, "images methods"]) -> Float[np.ndarray, "im
 
 
 def _spearman(
-    one: Float[np.ndarray, "rows methods"], other: Float[np.ndarray, "rows methods"]
+    first: Float[np.ndarray, "rows methods"], second: Float[np.ndarray, "rows methods"]
 ) -> Float[np.ndarray, " rows"]:
     """Spearman's correlation of each row with its like; NaN where fewer than three values are defined, or all are equal."""
-    ranks = [_ranks(half) for half in (one, other)]
+    ranks = [_ranks(half) for half in (first, second)]
     n = (~np.isnan(ranks[0])).sum(axis=1)
     # Ranks of n values, ties shared, always have the mean (n + 1) / 2.
     centred = [np.nan_to_num(rank - (n[:, None] + 1) / 2) for rank in ranks]

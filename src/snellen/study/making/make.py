@@ -69,7 +69,7 @@ def make(
     files = _files(protocol)
     pool = candidates(source.samples())
     choice = choose(pool, protocol)
-    _, loaded = reload_subject(source, classifier, samples, watching, given=_PYTHON, trust=trust)
+    _, loaded = reload_subject(source, classifier, samples, watching, usage=_PYTHON, trust=trust)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=target.parent) as name:
         new = Path(name) / "study"

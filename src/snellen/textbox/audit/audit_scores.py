@@ -214,7 +214,7 @@ def _run_setting(
             target="label",
             out=folder,
             options=Options(workers=workers_for_short_passes(), compile=False),
-            observer=Relay(observer, wanted=lambda text: not any(words in text for words in expected)),
+            observer=Relay(observer, shows=lambda text: not any(words in text for words in expected)),
         )
     except UnfinishedError as problem:
         observer.note(str(problem))

@@ -235,7 +235,7 @@ def _explain(
             out=folder,
             options=Options(shard=SHARD, threads=threads, compile=False),
             executor=pool,
-            observer=Relay(observer, folder.name, wanted=lambda text: False),  # one sentence per setting is enough
+            observer=Relay(observer, folder.name, shows=lambda text: False),  # one sentence per setting is enough
         )
     except UnfinishedError as problem:
         broken = f"; {problem}"
