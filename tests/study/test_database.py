@@ -196,5 +196,5 @@ def test_where_the_disk_refuses_nobody_is_told_that_an_answer_was_kept(study: St
             problems = [one.exception() for one in waiting]
         assert [str(one) for one in problems] == ["no space left"] * 3
         event.remove(store.database.engine, "commit", full)
-        assert store.kept(simulated=False) == 0
+        assert store.reply_count(simulated=False) == 0
         assert store.reply(people[0], "p000", {}, 1.0, last=False)

@@ -76,7 +76,7 @@ def test_what_an_erasure_left_is_removed_when_the_store_is_closed_or_opened(stud
         store.close()
         assert _traces(study.folder)
         told = CliRunner().invoke(app, ["status", str(study.folder)])
-        assert "still hold a copy of somebody who was erased" in " ".join(told.stdout.split())
+        assert "still hold a copy of an erased participant" in " ".join(told.stdout.split())
     told = CliRunner().invoke(app, ["status", str(study.folder)])
     assert "still hold" not in told.stdout
     assert _traces(study.folder) == []

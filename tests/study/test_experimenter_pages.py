@@ -208,7 +208,7 @@ def test_what_looks_odd_is_flagged_and_who_is_silent_has_dropped_out(one: Served
     assert (count.begun, count.finished, count.active, count.dropped, count.excluded) == (5, 3, 1, 1, 2)
     assert found.total.begun == 5
     assert found.erased == 2
-    assert found.leaving == (DropoutPage("trial", "error-detection", 1, 1.0),)
+    assert found.dropout_pages == (DropoutPage("trial", "error-detection", 1, 1.0),)
     assert set(map(_told, found.flags)) == {
         ("careless", "attention", "1 of 1"),
         ("hasty", "fast", "0.5"),
@@ -217,7 +217,7 @@ def test_what_looks_odd_is_flagged_and_who_is_silent_has_dropped_out(one: Served
         ("hasty", "straight", "satisfaction"),
         ("hasty", "straight", "trust"),
     }
-    pace = found.paces[0]
+    pace = found.answer_times[0]
     assert (pace.task, pace.answers, pace.low, pace.median, pace.high) == ("error-detection", 11, 2.25, 4.0, 4.0)
 
 

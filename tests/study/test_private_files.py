@@ -115,4 +115,4 @@ def test_a_damaged_database_is_refused_in_one_sentence_and_left_as_it_is(answere
     for more in study.folder.glob(f"{FILE}-*"):
         more.unlink()
     with closing(Store.open(study)) as store:
-        assert store.kept(simulated=False) == 32
+        assert store.reply_count(simulated=False) == 32

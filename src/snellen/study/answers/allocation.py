@@ -1,10 +1,9 @@
 """Which group the next participant is put into.
 
-Groups are filled in blocks: a block holds every group once, in an order drawn from the protocol's seed. Whoever comes next
+Groups are filled in blocks: a block holds every group once, in an order drawn from the protocol's seed. The next participant
 gets a group with the fewest participants who count, and of several such groups the first in the order of the block that is
-being filled. Who has finished counts, and so does who is on the way. Who withdrew, was erased, or answered nothing for
-`abandoned` minutes does not: that place is given to the next who comes. Somebody who returns after that is let in and
-counts again.
+being filled. Participants who have finished or are active count. Those who withdrew, were erased, or answered nothing for
+`abandoned` minutes do not count; who continues after that counts again.
 
 So without drop-out these are permuted blocks, of which every prefix is balanced to one participant, and with drop-out
 the groups of those who finish stay balanced. Real and simulated participants fill blocks of their own.

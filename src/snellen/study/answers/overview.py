@@ -1,4 +1,4 @@
-"""How a study is going: who is where, where people leave, how long answers take, and what looks odd."""
+"""The progress of a study: participants per group, drop-out, answer times and remarks on data quality."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from snellen.study.protocol import Protocol
 from snellen.study.schedule import Page
 
 LATEST = 25
-"""Participants in the list of the latest."""
+"""Length of the list of latest participants."""
 
 STRAIGHT = 4
-"""Statements of a questionnaire from which on the same answer to all of them is remarkable."""
+"""The same answer to all statements is remarked on from this number of statements on."""
 
-Where = Literal["finished", "active", "dropped"]
+Progress = Literal["finished", "active", "dropped"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupCount:
-    """How many of a group are where; `excluded` are those of the finished whom a rule of the protocol excludes."""
+    """Numbers of participants in a group; `excluded` counts finished ones whom the protocol excludes."""
 
     name: str
     begun: int
@@ -36,7 +36,7 @@ class GroupCount:
 
 @dataclass(frozen=True)
 class DropoutPage:
-    """How many dropped out at one kind of page; `about` is its task or questionnaire."""
+    """How many participants dropped out at one kind of page; `about` is its task or questionnaire."""
 
     kind: str
     about: str
@@ -58,43 +58,43 @@ class AnswerTimes:
 
 @dataclass(frozen=True)
 class QualityFlag:
-    """Something odd about a participant: the name of the remark, and the words that it is filled with."""
+    """A remark on a participant's data: its kind, and the words that its sentence is filled with."""
 
     participant: str
     kind: Literal["attention", "fast", "twice", "straight"]
     words: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Latest:
-    """One line about a participant."""
+@dataclass(frozen=True, kw_only=True)
+class LatestParticipant:
+    """A row of the list of latest participants."""
 
     participant: str
     group: str
-    where: Where
+    progress: Progress
     started: str
     done: int
     pages: int
     language: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Overview:
-    """Everything about real, or about simulated participants."""
+    """The progress of all real or of all simulated participants."""
 
     simulated: bool
     groups: tuple[GroupCount, ...]
     total: GroupCount
     withdrawn: int
     erased: int
-    leaving: tuple[DropoutPage, ...]
-    paces: tuple[AnswerTimes, ...]
+    dropout_pages: tuple[DropoutPage, ...]
+    answer_times: tuple[AnswerTimes, ...]
     flags: tuple[QualityFlag, ...]
-    latest: tuple[Latest, ...]
+    latest: tuple[LatestParticipant, ...]
 
 
 def group_names(protocol: Protocol) -> list[str]:
-    """What each group is shown; within subjects, in this order."""
+    """The conditions of each group; within subjects, in their order."""
     return [" → ".join(one.name for one in group) for group in protocol.groups]
 
 
@@ -108,59 +108,83 @@ def overview(
     pages: Callable[[int, int], tuple[Page, ...]],
     now: datetime | None = None,
 ) -> Overview:
-    """How things stand; `pages` are the schedules of participants."""
+    """The progress of these participants.
+
+    Args:
+        study: the study.
+        participations: all real or all simulated participants.
+        recruited: by participant, the recruiting ids.
+        simulated: whether they are simulated.
+        erased: how many were erased.
+        pages: the schedule by group and number.
+        now: the present time.
+    """
     since = (now or datetime.now(UTC)) - timedelta(minutes=study.protocol.abandoned)
-    where = {visit.participant: _where(visit, since.isoformat()) for visit in participations}
+    progress = {participation.participant: _progress(participation, since.isoformat()) for participation in participations}
     tables = collect_data(study, participations, simulated=simulated)
     excluded = {str(one) for one in tables.participants.loc[tables.participants["excluded"] != "", "participant"].tolist()}
     names = group_names(study.protocol)
 
     def count(name: str, some: Sequence[Participation]) -> GroupCount:
-        places = Counter(where[one.participant] for one in some)
-        out = sum(where[one.participant] == "finished" and one.participant in excluded for one in some)
-        return GroupCount(name, len(some), places["finished"], places["active"], places["dropped"], out)
+        places = Counter(progress[one.participant] for one in some)
+        out = sum(progress[one.participant] == "finished" and one.participant in excluded for one in some)
+        return GroupCount(
+            name=name,
+            begun=len(some),
+            finished=places["finished"],
+            active=places["active"],
+            dropped=places["dropped"],
+            excluded=out,
+        )
 
     return Overview(
-        simulated,
-        tuple(count(name, [visit for visit in participations if visit.group == group]) for group, name in enumerate(names)),
-        count("", participations),
-        sum(visit.state == "withdrawn" for visit in participations),
-        erased,
-        _leaving([visit for visit in participations if where[visit.participant] == "dropped"], pages),
-        _paces(tables.answers),
-        (*_rules(study, tables.participants), *_twice(recruited), *_straight(tables.ratings)),
-        tuple(
-            Latest(
-                visit.participant,
-                names[visit.group],
-                where[visit.participant],
-                visit.started,
-                len(visit.replies),
-                len(pages(visit.group, visit.number)),
-                visit.language,
+        simulated=simulated,
+        groups=tuple(
+            count(name, [participation for participation in participations if participation.group == group])
+            for group, name in enumerate(names)
+        ),
+        total=count("", participations),
+        withdrawn=sum(participation.state == "withdrawn" for participation in participations),
+        erased=erased,
+        dropout_pages=_dropout_pages(
+            [participation for participation in participations if progress[participation.participant] == "dropped"], pages
+        ),
+        answer_times=_answer_times(tables.answers),
+        flags=(*_rules(study, tables.participants), *_twice(recruited), *_straight(tables.ratings)),
+        latest=tuple(
+            LatestParticipant(
+                participant=participation.participant,
+                group=names[participation.group],
+                progress=progress[participation.participant],
+                started=participation.started,
+                done=len(participation.replies),
+                pages=len(pages(participation.group, participation.number)),
+                language=participation.language,
             )
-            for visit in reversed(participations[-LATEST:])
+            for participation in reversed(participations[-LATEST:])
         ),
     )
 
 
-def _where(visit: Participation, since: str) -> Where:
-    if visit.state == "finished":
+def _progress(participation: Participation, since: str) -> Progress:
+    if participation.state == "finished":
         return "finished"
-    seen = max((visit.started, *(reply.at for reply in visit.replies.values())))
-    return "active" if visit.state == "started" and seen >= since else "dropped"
+    seen = max((participation.started, *(reply.at for reply in participation.replies.values())))
+    return "active" if participation.state == "started" and seen >= since else "dropped"
 
 
-def _leaving(gone: Sequence[Participation], pages: Callable[[int, int], tuple[Page, ...]]) -> tuple[DropoutPage, ...]:
+def _dropout_pages(gone: Sequence[Participation], pages: Callable[[int, int], tuple[Page, ...]]) -> tuple[DropoutPage, ...]:
     last: Counter[tuple[str, str]] = Counter()
-    for visit in gone:
-        page = next((one for one in pages(visit.group, visit.number) if one.id not in visit.replies), None)
+    for participation in gone:
+        page = next(
+            (one for one in pages(participation.group, participation.number) if one.id not in participation.replies), None
+        )
         if page is not None:
             last[page.kind, page.scale or page.task] += 1
     return tuple(DropoutPage(kind, about, people, people / len(gone)) for (kind, about), people in last.most_common())
 
 
-def _paces(answers: Any) -> tuple[AnswerTimes, ...]:
+def _answer_times(answers: Any) -> tuple[AnswerTimes, ...]:
     counted = answers[~answers["practice"].astype(bool)]
     found = []
     for (task, arm, shown), some in counted.groupby(["task", "arm", "presentation"], sort=False)["seconds"]:
@@ -171,7 +195,7 @@ def _paces(answers: Any) -> tuple[AnswerTimes, ...]:
 
 
 def _rules(study: Study, people: Any) -> list[QualityFlag]:
-    """Who misses attention checks or is too fast, by the protocol's own limits."""
+    """Participants who miss attention checks or are too fast, by the limits of the protocol."""
     found = []
     for one in people.to_dict("records"):
         if one["attention_missed"] > study.protocol.exclude.missed:
@@ -183,13 +207,13 @@ def _rules(study: Study, people: Any) -> list[QualityFlag]:
 
 
 def _twice(recruited: Mapping[str, Mapping[str, str]]) -> list[QualityFlag]:
-    """Who came with a recruiting id that another came with."""
+    """Participants whose recruiting id another participant has, too."""
     by_id: dict[tuple[str, str], list[str]] = {}
     for participant, ids in recruited.items():
         for pair in ids.items():
             by_id.setdefault(pair, []).append(participant)
-    # Everybody has the same id of the study itself; only ids that tell most people apart tell who came twice.
-    common = {name for name in {pair[0] for pair in by_id} if _tells_nobody_apart(name, recruited)}
+    # All participants share the id of the study itself, which says nothing about taking part twice.
+    common = {name for name in {pair[0] for pair in by_id} if _is_same_for_all(name, recruited)}
     others: dict[str, set[str]] = {}
     for (name, _), people in by_id.items():
         if len(people) > 1 and name not in common:
@@ -198,7 +222,7 @@ def _twice(recruited: Mapping[str, Mapping[str, str]]) -> list[QualityFlag]:
     return [QualityFlag(one, "twice", {"others": ", ".join(sorted(same))}) for one, same in others.items()]
 
 
-def _tells_nobody_apart(name: str, recruited: Mapping[str, Mapping[str, str]]) -> bool:
+def _is_same_for_all(name: str, recruited: Mapping[str, Mapping[str, str]]) -> bool:
     values = [ids[name] for ids in recruited.values() if name in ids]
     return len(values) > 2 and len(set(values)) == 1
 

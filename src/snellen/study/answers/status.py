@@ -1,4 +1,4 @@
-"""How a study is going, for a terminal."""
+"""The progress of a study, as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from snellen.study.answers.store import Openness, Store
 from snellen.study.folder import Study
 
 LINGERING = (
-    "the database's files still hold a copy of somebody who was erased, because another program is reading them or the disk "
+    "the database's files still hold a copy of an erased participant, because another program is reading them or the disk "
     "is full; end a backup or an open database shell, and ask for the status again, which removes it"
 )
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """What rich prints of a study that runs: whether it is open, how many of each group are where, and where people left."""
+    """Prints whether the study is open, participants per group, and at which pages participants left."""
 
     study: Study
     state: Openness
@@ -34,7 +34,7 @@ class StudyStatus:
 
     @staticmethod
     def of(study: Study, store: Store) -> StudyStatus:
-        """As things stand now."""
+        """The present status."""
         real, simulated = (
             overview(
                 study,
@@ -52,19 +52,19 @@ class StudyStatus:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """The study in a line, and a table of its groups; simulated participants, if any, in a table of their own."""
         people = self.study.protocol.people
-        wanted = f" of {people} wanted" if people is not None else ""
+        goal = f" of {people} wanted" if people is not None else ""
         yield Text(self.study.protocol.title, style="bold")
-        yield Text(f"{self.state}; {self.real.total.finished} finished{wanted}")
+        yield Text(f"{self.state}; {self.real.total.finished} finished{goal}")
         yield from _people(self.real)
         if self.simulated.total.begun or self.simulated.erased:
-            yield Text("\nSIMULATED participants, who are nobody:", style="yellow")
+            yield Text("\nSIMULATED participants; nobody took part:", style="yellow")
             yield from _people(self.simulated)
         if self.lingering:
             yield Text(LINGERING, style="yellow")
 
 
 def switch(folder: Path, url: str | None, state: Openness) -> str:
-    """Opens, pauses or closes a study, and says how many are inside."""
+    """Opens, pauses or closes a study, and says how many participants have begun and not finished."""
     study = Study.read(folder)
     with closing(Store.open(study, url)) as store:
         store.set_state(state)
@@ -72,21 +72,23 @@ def switch(folder: Path, url: str | None, state: Openness) -> str:
     return f"{state}; {count(inside, 'participant')} inside"
 
 
-def _people(found: Overview) -> Iterator[RenderableType]:
+def _people(progress: Overview) -> Iterator[RenderableType]:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for one in ("group", "sees", "begun", "active", "finished", "excluded", "left"):
         table.add_column(one, justify="left" if one == "sees" else "right")
-    for place, group in enumerate(found.groups):
+    for place, group in enumerate(progress.groups):
         table.add_row(str(place), group.name, *_cells(group))
-    table.add_row("", "all", *_cells(found.total), style="bold")
+    table.add_row("", "all", *_cells(progress.total), style="bold")
     yield table
-    if found.total.dropped:
-        places = (f"{one.people} at {f'{one.kind} ({one.about})' if one.about else one.kind}" for one in found.leaving)
-        yield Text(f"left: {', '.join(places)}; {found.withdrawn} of them withdrew")
-    if found.flags:
-        yield Text(f"{count(len(found.flags), 'remark')} on data quality; the experimenter's page lists them")
-    if found.erased:
-        yield Text(f"{count(found.erased, 'participant')} erased, in no number above")
+    if progress.total.dropped:
+        places = (
+            f"{one.people} at {f'{one.kind} ({one.about})' if one.about else one.kind}" for one in progress.dropout_pages
+        )
+        yield Text(f"left: {', '.join(places)}; {progress.withdrawn} of them withdrew")
+    if progress.flags:
+        yield Text(f"{count(len(progress.flags), 'remark')} on data quality; the experimenter's page lists them")
+    if progress.erased:
+        yield Text(f"{count(progress.erased, 'participant')} erased, in no number above")
 
 
 def _cells(group: GroupCount) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""What participants did, kept in a database: the only code that touches one.
+"""Stores participants and their answers in a database.
 
-Everything that happens is an event that is added and never changed. The event of an answer has the key (participant, page):
-the same answer sent twice, by two tabs or to a server that was killed meanwhile, is there once. When `Store.reply`
-returns, the answer is on disk. `places.py` tells which group a new participant is put into.
+Every event is added and never changed. The event of an answer has the key (participant, page), so an answer that is sent
+twice, by two tabs or to a server that was killed meanwhile, is stored once. When `Store.reply` returns, the answer is on
+disk. `allocation.py` decides which group a new participant is put into.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from snellen.study.folder import Study
 from snellen.study.participation import Participation, Reply, State
 
 FILE = "answers.sqlite"
-"""The database inside the study's folder, where no other is named."""
+"""The database in the study's folder, which is used unless another address is given."""
 
 LONGEST = 200
-"""Characters of a recruiting id that are kept."""
+"""Characters of a recruiting id that are stored."""
 
 Openness = Literal["open", "paused", "closed"]
 
 
 class ClosedError(Exception):
-    """Nobody new is admitted; `state` tells why."""
+    """No new participants are admitted; `state` says why."""
 
     def __init__(self, state: Literal["paused", "closed", "full"]) -> None:
         super().__init__(state)
@@ -46,7 +46,7 @@ class ClosedError(Exception):
 
 @dataclass(frozen=True)
 class Participant:
-    """A participant who was admitted: a random name, the place in the design, and the completion code."""
+    """A participant who was admitted: a random name, number, group and completion code."""
 
     participant: str
     number: int
@@ -57,12 +57,12 @@ class Participant:
     code: str
 
 
-_PERSON = [PARTICIPANTS.c[field.name] for field in fields(Participant)]
-_VISIT = [PARTICIPANTS.c[field.name] for field in fields(Participation) if field.name != "replies"]
+_PARTICIPANT = [PARTICIPANTS.c[field.name] for field in fields(Participant)]
+_PARTICIPATION = [PARTICIPANTS.c[field.name] for field in fields(Participation) if field.name != "replies"]
 _REPLY = [EVENTS.c.page, *(EVENTS.c[field.name] for field in fields(Reply))]
 
-# What every page asks for is put together once.
-_FIND = select(*_PERSON).where(PARTICIPANTS.c.token == bindparam("digest"))
+# Statements that every page needs are built once.
+_FIND = select(*_PARTICIPANT).where(PARTICIPANTS.c.token == bindparam("digest"))
 _REPLIES = select(*_REPLY).where(EVENTS.c.participant == bindparam("name"), EVENTS.c.kind == "reply").order_by(EVENTS.c.id)
 _ANSWERED = select(EVENTS.c.page).where(EVENTS.c.participant == bindparam("name"), EVENTS.c.page.is_not(None))
 _EVENT = EVENTS.insert().inline()
@@ -84,11 +84,11 @@ class Store:
     database: Database
     now: Callable[[], datetime] = _utc
     patience: float = PATIENCE
-    """Seconds that an erasure waits for those who read the database."""
+    """Seconds that an erasure waits for other readers of the database."""
 
     @staticmethod
     def open(study: Study, url: str | None = None, *, now: Callable[[], datetime] = _utc) -> Store:
-        """The store in the study's folder or at this address, which must belong to this study as it is now."""
+        """Opens the store in the study's folder or at an address; it must belong to this study in its present form."""
         store = Store(study, Database.open(url, study.folder / FILE), now)
         try:
             with store.database.writing() as connection:
@@ -101,7 +101,7 @@ class Store:
         return store
 
     def close(self) -> None:
-        """Closes every connection; what is left of somebody who was erased goes first, where that is possible."""
+        """Closes every connection, after removing what is left of erased participants if possible."""
         try:
             if self.lingering:
                 self.scrub(patience=1.0)
@@ -114,19 +114,19 @@ class Store:
 
     @property
     def state(self) -> Openness:
-        """Whether newcomers are admitted."""
+        """Whether new participants are admitted."""
         with self.database.reading() as connection:
-            found: Openness = connection.execute(select(STUDY.c.state)).scalar_one()
-        return found
+            state: Openness = connection.execute(select(STUDY.c.state)).scalar_one()
+        return state
 
     def set_state(self, state: Openness) -> None:
-        """Opens, pauses or closes the study for newcomers; who is inside may always finish."""
+        """Opens, pauses or closes the study for new participants; those who have begun may always finish."""
         with self.database.writing() as connection:
             connection.execute(STUDY.update().values(state=state))
             connection.execute(_EVENT, {"kind": "state", "content": {"state": state}, "at": self.time()})
 
     def log_out(self, login: str, remaining: timedelta) -> None:
-        """Remembers that a login has ended, for as long as it could have lasted."""
+        """Stores that a login has ended, until it would have expired."""
         row = {"login": _digest(login), "until": _text(self.now() + remaining)}
         with self.database.writing() as connection:
             connection.execute(LOGOUTS.delete().where(or_(LOGOUTS.c.until < self.time(), LOGOUTS.c.login == row["login"])))
@@ -141,18 +141,18 @@ class Store:
     # One participant.
 
     def admit(self, *, token: str, language: str, simulated: bool, recruited: Mapping[str, str]) -> Participant:
-        """Gives whoever holds this token a place in the design, once; nobody new is admitted to a closed or full study."""
+        """Admits the participant who holds this token, once; raises ClosedError where the study is closed or full."""
         digest = _digest(token)
-        kept = {name: _clean(recruited[name]) for name in self.study.protocol.recruiting if recruited.get(name)}
-        return self.database.write(lambda one: self._admit(one, digest, language, simulated, kept), queued=True)
+        ids = {name: _clean(recruited[name]) for name in self.study.protocol.recruiting if recruited.get(name)}
+        return self.database.write(lambda connection: self._admit(connection, digest, language, simulated, ids), queued=True)
 
     def _admit(
         self, connection: Connection, digest: str, language: str, simulated: bool, recruited: Mapping[str, str]
     ) -> Participant:
         state = connection.execute(select(STUDY.c.state).with_for_update()).scalar_one()
-        known = _person(connection, digest)
-        if known is not None:
-            return known
+        participant = _participant(connection, digest)
+        if participant is not None:
+            return participant
         if state != "open":
             raise ClosedError(state)
         counting = self._counting(connection, simulated)
@@ -161,7 +161,7 @@ class Store:
             raise ClosedError("full")
         last = select(func.max(PARTICIPANTS.c.number)).where(PARTICIPANTS.c.simulated == simulated)
         number = connection.execute(last).scalar_one()
-        person = Participant(
+        participant = Participant(
             secrets.token_hex(12),
             0 if number is None else number + 1,
             next_group(self.study.protocol, counting, simulated=simulated),
@@ -172,55 +172,57 @@ class Store:
         )
         at = self.time()
         own = {"token": digest, "recruited": recruited, "started": at, "finished": "", "seen": at}
-        connection.execute(PARTICIPANTS.insert(), {**vars(person), **own})
-        content = {"number": person.number, "group": person.group, "language": language}
-        connection.execute(_EVENT, {"participant": person.participant, "kind": "admitted", "content": content, "at": at})
-        return person
+        connection.execute(PARTICIPANTS.insert(), {**vars(participant), **own})
+        content = {"number": participant.number, "group": participant.group, "language": language}
+        connection.execute(
+            _EVENT, {"participant": participant.participant, "kind": "admitted", "content": content, "at": at}
+        )
+        return participant
 
     def find(self, token: str) -> Participant | None:
-        """The participant who holds this token, as things stand now."""
+        """The participant who holds this token."""
         with self.database.reading() as connection:
-            return _person(connection, _digest(token))
+            return _participant(connection, _digest(token))
 
-    def replies(self, person: Participant) -> dict[str, Reply]:
-        """What a participant has answered, by page, in the order of arrival."""
+    def replies(self, participant: Participant) -> dict[str, Reply]:
+        """The replies of a participant, by page, in the order of arrival."""
         with self.database.reading() as connection:
-            return {page: Reply(*reply) for page, *reply in connection.execute(_REPLIES, {"name": person.participant})}
+            return {page: Reply(*reply) for page, *reply in connection.execute(_REPLIES, {"name": participant.participant})}
 
     def progress(self, token: str) -> tuple[Participant, frozenset[str]] | None:
         """The participant who holds this token, and the pages that are answered."""
         with self.database.reading() as connection:
-            person = _person(connection, _digest(token))
-            if person is None:
+            participant = _participant(connection, _digest(token))
+            if participant is None:
                 return None
-            return person, frozenset(connection.execute(_ANSWERED, {"name": person.participant}).scalars())
+            return participant, frozenset(connection.execute(_ANSWERED, {"name": participant.participant}).scalars())
 
-    def reply(self, person: Participant, page: str, content: Mapping[str, Any], seconds: float, *, last: bool) -> bool:
-        """Keeps an answer; False, and nothing is kept, where the page has an answer or the participant is done or gone.
+    def reply(self, participant: Participant, page: str, content: Mapping[str, Any], seconds: float, *, last: bool) -> bool:
+        """Stores an answer; returns False and stores nothing where the page has one or the participant has finished or left.
 
         When this returns True, the answer is on disk, and with `last` the participant has finished.
         """
         if not math.isfinite(seconds):
             raise ValueError(f"{seconds} seconds are no time")
         json.dumps(content, allow_nan=False)
-        at, name = self.time(), person.participant
+        at, name = self.time(), participant.participant
         reply = {"participant": name, "kind": "reply", "page": page, "content": dict(content), "seconds": seconds, "at": at}
         try:
             return self.database.write(lambda connection: _write(connection, reply, last=last))
         except IntegrityError:
             return False
 
-    def withdraw(self, person: Participant) -> None:
-        """Ends a participation that has not finished; the place is given to the next who comes."""
-        at, name = self.time(), person.participant
+    def withdraw(self, participant: Participant) -> None:
+        """Ends a participation that has not finished; the participant no longer counts when groups are filled."""
+        at, name = self.time(), participant.participant
         with self.database.writing() as connection:
             if connection.execute(_LEAVE, {"name": name, "at": at}).rowcount:
                 connection.execute(_EVENT, {"participant": name, "kind": "withdrawn", "content": {}, "at": at})
 
     def erase(self, participant: str) -> bool:
-        """Forgets a participant: answers, times, ids, token and name are gone; that somebody had this place stays.
+        """Erases a participant: answers, times, ids, token and name; number and group stay, without a name.
 
-        False where nobody has this name. Files of the database hold nothing of it afterwards, unless `lingering`.
+        Returns False where nobody has this name. The files of the database then hold nothing of it, unless `lingering`.
         """
         if not participant.isalnum() or not participant.isascii():
             return False
@@ -248,8 +250,8 @@ class Store:
         }
         own = PARTICIPANTS.c.participant == participant
         with self.database.writing() as connection:
-            known = connection.execute(select(PARTICIPANTS).where(own, PARTICIPANTS.c.state != "erased").with_for_update())
-            row = known.one_or_none()
+            query = select(PARTICIPANTS).where(own, PARTICIPANTS.c.state != "erased").with_for_update()
+            row = connection.execute(query).one_or_none()
             if row is None:
                 return False
             connection.execute(EVENTS.delete().where(EVENTS.c.participant == participant))
@@ -262,11 +264,11 @@ class Store:
 
     @property
     def lingering(self) -> bool:
-        """Whether files of the database may still hold something of somebody who was erased."""
+        """Whether files of the database may still hold data of an erased participant."""
         return self._unscrubbed() is not None
 
     def scrub(self, patience: float | None = None) -> bool:
-        """Removes from the files what is left of those who were erased; False where readers need it for longer."""
+        """Removes data of erased participants from the files; False where other readers still need them."""
         last = self._unscrubbed()
         if last is None:
             return True
@@ -296,27 +298,27 @@ class Store:
     # All of them.
 
     def participations(self, *, simulated: bool) -> list[Participation]:
-        """Every participant, real or simulated, with all answers, in the order of arrival; without those who were erased."""
+        """All real or all simulated participants with their replies, in the order of arrival, without erased ones."""
         joined = PARTICIPANTS.outerjoin(
             EVENTS, and_(EVENTS.c.participant == PARTICIPANTS.c.participant, EVENTS.c.kind == "reply")
         )
         query = (
-            select(*_VISIT, *_REPLY)
+            select(*_PARTICIPATION, *_REPLY)
             .select_from(joined)
             .where(PARTICIPANTS.c.simulated == simulated, PARTICIPANTS.c.state != "erased")
             .order_by(PARTICIPANTS.c.number, EVENTS.c.id)
         )
-        found: dict[tuple[Any, ...], dict[str, Reply]] = {}
+        replies_of: dict[tuple[Any, ...], dict[str, Reply]] = {}
         with self.database.reading() as connection:
             for row in connection.execute(query):
-                page, *reply = row[len(_VISIT) :]
-                replies = found.setdefault(tuple(row[: len(_VISIT)]), {})
+                page, *reply = row[len(_PARTICIPATION) :]
+                replies = replies_of.setdefault(tuple(row[: len(_PARTICIPATION)]), {})
                 if page is not None:
                     replies[page] = Reply(*reply)
-        return [Participation(*(*who, replies)) for who, replies in found.items()]
+        return [Participation(*(*facts, replies)) for facts, replies in replies_of.items()]
 
-    def kept(self, *, simulated: bool) -> int:
-        """How many answers are kept: as many as `participations` hold, unless one was kept twice."""
+    def reply_count(self, *, simulated: bool) -> int:
+        """The number of stored replies; `participations` holds as many, unless one is stored twice."""
         own = select(PARTICIPANTS.c.participant).where(PARTICIPANTS.c.simulated == simulated)
         query = select(func.count()).where(EVENTS.c.kind == "reply", EVENTS.c.participant.in_(own))
         with self.database.reading() as connection:
@@ -353,7 +355,7 @@ class Store:
         return {row[0]: row[1] for row in connection.execute(query)}
 
     def time(self) -> str:
-        """The time as it is written down."""
+        """The present time as it is stored."""
         return _text(self.now())
 
 
@@ -362,15 +364,15 @@ def _text(moment: datetime) -> str:
 
 
 def _clean(text: str) -> str:
-    """What is kept of an id that came with a link, which can hold anything."""
-    return "".join(one for one in text if one.isprintable())[:LONGEST]
+    """The printable characters of an id that came with a link, up to `LONGEST`."""
+    return "".join(character for character in text if character.isprintable())[:LONGEST]
 
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _person(connection: Connection, digest: str) -> Participant | None:
+def _participant(connection: Connection, digest: str) -> Participant | None:
     row = connection.execute(_FIND, {"digest": digest}).one_or_none()
     return None if row is None else Participant(*tuple(row))
 
@@ -386,7 +388,7 @@ def _write(connection: Connection, reply: Mapping[str, Any], *, last: bool) -> b
 
 
 def _claim(connection: Connection, study: Study) -> None:
-    """Writes whose database this is, or refuses one that holds answers to something else."""
+    """Writes to which study the database belongs, or refuses a database of another study or form of it."""
     identity = study.sign("database")[:32]
     row = connection.execute(select(STUDY)).one_or_none()
     if row is None:

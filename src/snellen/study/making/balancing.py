@@ -1,4 +1,4 @@
-"""Some of many, chosen so that every kind comes equally often, as far as there are enough of each."""
+"""Choosing elements of a pool so that every kind comes equally often, as far as there are enough of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 Trait = Callable[[T], Hashable]
 
 Kind = tuple[Hashable, int, tuple[Hashable, ...]]
-"""What tells two of the pool apart: group, reuse, and the traits that are to come equally often."""
+"""Group, reuse and traits of an element; elements of the same kind are interchangeable."""
 
 
 def pick(
@@ -18,16 +18,16 @@ def pick(
     needs: Mapping[Hashable, int],
     *,
     group: Trait[T],
-    reuse: Callable[[T], int] = lambda one: 0,
+    reuse: Callable[[T], int] = lambda element: 0,
     over: Sequence[Trait[T]] = (),
 ) -> list[T]:
-    """From every group as many as it needs, with the least reuse, and then with the traits as even as can be.
+    """Picks as many elements of every group as needed, with the least reuse, and then as evenly over the traits as possible.
 
     The first trait counts most: the second is made even only where that costs the first nothing. Even means the least sum of
     squared counts. That is reached for reuse and the first trait; a later one is so even that no exchange of one for
     another would help. Among equals, those that stand first in the pool are taken: a shuffled pool makes a random choice.
 
-    >>> pick(["cat 1", "cat 2", "dog 1", "dog 2"], {True: 2}, group=lambda one: True, over=[lambda one: one[:3]])
+    >>> pick(["cat 1", "cat 2", "dog 1", "dog 2"], {True: 2}, group=lambda pet: True, over=[lambda pet: pet[:3]])
     ['cat 1', 'dog 1']
     """
     left: dict[Kind, list[T]] = defaultdict(list)
@@ -39,22 +39,22 @@ def pick(
     for name, wanted in needs.items():
         if there[name] < wanted:
             raise ValueError(f"{wanted} of {name!r} are wanted, and there are {there[name]}")
-    scale = _Scale(left, len(over))
+    balance = _Balance(left, len(over))
     for name in sorted(needs, key=lambda one: there[one] - needs[one]):  # those with the least choice come first
         for _ in range(needs[name]):
-            free = [kind for kind in left if kind[0] == name and scale.left[kind]]
-            scale.put(min(free, key=lambda kind: scale.cost([(None, kind)])))
-    while (better := next(scale.gains(), None)) is not None:
-        scale.move(better)
-    return [one for kind, some in left.items() for one in some[: scale.taken[kind]]]
+            free = [kind for kind in left if kind[0] == name and balance.left[kind]]
+            balance.put(min(free, key=lambda kind: balance.cost([(None, kind)])))
+    while (better := next(balance.gains(), None)) is not None:
+        balance.move(better)
+    return [one for kind, some in left.items() for one in some[: balance.taken[kind]]]
 
 
 Move = tuple[Kind | None, Kind]
-"""One of the first kind goes back, where there is a first, and one of the second is taken."""
+"""An exchange: an element of the first kind, if any, is put back, and one of the second kind is picked."""
 
 
-class _Scale:
-    """What is taken of every kind, and what an exchange would change."""
+class _Balance:
+    """How many of every kind are picked, and what an exchange would change."""
 
     def __init__(self, pool: Mapping[Kind, Sequence[object]], traits: int) -> None:
         self.left = Counter({kind: len(some) for kind, some in pool.items()})
@@ -87,7 +87,7 @@ class _Scale:
         return tuple(found)
 
     def gains(self) -> Iterator[list[Move]]:
-        """Exchanges that make it better: one for another, or one in each of two groups where those hang together."""
+        """Exchanges that make it better: one for another, or one in each of two groups where those depend on each other."""
         nothing = (0,) * (1 + len(self.counts))
         single = list(self._exchanges())
         for one in single:

@@ -1,4 +1,4 @@
-"""What a study will be before anybody has taken part: its items, its groups, and what a participant meets."""
+"""Tables for the terminal about a study that has not begun: its items, its groups, and the pages of participants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snellen.study.tasks.task import FURTHER_SECONDS
 
 @dataclass(frozen=True)
 class GroupPreview:
-    """What the participants of one group meet."""
+    """What the participants of one group see."""
 
     shown: tuple[str, ...]
     pages: int
@@ -29,7 +29,7 @@ class GroupPreview:
 
 
 def groups(study: Study) -> list[GroupPreview]:
-    """Every group of the study, by the example of its first participant."""
+    """Every group of the study, by its first participant."""
     sizes = {path.name: path.stat().st_size for path in (study.folder / "pictures").iterdir()}
     found = []
     for group, conditions in enumerate(study.protocol.groups):
@@ -50,7 +50,7 @@ def groups(study: Study) -> list[GroupPreview]:
 
 @dataclass(frozen=True)
 class NewStudyTable:
-    """What rich prints of a new study: what was chosen from the run, and what should be known of it."""
+    """Prints which images were chosen for a new study, and notes about them."""
 
     study: Study
 
@@ -71,7 +71,7 @@ class NewStudyTable:
 
 @dataclass(frozen=True)
 class StudyPreview:
-    """What rich prints of a study that was checked: what participants meet, and who will not count."""
+    """Prints what participants of a study will see, and who will be excluded."""
 
     study: Study
 

@@ -1,4 +1,4 @@
-"""`study.yaml` as it is written for the experimenter: every setting with what it means, and when it can be changed."""
+"""Writes `study.yaml` with a comment on every setting: what it means, and when it can be changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMENTS: Mapping[str, str] = {
     ),
     "alpha": "The level of significance; intervals have the confidence 1 - alpha.",
     "margin": "Two means on a scale that differ by less count as equal, in points of the scale (equivalence test).",
-    "seed": "[fixed] The choice of images and everybody's order of pages hang on it.",
+    "seed": "[fixed] The choice of images and everybody's order of pages depend on it.",
     "languages": "[free] Files in texts/, without .yaml. The browser's language decides which is shown, else the first.",
     "people": "[free] When so many have finished, nobody new is admitted. null: you close the study yourself.",
     "abandoned": "[free] Minutes without an answer after which somebody's place in the balance is given to the next.",

@@ -1,4 +1,4 @@
-"""How maps become pictures: one treatment for every arm, so that people compare maps and not ways of drawing.
+"""Draws maps as pictures, in the same way for every arm, so that participants compare maps and not ways of drawing.
 
 Every map is drawn in the same colours, from dark to light, by the same rule for its scale. Only what speaks for the model's
 answer is drawn: a map that also says what speaks against it would need other colours, another legend and another
@@ -39,7 +39,7 @@ def photograph(image: Float[Tensor, "channels height width"]) -> Rgb:
 
 
 def picture(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> Shown:
-    """What a participant sees of an image: its photograph, or its map in one of the presentations."""
+    """The picture that participants see: the photograph, or the map in a presentation."""
     return _beside([_enlarged(panel) for panel in _panels(photo, values, presentation)])
 
 

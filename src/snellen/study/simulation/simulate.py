@@ -84,7 +84,7 @@ class ServedStudy:
             stored += len(replies)
             lost += len(log.confirmed - set(replies))
             changed += sum(dict(reply.content) != log.sent.get(page) for page, reply in replies.items())
-        repeated = self.store.kept(simulated=True) - sum(
+        repeated = self.store.reply_count(simulated=True) - sum(
             len(participation.replies) for participation in participations.values()
         )
         return AnswerCheck(

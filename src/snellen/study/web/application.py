@@ -1,4 +1,4 @@
-"""The web application of a study: all routes, what happens when something goes wrong, and the server around it."""
+"""The web application of a study: routes, error pages and the server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from snellen.study.web.experimenter_pages import ExperimenterPages
 from snellen.study.web.limits import MOST, SENDING, LimitedProtocol, Limits
 from snellen.study.web.page_context import pictures_of
 from snellen.study.web.participant_pages import ParticipantPages
-from snellen.study.web.security import Forwarded, Guarded, Kind, Proxies
+from snellen.study.web.security import Forwarded, Kind, Proxies, SecureHeaders
 from snellen.study.web.site import THREADS, Site
 
 FOREVER = "max-age=31536000, immutable"
@@ -62,9 +62,9 @@ def application(
     app = Starlette(
         routes=[*ParticipantPages(site).routes(), *ExperimenterPages(site).routes(), *Files(site).routes()],
         middleware=[
-            Middleware(Guarded, secure=secure),
+            Middleware(SecureHeaders, secure=secure),
             Middleware(Forwarded, proxies=proxies or Proxies()),
-            Middleware(Calm, site=site, most=per_address or MOST),
+            Middleware(RateLimited, site=site, most=per_address or MOST),
         ],
         exception_handlers={HTTPException: problem},
         lifespan=lifespan,
@@ -74,7 +74,7 @@ def application(
 
 
 async def _problem(site: Site, request: Request, status: int, headers: dict[str, str], **words: object) -> Response:
-    """A small kind page in the visitor's language."""
+    """An error page in the visitor's language."""
     try:
         person = await site.person(site.token(request))
     except Exception:
@@ -86,8 +86,8 @@ async def _problem(site: Site, request: Request, status: int, headers: dict[str,
 
 
 @dataclass(frozen=True, eq=False)
-class Calm:
-    """Lets nobody ask too often, and turns what goes wrong inside into a page."""
+class RateLimited:
+    """Middleware that applies the rate limits, and answers exceptions with an error page."""
 
     app: ASGIApp
     site: Site
@@ -95,7 +95,7 @@ class Calm:
     _inside: Counter[str] = field(default_factory=Counter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, if nobody is held up by it."""
+        """Passes a request on, within the limits."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -141,20 +141,20 @@ def _kind(request: Request) -> Kind:
 
 @dataclass(frozen=True, eq=False)
 class Files:
-    """Files of the pages for everybody, and pictures of the study for those who take part in it."""
+    """Serves static files to everybody, and pictures to the participants who see them."""
 
     site: Site
 
     def routes(self) -> list[Route]:
-        """Where they are."""
+        """The routes."""
         read = lru_cache(maxsize=1024)(lambda name: (self.site.study.folder / "pictures" / name).read_bytes())
-        shown = lru_cache(maxsize=64)(self._shown)
+        visible = lru_cache(maxsize=64)(self._visible)
 
         async def picture(request: Request) -> Response:
             """A picture, for a participant who is to see it, and for the experimenter."""
             name = request.path_params["name"]
             person = await self.site.person(self.site.token(request))
-            allowed = person is not None and name in shown(person.group)
+            allowed = person is not None and name in visible(person.group)
             if not allowed and (name not in self.site.study.by_picture or await self.site.session(request) is None):
                 raise HTTPException(404)
             kind = _PICTURES.get(name.rpartition(".")[2], "application/octet-stream")
@@ -166,7 +166,7 @@ class Files:
             Route("/health", self.health, methods=["GET"]),
         ]
 
-    def _shown(self, group: int) -> frozenset[str]:
+    def _visible(self, group: int) -> frozenset[str]:
         """The pictures that participants of a group are shown."""
         return frozenset(picture.name for page in self.site.pages(group, 0) for picture in pictures_of(page))
 
@@ -192,7 +192,7 @@ def serve(
     proxies: Proxies | None = None,
     per_address: int | None = None,
 ) -> None:
-    """Serves the study until it is interrupted; every answer that was given by then is kept."""
+    """Serves the study until it is interrupted; every answer is stored by then."""
     limits = Limits.of(per_address, proxies)
     app = application(study, store, secure=secure, proxies=proxies, per_address=limits.per_address)
     listening = listen(host, port)
@@ -209,7 +209,7 @@ def serve(
 
 
 def server(app: Starlette, limits: Limits) -> uvicorn.Server:
-    """A server within limits, which writes nobody's address down."""
+    """A server within limits that logs no addresses."""
     config = uvicorn.Config(
         app,
         http=LimitedProtocol.within(limits),
@@ -246,7 +246,7 @@ def _stoppable() -> Iterator[None]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at which visitors can knock from now on."""
+    """A socket that listens at this address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -269,8 +269,8 @@ def _link(host: str, port: int, secure: bool) -> str:
 
 def _greeting(study: Study, store: Store, link: str) -> list[str]:
     counts = dict.fromkeys(("finished", "started", "withdrawn"), 0)
-    for visit in store.participations(simulated=False):
-        counts[visit.state] += 1
+    for participation in store.participations(simulated=False):
+        counts[participation.state] += 1
     return [
         f"study: {study.protocol.title} ({store.state}; {counts['finished']} finished, {counts['started']} begun)",
         f"participants: {link}/",

@@ -23,7 +23,7 @@ from snellen.study.answers.overview import Overview, overview
 from snellen.study.answers.store import Openness
 from snellen.study.web.security import Form, first, read_form
 from snellen.study.web.session import HOURS
-from snellen.study.web.site import Site, onward
+from snellen.study.web.site import Site, redirect
 
 _ORDERS: dict[str, Openness] = {"pause": "paused", "resume": "open", "close": "closed"}
 
@@ -35,7 +35,7 @@ class ExperimenterPages:
     site: Site
 
     def routes(self) -> list[Route]:
-        """Where they are."""
+        """The routes."""
         return [
             Route("/admin", self.desk, methods=["GET"]),
             Route("/admin/login", self.login, methods=["POST"]),
@@ -57,22 +57,22 @@ class ExperimenterPages:
         password = first(form, "password") or ""
         if not await anyio.to_thread.run_sync(self.site.study.admits, password, limiter=self.site.one_by_one):
             return self._door(request, status=403, wrong=True)
-        response = onward("/admin")
-        self.site.keep(response, "snellen-desk", self.site.sessions.begin(), strict=True, seconds=HOURS * 3600)
+        response = redirect("/admin")
+        self.site.set_cookie(response, "snellen-desk", self.site.sessions.begin(), strict=True, seconds=HOURS * 3600)
         return response
 
     def _door(self, request: Request, *, status: int = 200, wrong: bool = False) -> Response:
         visitor = secrets.token_urlsafe(24)
         facts = {"csrf": self.site.seal.form(visitor, "login"), "wrong": wrong}
         response = self.site.render("door.html", self.site.language(request), facts, status)
-        self.site.keep(response, "snellen-door", visitor, strict=True, seconds=3600)
+        self.site.set_cookie(response, "snellen-door", visitor, strict=True, seconds=3600)
         return response
 
     async def logout(self, request: Request) -> Response:
         """Ends the login, also for whoever might have copied its cookie."""
         session, _ = await self._allowed(request, "logout")
-        await self.site.aside(self.site.sessions.end, session)
-        response = onward("/admin")
+        await self.site.in_thread(self.site.sessions.end, session)
+        response = redirect("/admin")
         response.delete_cookie(self.site.cookie("snellen-desk"), secure=self.site.secure, httponly=True, samesite="strict")
         return response
 
@@ -125,7 +125,7 @@ class ExperimenterPages:
     async def export(self, request: Request) -> Response:
         """Everything that was collected, as one ZIP file; real and simulated answers are never in the same."""
         if await self.site.session(request) is None:
-            return onward("/admin")
+            return redirect("/admin")
         simulated = request.query_params.get("data") == "simulated"
         name = f"{'simulated-' if simulated else ''}answers-{datetime.now(UTC):%Y-%m-%d}.zip"
         content = await run_in_threadpool(self._export, simulated)
@@ -149,17 +149,17 @@ class ExperimenterPages:
         if order not in _ORDERS:
             raise HTTPException(400)
         await run_in_threadpool(self.site.store.set_state, _ORDERS[order])
-        return onward("/admin")
+        return redirect("/admin")
 
     async def erase(self, request: Request) -> Response:
         """Asks whether a participant should really be erased, and does it."""
         if request.method != "POST":
             session, name = await self.site.session(request), request.query_params.get("participant", "").strip()[:64]
             if session is None or not name:
-                return onward("/admin")
+                return redirect("/admin")
             known = await run_in_threadpool(self._known, name)
             if not known:
-                return onward(f"/admin?{urlencode({'unknown': name})}")
+                return redirect(f"/admin?{urlencode({'unknown': name})}")
             facts = {"csrf": self.site.seal.form(session, "desk/erase"), "participant": name}
             return self.site.render("erase.html", self.site.language(request), facts)
         _, form = await self._allowed(request, "erase")
@@ -167,16 +167,16 @@ class ExperimenterPages:
         try:
             done = await run_in_threadpool(self.site.store.erase, name)
         except SnellenError:
-            return onward(f"/admin?{urlencode({'unerased': name})}")
+            return redirect(f"/admin?{urlencode({'unerased': name})}")
         finally:
             self.site.forget()
-        return onward(f"/admin?{urlencode({'erased' if done else 'unknown': name})}")
+        return redirect(f"/admin?{urlencode({'erased' if done else 'unknown': name})}")
 
     async def scrub(self, request: Request) -> Response:
         """Tries again to remove from the database's files what is left of those who were erased."""
         await self._allowed(request, "scrub")
         await run_in_threadpool(self.site.store.scrub)
-        return onward("/admin")
+        return redirect("/admin")
 
     def _known(self, name: str) -> bool:
         return any(

@@ -1,6 +1,6 @@
-"""The participant's pages: consent, one page after another, the end; and the way out at any time.
+"""The participant's pages: consent, the pages of the schedule, withdrawal and the end.
 
-Where a participant is, is never remembered: it is the first page of the schedule to which the store has no reply.
+The current page of a participant is not stored: it is the first page of the schedule without a reply in the store.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from snellen.study.tasks import Answer, find_task
 from snellen.study.web.form import FormReply, read_reply, seconds
 from snellen.study.web.page_context import ahead, page_context
 from snellen.study.web.security import Form, first, read_form
-from snellen.study.web.site import Site, onward
+from snellen.study.web.site import Site, redirect
 
 MONTH = 30 * 86_400
-"""Seconds that a browser keeps a participant's place."""
+"""Seconds after which the participant's cookie expires."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class ParticipantPages:
     site: Site
 
     def routes(self) -> list[Route]:
-        """Where they are."""
+        """The routes."""
         return [
             Route("/", self.arrive, methods=["GET"]),
             Route("/consent", self.consent, methods=["POST"]),
@@ -51,16 +51,16 @@ class ParticipantPages:
     # Coming ----------------------------------------------------------------------------------------------------------------
 
     async def arrive(self, request: Request) -> Response:
-        """The consent page; whoever has begun goes on where they stopped."""
-        return await self.site.aside(self._arrive, request)
+        """The consent page; participants who have begun continue where they stopped."""
+        return await self.site.in_thread(self._arrive, request)
 
     def _arrive(self, request: Request) -> Response:
         site, token = self.site, self.site.token(request)
         person = site.store.find(token) if token else None
         if person is not None and person.state == "started":
-            return onward("/page?notice=resumed")
+            return redirect("/page?notice=resumed")
         if person is not None and "next" not in request.query_params:
-            return onward("/end")
+            return redirect("/end")
         language, state = site.language(request), site.store.state
         if state != "open":
             return site.message(language, "closed", state, 403)
@@ -76,11 +76,11 @@ class ParticipantPages:
             "names": {one: t("language") for one, t in site.sentences.items()},
         }
         response = site.render("consent.html", language, facts)
-        site.keep(response, "snellen", site.seal.signed(token), strict=False, seconds=MONTH)
+        site.set_cookie(response, "snellen", site.seal.signed(token), strict=False, seconds=MONTH)
         return response
 
     async def consent(self, request: Request) -> Response:
-        """Admits a participant, once however often the form is sent."""
+        """Admits a participant, once even if the form is sent several times."""
         form, token = await read_form(request), self.site.issued(request)
         if token is None or not self.site.seal.holds(form, token, "consent"):
             raise HTTPException(403)
@@ -91,20 +91,20 @@ class ParticipantPages:
         try:
             recruited = self._recruited(form)
             admit = partial(self.site.store.admit, token=token, language=language, simulated=simulated, recruited=recruited)
-            await self.site.aside(admit)
+            await self.site.in_thread(admit)
         except ClosedError as closed:
             return self.site.message(language, "closed", closed.state, 403)
-        return onward("/page")
+        return redirect("/page")
 
     def _recruited(self, form: Form) -> dict[str, str]:
-        """The ids of a recruiting platform that the protocol names; control characters have no place in them."""
+        """The recruiting ids that the protocol names, without control characters."""
         found = {name: first(form, name) or "" for name in self.site.study.protocol.recruiting}
         clean = {name: "".join(filter(str.isprintable, value))[:LONGEST] for name, value in found.items()}
         return {name: value for name, value in clean.items() if value}
 
     @cached_property
     def minutes(self) -> int:
-        """How long taking part takes, roughly, in steps of five minutes."""
+        """Estimated duration, rounded up to five minutes."""
         groups = range(len(self.site.study.protocol.groups))
         return 5 * ceil(max(minutes(self.site.pages(group, 0)) for group in groups) / 5)
 
@@ -113,22 +113,22 @@ class ParticipantPages:
     async def page(self, request: Request) -> Response:
         """The participant's current page, and the answer to it."""
         form = await read_form(request) if request.method == "POST" else None
-        return await self.site.aside(self._page, request, form)
+        return await self.site.in_thread(self._page, request, form)
 
     def _page(self, request: Request, form: Form | None) -> Response:
         site, token = self.site, self.site.token(request)
         found = site.store.progress(token) if token else None
         if token is None or found is None:
-            return onward("/")
+            return redirect("/")
         person, answered = found
         if person.state != "started":
-            return onward("/end")
+            return redirect("/end")
         pages = site.pages(person.group, person.number)
         place = current(pages, answered)
         if form is not None:
             return self._answer(token, person, pages, place, form)
         if place is None:
-            return onward("/end")
+            return redirect("/end")
         notice = request.query_params.get("notice", "")
         notice = notice if notice in ("answered", "resumed") and answered else ""
         return self._show(token, person, pages, place, notice=notice)
@@ -140,14 +140,14 @@ class ParticipantPages:
         if place is None or since is None or not site.seal.holds(form, token, name):
             raise HTTPException(403)
         if place != awaited:
-            return onward("/page?notice=answered")
+            return redirect("/page?notice=answered")
         filled = read_reply(site.study, pages[place], form)
         if filled.refused:
             return self._show(token, person, pages, place, form=form, filled=filled)
         last = place == len(pages) - 1
         if not site.store.reply(person, name, filled.content, seconds(form, since), last=last):
-            return onward("/page?notice=answered")
-        return onward("/end" if last else "/page")
+            return redirect("/page?notice=answered")
+        return redirect("/end" if last else "/page")
 
     def _show(
         self,
@@ -184,38 +184,38 @@ class ParticipantPages:
     # Withdrawing -----------------------------------------------------------------------------------------------------------
 
     async def withdraw(self, request: Request) -> Response:
-        """Asks whether somebody really wants to stop, and ends the participation."""
+        """Asks for confirmation, and ends the participation."""
         form = await read_form(request) if request.method == "POST" else None
-        return await self.site.aside(self._withdraw, request, form)
+        return await self.site.in_thread(self._withdraw, request, form)
 
     def _withdraw(self, request: Request, form: Form | None) -> Response:
         site, token = self.site, self.site.token(request)
         person = site.store.find(token) if token else None
         if token is None or person is None:
-            return onward("/")
+            return redirect("/")
         if person.state != "started":
-            return onward("/end")
+            return redirect("/end")
         if form is None:
             return site.render("withdraw.html", person.language, {"csrf": site.seal.form(token, "withdraw")})
         if not site.seal.holds(form, token, "withdraw"):
             raise HTTPException(403)
         site.store.withdraw(person)
-        return onward("/end")
+        return redirect("/end")
 
     async def end(self, request: Request) -> Response:
         """The last page: what it was about, and the completion code; or, after leaving early, that nothing is used."""
-        return await self.site.aside(self._end, request)
+        return await self.site.in_thread(self._end, request)
 
     def _end(self, request: Request) -> Response:
         site, token = self.site, self.site.token(request)
         person = site.store.find(token) if token else None
         if person is None:
-            return onward("/")
+            return redirect("/")
         if person.state == "withdrawn":
             return site.render("withdrawn.html", person.language, {"participant": person.participant})
         pages, replies = site.pages(person.group, person.number), site.store.replies(person)
         if person.state == "started" and current(pages, replies) is not None:
-            return onward("/page")
+            return redirect("/page")
         link, won = site.study.protocol.return_link, points(pages, replies)
         facts = {
             "code": person.code,

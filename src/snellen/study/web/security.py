@@ -1,4 +1,4 @@
-"""What stands between the pages and the world: headers, signatures of forms, rates, and the size of what is sent."""
+"""Security of the pages: response headers, form signatures, rate limits, proxies, and the size of requests."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ HEADERS: dict[str, str] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Guarded:
-    """An application whose every response carries `HEADERS`, and is kept by nobody unless it says so."""
+class SecureHeaders:
+    """Middleware that adds `HEADERS` to every response and forbids caching unless the response allows it."""
 
     app: ASGIApp
     secure: bool
@@ -86,7 +86,7 @@ Form = Mapping[str, list[str]]
 
 
 async def read_form(request: Request) -> Form:
-    """The fields of a form; what is too large or no form is refused before it is read."""
+    """The fields of a form; raises HTTPException where the body is no form or too large."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise HTTPException(415)
@@ -113,14 +113,14 @@ def first(form: Form, name: str) -> str | None:
     return form[name][0] if form.get(name) else None
 
 
-def same(one: str | None, other: str) -> bool:
-    """Whether two secrets are the same, in a time that does not tell how far they are."""
-    return one is not None and hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
+def same(first_secret: str | None, other: str) -> bool:
+    """Whether two secrets are equal, compared in constant time."""
+    return first_secret is not None and hmac.compare_digest(first_secret.encode("utf-8", "replace"), other.encode())
 
 
 @dataclass(frozen=True, eq=False)
 class Seal:
-    """Marks that something came from this server: a participant's token, or a form for this visitor and page, and when."""
+    """Signs what the server gives out: tokens of participants, forms (by visitor and page), and when a page was sent."""
 
     study: Study
     now: Callable[[], float] = time.time
@@ -167,7 +167,7 @@ class Seal:
 
 @dataclass(frozen=True)
 class Rate:
-    """So many at once, and then so many per second."""
+    """A rate limit: `burst` requests at once, then `per_second`."""
 
     burst: int
     per_second: float
@@ -210,7 +210,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Proxies:
-    """The proxies in front of the server whose word about who is asking is taken."""
+    """Networks of proxies whose X-Forwarded-For header is trusted."""
 
     networks: tuple[Network, ...] = ()
 
@@ -226,15 +226,15 @@ class Proxies:
 
     def __contains__(self, host: str) -> bool:
         try:
-            found = ipaddress.ip_address(host)
+            address = ipaddress.ip_address(host)
         except ValueError:
             return False
-        mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-        return any((mapped or found) in network for network in self.networks)
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        return any((mapped or address) in network for network in self.networks)
 
     @property
     def names(self) -> list[str]:
-        """All of them for uvicorn, to which an IPv4 address in IPv6's clothes is another one."""
+        """All networks for uvicorn, with IPv4 networks also as IPv4-mapped IPv6 ones."""
         mapped = [
             f"::ffff:{network.network_address}/{96 + network.prefixlen}" for network in self.networks if network.version == 4
         ]
@@ -244,18 +244,18 @@ class Proxies:
 class Forwarded(ProxyHeadersMiddleware):
     """Puts the last address before our own proxies into the place of theirs, over all lines of X-Forwarded-For.
 
-    What anybody else says in that header is not believed; that it was said is told once.
+    The header is ignored where it comes from any other address; a warning is logged once.
     """
 
     def __init__(self, app: ASGIApp, proxies: Proxies) -> None:
         super().__init__(app, proxies.names)  # type: ignore[arg-type]
-        self.proxies, self.told = proxies, False
+        self.proxies, self.warned = proxies, False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[override]
         """Passes a request on."""
         stranger = scope["type"] == "http" and (scope.get("client") or ("",))[0] not in self.proxies
-        if stranger and not self.told and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
-            self.told = True
+        if stranger and not self.warned and any(name == b"x-forwarded-for" for name, _ in scope["headers"]):
+            self.warned = True
             log.warning(
                 "X-Forwarded-For came from an address that is no announced proxy, and is ignored; "
                 "if there is a proxy in front, give its address: --behind-proxy --proxies ADDRESS"
@@ -264,17 +264,17 @@ class Forwarded(ProxyHeadersMiddleware):
 
 
 def address_of(request: Request) -> str:
-    """Whom a request is counted for."""
+    """The address to which the rate limits of a request apply."""
     return network_of(request.client.host if request.client else "")
 
 
 def network_of(host: str) -> str:
-    """What counts as one address."""
+    """The address itself, or the /64 network of an IPv6 address."""
     try:
-        found = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host)
     except ValueError:
         return host[:64]
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
     # Who has one address of version 6 has 2**64 of them, unless it is one of version 4 in disguise.
-    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
+    return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))

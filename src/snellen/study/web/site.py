@@ -1,4 +1,4 @@
-"""What all pages of a served study share: its sentences, templates and files, and who is asking."""
+"""What all pages of a served study share: texts, templates, static files, cookies and languages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StaticFile:
     version: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Site:
     """A study that is being served."""
 
@@ -94,21 +94,21 @@ class Site:
         pages = lru_cache(maxsize=4096)(study.pages)
         _check_link(study)
         return Site(
-            study,
-            store,
-            check_texts(study),
-            files,
-            environment,
-            pages,
-            Seal(study),
-            Sessions(study, store),
-            Rates(),
-            secure,
+            study=study,
+            store=store,
+            sentences=check_texts(study),
+            files=files,
+            templates=environment,
+            pages=pages,
+            seal=Seal(study),
+            sessions=Sessions(study, store),
+            rates=Rates(),
+            secure=secure,
         )
 
-    async def aside(self, work: Callable[..., T], *given: object) -> T:
-        """Lets a thread do what may have to wait for the database, at a third of what anyio's threads cost."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *given)
+    async def in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        """Runs work that may wait for the database in a thread; cheaper than anyio's threads."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
 
     # Who is asking ---------------------------------------------------------------------------------------------------------
 
@@ -117,13 +117,13 @@ class Site:
         return f"{'__Host-' if self.secure else ''}{name}-{self.study.sign('cookie')[:8]}"
 
     def token(self, request: Request) -> str | None:
-        """The secret of a participant, where there is one that could be."""
+        """The participant's token in the cookie, if it has the form of one."""
         found = request.cookies.get(self.cookie("snellen"), "")
         # Who began with an earlier version has a cookie without a mark; whether somebody has begun with it, the store knows.
         return self.seal.issued(found) or (found if _TOKEN.fullmatch(found) else None)
 
     def issued(self, request: Request) -> str | None:
-        """The secret of a participant, or of somebody who may become one: only what this server made will do."""
+        """The token in the cookie, if this server signed it."""
         return self.seal.issued(request.cookies.get(self.cookie("snellen"), ""))
 
     def rehearses(self, request: Request) -> bool:
@@ -135,39 +135,39 @@ class Site:
         return address_of(request)
 
     async def person(self, token: str | None) -> Participant | None:
-        """Who holds a token, as of the last seconds."""
+        """The participant who holds a token, cached for some seconds."""
         if token is None:
             return None
-        known, now = self._people.get(token), time.monotonic()
-        if known is not None and now < known[0]:
-            return known[1]
-        found = await self.aside(self.store.find, token)
+        cached, now = self._people.get(token), time.monotonic()
+        if cached is not None and now < cached[0]:
+            return cached[1]
+        participant = await self.in_thread(self.store.find, token)
         with self._lock:
             if len(self._people) >= 4096:
                 self._people.clear()
-            if found is not None:
-                self._people[token] = (now + PERSON_SECONDS, found)
-        return found
+            if participant is not None:
+                self._people[token] = (now + PERSON_SECONDS, participant)
+        return participant
 
     def forget(self) -> None:
-        """Forgets who holds which token: the store knows."""
+        """Clears the cache of participants."""
         with self._lock:
             self._people.clear()
 
     async def session(self, request: Request) -> str | None:
-        """The login of the experimenter that a request carries; None where it carries none that holds."""
+        """The valid login of the experimenter in a request, or None."""
         found = request.cookies.get(self.cookie("snellen-desk"))
-        return await self.aside(self.sessions.login, found) if found else None
+        return await self.in_thread(self.sessions.login, found) if found else None
 
     def language(self, request: Request) -> str:
-        """The language to answer in: asked for in the link, or the browser's, or the study's first."""
-        asked = request.query_params.get("lang", "")
-        if asked in self.sentences:
-            return asked
-        for wanted in _accepted(request.headers.get("accept-language", "")):
-            for known in self.sentences:
-                if wanted.partition("-")[0] == known.partition("-")[0].lower():
-                    return known
+        """The language of the link, or of the browser, or else the first of the study."""
+        choice = request.query_params.get("lang", "")
+        if choice in self.sentences:
+            return choice
+        for accepted in _accepted(request.headers.get("accept-language", "")):
+            for language in self.sentences:
+                if accepted.partition("-")[0] == language.partition("-")[0].lower():
+                    return language
         return next(iter(self.sentences))
 
     # Answers ---------------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class Site:
         """A small page of a heading and a text, such as `problem.missing` and `problem.missing_text`."""
         return self.render("message.html", language, {"kind": kind, "name": name, "words": words}, status)
 
-    def keep(self, response: Response, name: str, value: str, *, strict: bool, seconds: int) -> None:
+    def set_cookie(self, response: Response, name: str, value: str, *, strict: bool, seconds: int) -> None:
         """Sets a cookie that scripts and other sites cannot use."""
         response.set_cookie(
             self.cookie(name),
@@ -195,8 +195,8 @@ class Site:
         )
 
 
-def onward(path: str) -> RedirectResponse:
-    """Leads on to another page, so that no form is ever sent twice by reloading."""
+def redirect(path: str) -> RedirectResponse:
+    """Redirects to another page, so that reloading sends no form twice."""
     return RedirectResponse(path, 303)
 
 
@@ -207,7 +207,7 @@ def _check_link(study: Study) -> None:
 
 
 def _accepted(header: str) -> list[str]:
-    """The languages of a browser, the dearest first.
+    """The languages of a browser, the preferred first.
 
     >>> _accepted("fr;q=0.4, de-AT, en;q=0.8")
     ['de-at', 'en', 'fr']
