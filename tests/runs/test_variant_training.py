@@ -252,7 +252,7 @@ def not_picklable(dataset, seed, options):
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        (few_outputs, "3 outputs for 'other-seed', where 5 were asked for; let it make as many as options"),
+        (few_outputs, "3 outputs for 'other-seed', instead of 5; let it make as many as options"),
         (no_module, "returned a str for 'other-seed'; it must return an nn.Module"),
         (breaks, r"failed while training 'other-seed' \(ZeroDivisionError: no luck\)"),
         (not_picklable, "cannot be pickled .*define its class in an importable module"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from snellen import Run
 from snellen.errors import SnellenError
+from snellen.report import verdict_lines
 from snellen.report.verdict_lines import next_command
 from snellen.runs.store import VERDICTS
 from snellen.runs.verify import verify
@@ -104,3 +107,14 @@ def test_the_next_command_follows_from_the_run(folder):
     run.record = run.record.changed(finished=None)
     assert next_command(run) == f"snellen resume {folder}"
     assert "at least 30" in next_command(Run(STORED.parent / "asked"))
+
+
+def test_the_terminal_lists_verdicts_by_name_or_counts_them(folder, monkeypatch):
+    def printed():
+        console = Console(width=100, file=io.StringIO())
+        console.print(verdict_lines.verdict_lines(Run(folder)))
+        return console.file.getvalue()
+
+    assert "■ fail: completeness, deletion(steps=4)" in printed()
+    monkeypatch.setattr(verdict_lines, "NAMED", 3)
+    assert "■ 2 fail  ◆ 1 inconclusive" in printed()

@@ -10,12 +10,19 @@ from snellen.methods.controls import CONTROLS
 from snellen.report.readable import Readable
 from snellen.verdicts import MINIMUM_IMAGES, run_certainty
 
+NAMED = 6
+"""Verdicts of up to so many metrics are listed by name."""
+
 
 def verdict_lines(run: Readable) -> Table | Text:
-    """Each method with the metrics that it passes, fails or leaves open; a sentence where nothing can be judged."""
+    """Each method with the metrics that it passes, fails or leaves open; a sentence where nothing can be judged.
+
+    Beyond `NAMED` metrics there are counts in place of names.
+    """
     judgements = run.verdicts().judgements
     if not run_certainty(run).enough or all(judgement.verdict == "not counted" for judgement in judgements):
         return Text("No verdicts: the report says why, test by test.", style="dim")
+    named = len(run.record.spec.metrics) <= NAMED
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=False)
     for method in dict.fromkeys(judgement.method for judgement in judgements):
         words = Text()
@@ -24,7 +31,8 @@ def verdict_lines(run: Readable) -> Table | Text:
                 judgement.metric for judgement in judgements if (judgement.method, judgement.verdict) == (method, verdict)
             ]
             if metrics:
-                words.append(f"{MARKS[verdict]} {verdict}: {', '.join(metrics)}  ", style=STYLES[verdict])
+                text = f"{verdict}: {', '.join(metrics)}" if named else f"{len(metrics)} {verdict}"
+                words.append(f"{MARKS[verdict]} {text}  ", style=STYLES[verdict])
         table.add_row(Text(method, style="bold"), words)
     return table
 

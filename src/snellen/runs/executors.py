@@ -26,7 +26,7 @@ TRIES = 3
 """How often a unit is tried before a lost worker is reported as an error."""
 
 PATIENCE = 60
-"""For so many seconds a Dask cluster may be without workers."""
+"""Seconds that a Dask cluster may be without workers."""
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class Call(Protocol[R_co]):
 
 @contextmanager
 def dask_executor(address: str) -> Iterator[Executor]:
-    """The executor of a running Dask cluster; it breaks where the scheduler dies or is without workers for long."""
+    """The executor of a running Dask cluster; it breaks where the scheduler dies, or has no workers for some time."""
     try:
         from distributed import Client
     except ImportError:
@@ -59,7 +59,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
 
 
 def _watch_workers(client: Any, over: threading.Event) -> None:
-    """Closes the client, which cancels all that is in flight, once the scheduler has had no workers for long."""
+    """Closes the client, which cancels all calls, once the scheduler had no workers for `PATIENCE` seconds."""
     missing = 0
     while missing < PATIENCE:
         if over.wait(1):
@@ -71,21 +71,21 @@ def _watch_workers(client: Any, over: threading.Event) -> None:
 @contextmanager
 def process_pool(workers: int) -> Iterator[Executor]:
     """Fresh processes, which end with the body: at once where it fails, and also where this process is killed."""
-    context = multiprocessing.get_context("spawn")  # forking one that has used torch threads would hang
+    context = multiprocessing.get_context("spawn")  # a forked process would hang where torch has used threads
     reader, writer = context.Pipe(duplex=False)
     with reader, writer:
         pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent, initargs=(reader,))
         try:
             yield pool
         except BaseException:
-            writer.send_bytes(b"stop")  # nobody reads it, so that all workers see it
+            writer.send_bytes(b"stop")  # it is never read, so that every worker sees it
             raise
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def _end_with_parent(reader: Connection) -> None:
-    """Lets this worker end when its parent says so or is gone; Ctrl-C in the terminal is left to the parent."""
+    """Ends this worker when its parent sends a message or is gone; Ctrl-C is left to the parent."""
 
     def watch() -> None:
         try:
@@ -109,7 +109,15 @@ def run_all(
     on_pass: Callable[[Passes], None],
     on_start: Callable[[str], None],
 ) -> Iterator[tuple[str, R_co | Exception]]:
-    """Runs (key, call) pairs and yields (key, result or exception) as they finish; only a few are in flight at a time."""
+    """Runs calls and yields (key, result or exception) as they finish; only a few are submitted at a time.
+
+    Args:
+        calls: Pairs of a key and a call.
+        workers: Processes of a new pool; up to 1 computes in this process.
+        executor: Used instead of a new pool.
+        on_pass: Called with the passes of calls in this process.
+        on_start: Called with the key of each call that starts.
+    """
     if executor is None and workers <= 1:
         for key, call in calls:
             on_start(key)

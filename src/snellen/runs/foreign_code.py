@@ -1,4 +1,4 @@
-"""What a run folder would make Python execute, which is done only if the run was made here or its maker is trusted."""
+"""Code that a run folder names. It is executed only if the run was made on this machine, or the user trusts it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _WOULD: Mapping[Code, str] = {
 }
 
 MODEL: tuple[Code, ...] = ("model",)
-"""What is executed to look at the images of a run again."""
+"""Executed to load the images of a run again."""
 
 EVERYTHING: tuple[Code, ...] = ("model", "recipe", "dask")
-"""What is executed to continue a run, beside unpickling its trained variants."""
+"""Executed to continue a run, beside unpickling its trained variants."""
 
 
 def named_code(request: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The settings of a request that name code, or a place that sends code."""
+    """The settings of a request that name code, or a server that sends code."""
     values = request or {}
     model, recipe = values.get("model"), values.get("recipe")
     return {
@@ -40,13 +40,20 @@ def named_code(request: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def request_seal(request: Mapping[str, Any] | None) -> str | None:
-    """The seal on what a request makes Python execute; None where that is nothing, or this machine has no key."""
+    """The seal of the code that a request names; None where it names none, or this machine has no key."""
     code = named_code(request)
     return seal(_facts(code)) if code else None
 
 
 def require_trust(store: Store, record: RunRecord, needed: Collection[Code], *, trust: bool) -> None:
-    """Refuses to execute what a stranger's run folder names; a folder that is trusted is sealed, and from then on ours."""
+    """Refuses to execute code that a run folder from elsewhere names; with `trust`, the folder is sealed and accepted.
+
+    Args:
+        store: The run folder.
+        record: Its record.
+        needed: What is about to be executed.
+        trust: Whether the user trusts the folder.
+    """
     code = named_code(record.request)
     would = [words.format(code[name]) for name, words in _WOULD.items() if name in code and name in needed]
     unpickled = len(store.unsealed_variants()) if "recipe" in needed else 0
@@ -63,5 +70,5 @@ def require_trust(store: Store, record: RunRecord, needed: Collection[Code], *, 
 
 
 def _facts(code: Mapping[str, Any]) -> list[Any]:
-    """What is sealed: each name with where its code lies, so that the same name means no other file elsewhere."""
+    """What is sealed: each name with the path of its code, because the same name may mean another file elsewhere."""
     return ["run", {name: [value, "" if name == "dask" else code_origin(str(value))] for name, value in code.items()}]

@@ -1,4 +1,4 @@
-"""What is written about a run: the record of its units and its own, from the first look to the closing sums."""
+"""Makes and writes the records of a run and its units."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def describe_classifier(classifier: Classifier, *, classes: int, rows: int) -> C
 
 
 def samples_digest(shards: Sequence[Shard]) -> str:
-    """Stands for the content of all samples."""
+    """A hash of the content of all samples."""
     return key_of([shard.digests for shard in shards])
 
 

@@ -34,15 +34,15 @@ def simultaneous(
 ) -> Intervals:
     """Intervals of the mean of every column that hold together at this level.
 
-    Each draw of the images is measured in its own standard errors (bootstrap-t, Efron and Tibshirani 1993), each side for
-    itself, so that skewed scores do not make one end too hopeful. No interval is narrower than Student's of a single mean:
-    where most differences are none, draws vary too little, and three images of thirty would do.
+    The mean of each bootstrap draw is divided by the standard error of the same draw (bootstrap-t, Efron and Tibshirani
+    1993), and both ends are found separately, so that intervals of skewed scores are not too narrow at one end. No interval
+    is narrower than Student's interval of a single mean: where most differences are 0, draws vary too little.
 
     Where images come in clusters, whole clusters are drawn, standard errors are those of cluster sums, but at least those of
     single images, and Student's interval has as many degrees of freedom as there are clusters, less one.
 
-    Columns without spread have no width. Neither they nor columns with too few values for a verdict widen the others; the
-    latter hold together among themselves.
+    Columns whose values are all equal have an interval without width. Neither they nor columns with too few values for a
+    verdict widen the others; the latter hold together among themselves.
     """
     defined = ~np.isnan(values)
     mean, error, n, groups = standard_error(values, clusters)
@@ -96,11 +96,10 @@ def _reach(
     resamples: int,
     seed: int,
 ) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, " columns"]]:
-    """How many standard errors a column reaches down and up, so that none strays farther in all but (1 - level) of draws.
+    """The width of each interval below and above the mean, in standard errors: all columns lie inside in `level` of draws.
 
-    A column strays in its own measure: as far as it goes alone at this level, but at least as far as three of four do.
-    So one that almost always hits, whose few misses are absent from some draws, does not widen all others; and one whose
-    long tail no image happened to show is not too hopeful.
+    Each column is scaled by its own quantile, but at least by the upper quartile of these quantiles over columns. So a
+    column with a few rare values does not widen all others, and a column whose long tail no image shows is not too narrow.
     """
     columns = sums.shape[1]
     size, n = counts.max(axis=0), counts.sum(axis=0)

@@ -1,8 +1,8 @@
 """The rule by which a method passes, fails or stays undecided in a test: against controls, or within a tolerance.
 
-All comparisons of one test (every method with every control) are one family. Their intervals hold *together* with 98 %: each
-reaches so many standard errors to both sides that no comparison strays farther in 98 % of bootstrap draws of the images
-(max-t, Westfall and Young 1993), balanced (Beran 1988): a comparison that strays far by nature does not widen all others.
+The intervals of all comparisons of a test (every method with every control) hold *together* at 98 %: each is so many
+standard errors wide that in 98 % of bootstrap draws of the images no comparison lies outside its own (max-t, Westfall and
+Young 1993). They are balanced (Beran 1988): a comparison with a long tail does not widen all others.
 So the probability of a wrong pass or fail in a test stays below 5 %, however many methods and controls there are.
 """
 
@@ -45,16 +45,16 @@ MARGIN = 0.2
 The standard deviation is that of the scores over images, the method's and the control's pooled."""
 
 PRECISION = 1e-6
-"""Scores that differ by less than this share of the largest are alike in any case: single precision makes up such gaps."""
+"""Scores that differ by less than this share of the largest count as equal: single precision is no better."""
 
 DEAF = 0.1
-"""A metric that controls win in more than all but this share of pairs is not counted at all."""
+"""A metric is not counted where its best control is at least as good as a method in more than 1 - DEAF of all pairs."""
 
 TOO_FEW: Mapping[Unit, str] = {unit: f"too few {several} for a verdict" for unit, several in PLURAL.items()}
 """The reasons where there are fewer images than `MINIMUM_IMAGES`, or fewer classes or groups than `MINIMUM_GROUPS`."""
 
 MOST = 100_000
-"""Advice that asks for more images than this says so in words instead."""
+"""Above so many further images the advice gives no number."""
 
 RULE = (
     "fail: worse than some control, or within the margin of it; pass: better than every control; inconclusive: neither. "
