@@ -278,5 +278,8 @@ def test_a_metric_that_a_control_wins_outright_is_said_not_to_count():
     for name in METHODS:
         run.values[(name, "insertion")] = rng.normal(0.9 if name == "edge" else 0.3, 0.05, n)
     seen = words(page(run))
-    assert "can be won without seeing. Its verdicts weigh less on cards, and are not counted here, since it wins" in seen
+    assert (
+        "a map can score well on this metric without explaining anything. "
+        "Its verdicts weigh less on cards, and are not counted here, since it wins" in seen
+    )
     assert "fooled by edge, which wins against nearly every map; otherwise fail" in seen

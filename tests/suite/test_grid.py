@@ -104,7 +104,7 @@ def test_the_terminal_shows_glyph_and_mean_within_the_width(grid, width):
     assert "not run: needs people" in " ".join(text.split())
     assert text.count("Visual Sharpening") == 1
     assert "Completeness on rise(masks=50): not run: rise has no baseline" in " ".join(text.split())
-    assert "with other settings than the defaults, from the left and from the top: rise(masks=50)" in " ".join(text.split())
+    assert "with settings other than the defaults (columns, then rows): rise(masks=50)" in " ".join(text.split())
 
 
 def test_the_page_says_verdict_number_and_reason(grid):

@@ -14,14 +14,14 @@ from snellen.charts.scale import PlotArea, Scale
 def histogram(
     values: Sequence[Number], *, name: str, bounds: tuple[Number, Number] | None = None, bins: int = 10, noun: str = "image"
 ) -> Chart:
-    """How many values fall into each of so many intervals of the same width; undefined values are counted apart.
+    """How many values fall into each of `bins` intervals of equal width; undefined values are counted separately.
 
     Args:
         values: One number per image.
         name: What the numbers are, such as "probability of the predicted class".
-        bounds: The ends of the horizontal axis; those of the values where None.
+        bounds: The ends of the horizontal axis; by default the lowest and the highest value.
         bins: How many intervals.
-        noun: What is counted.
+        noun: What is counted, in the singular.
     """
     numbers = np.asarray(values, dtype=np.float64)
     finite = numbers[np.isfinite(numbers)]

@@ -24,7 +24,7 @@ MarkerShape = Literal["dot", "ring", "square", "box", "triangle", "diamond", "cr
 ChartKind = Literal["strip", "axis", "panel", "dots", "swarm", "picture"]
 
 WIDTH, MARGIN = 480, 8
-"""Pixels: how wide a chart is saved that has no width of its own, and the empty border around a saved chart."""
+"""In pixels: the width of a saved chart that has no width of its own, and the empty border around a saved chart."""
 
 OUTLINES: dict[str, tuple[tuple[Number, Number], ...]] = {
     "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
@@ -48,7 +48,7 @@ class Segment:
     y2: Number
     style: str = "base"
     colour: str = ""
-    """A name in `COLOURS`, for styles that leave it to the shape."""
+    """A name in `COLOURS`, for styles whose colour is `OWN`."""
     dash: str = ""
 
     def svg(self) -> Markup:
@@ -88,7 +88,7 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Marker:
-    """One value as a small shape, full or open, or as a number in a circle."""
+    """One value as a small shape, filled or open, or as a digit in a circle."""
 
     x: Number
     y: Number
@@ -96,7 +96,7 @@ class Marker:
     colour: str = "ink"
     radius: Number = 4.2
     faint: bool = False
-    """Lets dots that lie over each other shine through."""
+    """Whether it is half transparent, so that dots which overlap stay visible."""
 
     @property
     def style(self) -> str:
@@ -231,7 +231,7 @@ class Chart:
         """The chart as an SVG file that needs nothing else.
 
         Args:
-            width: Pixels; counts only where the chart has no width of its own.
+            width: Pixels; used only if the chart has no width of its own.
         """
         wide, high = (self.width or width) + 2 * MARGIN, self.height + 2 * MARGIN
         return Markup(
@@ -250,7 +250,7 @@ class Chart:
 
         Args:
             path: The file to write.
-            width: Pixels; counts only where the chart has no width of its own. 96 pixels are an inch in a PDF.
+            width: Pixels; used only if the chart has no width of its own. 96 pixels are an inch in a PDF.
         """
         target = Path(path)
         match target.suffix.lower():

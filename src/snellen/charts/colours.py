@@ -38,7 +38,7 @@ COLOURS = PAGE_COLOURS | {
     "green": "#137a3c",
     "magenta": "#b0148c",
 }
-"""The same, and the colours of lines and areas in charts."""
+"""The colours of pages, and those of lines and areas in charts."""
 
 PAPER, INK, SOFT, LINE = (COLOURS[name] for name in ("paper", "ink", "soft", "line"))
 

@@ -1,4 +1,4 @@
-"""What all pages have in common: their frame, their filters, and that they are written whole or not at all."""
+"""What all pages have in common: the template of the frame, template filters, and how a page is written to a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from snellen.files.atomic import write_whole
 
 
 def render_page(template: str, styles: Sequence[str], facts: Mapping[str, Any]) -> str:
-    """A page from a template that fills the frame; files are named as they lie in the package: `report/page.html`."""
+    """A page as text.
+
+    Args:
+        template: The template, as a path inside the package, such as `report/page.html`.
+        styles: Style sheets, as paths inside the package.
+        facts: The variables of the template.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_read),
         autoescape=True,
@@ -34,7 +40,7 @@ def _read(name: str) -> str:
 
 
 def _soft(label: str) -> Markup:
-    """A label that may break after brackets and commas."""
+    """A label with optional line breaks after brackets and commas."""
     text = str(escape(label))
     for mark in ("(", ","):
         text = text.replace(mark, f"{mark}<wbr>")
@@ -42,7 +48,7 @@ def _soft(label: str) -> Markup:
 
 
 def write_page(text: str, path: str | Path) -> Path:
-    """Writes the page whole, so that a reader never meets half of it."""
+    """Writes the page in one step, so that the file is never half-written."""
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Charts put together as one figure for a paper: strips below each other with their names, or panels side by side."""
+"""Several charts as one figure for a paper: strips below each other with their names, or panels side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def stack(rows: Mapping[str, Chart], *, title: str, axis: Chart | None = None, w
         rows: By name, from the top.
         title: Above everything.
         axis: Under the last chart.
-        width: Of a chart, in pixels; names come on top of it.
+        width: Of a chart, in pixels, without its name.
     """
     left = _LETTER * max(map(len, rows), default=0) + _GAP
     total = left + width

@@ -8,7 +8,7 @@ from snellen.charts.chart import Chart, Marker, MarkerShape, Segment, level
 
 
 def line_key(style: str, *, dash: str = "", colour: str = "", width: int = 26) -> Markup:
-    """A piece of a line, so many pixels wide."""
+    """A piece of a line, `width` pixels wide."""
     line = Segment(x1=0, x2=100, y1=4, y2=4, style=style, colour=colour, dash=dash)
     return Chart(description="", shapes=(line,), height=8).icon(width)
 

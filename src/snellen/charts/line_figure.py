@@ -25,7 +25,7 @@ class LineStyle:
 
 @dataclass(frozen=True, kw_only=True)
 class LinePanel:
-    """One field of a figure."""
+    """One panel of a figure."""
 
     title: str
     lines: Mapping[LineStyle, Sequence[tuple[Number, Number]]]
@@ -53,10 +53,10 @@ def line_figure(
     Args:
         rows: From the top; the words of the vertical axis stand at the first panel of a row.
         title: Above everything; also the description.
-        width: Of the field of a panel, in pixels.
-        height: Of the field of a panel, in pixels.
+        width: Of a panel's plot area, in pixels.
+        height: Of a panel's plot area, in pixels.
         turn: Degrees by which the words under the horizontal axis are turned.
-        below: Pixels under a field for these words and the caption.
+        below: Pixels under a plot area for these words and the caption.
     """
     columns = max(map(len, rows))
     total = _LEFT + columns * (width + _BETWEEN)
@@ -103,7 +103,7 @@ def _panel(panel: LinePanel, height: Number, *, turn: Number, labelled: bool) ->
 
 
 def _pieces(points: Sequence[tuple[Number, Number]]) -> list[list[tuple[Number, Number]]]:
-    """The points between those that are not numbers."""
+    """Runs of consecutive points whose y is a number; single points are left out."""
     pieces: list[list[tuple[Number, Number]]] = [[]]
     for point in points:
         if math.isfinite(point[1]):

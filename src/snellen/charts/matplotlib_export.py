@@ -36,7 +36,7 @@ _ALIGN = {"start": "left", "middle": "center", "end": "right"}
 
 
 def drawn_file(chart: Chart, *, width: Number, suffix: str) -> bytes:
-    """The content of a file.
+    """The chart as the bytes of a PDF or PNG file.
 
     Args:
         chart: What to draw.
@@ -53,7 +53,7 @@ def drawn_file(chart: Chart, *, width: Number, suffix: str) -> bytes:
         ) from None
     wide, high = width + 2 * MARGIN, chart.height + 2 * MARGIN
     # Fonts of type 42 stay text in the PDF; without a date the same chart is the same file.
-    dated = {"Title": chart.description, "CreationDate": None} if suffix == ".pdf" else {"Description": chart.description}
+    metadata = {"Title": chart.description, "CreationDate": None} if suffix == ".pdf" else {"Description": chart.description}
     with rc_context({"pdf.fonttype": 42, "font.family": "DejaVu Sans"}):
         figure = Figure(figsize=(wide / _PIXELS_PER_INCH, high / _PIXELS_PER_INCH), facecolor=COLOURS["paper"])
         FigureCanvasAgg(figure)
@@ -62,7 +62,7 @@ def drawn_file(chart: Chart, *, width: Number, suffix: str) -> bytes:
         axes.axis("off")
         _draw(axes, chart.shapes, left=MARGIN, top=MARGIN, width=width)
         out = io.BytesIO()
-        figure.savefig(out, format=suffix[1:], dpi=DPI, metadata=dated)
+        figure.savefig(out, format=suffix[1:], dpi=DPI, metadata=metadata)
     return out.getvalue()
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 Number = float | int
-"""Type checks at run time do not take an int for a float."""
+"""A number of either type: type checks at run time do not accept an int as a float."""
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 

@@ -1,4 +1,4 @@
-"""Maps as pictures: two colour scales, one treatment for every method, and the sheet of `snellen explain`."""
+"""Maps as pictures: two colour scales, the same for every method, and the contact sheet of `snellen explain`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snellen.charts.colours import INK, LINE, PAPER, SOFT
 Limits = tuple[float, float]
 
 PERCENTILE = 99.5
-"""Where the colour scale of a map ends; a handful of extreme pixels would otherwise leave the rest dark."""
+"""The percentile at which the colour scale of a map ends; otherwise a few extreme pixels would leave the rest dark."""
 
 LEGEND = (
     "Every map has its own scale, because the units of methods differ; the rule is the same for all. Unsigned maps run from "
@@ -120,7 +120,7 @@ def shrink(picture: UInt8[np.ndarray, "height width 3"], longest: int) -> UInt8[
 
 
 def data_uri(picture: UInt8[np.ndarray, "height width 3"], *, longest: int = 224, quality: int = 80) -> str:
-    """A picture as text that an HTML page can hold."""
+    """A picture as a JPEG data URI, to be embedded in an HTML page."""
     image = Image.fromarray(shrink(picture, longest))
     out = io.BytesIO()
     try:
@@ -132,13 +132,13 @@ def data_uri(picture: UInt8[np.ndarray, "height width 3"], *, longest: int = 224
 
 
 def png_uri(picture: UInt8[np.ndarray, "height width 3"], *, colours: int = 64) -> str:
-    """A small picture as text, pixel for pixel, in so many colours at most."""
+    """A small picture as a PNG data URI with at most `colours` colours."""
     out = io.BytesIO()
     Image.fromarray(picture).quantize(colours, method=Image.Quantize.MEDIANCUT).save(out, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
 
 
-# Sheets: pictures with words on paper --------------------------------------------------------------------------------------
+# Contact sheets -----------------------------------------------------------------------------------------------------------
 
 _CELL, _GAP, _MARGIN = 224, 8, 32
 
@@ -154,8 +154,8 @@ def contact_sheet(
 ) -> Image.Image:
     """One picture: the photo, then for each method its map alone and its map over the photo, with names.
 
-    `titles` may rename a method on the sheet. A map counts as signed when `signed` says so, or, where that is silent, when
-    it holds a value below zero.
+    `titles` may rename a method on the sheet. `signed` tells by method whether its map is signed; a method that is not in
+    it has a signed map if the map holds a value below zero.
     """
     height, width = photo.shape[:2]
     share = _CELL / max(height, width)
@@ -205,7 +205,7 @@ def _fitted(picture: UInt8[np.ndarray, "height width 3"], size: tuple[int, int])
 
 
 def eye_chart(draw: ImageDraw.ImageDraw, x: int, y: int) -> None:
-    """The line of letters at the head of every sheet."""
+    """Draws the line of letters at the top of every contact sheet."""
     draw.text((x, y - 6), "E", fill=INK, font=ImageFont.load_default(28), stroke_width=0.6)
     for place, letter in enumerate("FPTOZ"):
         draw.text((x + 40 + 24 * place, y + 9), letter, fill=SOFT, font=ImageFont.load_default(13))

@@ -27,7 +27,7 @@ class Scale:
 def scale_of(values: Sequence[Number], bounds: tuple[Number, Number] = (-math.inf, math.inf)) -> Scale | None:
     """The scale that holds all of these numbers; None when no number is finite.
 
-    A single number fills no scale: it is shown between the bounds, or between zero and twice itself.
+    If all numbers are equal, the scale runs between the bounds, or between zero and twice the number.
 
     Args:
         values: Numbers to show; those that are not finite are ignored.
@@ -74,12 +74,12 @@ def round_scale(values: Sequence[Number], bounds: tuple[Number, Number]) -> tupl
 
 @dataclass(frozen=True, kw_only=True)
 class PlotArea:
-    """A field with two axes: where points stand in a panel."""
+    """The rectangle of a panel with two axes, in which points are drawn."""
 
     across: Scale
     up: Scale
     top: Number
-    """Pixels from the top of the chart to the top of the field."""
+    """Pixels from the top of the chart to the top of the rectangle."""
     height: Number
     """Pixels."""
 
@@ -115,7 +115,7 @@ class PlotArea:
         return shapes
 
     def numbers_below(self, ticks: Mapping[Number, str], *, turn: Number = 0.0) -> list[Shape]:
-        """Words under the horizontal axis, turned by so many degrees."""
+        """Words under the horizontal axis, turned by `turn` degrees."""
         if turn:
             return [
                 Label(x=self.x(value), y=self.bottom + 12, text=text, anchor="end", dx=3, turn=turn)

@@ -1,4 +1,4 @@
-"""Strips: a method against controls that know nothing about the model, and the axis under a column of strips."""
+"""Strips: the mean of a method beside those of the controls, and the axis under a column of strips."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LETTER, _GAP, _ROW, _ASIDE = 6.3, 6.0, 14, 3
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A mean with its interval, on a strip; what is not finite is not drawn."""
+    """A mean with its interval, on a strip; values that are not finite are not drawn."""
 
     mean: Number
     low: Number = math.nan
@@ -33,7 +33,7 @@ class Estimate:
     radius: Number = 5.0
 
     def shapes(self, scale: Scale, y: Number) -> list[Shape]:
-        """A bar for the interval and a marker for the mean, so many pixels from the top."""
+        """A bar for the interval and a marker for the mean, `y` pixels from the top."""
         shapes: list[Shape] = []
         if math.isfinite(self.low) and math.isfinite(self.high):
             ends = {"start": scale.at(self.low), "end": scale.at(self.high)}
@@ -58,7 +58,7 @@ def strip(
         scale: Shared by all strips of a metric.
         estimate: The method's mean and interval.
         description: All of it in words.
-        ticks: The means of the controls; what is not finite is not drawn.
+        ticks: The means of the controls; values that are not finite are not drawn.
         band: A range to shade behind everything, such as differences that count as equal.
     """
     middle = STRIP_HEIGHT // 2

@@ -1,4 +1,4 @@
-"""A verdict is a shape, a word and a colour, on pages and in the terminal; colour never stands alone."""
+"""Shapes and colours of verdicts, on pages and in the terminal; a colour is always shown with its shape and word."""
 
 from __future__ import annotations
 

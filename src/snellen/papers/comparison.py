@@ -140,7 +140,7 @@ def reproduce(
         settings_values = {**table.subject, "workers": workers_for_short_passes(), **settings_values}
     settings = Settings.of(settings_values)
     loaded = settings.load(observer)
-    chosen, refused = _servable_methods(table, chosen, *loaded)
+    chosen, refused = _supported_methods(table, chosen, *loaded)
     measures: dict[Key, Measure] = {}
     runs: list[Run] = []
     for block in table.blocks:
@@ -181,11 +181,11 @@ def _chosen_methods(table: PublishedTable, methods: Sequence[str] | None) -> tup
             )
         chosen.add(paper_names[method.lower()])
     return [name for name in table.methods if name in chosen], {
-        name: "not asked for" for name in table.methods if name not in chosen
+        name: "not requested" for name in table.methods if name not in chosen
     }
 
 
-def _servable_methods(
+def _supported_methods(
     table: PublishedTable, chosen: Sequence[str], classifier: Classifier, samples: Samples
 ) -> tuple[list[str], dict[str, str]]:
     """The methods that can explain this classifier, and why the others cannot, under the paper's names."""
@@ -225,7 +225,7 @@ def _run(
 
 
 def _measures(table: PublishedTable, block: TableBlock, chosen: Sequence[str], runs: Sequence[Run]) -> dict[Key, Measure]:
-    """How each number of a block is computed from the scores of its runs."""
+    """A function for each number of a block, which computes it from the scores of the block's runs."""
     frames = []
     for run in runs:
         wide = run.scores().pivot(index="sample", columns=["method", "metric"], values="value")

@@ -97,11 +97,11 @@ TABLES = (
         differs=(
             "Three strengths of each signed change are drawn for an image, six in the paper: 27 changed images, not 48.",
             "Which mean made the published numbers is not known: the paper says harmonic, its code prints the geometric.",
-            "Only images that are classified rightly count, as in the published code; the text does not ask for that.",
+            "Only images that are classified correctly count, as in the published code; the text does not require it.",
             "Saved states of the classifier enter sensitivity only where they are given (--checkpoints); a state equal to "
             "the final model adds nothing.",
             "The published IG starts from zero inputs, a grey image, although the text says black; so does this one.",
-            "When the prediction changes, the explained class changes with it, so part of the change is that of the class.",
+            "When the prediction changes, the explained class changes with it, which is part of the measured change.",
         ),
         subject={"model": "digits", "images": "zoo:digits", "checkpoints": "zoo:digits"},
         read_row=_read_row,

@@ -25,7 +25,7 @@ def per_cent(value: float) -> float:
 
 
 def per_cent_left(value: float) -> float:
-    """100 less a share in per cent, which makes a low number a high one."""
+    """100 less a share in per cent, so that higher is better for a share that should be low."""
     return 100 - 100 * value
 
 
@@ -50,7 +50,7 @@ class PublishedColumn:
     short: str
     """Heading in a terminal."""
     pooling: Pooling | None = None
-    """Makes one number of the traces of all images, where the paper does not average numbers per image."""
+    """Computes one number from the traces of all images, where the paper does not average numbers per image."""
 
 
 @dataclass(frozen=True, kw_only=True)

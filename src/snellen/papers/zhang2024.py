@@ -31,10 +31,10 @@ _CURVES = (
     "Insertion starts from the published kernel of 5 pixels, a flat mean, where the metric's authors blur with 11; both "
     "curves take 28 steps."
 )
-_TIES = (
-    "The published code orders equal pixels by their place in memory; here lots are drawn, so a constant map gets no order."
+_TIES = "The published code orders equal pixels by their position in memory; here their order is random."
+_SQUASHED = (
+    "The paper resizes pictures to 256×256 whatever their proportions, then crops 224×224; here proportions are kept."
 )
-_SQUASHED = "The paper squashes pictures to 256×256 before cutting 224×224; here the shape is kept."
 
 _FAKE_TOP = Claim(
     sentence="Fake-CAM, a map without information, is in the top two on AI and AD",
@@ -77,7 +77,7 @@ TABLES = (
             Claim(
                 sentence="Fake-CAM is in the top two on monotonicity",
                 rule=rules.in_top_two(FAKE, "monotonicity"),
-                note="its published 0.57 ranks equal chunks by their place in memory; here equal chunks share their rank",
+                note="its published 0.57 ranks equal chunks by their position in memory; here equal chunks share their rank",
             ),
             _GAIN_NOT_FOOLED,
             _GRADIENT_LAST,
@@ -171,7 +171,7 @@ TABLES = (
             "The published MS and AS perturb the picture, explain it with another method, and compare with the method's own "
             "map; here the same method explains again.",
             "The published EC counts pixels above 10⁻⁵, as here; the definition in the text is effective-complexity. It is "
-            "counted on the raw map here, on the map stretched to [0, 1] there.",
+            "counted on the raw map here, and on the map rescaled to [0, 1] in the published code.",
             _NO_EVAL,
             _SQUASHED,
         ),
@@ -210,9 +210,9 @@ TABLES = (
         differs=(
             "The columns AD and D of the published table are 100−AD and 100−D.",
             "The published resize row of Fake-CAM (AD 2.0, AG 90.5) looks as if the two were exchanged.",
-            "The paper takes four variations of each change (--variations 4) and 1000 pictures; one is run by default.",
-            "Turned pictures have grey corners, as there; there in the mean colour of ImageNet.",
-            "Mixed pictures carry the label of the larger share here, always that of the first picture there.",
+            "The paper takes 1000 pictures and four variations of each change (--variations 4; the default is 1).",
+            "Rotated pictures have grey corners here; in the paper these have the mean colour of ImageNet.",
+            "A mixed picture has the label of the larger share here; in the paper always that of the first picture.",
             _NO_EVAL,
             _TIES,
         ),

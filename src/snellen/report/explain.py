@@ -24,7 +24,7 @@ from snellen.types import Method, Passes, Rng
 def explain_photo(
     photo: Path, settings: Settings, *, target: str | int, out: Path | None, seed: int, observer: Observer
 ) -> Path:
-    """Writes the picture and returns where it is; without methods in the settings, all that this classifier can serve."""
+    """Writes the picture and returns its path; without methods in the settings, all that support this classifier are run."""
     methods = planning.parse_methods(settings.methods) if settings.methods else []
     if not photo.name:
         raise SnellenError("explain needs the path of a photograph, but it is empty")
@@ -46,11 +46,11 @@ def explain_photo(
         methods, _ = planning.split_by_support(
             classifier, [method for method in registered if not traits(method).control], inputs
         )
-    _learn(classifier, methods, samples, settings, seed, observer)
-    seen = InspectShard(
+    _fit_methods(classifier, methods, samples, settings, seed, observer)
+    inspected = InspectShard(
         classifier=PackedClassifier(classifier), samples=samples, digests=(digest(samples[0]),), pictures=0, threads=None
     )()
-    (class_index,) = planning.resolve_targets(target, classifier, classes, samples.ids, seen)
+    (class_index,) = planning.resolve_targets(target, classifier, classes, samples.ids, inspected)
 
     size = (int(inputs.shape[2]), int(inputs.shape[3]))
     observer.begin("explaining", sum((method.passes(size, classifier) for method in methods), Passes()), len(methods))
@@ -76,10 +76,10 @@ def explain_photo(
     return path
 
 
-def _learn(
+def _fit_methods(
     classifier: Classifier, methods: list[Method], photo: Samples, settings: Settings, seed: int, observer: Observer
 ) -> None:
-    """Lets methods that need it see the images of the settings, or where none fit the photo itself."""
+    """Fits methods that need it to the images of the settings, or to the photo if these are missing or of another size."""
     needed = fitting.states_to_fit(methods)
     if not needed:
         return
@@ -87,7 +87,7 @@ def _learn(
     try:
         others = settings.samples(classifier, observer)
     except SnellenError:
-        if settings.images != PHOTOGRAPHS:  # the ones that come along may not be installed, and nobody asked for them
+        if settings.images != PHOTOGRAPHS:  # the default photographs may not be installed, and they were not requested
             raise
     else:
         if others[0].image.shape == photo[0].image.shape:

@@ -1,4 +1,4 @@
-"""A run as one HTML page that opens offline: what was run, what was found, and how sure one may be."""
+"""A run as one HTML page that opens offline: what was run, what was measured, and how certain that is."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _facts(run: Readable) -> dict[str, Any]:
 
 
 def subject_facts(run: Readable) -> dict[str, Any]:
-    """What every page of a run says of it: record, the class that maps explain, how many images, what so many can show."""
+    """What every page of a run shows: its record, accuracy, target class, number of images, and how certain results are."""
     images, target = len(run.samples()), str(run.record.spec.target)
     targets = {
         "predicted": "the class that the model finds most likely",
@@ -103,15 +103,15 @@ def _blocks(
     enough: bool,
     problems: Mapping[tuple[str, str], str],
 ) -> list[dict[str, Any]]:
-    deceived = fooled(summary)
+    fooling_controls = fooled(summary)
     verdicts = {(judgement.method, judgement.metric): judgement for judgement in judged}
     blocks: list[dict[str, Any]] = []
     for metric in spec.metrics:
         label, higher = metric.label, metric.higher_is_better
         rows: Any = summary[summary["metric"] == label]
         controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
-        numbers_shown = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
-        scale = scale_of([float(value) for value in numbers_shown], bounds_of(metric))
+        plotted = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
+        scale = scale_of([float(value) for value in plotted], bounds_of(metric))
         own = [judgement for judgement in judged if judgement.metric == label]
         axiom = metric.tolerance is not None
         columns = [] if axiom else list(controls)
@@ -123,8 +123,8 @@ def _blocks(
             "attribute": metric.attribute,
             "arrow": "↑" if higher else "↓",
             "direction": "higher is better" if higher else "lower is better",
-            "fooled": deceived.get(label, []),
-            "gone": _gone(rows),
+            "fooled": fooling_controls.get(label, []),
+            "undefined": _undefined_scores(rows),
             "rows": [],
             "footer": None,
             "columns": columns,
@@ -180,7 +180,7 @@ def _strip_row(
     }
 
 
-def _gone(rows: pd.DataFrame) -> str:
+def _undefined_scores(rows: pd.DataFrame) -> str:
     """The undefined scores of a metric in words."""
     missing = int(rows["undefined"].sum())
     if not missing:
@@ -244,7 +244,7 @@ def _table(spec: Spec, summary: pd.DataFrame, categories: Sequence[Mapping[str, 
         groups[-1]["span"] += 1
     cells = summary.set_index(["method", "metric"])
     bodies = []
-    for title, control in (("Methods", False), ("Controls, which know nothing about the model", True)):
+    for title, control in (("Methods", False), ("Controls, which contain no information about the model", True)):
         rows = [
             {
                 "name": method.label,
@@ -283,7 +283,7 @@ def _charts(run: Readable, spec: Spec, controls: Sequence[str]) -> list[dict[str
 
 
 def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
-    """For metrics whose trace has a column per named thing: the mean of each column for each method."""
+    """For metrics whose trace has named columns, such as layers: the mean of each column for each method."""
     traces = []
     for metric in spec.metrics:
         names = metric.points
@@ -341,7 +341,7 @@ def _citations(spec: Spec) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """A setting as it would be written in a file; the mean and deviation of a channel without the noise of float32."""
+    """A setting as text; lists of floats are rounded, so that the rounding errors of float32 do not show."""
     if isinstance(value, list | tuple) and all(isinstance(item, float) for item in value):
         value = [float(f"{item:.6g}") for item in value]
     if value is None:

@@ -15,11 +15,11 @@ from snellen.report.readable import Readable
 from snellen.runs.record import MethodSpec
 
 SHOWN = 12
-"""Photographs on the page; a run keeps the pictures of its first dozen samples."""
+"""Photographs on the page; a run stores the pictures of its first dozen samples."""
 
 
 def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[MethodSpec]) -> list[dict[str, Any]]:
-    """The first photographs, each with what the classifier said of it and the maps of every method."""
+    """The first photographs, each with the classifier's prediction and the maps of every method."""
     first = samples.head(SHOWN)
     ids = [str(sample_id) for sample_id in first["sample"]]
     photos = {sample_id: run.picture(sample_id) for sample_id in ids}
@@ -29,13 +29,13 @@ def photographs_of(run: Readable, samples: pd.DataFrame, methods: Sequence[Metho
         # A setting may make a map signed that is not so by default, such as gradient(fold=sum).
         two_sided = bool(method.signed) or any(bool((values < 0).any()) for values in maps.values())
         for sample_id in ids:
-            named = {"name": method.label, "control": method.control, "signed": two_sided}
+            facts = {"name": method.label, "control": method.control, "signed": two_sided}
             pictures_of_map = (
                 _pair_of_tiles(maps[sample_id], photos[sample_id], two_sided)
                 if sample_id in maps
                 else {"map": None, "over": None}
             )
-            tiles[sample_id].append({**named, **pictures_of_map})
+            tiles[sample_id].append({**facts, **pictures_of_map})
     return [
         {
             "id": row["sample"],
@@ -58,7 +58,7 @@ def _maps(run: Readable, method: str, ids: list[str]) -> dict[str, Float[np.ndar
         return (
             {}
             if len(ids) == 1
-            else {name: one_map for sample_id in ids for name, one_map in _maps(run, method, [sample_id]).items()}
+            else {name: values for sample_id in ids for name, values in _maps(run, method, [sample_id]).items()}
         )
 
 

@@ -1,4 +1,4 @@
-"""`snellen list`: names, what they need, what they cite; all read from the decorators."""
+"""`snellen list`: tables of plug-ins and models, with what they need and cite, read from their decorators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ("methods", "metrics", "conditions", "models")
 
 
 def listing(what: str) -> Table:
-    """One table for the terminal."""
+    """The table of one of `KINDS`, for the terminal."""
     if what not in KINDS:
         raise SnellenError(f"cannot list '{what}'{nearest(what, KINDS)} (known: {', '.join(KINDS)})")
     return {"methods": _methods, "metrics": _metrics, "conditions": _conditions, "models": _models}[what]()
@@ -24,7 +24,7 @@ def _methods() -> Table:
     table = _table("name", "needs", "what its number means", "traits", "cites")
     for name in sorted(METHODS, key=lambda name: (METHODS[name].traits.control, name)):  # type: ignore[attr-defined]
         facts = METHODS[name].traits  # type: ignore[attr-defined]
-        needs = ", ".join(sorted(facts.needs)) or ("knows nothing" if facts.control else "logits only")
+        needs = ", ".join(sorted(facts.needs)) or ("nothing" if facts.control else "logits only")
         needs += " (control)" if facts.control else ""
         table.add_row(name, needs, facts.summary, facts.in_words, CITATIONS.get(facts.cite, facts.cite))
     return table

@@ -1,4 +1,4 @@
-"""What a page asks of a run."""
+"""The part of a run that pages read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from snellen.verdicts import Verdicts
 
 @runtime_checkable
 class Readable(Protocol):
-    """What the page asks of a run."""
+    """The part of a run that pages, tables and cards read."""
 
     @property
     def folder(self) -> Path:
-        """Where the run lives."""
+        """The run's folder."""
         ...
 
     @property
@@ -48,7 +48,7 @@ class Readable(Protocol):
         ...
 
     def picture(self, sample: str, /) -> np.ndarray | None:
-        """The photograph, where it was kept."""
+        """The photograph; None if it was not stored."""
         ...
 
     def costs(self) -> pd.DataFrame:
@@ -60,5 +60,5 @@ class Readable(Protocol):
         ...
 
     def people(self) -> tuple[StudyResult, ...]:
-        """What studies with people say of its methods."""
+        """The results of studies with people that were joined to the run."""
         ...

@@ -1,4 +1,4 @@
-"""The summary of a run for a terminal: means with arrows, controls set apart, and words on what n allows."""
+"""The summary of a run for a terminal: means of methods and controls, and what the number of images allows to conclude."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.charts import numbers
-from snellen.charts.verdict_marks import MARKS
 from snellen.report.readable import Readable
 from snellen.runs.record import MetricSpec
 from snellen.verdicts import fooled, run_certainty
 
 T = TypeVar("T")
-
-STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted": "dim"}
-"""The colour of each verdict, beside its shape."""
 
 _SHORT = {
     "average": "avg.", "complexity": "complex", "deletion": "dele-\ntion", "increase": "incr.", "insertion": "inser-\ntion",
@@ -35,7 +31,7 @@ def summary_table(run: Readable) -> Summary:
 
 
 class Summary:
-    """Methods down, metrics across; as many tables below each other as the width of the terminal asks for."""
+    """Methods down, metrics across; several tables below each other if the terminal is too narrow for one."""
 
     def __init__(self, run: Readable) -> None:
         spec = run.record.spec
@@ -49,10 +45,10 @@ class Summary:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Group]:
         """Splits the metrics evenly over the tables that the width allows."""
         cells = self._summary.set_index(["method", "metric"])
-        deceived = fooled(self._summary)
-        columns = [self._column(metric, cells, deceived) for metric in self._metrics]
+        fooling_controls = fooled(self._summary)
+        columns = [self._column(metric, cells, fooling_controls) for metric in self._metrics]
         longest = max((len(method.label) for method in self._methods), default=0)
-        # A long label is folded; it is folded tighter when that saves a table.
+        # Long labels are wrapped; narrower if that saves a table.
         layouts = [
             (name, split_evenly(columns, _width, options.max_width - name)) for name in (min(longest, 24), min(longest, 20))
         ]
@@ -60,16 +56,16 @@ class Summary:
         parts: list[Any] = list(self._accuracy)
         for chosen in tables:
             parts += [Text(""), self._table(name, chosen)]
-        yield Group(*parts, Text(""), *self._words(deceived))
+        yield Group(*parts, Text(""), *self._words(fooling_controls))
 
-    def _column(self, metric: MetricSpec, cells: pd.DataFrame, deceived: Mapping[str, list[str]]) -> list[Text]:
+    def _column(self, metric: MetricSpec, cells: pd.DataFrame, fooling_controls: Mapping[str, list[str]]) -> list[Text]:
         """The heading, then one cell per method, in the order of the run."""
-        wrong = deceived.get(metric.label, [])
+        wrong = fooling_controls.get(metric.label, [])
         values = [_value(cells.loc[(method.label, metric.label)], method.label in wrong) for method in self._methods]
         if any(wrong):
             values = [value if value.plain.endswith("◆") else value + Text(" ") for value in values]
-        twins = sum(other.name == metric.name for other in self._metrics) > 1
-        return [_heading(metric, twins), *values]
+        is_ambiguous = sum(other.name == metric.name for other in self._metrics) > 1
+        return [_heading(metric, is_ambiguous), *values]
 
     def _table(self, name: int, columns: Sequence[Sequence[Text]]) -> Table:
         table = Table(box=None, padding=(0, 0, 0, 1), pad_edge=False, header_style="bold", show_edge=False)
@@ -89,9 +85,9 @@ class Summary:
                 )
         return table
 
-    def _words(self, deceived: Mapping[str, list[str]]) -> list[Text]:
+    def _words(self, fooling_controls: Mapping[str, list[str]]) -> list[Text]:
         lines = [Text("Means over images; ↑ higher is better, ↓ lower is better.", style="dim")]
-        for metric, controls in deceived.items():
+        for metric, controls in fooling_controls.items():
             verb = "is" if len(controls) == 1 else "are"
             lines.append(
                 Text.assemble((f"◆ {metric} is fooled", "yellow"), f": {', '.join(controls)} {verb} in its top two.")
@@ -113,7 +109,7 @@ class Summary:
 
 
 def accuracy_lines(run: Readable) -> list[Text]:
-    """How often the classifier is right, and what to make of it; nothing where no label is known."""
+    """How often the classifier is right, with a remark if there is one; empty if there are no labels."""
     right = run.record.accuracy()
     if right is None:
         return []
@@ -122,7 +118,7 @@ def accuracy_lines(run: Readable) -> list[Text]:
 
 
 def _listed(pairs: Sequence[tuple[str, str]]) -> str:
-    """Which scores one sentence is about."""
+    """The metrics and methods of these (method, metric) pairs, as text."""
     metrics = dict.fromkeys(metric for _, metric in pairs)
     return "; ".join(
         f"{metric} on {', '.join(method for method, measured in pairs if measured == metric)}" for metric in metrics
@@ -139,7 +135,7 @@ def _width(column: Sequence[Text]) -> int:
 
 
 def split_evenly(columns: Sequence[T], width: Callable[[T], int], room: int) -> list[Sequence[T]]:
-    """The columns in order, in as few tables as the room allows, and about as many in each."""
+    """The columns in order, in as few tables of at most `room` characters as possible, about as many columns in each."""
     for tables in range(1, len(columns) + 1):
         share = -(-len(columns) // tables)
         groups = [columns[start : start + share] for start in range(0, len(columns), share)]
@@ -148,17 +144,12 @@ def split_evenly(columns: Sequence[T], width: Callable[[T], int], room: int) -> 
     return []
 
 
-def legend() -> Text:
-    """The verdicts with their shapes and colours."""
-    return Text.assemble(*((f"{mark} {name}  ", STYLES[name]) for name, mark in MARKS.items()))
-
-
-def _heading(metric: MetricSpec, twins: bool) -> Text:
+def _heading(metric: MetricSpec, is_ambiguous: bool) -> Text:
     """The metric's name on a few short lines, and its arrow; its settings only where another column has the same name."""
     base, mark, settings = re.match(r"([^(@]*)([(@]?)(.*)", metric.label, re.DOTALL).groups()  # type: ignore[union-attr]
     words = "\n".join(_SHORT.get(word, word) for word in base.split("-")).split("\n")
     words = [word if len(word) <= 8 else word[:7] + "…" for word in words]
-    if mark and twins:  # never cut short: the settings are what tells the columns apart
+    if mark and is_ambiguous:  # never cut short: the settings are what tells the columns apart
         words += (mark + settings).replace(", ", ",\n").replace("=", "=\n" if len(settings) > 14 else "=").split("\n")
     return Text("\n".join([*words, "↑" if metric.higher_is_better else "↓"]), justify="right")
 

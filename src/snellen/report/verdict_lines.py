@@ -11,13 +11,13 @@ from snellen.report.readable import Readable
 from snellen.verdicts import MINIMUM_IMAGES, run_certainty
 
 NAMED = 6
-"""Verdicts of up to so many metrics are listed by name."""
+"""With at most this many metrics, verdicts list them by name."""
 
 
 def verdict_lines(run: Readable) -> Table | Text:
-    """Each method with the metrics that it passes, fails or leaves open; a sentence where nothing can be judged.
+    """Each method with its metrics by verdict; a sentence where nothing can be judged.
 
-    Beyond `NAMED` metrics there are counts in place of names.
+    With more than `NAMED` metrics, they are counted instead of named.
     """
     judgements = run.verdicts().judgements
     if not run_certainty(run).enough or all(judgement.verdict == "not counted" for judgement in judgements):

@@ -89,7 +89,7 @@ class Grid:
                     rows.append(_by_people(rated, attribute, test, spec.methods, left_out))
                 else:
                     name = metric_names.get(test)
-                    reason = PEOPLE.get(test) or unmet.get(name or "", "not asked for" if name else "no metric answers it")
+                    reason = PEOPLE.get(test) or unmet.get(name or "", "not requested" if name else "no metric answers it")
                     rows.append(
                         GridRow(
                             attribute=attribute,
@@ -139,13 +139,13 @@ class Grid:
         return pd.DataFrame(lines, columns=[*names, "reason", "advice", "note"])
 
     def write_csv(self, path: Path) -> Path:
-        """The same as a file."""
+        """Writes the rows of `table` to a file."""
         self.table().to_csv(path, index=False)
         return path
 
 
 def _rated(run: Readable) -> TaskOutcome | None:
-    """How sharp people found the maps: of several studies the one with the most people; simulated ones count nothing."""
+    """How sharp people found the maps, by the study with the most participants; simulated studies do not count."""
     studies = sorted((study for study in run.people() if study.source == "human"), key=lambda study: -study.people)
     return next((outcome for study in studies for outcome in study.outcomes if outcome.kind == "sharpness"), None)
 
@@ -153,7 +153,7 @@ def _rated(run: Readable) -> TaskOutcome | None:
 def _by_people(
     outcome: TaskOutcome, attribute: str, test: str, methods: Sequence[MethodSpec], left_out: Mapping[str, str]
 ) -> GridRow:
-    """A test that people answered. A method in several presentations has the cell of the first."""
+    """The row of a test that people answered. A method with several arms has the cell of the first."""
     arms = {arm.method: arm for arm in reversed(outcome.arms)}
     standings = {standing.method: standing for standing in reversed(outcome.standings)}
     cells = []
@@ -207,20 +207,20 @@ def _cells(
     judged = {(judgement.method, judgement.metric): judgement for judgement in verdicts}
     cells: dict[str, list[GridCell]] = {}
     for row in summary.to_dict("records"):
-        at = str(row["method"]), str(row["metric"])
+        key = str(row["method"]), str(row["metric"])
         control, n, undefined = bool(row["control"]), int(row["n"]), int(row["undefined"])
-        verdict = "" if control else judged[at].verdict
-        reason = "a control, which knows nothing about the model" if control else judged[at].reason
+        verdict = "" if control else judged[key].verdict
+        reason = "a control, which knows nothing about the model" if control else judged[key].reason
         if not n and undefined:
             reason = f"undefined on every image: {row['reason']}"
         elif not n:
-            verdict, reason = "", f"not run: {problems.get(at, 'unfinished')}"
-        elif at in problems:
-            reason = f"{reason}; some images not run: {problems[at]}"
-        judgement = None if control else judged[at]
-        cells.setdefault(at[1], []).append(
+            verdict, reason = "", f"not run: {problems.get(key, 'unfinished')}"
+        elif key in problems:
+            reason = f"{reason}; some images not run: {problems[key]}"
+        judgement = None if control else judged[key]
+        cells.setdefault(key[1], []).append(
             GridCell(
-                method=at[0],
+                method=key[0],
                 control=control,
                 verdict=verdict,
                 reason=reason,

@@ -1,4 +1,4 @@
-"""The card's table as one HTML page that opens offline, in the language of the report."""
+"""The card's table as one HTML page that opens offline, in the style of the report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snellen.verdicts import MARGIN
 
 
 def write_suite(grid: Grid, path: Path) -> Path:
-    """Writes the page whole or not at all."""
+    """Writes the page to a file."""
     return write_page(page(grid), path)
 
 

@@ -1,4 +1,4 @@
-"""The card's table for a terminal: tests down, methods across, a glyph and a mean in every cell."""
+"""The card's table for a terminal: tests down, methods across, a mark and a mean in every cell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES = 30
 
 
 class PrintedGrid:
-    """What rich prints for a grid: `Console().print(PrintedGrid(grid))`; as many tables as the width asks for."""
+    """What rich prints for a grid: `Console().print(PrintedGrid(grid))`; several tables if one is too wide."""
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
@@ -35,7 +35,7 @@ class PrintedGrid:
             yield Text("")
             yield from self._table(chosen, widths, options.max_width, first=place == 0)
         yield Text("")
-        yield from self._words()
+        yield from self._notes()
 
     def _table(self, names: Sequence[str], widths: Mapping[str, int], room: int, *, first: bool) -> Iterator[Text]:
         yield from self._headings(names, widths)
@@ -58,18 +58,18 @@ class PrintedGrid:
                 line.append(lines[place].rjust(widths[name] + 1), style="dim" if name in self._grid.controls else "bold")
             yield line
 
-    def _words(self) -> list[Text]:
+    def _notes(self) -> list[Text]:
         lines = [legend() + Text(" means over images; ↑ higher is better, ↓ lower is better")]
-        # Headings leave settings out, and a verdict is one on the settings too.
+        # Headings leave settings out, but a verdict holds for these settings only.
         labels = [*self._grid.methods, *self._grid.controls, *(row.metric or "" for row in self._grid.rows)]
         if chosen := [label for label in labels if "(" in label or "@" in label]:
-            lines.append(Text(f"with other settings than the defaults, from the left and from the top: {', '.join(chosen)}"))
+            lines.append(Text(f"with settings other than the defaults (columns, then rows): {', '.join(chosen)}"))
         for method, reason in self._grid.left_out.items():
             lines.append(Text(f"{method}: not run: {reason}"))
         for row in self._grid.rows:
             for reason, cells in _reasons(row).items():
-                whom = "" if len(cells) == len(self._grid.methods) else f" on {', '.join(cell.method for cell in cells)}"
-                lines.append(Text(f"○ {row.title}{whom}: {reason}", style="dim"))
+                where = "" if len(cells) == len(self._grid.methods) else f" on {', '.join(cell.method for cell in cells)}"
+                lines.append(Text(f"○ {row.title}{where}: {reason}", style="dim"))
         doubtful = sum(bool(cell.note) for row in self._grid.rows for cell in row.cells)
         if doubtful:
             passes = "1 pass" if doubtful == 1 else f"{doubtful} passes"
@@ -79,7 +79,7 @@ class PrintedGrid:
 
 
 def _reasons(row: GridRow) -> dict[str, list[GridCell]]:
-    """The cells without a verdict that counts, by their reason; methods that could not run at all are told once."""
+    """The cells without a verdict that counts, by their reason; too few images are reported in the last line instead."""
     by_reason: dict[str, list[GridCell]] = {}
     for cell in row.cells:
         if not cell.control and cell.verdict in ("", "not counted") and cell.reason not in TOO_FEW.values():
@@ -98,12 +98,12 @@ def _lines(row: GridRow, names: Sequence[str], widths: Mapping[str, int], room: 
         yield line + Text(" " + f"\n{' ' * (_NAMES + 1)}".join(reason), style="dim italic")
         return
     for name in names:
-        cell = _shown(row, name)
+        cell = _cell_text(row, name)
         line.append(" " * (widths[name] + 1 - len(cell))).append_text(cell)
     yield line
 
 
-def _shown(row: GridRow, name: str) -> Text:
+def _cell_text(row: GridRow, name: str) -> Text:
     cell = next((cell for cell in row.cells if cell.method == name), None)
     if cell is None:
         return Text("")
@@ -119,5 +119,5 @@ def _heading(name: str) -> list[str]:
 
 
 def _width(name: str, rows: Sequence[GridRow]) -> int:
-    cells = [len(_shown(row, name).plain) for row in rows]
+    cells = [len(_cell_text(row, name).plain) for row in rows]
     return max([*cells, *(len(part) for part in _heading(name))])

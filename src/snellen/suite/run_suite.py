@@ -31,10 +31,10 @@ QUICK = (
     "gradient", "smoothgrad(samples=5)", "guided-backprop", "grad-cam", "integrated-gradients(steps=8)",
     "input-x-gradient", "xrai(steps=4)", "rise(masks=100)", "sis", "lime(samples=60)", "kernel-shap(samples=60)",
 )  # fmt: skip
-"""The same for a suite that is not full."""
+"""The same methods with cheaper settings, for a suite that is not full."""
 
 ALWAYS: Mapping[str, Mapping[str, Any]] = {"infidelity": {"scaled": True}}
-"""Settings of metrics for a table of methods whose maps have different units, which must not decide."""
+"""Settings of metrics in every suite: maps of different methods have different units, which must not affect the scores."""
 
 LIGHT: Mapping[str, Mapping[str, Any]] = {
     "cascading-randomisation": {"layers": 3},
@@ -44,45 +44,53 @@ LIGHT: Mapping[str, Mapping[str, Any]] = {
     "robustness": {"samples": 3},
     "stability": {"rounds": 2, "candidates": 2},
 }
-"""What a suite that is not full asks for less of: settings by metric."""
+"""Cheaper settings by metric, for a suite that is not full."""
 
 BESIDE = ("random-logit",)
-"""Run in every suite beside the card's tests: both tests of label sensitivity need trained relatives, this one does not."""
+"""Run in every suite beside the card's tests: both tests of label sensitivity need trained variants, this one does not."""
 
 DEFAULT: Mapping[str, str] = {"model": "digits", "images": "zoo:digits"}
-RELATIVES: Mapping[str, str] = {"training": "zoo:digits-training", "recipe": "zoo:digits", "checkpoints": "zoo:digits"}
 """The default subject: a classifier so small that all tests run in minutes, retraining included."""
+
+VARIANT_SETTINGS: Mapping[str, str] = {
+    "training": "zoo:digits-training",
+    "recipe": "zoo:digits",
+    "checkpoints": "zoo:digits",
+}
+"""Settings for training variants of the default subject."""
 
 
 def subject(settings: Mapping[str, Any], *, full: bool) -> Settings:
-    """The settings of a suite: what the user gave, and the default subject for what goes with it."""
+    """The settings of a suite: the user's, and those of the default subject where they belong to the same model."""
     values: dict[str, Any] = {}
     if settings.get("model", DEFAULT["model"]) == DEFAULT["model"]:
         values |= DEFAULT if settings.get("images", DEFAULT["images"]) == DEFAULT["images"] else {"model": DEFAULT["model"]}
         values |= {"workers": workers_for_short_passes(), "compile": False}
     values |= settings
     if full and values.get("images") == DEFAULT["images"]:
-        values = {**RELATIVES, **values}
+        values = {**VARIANT_SETTINGS, **values}
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", Path(str(values.get("model", EMBEDDED))).name).strip("-")
     values.setdefault("out", f"runs/suite-{name}")
     return Settings.of(values)
 
 
 def run_suite(settings: Settings, *, full: bool, observer: Observer, trust: bool = False) -> Grid:
-    """Runs every test that this classifier and these images allow, and says of every other why not.
+    """Runs every test that this classifier and these images allow, and records for every other test why it was not run.
 
     Methods and metrics that the settings name are taken as they are; otherwise the eleven methods of the card, and the
-    metrics that answer its tests. Four controls come along where no control is named: verdicts are given against them.
-    `full` adds the tests that need trained relatives of the classifier, and all other metrics.
+    metrics that answer its tests. Four controls are added if no control is named, because verdicts compare with controls.
+    `full` adds the tests that need trained variants of the classifier, and all other metrics.
     """
     classifier, samples = loaded = settings.load(observer)
-    methods, left_out = _able(classifier, samples, settings, full)
-    metrics, unmet = _askable(classifier, samples, methods, settings, full)
+    methods, left_out = _supported_methods(classifier, samples, settings, full)
+    metrics, unmet = _runnable_metrics(classifier, samples, methods, settings, full)
     chosen = replace(settings, methods=tuple(map(label, methods)), metrics=tuple(map(label, metrics)))
     return Grid.of(chosen.run_what_works(observer, loaded, trust=trust), unmet=unmet, left_out=left_out)
 
 
-def _able(classifier: Classifier, samples: Samples, settings: Settings, full: bool) -> tuple[list[Method], dict[str, str]]:
+def _supported_methods(
+    classifier: Classifier, samples: Samples, settings: Settings, full: bool
+) -> tuple[list[Method], dict[str, str]]:
     """The methods that can explain this classifier, and in a sentence why the others cannot."""
     inputs = classifier.to_inputs(samples[0].image[None])
     names = [name if name != "sis" else _sis(inputs.shape[2] * inputs.shape[3]) for name in (METHODS if full else QUICK)]
@@ -100,7 +108,7 @@ def _sis(pixels: int) -> str:
     return "sis" if pixels <= 4096 else f"sis(per_step={pixels // 10})"
 
 
-def _askable(
+def _runnable_metrics(
     classifier: Classifier, samples: Samples, methods: Sequence[Method], settings: Settings, full: bool
 ) -> tuple[list[Metric], dict[str, str]]:
     """The metrics that can be run here, and by name why the others cannot."""
@@ -110,10 +118,10 @@ def _askable(
     names = [metric_names[test] for tests in TESTS.values() for test in tests if test in metric_names]
     names += [name for name in METRICS if name not in names and (full or name in BESIDE)]
     size = (int(samples[0].image.shape[1]), int(samples[0].image.shape[2]))
-    truths, labels = _known(samples)
+    truths, labels = _have_truths_and_labels(samples)
     recipe = settings.recipe is not None and settings.training is not None
     checkpoints = settings.checkpoints is not None
-    askable: list[Metric] = []
+    runnable: list[Metric] = []
     unmet: dict[str, str] = {}
     for name in names:
         metric = METRICS.build(name, {**ALWAYS.get(name, {}), **({} if full else LIGHT.get(name, {}))})
@@ -128,14 +136,14 @@ def _askable(
             except SnellenError as refusal:
                 reason = str(refusal)
         if reason is None:
-            askable.append(metric)
+            runnable.append(metric)
         else:
             unmet[name] = reason
-    return askable, unmet
+    return runnable, unmet
 
 
-def _known(samples: Samples) -> tuple[bool, bool]:
-    """Whether every sample has a truth, and whether every one has a label."""
+def _have_truths_and_labels(samples: Samples) -> tuple[bool, bool]:
+    """Whether every sample has a truth, and whether every sample has a label."""
     truths = labels = True
     for sample in samples:
         truths, labels = truths and sample.truth is not None, labels and sample.label is not None

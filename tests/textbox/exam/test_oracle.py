@@ -80,6 +80,6 @@ def test_what_nobody_knows_it_does_not_make_up(network, sat, inputs) -> None:
     other = sat.labels.clone()
     other[0] = 1 - other[0]
     assert ORACLE(known, inputs, other, rng=rng).isnan().flatten(1).any(dim=1).nonzero().flatten().tolist() == [0]
-    with pytest.raises(SnellenError, match="knows the truth of 'simple-nr', not of 'stranger'"):
+    with pytest.raises(SnellenError, match="draws the truth of 'simple-nr', not of 'stranger'"):
         ORACLE(Classifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12288, 2)), name="stranger"), inputs,
                sat.labels, rng=rng)  # fmt: skip

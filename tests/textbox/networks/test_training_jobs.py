@@ -180,5 +180,5 @@ def test_nothing_is_trained_before_everything_could_be(board: TrainingProgress, 
 def test_a_restart_is_a_line(board: TrainingProgress, tmp_path: Path) -> None:
     with pytest.raises(SnellenError, match="was not learnt"):
         train_and_save(TINY, tmp_path / "tiny", replace(QUICK, most=128, attempts=2), board)
-    assert "attempt 1 of 2 did not get there within 128 images" in said(board)
+    assert "attempt 1 of 2 did not reach the accuracy within 128 images" in said(board)
     assert not list(tmp_path.iterdir())

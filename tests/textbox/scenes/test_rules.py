@@ -144,21 +144,21 @@ def test_more_labels_and_other_objects() -> None:
         ("box1 == A", "'box1' is of one kind only; write 'box1' alone to ask whether it is shown"),
         (
             "box1 and not box1",
-            "the rule 'box1 and not box1' contradicts itself: when it comes to 'box1 and not box1', that is never so",
+            "the rule 'box1 and not box1' contradicts itself: where it reaches 'box1 and not box1', that is never true",
         ),
         (
             "if box1: (if box1: 0 else: 1) else: 0",
-            "the rule 'if box1: (if box1: 0 else: 1) else: 0' contradicts itself: when it comes to 'box1', that is "
-            "always so",
+            "the rule 'if box1: (if box1: 0 else: 1) else: 0' contradicts itself: where it reaches 'box1', that is "
+            "always true",
         ),
         (
             "if box1: box1 else: box2",
-            "the rule 'if box1: box1 else: box2' contradicts itself: when it comes to 'box1', that is always so",
+            "the rule 'if box1: box1 else: box2' contradicts itself: where it reaches 'box1', that is always true",
         ),
         (
             "if text == A: 0 elif text == B: 1 else: box1",
-            "the rule 'if text == A: 0 elif text == B: 1 else: box1' contradicts itself: when it comes to "
-            "'text == \"B\"', that is always so",
+            "the rule 'if text == A: 0 elif text == B: 1 else: box1' contradicts itself: where it reaches "
+            "'text == \"B\"', that is always true",
         ),
         ("if box1: 0 else: 0", "the rule 'if box1: 0 else: 0' gives every picture the label 0: nothing to be learnt"),
         ("if box1: 0 else: 2", "the labels of a rule are 0, 1, … without gaps, not 0, 2"),

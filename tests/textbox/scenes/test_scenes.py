@@ -192,7 +192,7 @@ def test_a_folder_that_cannot_be_a_background(tmp_path: Path) -> None:
     with pytest.raises(SnellenError, match=r"the background .*b.png' is not a picture that can be read"):
         drawn(broken)
     Image.fromarray(np.zeros((80, 80, 3), dtype=np.uint8)).save(broken / "a.png")
-    with pytest.raises(SnellenError, match=r"b.png' is not a picture that can be read; mend it or take it out"):
+    with pytest.raises(SnellenError, match=r"b.png' is not a picture that can be read; repair it or take it out"):
         drawn(broken)
     for name, side in (("enough.png", 64), ("little.png", 63)):
         Image.fromarray(np.zeros((80, side, 3), dtype=np.uint8)).save(small / name)

@@ -77,7 +77,7 @@ def tau(truth: Table, quality: Table) -> Pairs:
 
 
 def auc_of_success(truth: Table, quality: Table) -> Pairs:
-    """How often, per image, of a map that succeeds and one that does not the first has the higher quality; a tie is half.
+    """How often a map that succeeds has a higher quality than a map of the same image that does not; a tie counts half.
 
     Over all pairs of one map with truth > .5 and one with truth ≤ .5: the area under the ROC curve of quality as a test of
     success. NaN where the image has no such pair. Guessing gives .5. Truths .9, .2, .4 and qualities 2, 2, 1: a tie and a
@@ -88,7 +88,7 @@ def auc_of_success(truth: Table, quality: Table) -> Pairs:
 
 
 def auc_of_difference(truth: Table, quality: Table, difference: float = DIFFERENCE) -> Pairs:
-    """The same over all pairs whose truths are more than `difference` apart: how often the truer has the higher quality."""
+    """How often the map with the higher truth has the higher quality, in pairs with truths more than `difference` apart."""
     first, second = _columns(truth.shape[1])
     return _preferences(truth, quality, np.abs(truth[:, first] - truth[:, second]) > difference)
 
@@ -106,7 +106,7 @@ def _signs(table: Table) -> Float[np.ndarray, "images pairs"]:
 
 
 def _preferences(truth: Table, quality: Table, compared: Bool[np.ndarray, "images pairs"]) -> Pairs:
-    """How often the truer map of each compared pair has the higher quality."""
+    """Whether the map with the higher truth also has the higher quality, for each compared pair."""
     signs, others = _signs(truth), _signs(quality)
     counted = compared & ~(np.isnan(signs) | np.isnan(others))
     agreement = np.where(counted, (np.where(counted, signs * others, 0.0) + 1) / 2, 0.0)

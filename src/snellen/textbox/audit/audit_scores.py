@@ -223,7 +223,7 @@ def _run_setting(
 
 
 def _scores_of_run(network: TrainedNetwork, scenes: ExamScenes, rows: Sequence[int], run: Run) -> AuditScores:
-    """Truth and scores of one setting, with the truth itself and a coin as further metrics."""
+    """Truth and scores of one setting, with two metrics for reference: the truth itself, and random numbers."""
     ids = tuple(scenes.ids[row] for row in rows)
     labels = run.methods
     methods = run.record.spec.methods

@@ -5,7 +5,7 @@ An interval over images alone says how a mean would change with other images of 
 independently of the other (the pigeonhole bootstrap of Owen 2007), and images within their network and bucket. Of n members
 of a factor, n - 1 are drawn, which makes the variance of the resamples right however few there are (Rao and Wu 1988).
 Resampling all factors at once counts the variance of the lowest level more than once (Owen 2007), so that these intervals
-are rather too wide than too narrow where images, not networks or methods, make the spread.
+are too wide rather than too narrow where images, not networks or methods, make the spread.
 
 A bootstrap of few networks is too narrow. The ends are therefore those of Student's distribution, with Satterthwaite's
 degrees of freedom: close to the number of networks less one where networks make most of the spread. They are computed on the

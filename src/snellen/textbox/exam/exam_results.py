@@ -210,7 +210,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         record = integrity.read_record(path, "choose another --out")
         newer = record["schema"] > SCHEMA
     except (DamagedError, KeyError, TypeError) as problem:
-        reason = problem.reason if isinstance(problem, DamagedError) else "no number of a schema"
+        reason = problem.reason if isinstance(problem, DamagedError) else "it has no schema number"
         raise SnellenError(
             f"'{path}' cannot be read; it is not the record of an exam ({reason}): choose another --out"
         ) from None
@@ -220,7 +220,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def identity(network: TrainedNetwork) -> dict[str, str]:
-    """What the record says of a network, to find it again and to recognise whether it is still the same."""
+    """What the record stores about a network: where it is, and what shows that it is still the same."""
     is_shipped = network.folder.parent == shipped_folder()
     return {
         "model": network.folder.name if is_shipped else str(network.folder.resolve()),

@@ -47,7 +47,7 @@ REDUCED: Mapping[str, Mapping[str, Any]] = {
 """Settings other than the defaults, for methods of many passes: with these, all methods together take about 1,100 passes
 forward and 340 backward per image, with their defaults 7,600 and 1,140. Integrated gradients and SmoothGrad keep their
 published 64. Where the defaults gave another PAFL by more than .05, on six scenes of simple-fr, both are noted: such
-scores hold at this cost only."""
+scores hold for these settings only."""
 
 ALL = "all"
 

@@ -78,7 +78,7 @@ class Oracle:
         truth = _truth_of(self.reasoner, self.per_bucket, self.seed)
         if classifier.fingerprint != truth.fingerprint:
             raise SnellenError(
-                f"the oracle knows the truth of '{self.reasoner}', not of '{classifier.name}', so a metric that explains "
+                f"the oracle draws the truth of '{self.reasoner}', not of '{classifier.name}', so a metric that explains "
                 "another classifier cannot score it"
             )
         correlation, scene = (_standardise(classifier.to_pixels(inputs)) @ truth.pictures.T).max(dim=1)

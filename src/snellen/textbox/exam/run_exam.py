@@ -69,13 +69,13 @@ def run_exam(
     count = per_bucket or (PER_BUCKET if extended is None else extended["images"])
     if stored is not None:
         _refuse_other_exam(folder, stored, networks, count)
-    _refuse_useless(add, networks)
+    _refuse_unsupported(add, networks)
     verified, refused = _verify(networks, folder, stored, observer)
     record: dict[str, Any] = {
         "schema": SCHEMA,
         "images": count,
         "methods": [method.record() for method in listed],
-        # An interrupted addition must not remove settings from the record that it had not come to.
+        # An interrupted addition must not remove settings from the record that it did not reach.
         "settings": {}
         if extended is None
         else {name: facts for name, facts in extended["settings"].items() if name in verified},
@@ -121,14 +121,14 @@ def _listed_methods(
     untrusted = [text for text in untrusted_methods(stored["methods"]) if text not in add]
     if untrusted and not trust:
         raise untrusted_folder(folder, [f"import the method '{text}'" for text in untrusted])
-    added, stayed = method_list(add), []
+    added, remaining = method_list(add), []
     for method in stored["methods"]:
         try:
-            stayed.append(listed_method(method["text"]))
+            remaining.append(listed_method(method["text"]))
         except SnellenError as problem:
             if method["label"] not in [new.label for new in added]:
                 observer.note(f"{method['label']} of '{folder}' is left out: {problem}")
-    return method_list([method.text for method in (*stayed, *added)])
+    return method_list([method.text for method in (*remaining, *added)])
 
 
 def _networks(models: Sequence[str | Path]) -> dict[str, TrainedNetwork]:
@@ -158,7 +158,7 @@ def _refuse_other_exam(folder: Path, stored: Mapping[str, Any], networks: Mappin
         check_same(folder, name, stored["settings"][name], networks[name])
 
 
-def _refuse_useless(add: Sequence[Any], networks: Mapping[str, TrainedNetwork]) -> None:
+def _refuse_unsupported(add: Sequence[Any], networks: Mapping[str, TrainedNetwork]) -> None:
     """Refuses an added method that can explain none of the networks, with the reason."""
     for added in map(listed_method, add):
         reasons: list[str] = []

@@ -98,7 +98,9 @@ class NetworkSpec:
     @cached_property
     def layout(self) -> SceneLayout:
         """What its scenes look like."""
-        return SceneLayout(self.side, self.rule.objects, self.colour, find_background(self.background))
+        return SceneLayout(
+            side=self.side, objects=self.rule.objects, colour=self.colour, background=find_background(self.background)
+        )
 
     @property
     def simple(self) -> bool:

@@ -76,8 +76,9 @@ class TrainingProgress:
     def _note_new_attempt(self) -> None:
         if self._last is not None:
             self.note(
-                f"attempt {self._attempt} of {self._plan.attempts} did not get there within {self._last.images:,} images "
-                f"(right {self._last.mean:.3f}, worst bucket {self._last.worst:.3f}): another starts from other weights"
+                f"attempt {self._attempt} of {self._plan.attempts} did not reach the accuracy within "
+                f"{self._last.images:,} images (right {self._last.mean:.3f}, worst bucket {self._last.worst:.3f}): "
+                "another starts from other weights"
             )
 
     def _line(self) -> str:
@@ -130,8 +131,12 @@ def summary_lines(network: TrainedNetwork, verification: Verification) -> list[s
     left_out, gaps = len(verification.left_out), len(verification.unproven)
     if verification.holds:
         follows = f"follows its rule in {verification.mean:.1%} of pairs of scenes that differ in one object"
-        follows += f"; of {left_out} changes the rule says nothing" if left_out else ""
-        follows += f"; {gaps} times it looks at what changes nothing alone, which no pair can prove" if gaps else ""
+        follows += f"; the rule says nothing about {left_out} changes" if left_out else ""
+        follows += (
+            f"; {gaps} times the rule looks at an object that alone changes no label, which pairs cannot verify"
+            if gaps
+            else ""
+        )
     else:
         follows = f"cannot serve as ground truth: {verification.problem}"
     cost = f"{training['images']:,} images in {duration(training['seconds'])}, written to {network.folder}"

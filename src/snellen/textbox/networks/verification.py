@@ -204,7 +204,9 @@ def unprovable(rule: SceneRule) -> str | None:
     """Why no pair can show that a network follows this rule, in one sentence; None where pairs can."""
     decisive = {change.item for change in changes_of(rule) if change.expected == "changes"}
     if not decisive:
-        return f"no change of one object alone changes the label of the rule '{rule.text}', so that no network can be proven"
+        return (
+            f"no change of one object alone changes the label of the rule '{rule.text}', so that no network can be verified"
+        )
     for name in (item.name for item in rule.objects):
         if name not in decisive and any(name in truth.focus for truth in rule.truths):
             return (

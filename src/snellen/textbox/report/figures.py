@@ -164,7 +164,7 @@ class PaperFigures:
             cells, texts = [], [self.names[method]]
             for measure, kind in columns_of:
                 published, measured = theirs[name, measure, kind, "average"], self.average(measure, kind, method)
-                dots = (Dot(published.value, "cross", "published", "rust"), Dot(measured, "dot", "measured"))
+                dots = (Dot(published.value, "cross", "published", colour="rust"), Dot(measured, "dot", "measured"))
                 cells.append(DotPlotCell(dots=dots, link=(published.value, measured)))
                 texts += [score(measured), str(published)]
                 if measure == "pafl":
@@ -203,7 +203,7 @@ class PaperFigures:
             mean, spread = self.average(measure, kind, method), _number(spreads[measure].get(method))
             of_buckets = [means[measure].get((setting, bucket, method), math.nan) for setting, bucket, *_ in singles]
             dots = tuple(
-                Dot(value, shape, f"{setting} bucket {bucket}", colour)
+                Dot(value, shape, f"{setting} bucket {bucket}", colour=colour)
                 for value, (setting, bucket, _, shape, colour) in zip(of_buckets, singles, strict=True)
             )
             link, further = (mean - spread, mean + spread), (("spread", spread),)
@@ -281,7 +281,7 @@ class PaperFigures:
 
         def cell(measure: str, _: Kind, method: str) -> CellAndNumbers:
             simple, hard = (self.minimum(measure, kind, method) for kind in ("simple", "complex"))
-            dots = (Dot(simple, "dot", "simple", "blue"), Dot(hard, "square", "complex", "rust"))
+            dots = (Dot(simple, "dot", "simple", colour="blue"), Dot(hard, "square", "complex", colour="rust"))
             return DotPlotCell(dots=dots, link=(simple, hard)), [simple, hard]
 
         groups, numbers = self._rows([("pafl", "simple"), ("piou", "simple")], cell)

@@ -164,8 +164,8 @@ def _verdict(results: ExamResults, figures: PaperFigures) -> list[dict[str, Any]
             },
             "last": {"name": figures.names[worst], "average": score(means[worst])},
             "control": max(controls, key=controls.__getitem__, default=None),
-            "beaten": score(best_control),
-            "ignorant": sum(mean <= best_control for mean in means.values()),
+            "best_control": score(best_control),
+            "not_better": sum(mean <= best_control for mean in means.values()),
             "oracle": score(figures.average("pafl", kind, ORACLE)),
         })  # fmt: skip
     return verdicts

@@ -186,7 +186,7 @@ def _folder_samples(folder: str, side: int, geometry: Geometry) -> Samples:
         raise SnellenError(f"the background '{folder}' cannot be used: {problem}") from None
     if samples.skipped:
         reason = samples.skipped[0][1]
-        raise SnellenError(f"the background '{folder}' cannot be used: {reason}; mend it or take it out of the folder")
+        raise SnellenError(f"the background '{folder}' cannot be used: {reason}; repair it or take it out of the folder")
     for name in samples.ids:
         path = Path(folder) / name
         width, height = size_of(path)

@@ -91,11 +91,11 @@ class SceneRule:
         for test, last in tests_of(self.tree):
             possible = results.get(id(test), set())
             if not possible:
-                raise SnellenError(f"the rule '{self.text}' contradicts itself: nothing ever comes to '{test}'")
+                raise SnellenError(f"the rule '{self.text}' contradicts itself: no bucket reaches '{test}'")
             if len(possible) == 1 and not (last and possible == {True}):
                 word = "always" if possible.pop() else "never"
                 raise SnellenError(
-                    f"the rule '{self.text}' contradicts itself: when it comes to '{test}', that is {word} so"
+                    f"the rule '{self.text}' contradicts itself: where it reaches '{test}', that is {word} true"
                 )
         labels = {label for label in self.labels if label is not None}
         if not labels:

@@ -82,12 +82,12 @@ class SceneLayout:
         self, buckets: Int[Tensor, " scenes"] | Sequence[int], indices: Int[Tensor, " scenes"] | Sequence[int], *, seed: int
     ) -> SceneBatch:
         """Draws the scenes of numbers `indices`, each with the objects of its bucket shown."""
-        numbers, places = (np.asarray(values, dtype=np.int64) for values in (buckets, indices))
-        if numbers.shape != places.shape or numbers.ndim != 1:
+        numbers, scene_indices = (np.asarray(values, dtype=np.int64) for values in (buckets, indices))
+        if numbers.shape != scene_indices.shape or numbers.ndim != 1:
             raise ValueError("one bucket per index is needed")
         if len(numbers) and not 1 <= int(numbers.min()) <= int(numbers.max()) <= self.buckets:
             raise SnellenError(f"buckets are numbered from 1 to {self.buckets}")
-        keys = keys_of(seed, places)
+        keys = keys_of(seed, scene_indices)
         corners = self._corners(keys)
         states = self._states[numbers - 1]
         side, total, objects = self.side, len(numbers), len(self.objects)

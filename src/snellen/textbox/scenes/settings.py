@@ -15,7 +15,7 @@ RULES = {
     "complex-cr3": 'if box2: text == "B" else: box1',
     "complex-cr4": 'if box1: text == "B" else: box2',
 }
-"""FR, NR, CR: the label depends fully, not, or under a condition on the boxes, which the papers call spurious."""
+"""FR, NR and CR stand for full, no and conditional reliance on the boxes, which the paper calls spurious."""
 
 
 def find_setting(name: str) -> SceneRule:
