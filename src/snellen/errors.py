@@ -1,4 +1,4 @@
-"""Exceptions with a sentence for the user, and helpers that write such sentences."""
+"""Exceptions whose message is a sentence for the user, and functions that write such sentences."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class SnellenError(Exception):
     """A mistake of the user, as one sentence: who refuses, which rule, which value, and the remedy."""
 
     def __str__(self) -> str:
-        """The sentence, without its middle if it is very long."""
-        text = Exception.__str__(self)  # a subclass that is also a KeyError would be put in quotes
+        """The sentence; if it is very long, its middle is left out."""
+        text = Exception.__str__(self)  # a subclass may also be a KeyError, which adds quotes
         return (
             text if len(text) <= LONGEST_SENTENCE else f"{text[: LONGEST_SENTENCE // 2]} … {text[-LONGEST_SENTENCE // 4 :]}"
         )
@@ -32,7 +32,7 @@ class InterruptionError(SnellenError):
 
 
 class ForeignExitError(Exception):
-    """A model or plug-in called sys.exit; only what it was doing has failed."""
+    """A model or plug-in called sys.exit; only the task that it was running has failed."""
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
@@ -51,7 +51,7 @@ _SHORT.maxdict = _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxfr
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 40
 
 LONGEST = 80
-"""Number of characters of a value that an error quotes."""
+"""Largest number of characters of a value that an error quotes."""
 
 
 def short_repr(value: Any) -> str:

@@ -184,7 +184,7 @@ def by_number(name: str) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What a metric is given: a batch of inputs, the maps of one method for them, and a way to run that method again."""
+    """What a metric scores: a batch of inputs, the maps of one method for them, and a way to run that method again."""
 
     classifier: Classifier
     inputs: Float[Tensor, "batch channels height width"]
@@ -245,10 +245,10 @@ class HasPoints(Protocol):
 
 @runtime_checkable
 class SharedPasses(Protocol):
-    """A metric that uses results which other metrics may have cached; of equal keys only the first is paid for.
+    """A metric that can use results which another metric has cached: of metrics with equal keys only the first makes passes.
 
-    A tuple key that begins with "images" holds for all methods on the same images; any other key for one method's case.
-    A class that inherits from it may find all of its results in the cache: it defines `parts`, and `passes` is their sum.
+    A tuple key that begins with "images" is valid for all methods on the same images; any other key for one method's case.
+    A metric whose results may all come from the cache inherits from it: it defines `parts`, and `passes` is their sum.
     """
 
     @abstractmethod
@@ -265,7 +265,7 @@ class NoPasses(Protocol):
     """A metric that runs neither the classifier nor the method: it inherits from this class instead of defining `passes`."""
 
     def passes(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Passes:
-        """Nothing."""
+        """No passes."""
         return Passes()
 
 
@@ -322,7 +322,7 @@ class NeedsFit(Protocol):
 
 @runtime_checkable
 class HasCacheKey(Protocol):
-    """A method whose passes the classifier caches; of methods with equal keys only the first pays, on the same images."""
+    """A method whose passes the classifier caches: of methods with equal keys only the first makes them."""
 
     def cache_key(self) -> Hashable: ...
 

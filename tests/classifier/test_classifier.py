@@ -142,7 +142,12 @@ class Fixed(nn.Module):
         (Fixed(torch.tensor([float("nan"), 1.0])), {}, (), "'m' returned NaN or infinite outputs"),
         (Fixed(torch.tensor([float("inf"), 1.0])), {}, (), "'m' returned NaN or infinite outputs"),
         (Fixed(torch.tensor([0.25, 0.75])), {}, (), "'m' returns probabilities .* leave out its softmax or say outputs="),
-        (Fixed(torch.tensor([0.5, 1.75])), {"outputs": "probabilities"}, (), "'m' was said to return probabilities, but"),
+        (
+            Fixed(torch.tensor([0.5, 1.75])),
+            {"outputs": "probabilities"},
+            (),
+            "'m' must return probabilities, but",
+        ),
         (Fixed(torch.tensor([1.0, 2.0])), {"classes": ["cat"]}, (), "'m' has 2 outputs, but 1 class names were given"),
         (Fixed(torch.tensor([1.0, 2.0])), {}, (1, None, 2), "label 2 is out of range: 'm' has classes 0 to 1"),
         (Fixed(torch.tensor([1.0, 2.0])), {}, (-1,), "label -1 is out of range"),

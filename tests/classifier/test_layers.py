@@ -24,7 +24,7 @@ def test_layers_that_cannot_be_recorded_are_refused() -> None:
     case = planted(3, relu="reused")
     for layer, sentence in (
         ("nowhere", "'planted' has no layer 'nowhere'"),
-        ("head", "layer 'head' of 'planted' does not put out a feature map"),
+        ("head", "layer 'head' of 'planted' does not output a feature map"),
         ("first", "layer 'first' of 'planted' runs more than once"),
     ):
         with pytest.raises(SnellenError, match=sentence):
@@ -77,10 +77,10 @@ def test_a_row_of_tokens_is_a_feature_map(prefix: int, folded: bool, size: tuple
 
 def test_tokens_without_a_grid_are_refused() -> None:
     flat = nn.Sequential(nn.Flatten(), nn.Linear(3 * SIDE * SIDE, CLASSES))
-    with pytest.raises(SnellenError, match="no layer of 'Sequential' puts out a grid of features; name one with layer="):
+    with pytest.raises(SnellenError, match="no layer of 'Sequential' outputs a grid of features; name one with layer="):
         Classifier(flat).feature_layer(images(1))
     overlapping = Tokens(prefix=4, step=3, folded=True)  # 9 by 9 patches that do not tile the image
-    with pytest.raises(SnellenError, match="no layer of 'Tokens' puts out a grid of features; name one with layer="):
+    with pytest.raises(SnellenError, match="no layer of 'Tokens' outputs a grid of features; name one with layer="):
         Classifier(overlapping).feature_layer(images(1))
-    with pytest.raises(SnellenError, match="layer 'norm' of 'Tokens' does not put out a feature map; name another layer"):
+    with pytest.raises(SnellenError, match="layer 'norm' of 'Tokens' does not output a feature map; name another layer"):
         Classifier(overlapping).layer_gradient(images(1), torch.tensor([0]), "norm")

@@ -94,9 +94,7 @@ def test_probabilities_taken_for_logits_are_refused_with_the_remedy():
 
 
 def test_sigmoids_are_no_probabilities_either():
-    with pytest.raises(
-        SnellenError, match="was said to return probabilities, but its rows do not sum to 1; where each is a"
-    ):
+    with pytest.raises(SnellenError, match="must return probabilities, but its rows do not sum to 1; where each is a"):
         run(nn.Sequential(tutorial("lenet"), nn.Sigmoid()), outputs="probabilities")
 
 

@@ -62,9 +62,9 @@ def samples(tmp_path_factory):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (LiveDropout, "is not steady: the same images give outputs that differ"),
-        (WholeBatch, "looks at the whole batch: an image alone gives outputs"),
-        (Counting, "changes itself with every pass ('seen')"),
+        (LiveDropout, "is not repeatable: the same images give outputs that differ"),
+        (WholeBatch, "mixes the images of a batch: an image alone gives outputs"),
+        (Counting, "changes its own state with every pass ('seen')"),
     ],
 )
 def test_an_unsteady_model_runs_and_its_record_and_report_say_so(samples, tmp_path, model, words):

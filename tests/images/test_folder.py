@@ -76,7 +76,7 @@ def test_a_link_that_leads_back_up_ends(flat: Path) -> None:
 def test_an_unreadable_picture_is_refused_by_name(flat: Path) -> None:
     (flat / "b.png").write_bytes(b"")
     text = refused(flat)
-    assert text == f"'{flat / 'b.png'}' is empty (0 bytes); mend or remove it, or skip unreadable pictures"
+    assert text == f"'{flat / 'b.png'}' is empty (0 bytes); repair or remove it, or skip unreadable pictures"
     (flat / "c.png").write_text("x")
     assert "(and 1 more of 3 pictures cannot be used)" in refused(flat)
 
@@ -402,7 +402,7 @@ def test_data_of_fewer_bits_in_sixteen_is_spoken_of(tmp_path: Path, bits: int, t
     Image.new("L", (8, 8)).save(tmp_path / "c.png")  # an ordinary dark picture beside them is nothing to speak of
     notes = from_folder(tmp_path, geometry=AS_IS, channels=1).notes
     factor = 2 ** (16 - bits)
-    expected = f"'a.png' and 1 more use only the darkest 1/{factor} of 16 bits, as {bits}-bit data"
+    expected = f"'a.png' and 1 more use only the darkest 1/{factor} of the 16-bit range, like {bits}-bit data"
     assert any(note.startswith(expected) and f"multiply their values by {factor}," in note for note in notes) is told
     assert told or not notes
 

@@ -209,7 +209,7 @@ def test_any_layer_with_a_grid_can_be_named(name: str, layer: str, rows: int, co
 def test_layers_without_a_grid_are_refused() -> None:
     for name, layer in (("timm-vit", "head"), ("timm-swin", "layers.0.blocks.0.attn"), ("torchvision-vit", "heads")):
         classifier = Classifier(network(name), name=name)
-        with pytest.raises(SnellenError, match=f"layer '{layer}' of '{name}' does not put out a feature map; name another"):
+        with pytest.raises(SnellenError, match=f"layer '{layer}' of '{name}' does not output a feature map; name another"):
             classifier.layer_gradient(images(name), TARGETS, layer)
 
 

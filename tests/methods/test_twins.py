@@ -493,11 +493,11 @@ def test_guided_backprop_refuses_what_it_is_not_defined_for(activation: type[nn.
 def test_grad_cam_refuses_a_layer_that_cannot_serve() -> None:
     classifier = Classifier(plain(), name="small")
     inputs = torch.zeros(1, 3, SIDE, SIDE)
-    for layer, word in (("nowhere", "has no layer 'nowhere'"), ("7", "does not put out a feature map")):
+    for layer, word in (("nowhere", "has no layer 'nowhere'"), ("7", "does not output a feature map")):
         with pytest.raises(SnellenError, match=word):
             GradCam(layer=layer).prepare(classifier, inputs)
     flat = Classifier(nn.Sequential(nn.Flatten(), nn.Linear(3 * SIDE * SIDE, CLASSES)))
-    with pytest.raises(SnellenError, match=r"no layer of .* puts out a grid of features"):
+    with pytest.raises(SnellenError, match=r"no layer of .* outputs a grid of features"):
         GradCam().prepare(flat, inputs)
 
 

@@ -268,7 +268,7 @@ def test_without_a_home_nothing_is_sealed_and_that_is_said(here, tmp_path, monke
     monkeypatch.setenv(seals.HOME, str(tmp_path / "file"))
     assert seals.seal(["x"]) is None
     assert not seals.is_sealed(["x"], "0" * 64)
-    refused(invoked("resume", here / "run"), "no key could be kept in")
+    refused(invoked("resume", here / "run"), "no key could be stored in")
     monkeypatch.delenv(seals.HOME)
     monkeypatch.setattr("typer.get_app_dir", lambda name: "~/.config/snellen")
     assert seals.user_folder() is None

@@ -79,7 +79,7 @@ def test_a_changed_weight_file_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     broken = tmp_path / "weights.pth"
     broken.write_bytes(lite0.weight_file().read_bytes()[:-1])
     monkeypatch.setattr(lite0, "weight_file", lambda: broken)
-    with pytest.raises(SnellenError, match="is not the one that Snellen knows"):
+    with pytest.raises(SnellenError, match="is not the one that Snellen expects"):
         lite0.efficientnet_lite0()
 
 
@@ -137,5 +137,5 @@ def test_a_changed_or_missing_photograph_is_refused() -> None:
             Photograph(**{**vars(known), **changes}).path()
         return str(caught.value)
 
-    assert "is not the photograph that Snellen knows" in refused(sha256="0" * 64)
+    assert "is not the photograph that Snellen expects" in refused(sha256="0" * 64)
     assert "is missing from scikit-image" in refused(file="gone.png")

@@ -19,7 +19,7 @@ FORWARD_BUDGET = 128 << 20
 """Bytes of the largest activation in a forward pass; larger batches do not fit the processor's caches and gain nothing."""
 
 RESUME_BUDGET = 16 << 20
-"""Bytes of a layer's activations from which a pass is resumed at once; more do not fit the caches."""
+"""Bytes of the layer's activations in one resumed pass; more do not fit the processor's caches."""
 
 GRADIENT_BUDGET = 768 << 20
 """Bytes of all activations in a pass with gradients."""

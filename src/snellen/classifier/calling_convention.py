@@ -52,7 +52,7 @@ class Convention:
 
     def store(self, module: nn.Module) -> Callable[[], None]:
         """Stores the kernels of a module in the memory layout; returns a function that undoes this."""
-        return _stored(module, lambda tensor: self.lay_out(tensor) if tensor.dim() == 4 else tensor)
+        return _store_tensors(module, lambda tensor: self.lay_out(tensor) if tensor.dim() == 4 else tensor)
 
     def call(self, run: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
         """The outputs for all rows, in as many calls as needed."""
@@ -86,7 +86,7 @@ def find_convention(
     trial = _try_call(call, image, chosen, gradient=isinstance(model, nn.Module))
     if isinstance(model, nn.Module):
         if trial is None and any(tensor.dtype != torch.float32 for tensor in _floating(model)):
-            undo = _stored(model, torch.Tensor.float)
+            undo = _store_tensors(model, torch.Tensor.float)
             trial = _try_call(call, image, chosen)
             if trial is None:
                 undo()
@@ -155,7 +155,7 @@ def _takes(call: Call, image: Tensor, convention: Convention, rows: int) -> bool
     return _try_call(call, image.repeat(rows, 1, 1, 1), convention, gradient=False) is not None
 
 
-def _stored(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Callable[[], None]:
+def _store_tensors(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Callable[[], None]:
     """Changes how the floating-point tensors of a module are stored; returns a function that undoes this."""
     tensors = _floating(module)
     before = [tensor.data for tensor in tensors]
@@ -163,8 +163,8 @@ def _stored(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Callable[[
         tensor.data = change(tensor.data)
 
     def undo() -> None:
-        for tensor, was in zip(tensors, before, strict=True):
-            tensor.data = was
+        for tensor, original in zip(tensors, before, strict=True):
+            tensor.data = original
 
     return undo
 

@@ -115,7 +115,7 @@ class Classifier:
 
     @property
     def outputs(self) -> str:
-        """Whether the model itself puts out "logits" or "probabilities"."""
+        """Whether the model itself returns "logits" or "probabilities"."""
         return self.network.outputs
 
     @property
@@ -203,7 +203,7 @@ class Classifier:
         return self.cached_outputs(inputs, targets).of(of)
 
     def cached(self, key: Hashable, inputs: Images, targets: Targets, compute: Callable[[], T]) -> T:
-        """The result of `compute`, cached per tensor. It must not depend on maps: all methods on the images get it."""
+        """The result of `compute`, cached per tensor. It must not depend on maps, because all methods use it."""
         return self._cached(("kept", key), inputs, targets, compute)
 
     def _cached(self, key: tuple[Any, ...], inputs: Tensor, targets: Tensor, compute: Callable[[], T]) -> T:
@@ -232,7 +232,7 @@ class Classifier:
             targets: the target class of each row.
             of: which output of the target.
             through: may replace each operation of the forward pass by one with another backward rule.
-            group: so many neighbouring rows always go through the model in one pass.
+            group: this number of neighbouring rows always go through the model in one pass.
             cached: cache the result per tensor.
         """
 
@@ -301,7 +301,7 @@ class Classifier:
         activations: Float[Tensor, "rows features down across"],
         owners: Int[Tensor, " rows"],
     ) -> Float[Tensor, "rows classes"]:
-        """Logits of the model when a layer puts out these activations; gradients flow back to the activations.
+        """Logits of the model with these activations as the output of a layer; gradients flow back to the activations.
 
         Only the part after the layer runs if possible; else the whole model does, and its passes are booked.
 
@@ -350,7 +350,7 @@ class Classifier:
         return self._examine(inputs).operations(inputs, after)
 
     def layer_layouts(self, inputs: Images) -> tokens.LayerLayouts:
-        """Which layers put out a grid of features, and in which order of axes."""
+        """Which layers output a grid of features, and in which order of axes."""
         return self._examine(inputs).layer_layouts(inputs)
 
     def feature_layer(self, inputs: Images) -> str:
@@ -442,10 +442,10 @@ class Classifier:
             self.no_gradient_reason = probes.no_gradient_reason(lambda leaf: self.network(leaf).sum(), leaf)
         return count
 
-    def check_output_range(self, seen: probes.OutputRange, inputs: Images) -> str | None:
-        """A warning if outputs in this range are hardly what they are taken for; raises a SnellenError if they cannot be."""
-        sigmoid = seen.within_one and "layer" in self.offers and self._examine(inputs).ends_in_sigmoid(inputs)
-        return probes.check_output_range(seen, self.name, self.outputs, stated=self.outputs_stated, sigmoid=sigmoid)
+    def check_output_range(self, output_range: probes.OutputRange, inputs: Images) -> str | None:
+        """A warning, or a SnellenError, if outputs in this range cannot be what they are taken for (see `probes`)."""
+        sigmoid = output_range.within_one and "layer" in self.offers and self._examine(inputs).ends_in_sigmoid(inputs)
+        return probes.check_output_range(output_range, self.name, self.outputs, stated=self.outputs_stated, sigmoid=sigmoid)
 
     # Rows, engine, passes -------------------------------------------------------------------------------------------
 
@@ -461,7 +461,7 @@ class Classifier:
         return max(1, self.rows_for(inputs) // len(inputs))
 
     def compile_for(self, inputs: Images) -> str | None:
-        """Compiles the forward pass for full batches of this shape and uses it from now on; returns why if it fails."""
+        """Compiles the forward pass for full batches of this shape and uses it from now on; returns why if that fails."""
         self.use_compiled = True
         if self._compiled is not None or self._not_compiled is not None:
             return self._not_compiled

@@ -36,7 +36,7 @@ COMPILE_SAVES = 0.4
 def reuse_memory() -> None:
     """Tells the C library to reuse large freed blocks, for the whole process (Linux only).
 
-    glibc returns every block above 32 MiB to the system and maps it anew: with activations of that size, a forward pass
+    glibc returns every block above 32 MiB to the system and requests it again: with activations of that size, a forward pass
     spends as much time on page faults as on arithmetic.
     """
     if sys.platform != "linux":
@@ -48,7 +48,7 @@ def reuse_memory() -> None:
 
 
 def compiling_pays(forward_seconds: float) -> bool:
-    """Whether compiling saves clearly more time than it takes, for so many seconds of forward passes."""
+    """Whether compiling saves clearly more time than it takes, if all forward passes take `forward_seconds` without it."""
     return forward_seconds * COMPILE_SAVES > 1.5 * COMPILE_SECONDS
 
 
@@ -101,7 +101,7 @@ def compile_network(network: Network, inputs: Tensor, rows: int) -> Compiled | s
         outputs = network.read(compiled(example), rows)
         with torch.no_grad():
             if network.precision == "float32" and not alike(outputs, network.raw(example)):
-                return "the compiled model puts out something else"
+                return "the compiled model gives other outputs"
     except Exception as problem:  # every failure of the compiler means the same here: go on without it
         return first_line(problem)
     return compiled
@@ -118,7 +118,7 @@ def arithmetic(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def check_precision(precision: Precision, device: torch.device) -> None:
-    """Refuses a precision that does not work here; tried in another process, because on some processors it crashes."""
+    """Raises a SnellenError if this precision does not work here; tried in another process, because it may crash."""
     if precision == "float32":
         return
     trial = (
@@ -129,9 +129,9 @@ def check_precision(precision: Precision, device: torch.device) -> None:
         f"    z = torch.nn.Linear(y.shape[1], 4).to('{device}')(y)\n"
         "assert z.isfinite().all()\n"
     )
-    done = subprocess.run([sys.executable, "-c", trial], capture_output=True, text=True, timeout=120, check=False)
-    if done.returncode:
+    process = subprocess.run([sys.executable, "-c", trial], capture_output=True, text=True, timeout=120, check=False)
+    if process.returncode:
         raise SnellenError(
-            f"precision '{precision}' does not work on {device} here (the trial ended with code {done.returncode}); "
+            f"precision '{precision}' does not work on {device} here (the trial ended with code {process.returncode}); "
             "use float32"
         )

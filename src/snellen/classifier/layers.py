@@ -22,7 +22,7 @@ Images = Float[Tensor, "batch channels height width"]
 class NetworkStructure:
     """Structure of a network, found once per image size; no pass made here is counted in a ledger.
 
-    Where a method only examines the network, `inputs` are images of the size that matters, and the first of them is used.
+    Functions that only examine the network use `inputs` as an example of the image size, and of them the first image only.
     """
 
     def __init__(self, network: Network) -> None:
@@ -57,7 +57,7 @@ class NetworkStructure:
         return bool(computing) and computing[-1].name in ("sigmoid", "special_expit")
 
     def layer_layouts(self, inputs: Images) -> tokens.LayerLayouts:
-        """Which layers put out a grid of features, and in which order of axes."""
+        """Which layers output a grid of features, and in which order of axes."""
         size = tuple(inputs.shape[1:])
 
         def find() -> tokens.LayerLayouts:
@@ -68,10 +68,10 @@ class NetworkStructure:
         return self._cache.get_or_compute(("layouts", *size), find)
 
     def feature_layer(self, inputs: Images) -> str:
-        """The last layer that puts out a grid, or else the one before the last attention."""
+        """The last layer that outputs a grid, or else the one before the last attention."""
         layer = self.layer_layouts(inputs).feature_layer()
         if layer is None:
-            raise SnellenError(f"no layer of '{self.network.name}' puts out a grid of features; name one with layer=")
+            raise SnellenError(f"no layer of '{self.network.name}' outputs a grid of features; name one with layer=")
         return layer
 
     def attention_layout(self, inputs: Images, method: str) -> attention.AttentionLayout:
@@ -108,9 +108,9 @@ class NetworkStructure:
 
     @contextlib.contextmanager
     def recording(self, layer: str, inputs: Images, *, leaf: bool = False) -> Iterator[list[Tensor]]:
-        """Collects the feature map that the named layer puts out while the body runs.
+        """Collects the feature map that the named layer outputs while the body runs.
 
-        It has the shape (batch, features, rows, columns), also where the layer puts out tokens or has its channels last.
+        It has the shape (batch, features, rows, columns), also where the layer outputs tokens or has its channels last.
 
         Args:
             layer: name of the layer.
@@ -122,7 +122,7 @@ class NetworkStructure:
             raise SnellenError(f"'{name}' has no layer '{layer}'{nearest(layer, modules)}")
         layout = self.layer_layouts(inputs).layout(layer)
         if layout is None:
-            raise SnellenError(f"layer '{layer}' of '{name}' does not put out a feature map; name another layer")
+            raise SnellenError(f"layer '{layer}' of '{name}' does not output a feature map; name another layer")
         maps: list[Tensor] = []
 
         def collect(module: nn.Module, args: Any, output: Tensor) -> Tensor | None:
@@ -148,9 +148,9 @@ class NetworkStructure:
 
         def trace() -> resume.LayerToLogits | None:
             # A class token is not part of the feature map, so its value would have to come from before the layer.
-            alone = layout is not None and not (layout.order == "tokens" and layout.prefix)
+            map_is_whole_output = layout is not None and not (layout.order == "tokens" and layout.prefix)
             module = self.network.module.get_submodule(layer)
-            return resume.trace_layer_to_logits(module, self.network, inputs[:1]) if alone else None
+            return resume.trace_layer_to_logits(module, self.network, inputs[:1]) if map_is_whole_output else None
 
         rest = self._cache.get_or_compute(("rest", layer, *inputs.shape[1:]), trace)
         if rest is None or layout is None:

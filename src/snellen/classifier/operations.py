@@ -95,8 +95,8 @@ class _Mode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        written = getattr(func, "__name__", "")
-        name = written.lstrip("_") if written.startswith("_") and not written.startswith("__") else written
+        raw_name = getattr(func, "__name__", "")
+        name = raw_name.lstrip("_") if raw_name.startswith("_") and not raw_name.startswith("__") else raw_name
         if not self.layers or name in _QUERIES:  # outside of the model, or only a query
             return func(*args, **kwargs)
         name, in_place = _out_of_place(name, args, kwargs)
@@ -104,8 +104,8 @@ class _Mode(TorchFunctionMode):
         if not in_place:
             return self.handler(Operation(kind, name, self.layers[-1], ceiling, func, tuple(args), kwargs))
         target = args[0] if args else kwargs["input"]
-        alike = _same_without_mutation(func, written)
-        result = self.handler(Operation(kind, name, self.layers[-1], ceiling, alike, tuple(args), kwargs))
+        on_copy = _on_copy(func, raw_name)
+        result = self.handler(Operation(kind, name, self.layers[-1], ceiling, on_copy, tuple(args), kwargs))
         return target if result is target else target.copy_(result)
 
 
@@ -150,12 +150,12 @@ def _out_of_place(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
     return name, flag
 
 
-def _same_without_mutation(func: Any, written: str) -> Callable[..., Any]:
+def _on_copy(func: Any, raw_name: str) -> Callable[..., Any]:
     """The function applied to a copy of the tensor that it would overwrite."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        if written in _IN_PLACE_OPERATORS:
-            return getattr(args[0], _IN_PLACE_OPERATORS[written])(*args[1:], **kwargs)
+        if raw_name in _IN_PLACE_OPERATORS:
+            return getattr(args[0], _IN_PLACE_OPERATORS[raw_name])(*args[1:], **kwargs)
         if args:
             return func(args[0].clone(), *args[1:], **kwargs)
         return func(**{**kwargs, "input": kwargs["input"].clone()})

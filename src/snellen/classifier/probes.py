@@ -16,7 +16,7 @@ from snellen.errors import SnellenError, first_line
 
 
 def activation_bytes(module: nn.Module, run: Callable[[], Any]) -> tuple[int, int]:
-    """Bytes of the largest layer output, and of all layer outputs together."""
+    """Bytes of the largest layer output, and of all layer outputs together, in the pass that `run` makes."""
     sizes = [0]
 
     def note(layer: nn.Module, output: Any) -> None:
@@ -29,7 +29,7 @@ def activation_bytes(module: nn.Module, run: Callable[[], Any]) -> tuple[int, in
 
 
 def call_order(module: nn.Module, run: Callable[[], Any]) -> tuple[str, ...]:
-    """Names of all layers in the order in which a pass calls them.
+    """Names of all layers in the order in which the pass that `run` makes calls them.
 
     A layer that is never called, because its parent reads its weights directly, follows its parent.
     """
@@ -108,53 +108,53 @@ def check_outputs(raw: Tensor, images: int, name: str) -> int:
     return int(raw.shape[1])
 
 
-def check_output_range(seen: OutputRange, name: str, outputs: str, *, stated: bool, sigmoid: bool = False) -> str | None:
-    """A warning if the outputs are hardly what they are taken for; raises a SnellenError if they cannot be.
+def check_output_range(span: OutputRange, name: str, outputs: str, *, stated: bool, sigmoid: bool = False) -> str | None:
+    """A warning if the outputs are probably not what they are taken for; raises a SnellenError if they cannot be.
 
     Args:
-        seen: range of the outputs.
+        span: range of the outputs.
         name: name of the model.
         outputs: "logits" or "probabilities".
         stated: the user stated what the outputs are; logits may have any range, so this is accepted with a warning.
         sigmoid: the last operation of the model is a sigmoid.
     """
     independent = (
-        f"values in [0, 1] that do not sum to 1 ({seen.low:.2g} to {seen.high:.2g} over "
-        f"{seen.images} image{'' if seen.images == 1 else 's'})"
+        f"values in [0, 1] that do not sum to 1 ({span.low:.2g} to {span.high:.2g} over "
+        f"{span.images} image{'' if span.images == 1 else 's'})"
     )
     remedy = (
         "return the values before the sigmoid where one class is right per image, or explain one label as two classes, "
         f"{TWO_CLASSES} with its logit z; independent labels are not supported yet"
     )
     if outputs == "probabilities":
-        if seen.sums_to_one:
+        if span.sums_to_one:
             return None
-        hint = f"; where each is a sigmoid, {remedy}" if seen.within_one else ""
-        raise SnellenError(f"'{name}' was said to return probabilities, but its rows do not sum to 1{hint}")
+        hint = f"; where each is a sigmoid, {remedy}" if span.within_one else ""
+        raise SnellenError(f"'{name}' must return probabilities, but its rows do not sum to 1{hint}")
     if stated:
-        likely = "probabilities" if seen.sums_to_one else independent if sigmoid or _looks_like_sigmoids(seen) else ""
+        likely = "probabilities" if span.sums_to_one else independent if sigmoid or _looks_like_sigmoids(span) else ""
         return f"'{name}' returns {likely}; they are taken as logits, as was stated" if likely else None
-    if seen.sums_to_one:
+    if span.sums_to_one:
         raise SnellenError(
             f"'{name}' returns probabilities (each row sums to 1), not logits; "
             "leave out its softmax or say outputs='probabilities'"
         )
-    if seen.within_one and (sigmoid or _looks_like_sigmoids(seen)):
+    if span.within_one and (sigmoid or _looks_like_sigmoids(span)):
         raise SnellenError(
             f"'{name}' returns {independent}, as a sigmoid per class does; {remedy}. "
             "If these are logits, say outputs='logits'."
         )
-    if seen.within_one and seen.images >= ENOUGH_IMAGES:
+    if span.within_one and span.images >= ENOUGH_IMAGES:
         return f"'{name}' returns {independent}; they are taken as logits. If they come from a sigmoid, {remedy}."
     return None
 
 
-def _looks_like_sigmoids(seen: OutputRange) -> bool:
+def _looks_like_sigmoids(span: OutputRange) -> bool:
     """Whether the values of many images lie in [0, 1], some close to 0 and some close to 1.
 
     Logits of an untrained network may lie in [0, 1] too, but near their bias and not at both ends.
     """
-    return seen.within_one and seen.images >= ENOUGH_IMAGES and seen.low < 0.1 and seen.high > 0.9
+    return span.within_one and span.images >= ENOUGH_IMAGES and span.low < 0.1 and span.high > 0.9
 
 
 DETACHED = "its forward pass detaches its outputs from its inputs"

@@ -29,26 +29,27 @@ def repeatability_warnings(classifier: Classifier, pixels: Float[Tensor, "channe
 
     spread = float(outputs[0].max() - outputs[0].min())
     rounding = TOLERANCE[classifier.precision] * spread + 1e-5 * float(outputs[0].abs().max())
-    again = max(float((outputs[0] - repeat).abs().max()) for repeat in outputs[1:])
-    apart = float((outputs[0][:1] - alone).abs().max())
+    repeat_gap = max(float((outputs[0] - repeat).abs().max()) for repeat in outputs[1:])
+    single_gap = float((outputs[0][:1] - alone).abs().max())
     sentences = []
-    if again > rounding:
+    if repeat_gap > rounding:
         sentences.append(
-            f"'{classifier.name}' is not steady: the same images give outputs that differ by up to {again:.2g}, where all "
-            f"outputs span {spread:.2g} (dropout or other randomness at work, also in evaluation mode), so no map or score "
-            "of this run can be repeated exactly"
+            f"'{classifier.name}' is not repeatable: the same images give outputs that differ by up to {repeat_gap:.2g}, "
+            f"where all outputs span {spread:.2g} (dropout or other randomness, active even in evaluation mode), so no map "
+            "or score of this run can be repeated exactly"
         )
-    elif apart > rounding:
+    elif single_gap > rounding:
         sentences.append(
-            f"'{classifier.name}' looks at the whole batch: an image alone gives outputs that differ by up to {apart:.2g} "
-            f"from those it has beside others, where all outputs span {spread:.2g} (batch statistics at work, also in "
-            "evaluation mode), so maps and scores depend on which images are computed together; --batch 1 avoids that"
+            f"'{classifier.name}' mixes the images of a batch: an image alone gives outputs that differ by up to "
+            f"{single_gap:.2g} from those of the same image in a batch, where all outputs span {spread:.2g} (batch "
+            "statistics, active even in evaluation mode), so maps and scores depend on which images are computed together; "
+            "--batch 1 avoids that"
         )
-    if changed := [name for name, mark in before.items() if after.get(name) != mark]:
+    if changed := [name for name, version in before.items() if after.get(name) != version]:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         sentences.append(
-            f"'{classifier.name}' changes itself with every pass ('{changed[0]}'{more}), so maps and scores may depend on "
-            "what was computed before"
+            f"'{classifier.name}' changes its own state with every pass ('{changed[0]}'{more}), so maps and scores may "
+            "depend on what was computed before"
         )
     return sentences
 

@@ -72,20 +72,20 @@ class LayerLayouts:
         followed by convolutions does not count.
         """
         finished = [name for name, _ in self.layouts]
-        fit = [layout is not None and finished.count(name) == 1 for name, layout in self.layouts]
+        usable = [layout is not None and finished.count(name) == 1 for name, layout in self.layouts]
         if self.attention is not None:
             inside = f"{self.attention}." if self.attention else ""
             for place in range(self.before_attention - 1, -1, -1):
                 name = finished[place]
-                if fit[place] and name != self.attention and not (inside and name.startswith(inside)):
+                if usable[place] and name != self.attention and not (inside and name.startswith(inside)):
                     return name
-        return next((finished[place] for place in range(len(fit) - 1, -1, -1) if fit[place]), None)
+        return next((finished[place] for place in range(len(usable) - 1, -1, -1) if usable[place]), None)
 
     def earlier_layers(self, before: str) -> tuple[str, ...]:
         """Two or three layers with a grid that finish before this one, the latest first; fewer if there are not as many.
 
-        The last layer of each finer scale (about twice as many rows each); with less than two such scales, also layers from
-        the middle of the others.
+        They are the last layers of up to three finer scales, each with about twice as many rows as the next. With fewer than
+        two such scales, layers at even distances among the others are added.
         """
         own = self.layout(before)
         if own is None:
@@ -162,11 +162,11 @@ def find_layer_layouts(module: nn.Module, run: Callable[[], Any], batch: int, si
         return result
 
     def finish(name: str) -> Callable[..., None]:
-        def keep(layer: nn.Module, args: Any, output: Any) -> None:
+        def record(layer: nn.Module, args: Any, output: Any) -> None:
             fits = isinstance(output, Tensor) and output.dim() in (3, 4) and len(output) == batch
             finished.append((name, tuple(output.shape[1:]) if fits else ()))
 
-        return keep
+        return record
 
     handles = [part.register_forward_hook(finish(name)) for name, part in module.named_modules() if name]
     try:
@@ -181,7 +181,7 @@ def find_layer_layouts(module: nn.Module, run: Callable[[], Any], batch: int, si
 
 
 def _read(shape: Shape, first: set[Shape], last: set[Shape], grids: set[Shape], size: tuple[int, int]) -> Layout | None:
-    """The layout of one image's output."""
+    """The layout of a layer whose output for one image has this shape; None if it has no grid."""
     if len(shape) == 2:
         return _tokens(shape[0], grids, size)
     if len(shape) != 3:

@@ -16,7 +16,7 @@ PREFIX = ".writing-"
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary path in the same folder, renamed to `path` after the body; removed if the body raises.
 
-    A `private` file can be read only by its owner, from the beginning.
+    A `private` file can be read only by its owner, also while it is being written.
     """
     handle, name = tempfile.mkstemp(prefix=PREFIX, dir=path.parent)
     os.close(handle)

@@ -28,12 +28,13 @@ Steps = tuple[str | int, ...]
 """Path of a value in a document: names and indices."""
 
 MOST_BYTES = 4 << 20
-"""Largest file that a user may write; files that Snellen writes have no limit."""
+"""Largest size in bytes of a file written by a user; files written by Snellen have no limit."""
 MOST_VALUES = 100_000
 """Largest number of values in a YAML file after its aliases are expanded."""
 MOST_DEPTH = 40
-"""Deepest nesting of values, because reading them recurses."""
+"""Deepest nesting of values; limited because reading them recurses."""
 MOST_WHOLE = 2**63 - 1
+"""Largest magnitude of a whole number."""
 
 EXACT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """For files that users write: unknown names are refused, and numbers are finite."""
@@ -41,7 +42,7 @@ OPEN = ConfigDict(extra="allow", allow_inf_nan=False)
 """For records: another version of Snellen may have written more fields."""
 
 
-def _undefined(value: Any) -> Any:
+def _number_from_json(value: Any) -> Any:
     if value is None:
         return math.nan
     return float(value) if value in ("inf", "-inf") else value
@@ -50,7 +51,7 @@ def _undefined(value: Any) -> Any:
 PlainName = Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=200)]
 """A name that can be part of a path without leaving its folder."""
 
-Number = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(_undefined)]
+Number = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(_number_from_json)]
 """A number that is null in JSON if undefined, and "inf" or "-inf" if infinite."""
 
 Loose = Annotated[Any, BeforeValidator(lambda value: math.nan if value is None else value)]
@@ -63,7 +64,7 @@ def read_text(path: str | Path, what: str, *, remedy: str, most: int | None = MO
     Args:
         path: the file.
         what: what the file is, for the error message.
-        remedy: what to do about it, for the error message.
+        remedy: what the user can do about it, for the error message.
         most: largest size in bytes; None for no limit.
     """
     try:
@@ -154,7 +155,7 @@ class _Loader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self.depth -= 1
         if alias and id(node) not in self.sizes:
-            raise yaml.YAMLError("an alias is inside of what it names")
+            raise yaml.YAMLError("an alias refers to a value that contains it")
         self.total += self.sizes[id(node)] if alias else 1
         if self.total > MOST_VALUES:
             raise yaml.YAMLError(f"it holds more than {MOST_VALUES:,} values once its aliases are written out")
@@ -245,8 +246,8 @@ def _sentence(problem: ValidationError, values: Any, owner: str, kind: Any) -> s
     if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return f"{owner} has an unknown setting {_quoted(first['loc'])}{nearest(str(first['loc'][-1]), _names(kind, path))}"
     rule = _RULES.get(first["type"]) or first["msg"]
-    for theirs, ours in _WORDS.items():
-        rule = rule.replace(theirs, ours)
+    for pydantic_words, plain_words in _WORDS.items():
+        rule = rule.replace(pydantic_words, plain_words)
     return (
         f"{owner}: {_quoted(path)} cannot be {short_repr(value)}; {rule}"
         if path

@@ -39,11 +39,11 @@ def read_named(folder: Path, name: str, remedy: str) -> bytes:
     if match is None:
         raise DamagedError(path, "this cannot be the name of such a file", remedy)
     try:
-        facts = path.stat()
+        status = path.stat()
         content = path.read_bytes()
     except OSError as problem:
         raise DamagedError(path, _reason(problem), remedy) from None
-    state = facts.st_ino, facts.st_mtime_ns, facts.st_size
+    state = status.st_ino, status.st_mtime_ns, status.st_size
     if _CHECKED.get(path) != state:
         if digest(content) != match[1]:
             raise DamagedError(path, "its content does not match its name", remedy)

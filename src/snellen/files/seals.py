@@ -24,8 +24,8 @@ _KEY, _LENGTH = "key", 32
 
 def user_folder() -> Path | None:
     """The folder with the user's key; None if there is no home folder."""
-    named = os.environ.get(HOME)
-    folder = Path(named) if named else Path(typer.get_app_dir("snellen"))
+    setting = os.environ.get(HOME)
+    folder = Path(setting) if setting else Path(typer.get_app_dir("snellen"))
     return folder if folder.is_absolute() else None
 
 
@@ -48,7 +48,7 @@ def untrusted_folder(folder: Path, actions: Sequence[str]) -> SnellenError:
     """The error for a folder that was not made by this user; `actions` say what opening it would execute."""
     *rest, last = actions
     what = f"{', '.join(rest)} and {last}" if rest else last
-    reason = "" if _key() else f" (no key could be kept in '{user_folder() or '~'}', so no folder is known to be made here)"
+    reason = "" if _key() else f" (no key could be stored in '{user_folder() or '~'}', so no folder counts as made here)"
     return SnellenError(
         f"'{folder}' was not made here and would {what}{reason}; look at it, and add --trust (trust=True in Python) "
         "if you trust whoever made it"
@@ -56,7 +56,7 @@ def untrusted_folder(folder: Path, actions: Sequence[str]) -> SnellenError:
 
 
 def first_time(what: str) -> bool:
-    """Whether a note is shown to this user for the first time; always true if that cannot be stored."""
+    """Whether the note named `what` is shown to this user for the first time; always true if that cannot be recorded."""
     folder = user_folder()
     try:
         if folder is None:
@@ -79,7 +79,7 @@ def _key() -> bytes | None:
     try:
         if not path.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=folder)  # readable for this user only
+            handle, name = tempfile.mkstemp(dir=folder)  # only this user can read it
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(secrets.token_bytes(_LENGTH))

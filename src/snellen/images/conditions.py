@@ -165,9 +165,9 @@ class Conditioned:
         """A source of these samples and their partners."""
         pairs = [self.pairs[index] for index in indices]
         needed = list(dict.fromkeys(place for pair in pairs for place in pair if place is not None))
-        places = {place: at for at, place in enumerate(needed)}
-        moved = tuple((places[first], None if other is None else places[other]) for first, other in pairs)
-        return Conditioned(self.source.take(needed), self.condition, self.seed, moved)
+        places = {place: index for index, place in enumerate(needed)}
+        new_pairs = tuple((places[first], None if other is None else places[other]) for first, other in pairs)
+        return Conditioned(self.source.take(needed), self.condition, self.seed, new_pairs)
 
 
 def apply_condition(samples: Samples, condition: Any, *, seed: int) -> Samples:
@@ -177,9 +177,9 @@ def apply_condition(samples: Samples, condition: Any, *, seed: int) -> Samples:
     if traits(chosen).partner:
         if len(samples) < 2:
             raise SnellenError(f"{label(chosen)} mixes two pictures, but there is only '{samples.ids[0]}'; give more")
-        lots = Rng(seed, tuple(samples.ids), "/condition").uniform("partner", (1,))
+        numbers = Rng(seed, tuple(samples.ids), "/condition").uniform("partner", (1,))
         # Any of the others with equal probability: a step of 1 to n - 1 from the sample's own index.
-        steps = [1 + int(lot * (len(samples) - 1)) for lot in lots.flatten().double().tolist()]
+        steps = [1 + int(number * (len(samples) - 1)) for number in numbers.flatten().double().tolist()]
         others = [(place + step) % len(samples) for place, step in enumerate(steps)]
     pairs = tuple(
         (samples.places[place], None if other is None else samples.places[other]) for place, other in enumerate(others)

@@ -45,7 +45,7 @@ class Files:
     channels: int
 
     def load(self, index: int) -> Sample:
-        """The sample at this index; image and truth are cropped and resized alike."""
+        """The sample at this index; image and truth are cropped and resized in the same way."""
         entry = self.entries[index]
         decoded = decode(entry.path, at_least=_at_least(self.geometry))
         image = self.geometry.picture(decoded.image, self.channels)
@@ -92,15 +92,15 @@ def from_entries(
         geometry: how images are cropped and resized.
         channels: 3, or 1 for greyscale.
         unreadable: "refuse" or "skip" files that cannot be decoded.
-        notes: sentences for the user, kept with the samples.
+        notes: sentences for the user, stored with the samples.
         progress: called with (images checked, images in total).
     """
     source = Files(tuple(entries), geometry, channels)
     ids = [entry.id for entry in entries]
     samples = check_samples(source, ids, description, unreadable=unreadable, notes=notes, progress=progress)
-    moving = [entries[place].id for place in samples.places if frames(entries[place].path) > 1]
-    if moving:
-        which = f"'{moving[0]}' holds" if len(moving) == 1 else f"'{moving[0]}' and {len(moving) - 1} more hold"
+    animated = [entries[place].id for place in samples.places if frames(entries[place].path) > 1]
+    if animated:
+        which = f"'{animated[0]}' holds" if len(animated) == 1 else f"'{animated[0]}' and {len(animated) - 1} more hold"
         samples = replace(samples, notes=(*samples.notes, f"{which} several frames; only the first is used"))
     if dark := _dark([entries[place] for place in samples.places]):
         samples = replace(samples, notes=(*samples.notes, dark))
@@ -108,17 +108,18 @@ def from_entries(
 
 
 def _dark(entries: Sequence[Entry]) -> str | None:
-    """A note about 16-bit files whose values would fit into fewer bits, if the first such files are all like that."""
+    """A note if the values of the first 16-bit files would all fit into fewer bits; None otherwise."""
     deep = ((entry, brightest_of_16_bits(entry.path)) for entry in entries)
-    seen = list(islice(((entry, share) for entry, share in deep if share is not None), DARK_CHECKED))
-    brightest = max((share for _, share in seen), default=1.0)
+    measured = list(islice(((entry, share) for entry, share in deep if share is not None), DARK_CHECKED))
+    brightest = max((share for _, share in measured), default=1.0)
     if brightest > DARK or brightest == 0:
         return None
     unused = math.floor(-math.log2(brightest) + 1e-3)  # 4095 / 65535 is slightly more than 2 to the power of -4
-    which = f"'{seen[0][0].id}' uses" if len(seen) == 1 else f"'{seen[0][0].id}' and {len(seen) - 1} more use"
+    first = measured[0][0].id
+    which = f"'{first}' uses" if len(measured) == 1 else f"'{first}' and {len(measured) - 1} more use"
     return (
-        f"{which} only the darkest 1/{2**unused} of 16 bits, as {16 - unused}-bit data does that was saved without scaling; "
-        f"the classifier sees them that dark: multiply their values by {2**unused}, unless it was trained on such pictures"
+        f"{which} only the darkest 1/{2**unused} of the 16-bit range, like {16 - unused}-bit data that was saved without "
+        f"scaling; multiply their values by {2**unused}, unless the classifier was trained on such dark pictures"
     )
 
 

@@ -51,23 +51,23 @@ def from_folder(
     ids, ignored = _pictures(folder)
     notes = [f"{ignored} file{'' if ignored == 1 else 's'} in '{folder}' ignored: not pictures by name"] if ignored else []
     if not ids:
-        beside = f" ({ignored} other files are there)" if ignored else ""
-        raise SnellenError(f"'{folder}' holds no pictures{beside}; pictures end in .jpg, .png and the like")
+        others = f" ({ignored} other files are there)" if ignored else ""
+        raise SnellenError(f"'{folder}' holds no pictures{others}; pictures end in .jpg, .png and the like")
     label_of: dict[str, int | None]
     groups: dict[str, str] = {}
     if labels is not None:
         label_of, groups = read_labels(labels, ids, classes)
     else:
         label_of = _by_sub_folder(folder, ids, classes, notes)
-    marks = _masks(Path(masks), ids, notes) if masks is not None else {}
-    boxed = read_boxes(boxes, ids) if boxes is not None else {}
+    mask_of = _masks(Path(masks), ids, notes) if masks is not None else {}
+    boxes_of = read_boxes(boxes, ids) if boxes is not None else {}
     entries = [
         Entry(
             sample_id,
             os.path.abspath(folder / sample_id),
             label_of.get(sample_id),
-            marks.get(sample_id),
-            boxed.get(sample_id, ()),
+            mask_of.get(sample_id),
+            boxes_of.get(sample_id, ()),
             groups.get(sample_id),
         )
         for sample_id in ids
@@ -147,9 +147,9 @@ def _numbers(folder: Path, names: Sequence[str], classes: Sequence[str] | None, 
             f"the sub-folder '{folder / unknown[0]}' is no class of this classifier{nearest(unknown[0], classes)}; "
             "name sub-folders by class name or index, or give a CSV of labels"
         )
-    shown = ", ".join(f"{name} = {place}" for place, name in enumerate(names[:3]))
+    examples = ", ".join(f"{name} = {place}" for place, name in enumerate(names[:3]))
     dots = ", ..." if len(names) > 3 else ""
-    notes.append(f"sub-folders of '{folder}' are taken as classes in sorted order ({shown}{dots})")
+    notes.append(f"sub-folders of '{folder}' are taken as classes in sorted order ({examples}{dots})")
     return {name: place for place, name in enumerate(names)}
 
 
@@ -181,8 +181,8 @@ def _masks(folder: Path, ids: Sequence[str], notes: list[str]) -> dict[str, str]
             f"no mask in '{folder}' has the same stem as a picture, such as '{os.path.splitext(ids[0])[0]}.png'"
         )
     if len(mask_of) < len(ids):
-        bare = next(sample_id for sample_id in ids if sample_id not in mask_of)
-        notes.append(f"{len(ids) - len(mask_of)} of {len(ids)} pictures have no mask in '{folder}', first '{bare}'")
+        first = next(sample_id for sample_id in ids if sample_id not in mask_of)
+        notes.append(f"{len(ids) - len(mask_of)} of {len(ids)} pictures have no mask in '{folder}', first '{first}'")
     if len(mask_of) < len(by_stem):
         notes.append(f"{len(by_stem) - len(mask_of)} masks in '{folder}' belong to no picture")
     return mask_of

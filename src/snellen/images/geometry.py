@@ -23,7 +23,7 @@ _RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling
 
 @dataclass(frozen=True)
 class Geometry:
-    """Crops the centre of an image and resizes it; masks and boxes are cropped and resized alike.
+    """Crops the centre of an image and resizes it; masks and boxes are changed in the same way.
 
     The crop has the proportions of `size`, so nothing is stretched; its edges may lie between pixels.
 
@@ -69,9 +69,9 @@ class Geometry:
         tensor = tensor.permute(2, 0, 1) if tensor.dim() == 3 else tensor.unsqueeze(0)
         return tensor.expand(channels, -1, -1).contiguous()
 
-    def mask(self, marked: np.ndarray) -> Bool[Tensor, "height width"]:
+    def mask(self, mask: np.ndarray) -> Bool[Tensor, "height width"]:
         """A cropped and resized mask; a pixel is true if at least half of it was."""
-        whole = Image.fromarray(np.where(marked, 255, 0).astype(np.uint8))
+        whole = Image.fromarray(np.where(mask, 255, 0).astype(np.uint8))
         if self.size is not None:
             rows, columns = self.size
             whole = whole.resize((columns, rows), Image.Resampling.BOX, box=self.window(*whole.size))
@@ -88,14 +88,14 @@ class Geometry:
         left, top, right, bottom = self.window(width, height)
         rows, columns = self.size or (height, width)
         across, down = columns / (right - left), rows / (bottom - top)
-        marked = torch.zeros(rows, columns, dtype=torch.bool)
+        mask = torch.zeros(rows, columns, dtype=torch.bool)
         for x0, y0, x1, y1 in boxes:
             if x1 <= left or x0 >= right or y1 <= top or y0 >= bottom:
                 continue
             first_column, end_column = _span((x0 - left) * across, (x1 - left) * across, columns)
             first_row, end_row = _span((y0 - top) * down, (y1 - top) * down, rows)
-            marked[first_row:end_row, first_column:end_column] = True
-        return marked
+            mask[first_row:end_row, first_column:end_column] = True
+        return mask
 
 
 def _span(start: Number, end: Number, limit: int) -> tuple[int, int]:

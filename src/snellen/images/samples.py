@@ -83,8 +83,8 @@ class Samples(Sequence[Sample]):
 
     def describe(self) -> str:
         """A line for reports: number of images, where they come from, number of skipped ones."""
-        left_out = f", {len(self.skipped)} skipped as unreadable" if self.skipped else ""
-        return f"{len(self)} picture{'' if len(self) == 1 else 's'} from {self.description}{left_out}"
+        skipped = f", {len(self.skipped)} skipped as unreadable" if self.skipped else ""
+        return f"{len(self)} picture{'' if len(self) == 1 else 's'} from {self.description}{skipped}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +138,14 @@ def check_samples(
         ids: names of the samples; each must be unique.
         description: where they come from, for reports.
         unreadable: "refuse" or "skip" files that cannot be decoded.
-        notes: sentences for the user, kept with the samples.
+        notes: sentences for the user, stored with the samples.
         progress: called with (images checked, images in total).
     """
     if unreadable not in ("refuse", "skip"):
         raise SnellenError(f"unreadable is 'refuse' or 'skip', not {unreadable!r}")
     if len(set(ids)) != len(ids):
-        twice = next(sample_id for sample_id in ids if list(ids).count(sample_id) > 1)
-        raise SnellenError(f"the sample id '{twice}' occurs twice; every sample needs its own")
+        duplicate = next(sample_id for sample_id in ids if list(ids).count(sample_id) > 1)
+        raise SnellenError(f"the sample id '{duplicate}' occurs twice; every sample needs its own")
     places: list[int] = []
     digests: list[str] = []
     problems: list[tuple[str, str]] = []
@@ -170,7 +170,7 @@ def check_samples(
             progress(place + 1, len(ids))
     if problems and (unreadable == "refuse" or not places):
         more = f" (and {len(problems) - 1} more of {len(ids)} pictures cannot be used)" if len(problems) > 1 else ""
-        remedy = "mend or remove it, or skip unreadable pictures" if places else "nothing is left to explain"
+        remedy = "repair or remove it, or skip unreadable pictures" if places else "nothing is left to explain"
         raise SnellenError(f"{problems[0][1]}{more}; {remedy}")
     return Samples(
         source,
@@ -215,7 +215,7 @@ def as_label(value: Any, name: str) -> int | None:
         value = value.tolist()
         value = value[0] if isinstance(value, list) and len(value) == 1 else value
     if isinstance(value, list | tuple | set | frozenset | dict):
-        raise several_labels(name, _shown(value))
+        raise several_labels(name, _shorten(value))
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise SnellenError(f"the label of {name} is {value!r}; a label is a class index from 0, or None")
     return value
@@ -224,12 +224,12 @@ def as_label(value: Any, name: str) -> int | None:
 def several_labels(who: str, labels: Any) -> SnellenError:
     """The error for an image with more than one label."""
     return SnellenError(
-        f"{who} has several labels ({labels}), but a classifier here tells classes apart of which one is right; "
-        "give the one that counts, or none (independent labels are not supported yet)"
+        f"{who} has several labels ({labels}), but only one class can be right per image; "
+        "give one label, or none (independent labels are not supported yet)"
     )
 
 
-def _shown(values: Any) -> str:
+def _shorten(values: Any) -> str:
     text = repr(values)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -96,11 +96,11 @@ def _rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> l
     try:
         with path.open(newline="", encoding="utf-8-sig") as opened:
             reader = csv.DictReader(opened, skipinitialspace=True)
-            named = reader.fieldnames or ()
-            labels = [name for name in named if re.fullmatch(r"label([ _-]?\d+)?", name)]
+            headings = reader.fieldnames or ()
+            labels = [name for name in headings if re.fullmatch(r"label([ _-]?\d+)?", name)]
             if "label" in columns and len(labels) > 1:
                 raise several_labels(f"'{path}'", f"in the columns {', '.join(labels)}")
-            missing = [name for name in columns if name not in named]
+            missing = [name for name in columns if name not in headings]
             if missing:
                 raise SnellenError(
                     f"'{path}' needs the columns {', '.join(columns)} in its first line, but '{missing[0]}' is missing"

@@ -75,14 +75,14 @@ class Transform:
             1
         )
         if self.name == "rotate":
-            back, seen = (_rotate_back(values.double(), _degrees(steps)) for values in (maps, ones))
+            back, visible = (_rotate_back(values.double(), _degrees(steps)) for values in (maps, ones))
         else:  # whole pixels move, so the inverse is a translation too
             index = _GEOMETRIC[self.name](_size(maps), -steps)
-            back, seen = (
+            back, visible = (
                 move_pixels(values.double().unsqueeze(1), index, torch.zeros(1).double()).squeeze(1)
                 for values in (maps, ones)
             )
-        return back.to(maps.dtype), seen > 1e-6  # smaller values are rounding
+        return back.to(maps.dtype), visible > 1e-6  # smaller values are rounding
 
 
 TRANSFORMS = (
@@ -138,9 +138,9 @@ def draw_magnitudes(transform: Transform, draws: int, *, rng: Rng) -> Int[Tensor
     >>> sorted(draw_magnitudes(TRANSFORMS[2], 60, rng=Rng(0, ("a",)))[0].tolist())[:3]
     [-30, -29, -28]
     """
-    lots = rng.child("transforms").uniform(transform.name, (2 * STEPS,))
+    random_keys = rng.child("transforms").uniform(transform.name, (2 * STEPS,))
     steps = torch.cat([torch.arange(-STEPS, 0), torch.arange(1, STEPS + 1)])
-    return steps[lots.argsort(dim=1, stable=True)[:, :draws]]
+    return steps[random_keys.argsort(dim=1, stable=True)[:, :draws]]
 
 
 # Geometric operations -----------------------------------------------------------------------------------------------

@@ -28,12 +28,12 @@ def unit_mask(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch
 
     The order (magnitude first, then scaling) is that of the published code of Zhang et al. 2024.
     """
-    size = maps.abs()
-    low = size.amin(dim=(1, 2), keepdim=True)
-    return (size - low) / (size.amax(dim=(1, 2), keepdim=True) - low)
+    magnitude = maps.abs()
+    low = magnitude.amin(dim=(1, 2), keepdim=True)
+    return (magnitude - low) / (magnitude.amax(dim=(1, 2), keepdim=True) - low)
 
 
 def mass(maps: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch height width"]:
     """Each map's magnitude as shares that sum to 1; NaN for a map of zeros."""
-    size = maps.abs()
-    return size / size.sum(dim=(1, 2), keepdim=True)
+    magnitude = maps.abs()
+    return magnitude / magnitude.sum(dim=(1, 2), keepdim=True)

@@ -53,7 +53,7 @@ def ssim(
     """Mean structural similarity over all whole windows, as in scikit-image (Wang et al. 2004).
 
     Uniform window, sample covariance, C1 = (0.01 L)², C2 = (0.03 L)², where L is the larger of the two maps' ranges. NaN for
-    b constant maps, for maps with NaN and for maps smaller than the window.
+    two constant maps, for maps with NaN and for maps smaller than the window.
 
     Args:
         first: maps.
@@ -75,8 +75,8 @@ def ssim(
     sample = window**2 / (window**2 - 1)
     spread = sample * (square_a - mean_a**2 + square_b - mean_b**2)
     covariance = sample * (product - mean_a * mean_b)
-    near, far = (0.01 * span) ** 2, (0.03 * span) ** 2
-    values = (2 * mean_a * mean_b + near) * (2 * covariance + far) / ((mean_a**2 + mean_b**2 + near) * (spread + far))
+    c1, c2 = (0.01 * span) ** 2, (0.03 * span) ** 2
+    values = (2 * mean_a * mean_b + c1) * (2 * covariance + c2) / ((mean_a**2 + mean_b**2 + c1) * (spread + c2))
     whole = torch.ones_like(values)
     if within is not None:  # a window counts if all its pixels do
         whole = 1 - functional.max_pool2d((~within).double(), window, stride=1)

@@ -27,11 +27,12 @@ Segmentation = Literal["quickshift", "quickshift-inputs", "slic", "grid"]
 """
 
 CACHED_IMAGES = 128
-"""Number of images whose superpixels are cached, so that methods of a run find them once."""
+"""Number of images whose superpixels are cached, so that they are computed once for all methods of a run."""
 
 CELLS = 7
+"""Squares per side of the grid."""
 PUBLISHED_SIDE = 224
-"""The image side that the packages' settings are made for; smaller images get smaller kernels."""
+"""The image side for which lime and shap chose their settings; smaller images get smaller kernels."""
 
 _cache: OrderedDict[bytes, Int[Tensor, "height width"]] = OrderedDict()
 _lock = threading.Lock()
@@ -85,15 +86,15 @@ def superpixel_outputs(
     rows = classifier.rows_for(inputs)
 
     def blocks() -> Iterator[tuple[Tensor, Tensor]]:
-        room = rows  # blocks end where passes end, so that regrouping copies nothing
+        free_rows = rows  # blocks end where passes end, so that regrouping copies nothing
         for image, fill, target, label, choices in zip(inputs, start, targets, labels, selections, strict=True):
             first = 0
             while first < len(choices):
-                some = choices[first : first + room].to(inputs.device)
-                seen = some.index_select(1, label.flatten()).view(len(some), 1, *label.shape)
-                yield torch.where(seen, image, fill), target.expand(len(some))
-                first += len(some)
-                room = room - len(some) or rows
+                part = choices[first : first + free_rows].to(inputs.device)
+                stays = part.index_select(1, label.flatten()).view(len(part), 1, *label.shape)
+                yield torch.where(stays, image, fill), target.expand(len(part))
+                first += len(part)
+                free_rows = free_rows - len(part) or rows
 
     sizes = [len(choices) for choices in selections]
     if not sum(sizes):

@@ -9,8 +9,9 @@ from typing import Any
 from snellen.errors import SnellenError, shorten
 
 LONGEST_TEXT = 10_000
+"""Largest number of characters of a plug-in with its settings."""
 DEEPEST = 20
-"""Limit of nested plug-ins and lists, because reading them recurses."""
+"""Deepest nesting of plug-ins and lists; limited because reading them recurses."""
 
 
 def split_names(text: str) -> list[str]:
@@ -35,7 +36,7 @@ def split_names(text: str) -> list[str]:
 
 
 def read_plugin(text: str) -> tuple[str, dict[str, Any]]:
-    """A name, and the settings in brackets behind it.
+    """A name, and the settings in brackets after it.
 
     >>> read_plugin("rise(masks=500, fill=blur)")
     ('rise', {'masks': 500, 'fill': 'blur'})
@@ -62,7 +63,7 @@ def write_value(value: Any) -> str:
     """
     if isinstance(value, str) and re.fullmatch(r"[\w.:/+-]+", value) and _read_value(value) == value:
         return value
-    return json.dumps(value)  # quotes keep a word a word that could be read as something else
+    return json.dumps(value)  # in quotes, because a text such as 7 would be read as a number
 
 
 def _read_value(value: str) -> Any:

@@ -126,8 +126,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         plugin = self[name]
         presets: Mapping[str, Any] = getattr(plugin.traits, "presets", {})  # type: ignore[attr-defined]
         if preset and preset not in presets:
-            have = ", ".join(presets) or "none"
-            raise SnellenError(f"{self.kind} '{name}' has no preset '{preset}'{nearest(preset, presets)} (it has: {have})")
+            available = ", ".join(presets) or "none"
+            raise SnellenError(
+                f"{self.kind} '{name}' has no preset '{preset}'{nearest(preset, presets)} (it has: {available})"
+            )
         chosen = presets.get(preset, {})
         if isinstance(chosen, str):
             other, settings = read_plugin(chosen)
@@ -137,9 +139,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         values: dict[str, Any] = {}
         for key, value in {**chosen, **(params or {})}.items():
             if key not in fields:
-                have = ", ".join(fields) or "none"
+                available = ", ".join(fields) or "none"
                 hint = nearest(key, fields)
-                raise SnellenError(f"{self.kind} '{name}' has no setting '{shorten(key)}'{hint} (it has: {have})")
+                raise SnellenError(f"{self.kind} '{name}' has no setting '{shorten(key)}'{hint} (it has: {available})")
             values[key] = _coerce(hints[key], value, f"{self.kind} '{name}': {key}")
         try:
             return plugin(**values)
@@ -147,7 +149,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             raise SnellenError(f"{self.kind} '{name}': {problem}") from None
 
     def parse(self, text: str | Mapping[str, Any] | T) -> T:
-        """A plug-in from `rise`, `rise(masks=500)`, `rise@petsiuk2018`, `{"name": "rise", "params": {...}}`, or as it is.
+        """A plug-in from `rise`, `rise(masks=500)`, `rise@petsiuk2018`, `{"name": "rise", "params": {...}}`, or itself.
 
         >>> METHODS.parse("smoothgrad(of=grad-cam, samples=8)")
         SmoothGrad(of=GradCam(layer=None), samples=8, spread=0.15)
@@ -199,7 +201,7 @@ def method(
 
     Args:
         name: How settings and the command line call it.
-        family: What the maps are computed from; a control is of the family "control" by itself.
+        family: What the maps are computed from; a control always has the family "control".
         presets: Settings by the key of the work that used them, plus a word after a hyphen where one work used several:
             `rise@petsiuk2018`. A text in place of settings names the method that the work really ran under this name.
         ranges: By setting, the values worth trying besides the default, as written in settings; or `LAYERS`, which stands
@@ -212,7 +214,7 @@ def method(
         _check_ranges(name, plugin, ranges or {})
         plugin.traits = MethodTraits(  # type: ignore[attr-defined]
             name=name,
-            cite=_cited(name, cite),
+            cite=_check_cite(name, cite),
             summary=_summary(name, plugin),
             family="control" if control else family,
             signed=signed,
@@ -259,7 +261,7 @@ def metric(
     def register(plugin: type[T]) -> type[T]:
         plugin.traits = MetricTraits(  # type: ignore[attr-defined]
             name=name,
-            cite=_cited(name, cite),
+            cite=_check_cite(name, cite),
             summary=_summary(name, plugin),
             attribute=attribute,
             higher_is_better=higher_is_better,
@@ -298,7 +300,7 @@ def condition(name: str, *, cite: str, partner: bool = False, version: int = 1) 
 
     def register(plugin: type[T]) -> type[T]:
         plugin.traits = ConditionTraits(  # type: ignore[attr-defined]
-            name=name, cite=_cited(name, cite), summary=_summary(name, plugin), partner=partner, version=version
+            name=name, cite=_check_cite(name, cite), summary=_summary(name, plugin), partner=partner, version=version
         )
         CONDITIONS.add(name, plugin)  # type: ignore[arg-type]
         return plugin
@@ -398,7 +400,7 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
     raise SnellenError(f"{where} must be {expected}, not {short_repr(value)}")
 
 
-def _cited(name: str, cite: str) -> str:
+def _check_cite(name: str, cite: str) -> str:
     if not cite:
         raise SnellenError(f"'{name}' must cite the work that defines it")
     return cite
@@ -415,7 +417,7 @@ def _check_ranges(name: str, plugin: type, ranges: Mapping[str, Range]) -> None:
 
 def _summary(name: str, plugin: type) -> str:
     text = plugin.__dict__.get("__doc__") or ""
-    if not text.strip() or text.startswith(f"{plugin.__name__}("):  # dataclass writes its own signature when none is given
+    if not text.strip() or text.startswith(f"{plugin.__name__}("):  # a dataclass without a docstring gets its signature
         raise SnellenError(f"'{name}' needs a docstring that says in one sentence what its number means")
     return " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
 

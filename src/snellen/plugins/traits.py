@@ -19,8 +19,8 @@ Family = Literal[
 ]  # fmt: skip
 """What the maps of a method are computed from.
 
-`path`: gradients summed on a path from a baseline image. `perturbation`: outputs for images with parts removed. `control`:
-no knowledge of the classifier, or knowledge destroyed on purpose.
+`path`: gradients summed along a path from a baseline image. `perturbation`: outputs for images with parts removed.
+`control`: nothing about the classifier, or a real map whose information was destroyed on purpose.
 """
 
 Test = Literal[
@@ -143,7 +143,7 @@ class MetricTraits:
     summary: str
     """The first paragraph of the docstring."""
     attribute: Attribute
-    """The attribute of the saliency card that it informs."""
+    """The attribute of the saliency card that it measures."""
     higher_is_better: bool
     bounds: tuple[float, float]
     """Lowest and highest possible score."""
@@ -158,7 +158,7 @@ class MetricTraits:
     formula: str
     """The score as one line of mathematics."""
     reading: str
-    """Which of several published readings the default is, and which setting gives the other."""
+    """Which of several published definitions is the default, and which setting gives the other."""
     caveats: Mapping[str, str]
     """Known failures by the key of the work that showed them."""
     presets: Mapping[str, Mapping[str, Any] | str]

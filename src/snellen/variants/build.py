@@ -16,7 +16,7 @@ from snellen.classifier import Classifier
 from snellen.classifier.cache import CachePerObject
 
 TOLERANCE = 2e-5
-"""Two models compute the same if no logit differs by more than this share of the largest logit of its row."""
+"""Two models compute the same function if no logit differs by more than this share of the largest logit of its row."""
 
 _CACHE = CachePerObject()
 
@@ -31,7 +31,7 @@ def make_variant(
         module: the changed module.
         name: says what was changed.
         copied: the module is a copy that nobody else uses, so it is not copied again.
-        larger: a pass needs more memory than one of the original, so the rows per pass are found anew.
+        larger: a pass needs more memory than one of the original, so the rows per pass are determined again.
     """
     variant = classifier.variant(module, name, copied=copied)
     variant.fitted_state = classifier.fitted_state

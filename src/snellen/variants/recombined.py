@@ -16,7 +16,7 @@ from snellen.variants.weight_layers import weight_layers
 def mix_classes(classifier: Classifier, weight: float, size: tuple[int, int]) -> Classifier:
     """The classifier with logit k replaced by weight · logit k + (1 - weight) · logit k + 1; class 0 follows the last class.
 
-    With weight 0 this renames the classes. If one linear layer puts out the logits, only its weights are changed.
+    With weight 0 this renames the classes. If one linear layer computes the logits, only its weights are changed.
 
     Args:
         classifier: the original.
@@ -82,9 +82,9 @@ def _to_outputs(model: Classifier | Sum, logits: Tensor) -> Tensor:
 
 
 def shift_inputs(classifier: Classifier, shift: float, size: tuple[int, int]) -> Classifier:
-    """The classifier that gives for inputs + shift what the original gives for inputs (Kindermans et al. 2019).
+    """A classifier whose outputs for inputs + shift are those of the original for inputs (Kindermans et al. 2019).
 
-    Where only the first layer reads the inputs, its bias and padding absorb the shift; elsewhere it is subtracted first.
+    Where only the first layer reads the inputs, its bias and padding absorb the shift; otherwise it is subtracted first.
     The mean of the normalisation moves too, so both classifiers see the same pixels.
 
     Args:
@@ -122,7 +122,7 @@ def _absorb_shift(module: nn.Module, name: str, shift: float) -> None:
     layer.bias = nn.Parameter((old.double() - effect).to(layer.weight.dtype), requires_grad=False)
     parent = name.rpartition(".")[0]
     for child, pad in list(module.get_submodule(parent).named_children()):
-        if isinstance(pad, nn.ZeroPad2d):  # whether it pads for this layer shows when logits are compared
+        if isinstance(pad, nn.ZeroPad2d):  # if it pads for another layer, the comparison of logits fails
             replace_layer(module, f"{parent}.{child}".lstrip("."), nn.ConstantPad2d(pad.padding, shift))
     margins = getattr(layer, "_reversed_padding_repeated_twice", [0])
     if any(margins) and layer.padding_mode == "zeros":

@@ -33,7 +33,7 @@ class ChannelPair:
     """Two layers and the hidden channels between them, or a layer and the batch normalisation after it."""
 
     producer: str
-    """The layer that puts the channels out."""
+    """The layer that outputs the channels."""
     between: tuple[str, ...]
     """Layers that work on each channel separately."""
     reader: str
@@ -74,7 +74,7 @@ def _rewritable_channels(classifier: Classifier, size: tuple[int, int]) -> dict[
 
 
 def _search(classifier: Classifier, size: tuple[int, int]) -> dict[Rewrite, tuple[ChannelPair, ...]]:
-    images = noise_images(classifier, size)[1:]  # the strong noise: activations differ on both sides of a bend
+    images = noise_images(classifier, size)[1:]  # the strong noise: activations reach both sides of every kink
     expected = classifier.uncounted_logits(images)
     order = probes.call_order(classifier.module, lambda: classifier.uncounted_logits(images))
     layers = [(name, classifier.module.get_submodule(name)) for name in order]
@@ -101,7 +101,7 @@ def _search(classifier: Classifier, size: tuple[int, int]) -> dict[Rewrite, tupl
 def _working(
     trial: Classifier, kind: Rewrite, guesses: list[ChannelPair], is_same: Callable[[], bool], undo: list[Undo]
 ) -> tuple[ChannelPair, ...]:
-    """The guesses whose rewrite does not change the function: all together, or else those of each half that do not."""
+    """The guesses whose rewrite does not change the function, found by testing all together and then each half."""
     if not guesses:
         return ()
     steps = [_CHANGES[kind](trial.module, channels) for channels in guesses]
@@ -232,11 +232,11 @@ _PLAIN = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 def _neutral(norm: Any) -> nn.Module:
     """A normalisation without effect; if its class also does something else, such as rectifying, that stays."""
-    made = copy.deepcopy(norm)
+    neutral = copy.deepcopy(norm)
     for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0 - norm.eps)):
-        if getattr(made, name) is not None:
-            getattr(made, name).fill_(value)
-    return cast(nn.Module, made)
+        if getattr(neutral, name) is not None:
+            getattr(neutral, name).fill_(value)
+    return cast(nn.Module, neutral)
 
 
 def _permute(module: nn.Module, channels: ChannelPair) -> Undo:

@@ -37,14 +37,14 @@ def weight_layers(classifier: Classifier, size: tuple[int, int]) -> tuple[Weight
 def _find_weight_layers(classifier: Classifier, size: tuple[int, int]) -> tuple[WeightLayer, ...]:
     image = noise_images(classifier, size)[:1]
     groups: list[list[str]] = []
-    first: list[str] = []
+    leading: list[str] = []
     for name in probes.call_order(classifier.module, lambda: classifier.uncounted_logits(image)):
         layer = classifier.module.get_submodule(name)
         if not only_scales(layer):
-            groups.append([name, *first])
-            first = []
+            groups.append([name, *leading])
+            leading = []
         elif list(layer.parameters(recurse=False)) or getattr(layer, "running_mean", None) is not None:
-            (groups[-1] if groups else first).append(name)
+            (groups[-1] if groups else leading).append(name)
     return tuple(WeightLayer(group[0] or "the model's own", tuple(group)) for group in groups)
 
 

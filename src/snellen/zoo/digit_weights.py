@@ -28,10 +28,10 @@ def main() -> None:
     """Trains, writes, and prints the accuracy on scenes of unseen digits."""
     torch.set_num_threads(1)
     weight_folder().mkdir(exist_ok=True)
-    made = scenes("training", TRAINING_SCENES)
+    training = scenes("training", TRAINING_SCENES)
     with seeded(0):
         network = DigitNet()
-    train(network, (made.pixels - MEAN) / STD, made.labels, seed=0, after_epoch=_write)
+    train(network, (training.pixels - MEAN) / STD, training.labels, seed=0, after_epoch=_write)
     unseen = scenes("evaluation", 1800, seed=1)
     with torch.no_grad():
         right = digit_network()((unseen.pixels - MEAN) / STD).argmax(dim=1) == unseen.labels

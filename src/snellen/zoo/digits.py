@@ -76,9 +76,9 @@ def training_digits() -> Samples:
 
 
 def _samples(split: Split, count: int) -> Samples:
-    made = scenes(split, count)
+    batch = scenes(split, count)
     names = [f"{split}/{place:04d}" for place in range(count)]
-    samples = from_arrays(made.pixels, made.labels, made.truth, names)
+    samples = from_arrays(batch.pixels, batch.labels, batch.truth, names)
     return replace(samples, description=f"scikit-learn's digits ({split} scenes)")
 
 
@@ -123,6 +123,6 @@ def _digits() -> tuple[Float[Tensor, "digits 8 8"], Int[Tensor, " digits"]]:
     path = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
     content = gzip.decompress(path.read_bytes())
     if hashlib.sha256(content).hexdigest() != _SHA256:
-        raise SnellenError(f"'{path}' does not hold the digits that Snellen knows; install scikit-learn again")
+        raise SnellenError(f"'{path}' does not hold the digits that Snellen expects; install scikit-learn again")
     table = np.loadtxt(content.decode().splitlines(), delimiter=",", dtype=np.float32)
     return torch.from_numpy(table[:, :64].reshape(-1, 8, 8) / 16), torch.from_numpy(table[:, 64]).long()

@@ -38,7 +38,7 @@ _STAGES = (
 
 
 class EfficientNetLite0(nn.Module):
-    """The network; `head` puts out the last feature maps, 7×7 for images of 224×224."""
+    """The network; `head` outputs the last feature maps, 7×7 for images of 224×224."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def efficientnet_lite0() -> EfficientNetLite0:
     """The trained network; the weight file must have the right checksum."""
     path = weight_file()
     if hashlib.sha256(path.read_bytes()).hexdigest() != WEIGHTS_SHA256:
-        raise SnellenError(f"the weight file '{path}' is not the one that Snellen knows; install the package again")
+        raise SnellenError(f"the weight file '{path}' is not the one that Snellen expects; install the package again")
     model = EfficientNetLite0()
     stored = torch.load(path, map_location="cpu", weights_only=True)
     model.load_state_dict({_own_name(name): tensor for name, tensor in stored.items()})

@@ -23,7 +23,7 @@ UNCROPPED = Geometry(size=None, crop=1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel:
-    """A model with the settings of its classifier; the defaults are those of a model without a description."""
+    """A model with the settings of its classifier; the defaults are for a model that comes without settings."""
 
     model: nn.Module | Callable[[Tensor], Any]
     name: str
@@ -119,7 +119,7 @@ def _library(name: str, spec: str) -> Any:
             raise SnellenError(f"'{spec}': importing {name} failed ({first_line(problem)})") from problem
         raise SnellenError(f"'{spec}' needs the extra: pip install 'snellen[{name}]'") from None
     except Exception as problem:
-        # A torchvision that was built for another torch raises RuntimeError, and timm falls with it.
+        # A torchvision that was built for another torch raises a RuntimeError, also when timm imports it.
         if "torchvision" in str(problem):
             raise SnellenError(
                 f"'{spec}': the installed torchvision does not match torch {torch.__version__} ({first_line(problem)}); "

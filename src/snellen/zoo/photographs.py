@@ -1,4 +1,4 @@
-"""Seven photographs in scikit-image and scikit-learn, with labels and boxes of our own."""
+"""Seven photographs in scikit-image and scikit-learn, with labels and boxes made for Snellen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Photograph:
     """Drawn by hand around the object of the first class, in pixels of the file."""
 
     def path(self) -> Path:
-        """Path of the file, which must have the right checksum."""
+        """Path of the file; a SnellenError if it is missing or has another checksum."""
         module, folder = _FOLDERS[self.package]
         # Not imported, because that takes seconds.
         package = importlib.util.find_spec(module)
@@ -43,7 +43,7 @@ class Photograph:
         if not path.is_file():
             raise SnellenError(f"the photograph '{self.name}' is missing from {self.package}: there is no file '{path}'")
         if hashlib.sha256(path.read_bytes()).hexdigest() != self.sha256:
-            raise SnellenError(f"'{path}' is not the photograph that Snellen knows; install {self.package} again")
+            raise SnellenError(f"'{path}' is not the photograph that Snellen expects; install {self.package} again")
         return path
 
 

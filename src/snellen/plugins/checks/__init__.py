@@ -1,4 +1,4 @@
-"""The contract suite: rules that every method and metric keeps, tried on networks whose reasons are known.
+"""The contract suite: rules for all methods and metrics, tried on networks whose deciding pixels are known.
 
 Use it in the tests of your own plug-in:
 
@@ -45,7 +45,7 @@ def check(plugin: Method | Metric, *, exempt: Mapping[str, str] | None = None) -
 
     Args:
         plugin: The method or metric, with settings that are fast enough for about thirty maps of tiny images.
-        exempt: By name of a check, why the plug-in must fail it; a check that passes all the same is an error too.
+        exempt: By name of a check, the reason why the plug-in must fail it; it is an error if the check passes.
     """
     reasons = exempt or {}
     for rule in checks(plugin):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 _CONTROL = "a control holds no information about the classifier"
-_UNCALLED = "a control never calls the model, so it cannot fail with it"
-_SIGNED_LAYER = "behind layer normalisation features have both signs, and the method is made for a layer behind a ReLU"
+_UNCALLED = "a control never calls the model, so an error of the model does not reach it"
+_SIGNED_LAYER = "after layer normalisation features have both signs, but the method is made for a layer after a ReLU"
 _AVERAGED = "equal pixels are averaged over all their orders, so no order is ever drawn"
-_RANKS = "by default it compares the ranks of magnitudes; of a map without negative values those are all it sees"
+_RANKS = "by default it compares the ranks of magnitudes, and a map without negative values has no more than those"
 _SAME_VARIANTS = "the planted stand-ins for its two variants are the same network; its own tests have two"
 
 EXEMPTIONS: dict[tuple[str, str], str] = {
@@ -23,29 +23,34 @@ EXEMPTIONS: dict[tuple[str, str], str] = {
     ("guided-ig", "complete"): "its maps are complete on these small networks, but not on pretrained ones",
     ("stability", "ties"): "equal pixels share their mean rank, and a map of nothing but equal pixels is undefined",
     ("target-sensitivity", "planned-passes"): (
-        "the right class is only explained where it is known and not the target, so the plan is the most that it can cost"
+        "the right class is explained only where it is known and is not the target, so the planned passes are an upper bound"
     ),
     **{(name, "ties"): _AVERAGED for name in ("localisation-utility", "mean-iou", "relevance-rank", "plausibility")},
     **{
         (name, "not-rank-only"): _RANKS
         for name in ("cascading-randomisation", "independent-randomisation", "weight-randomisation", "model-consistency")
     },
-    ("roar", "ties"): "its score counts models that are right, so two orders of equal pixels may well have the same score",
+    (
+        "roar",
+        "ties",
+    ): "its score counts models that classify correctly, so two orders of equal pixels may have the same score",
     ("model-contrast", "direction"): _SAME_VARIANTS,
     ("model-contrast", "twin"): _SAME_VARIANTS,
     (
         "model-contrast",
         "not-rank-only",
-    ): "it explains images with an object in them again, so the maps of the case do not enter",
+    ): "it explains images with an inserted object again and does not use the maps of the case",
     ("pointing-game", "ties"): "equal maxima are averaged, so no order among them is ever needed",
-    ("average-increase", "not-rank-only"): "it has two values only, and the planted ones happen to agree",
+    ("average-increase", "not-rank-only"): "it has only two values, and those of the planted maps happen to be equal",
     ("road", "ties"): "a share of seven fractions has eight values, so that two orders may well agree",
-    ("effective-complexity-count", "not-rank-only"): "bending a map moves no pixel of these across the threshold",
+    ("effective-complexity-count", "not-rank-only"): (
+        "the other values that the check uses move no pixel of the planted maps across the threshold"
+    ),
     ("monotonicity-correlation", "not-rank-only"): (
-        "ranks of magnitudes are all it sees of a positive map; signs matter too"
+        "of a positive map it uses only the ranks of magnitudes; of other maps also the signs"
     ),
 }
-"""(plug-in, check) to the reason; a check with the kind of a network behind it is exempt on that network alone."""
+"""(plug-in, check) to the reason; a check whose name ends with a kind of network is exempt on that network only."""
 
 
 def exemption(plugin: str, check: str) -> str | None:

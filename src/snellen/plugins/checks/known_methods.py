@@ -36,7 +36,7 @@ class MarksPatch:
 
 @dataclass(frozen=True)
 class MarksRest:
-    """A wrong map: random values everywhere but on the target's patch, drawn anew for every rng."""
+    """A wrong map: random values everywhere but on the target's patch, different for every rng."""
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         return (0.5 + rng.uniform("misled", tuple(inputs.shape[2:]))) * ~patches(targets)

@@ -37,7 +37,7 @@ from snellen.types import Method, NeedsFit, Passes, Rng
 KINDS: tuple[NetworkKind, ...] = get_args(NetworkKind)
 
 LEAST_SHARE = 1.05 * AREA_SHARE
-"""A method that sees the evidence gives the patch more than this share of the map."""
+"""A method must give more than this share of a map to the deciding patch."""
 
 WIDE = (12, 20)
 """Height and width of an image that is not square."""
@@ -175,7 +175,7 @@ def explain(method: Method, classifier: Classifier, inputs: Tensor, targets: Ten
 
 
 def prepare(method: Method, classifier: Classifier, inputs: Tensor) -> None:
-    """Lets the method look at the classifier, and fits it where it must be fitted."""
+    """Calls the method's own `prepare`, if it has one, and fits the method if it must be fitted."""
     if hasattr(method, "prepare"):
         method.prepare(classifier, inputs)
     fit(method, classifier, (int(inputs.shape[2]), int(inputs.shape[3])))
@@ -213,7 +213,7 @@ def _check_accepted(kinds: Sequence[NetworkKind]) -> None:
 
 
 def check_settings(method: Method) -> None:
-    """Settings and presets are the same after a way through JSON and through text."""
+    """Settings and presets are the same after they were written and read as JSON and as text."""
     method_traits: MethodTraits = traits(method)
     variants = [method, *(METHODS.build(f"{method_traits.name}@{preset}") for preset in method_traits.presets)]
     for variant in variants:
@@ -289,7 +289,7 @@ def check_model_unchanged(trial: MethodTrial) -> None:
 
 
 def check_model_unchanged_after_error(trial: MethodTrial) -> None:
-    """The model stays as it is when it raises, and the method works when it raises no more."""
+    """The model stays as it is when it raises, and the method works again when the model does."""
     net = _in_training(_breakable(planted_network(trial.kind)))
     batch = planted_batch(3, classifier=Classifier(net, mean=MEAN, std=STD))
     module: Any = batch.classifier.module
@@ -305,7 +305,7 @@ def check_model_unchanged_after_error(trial: MethodTrial) -> None:
     _require_unchanged((net, module), before)
     module.broken = False
     maps = trial.method(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)
-    require(torch.equal(maps, trial.maps), "after an error of the model the map is another one")
+    require(torch.equal(maps, trial.maps), "after an error of the model the map has changed")
 
 
 def check_inputs_unchanged(trial: MethodTrial) -> None:

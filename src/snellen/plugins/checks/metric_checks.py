@@ -83,7 +83,7 @@ def check_rank_only(metric: Metric) -> None:
 
 
 def check_not_rank_only(metric: Metric) -> None:
-    """A metric that is not `rank_only` sees more than the order of pixels; the trait would be understated otherwise."""
+    """A metric that is not `rank_only` depends on more than the order of pixels; otherwise it must be `rank_only`."""
     batch = planted_batch(4)
     unchanged = []
     for method in (MARKS_PATCH, MARKS_REST):
@@ -94,7 +94,7 @@ def check_not_rank_only(metric: Metric) -> None:
 
 
 def check_constant(metric: Metric) -> None:
-    """A constant map has a score, or is undefined and the metric says so."""
+    """A constant map has a score, or the metric's trait `undefined` says that it has none."""
     batch = planted_batch(3)
     for value in (0.0, 1.0, -2.5):
         values = score(metric, batch, GRADIENT, torch.full((3, SIDE, SIDE), value))
@@ -102,7 +102,10 @@ def check_constant(metric: Metric) -> None:
         require(not bool(values.isinf().any()), "a constant map gets an infinite score")
         _require_inside(values, metric)
         undefined = bool(values.isnan().any())
-        require(not undefined or traits(metric).undefined != "never", "a constant map is undefined, which the metric denies")
+        require(
+            not undefined or traits(metric).undefined != "never",
+            "a constant map has no score, which `undefined` does not say",
+        )
 
 
 def check_ties(metric: Metric) -> None:
@@ -126,7 +129,7 @@ def check_truth(metric: Metric) -> None:
         metric(replace(case, truth=None), rng=batch.rng)
     except SnellenError as refusal:
         name = traits(metric).name
-        require(f"{name} needs a truth mask" in str(refusal), f"it refuses a case without truth in other words: {refusal}")
+        require(f"{name} needs a truth mask" in str(refusal), f"without truth it raises another error: {refusal}")
     else:
         raise FailedCheckError("it scores a case without truth")
 
@@ -153,18 +156,18 @@ def check_batch_size(metric: Metric) -> None:
 
 
 def check_neighbours(metric: Metric) -> None:
-    """Nothing is normalised over the batch: one huge or empty map leaves the other scores alone."""
+    """Nothing is normalised over the batch: one huge or empty map does not change the other scores."""
     batch = planted_batch(3)
     maps = GRADIENT(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)
     plain = score(metric, batch, GRADIENT, maps)
     for factor in (1e6, 0.0):
-        loud = maps * torch.tensor([1.0, factor, 1.0]).view(3, 1, 1)
-        values = score(metric, batch, GRADIENT, loud)
+        changed_maps = maps * torch.tensor([1.0, factor, 1.0]).view(3, 1, 1)
+        values = score(metric, batch, GRADIENT, changed_maps)
         require_close(values[[0, 2]], plain[[0, 2]], f"the second map times {factor:g} changes other scores", rtol=1e-5)
 
 
 def check_settings(metric: Metric) -> None:
-    """Settings are the same after a way through JSON and through text."""
+    """Settings are the same after they were written and read as JSON and as text."""
     written = METRICS.parse(json.loads(json.dumps(spec(metric))))
     require(written == metric, f"JSON turns {metric!r} into {written!r}")
     require(METRICS.parse(label(metric)) == metric, f"{label(metric)} is read as {METRICS.parse(label(metric))!r}")
@@ -227,7 +230,7 @@ def check_curve(metric: Metric) -> None:
         return
     case = planted_case(batch, GRADIENT, metric=metric)
     from_curve, whole = metric.score(metric.curve(case, rng=batch.rng)), metric(case, rng=batch.rng)
-    require_close(from_curve, whole, "the score of the curve is another one", rtol=0.0, atol=0.0, equal_nan=True)
+    require_close(from_curve, whole, "score(curve) is not the score", rtol=0.0, atol=0.0, equal_nan=True)
 
 
 RULES: dict[str, Callable[[Metric], None]] = {

@@ -10,7 +10,7 @@ on nothing else. The weights of the convolutional network are set by hand:
     flatten -> linear          ->  logit k = sum of feature k over the four cells of patch k
 
 No receptive field overlaps a patch's border, so the gradient of logit k is exactly zero outside patch k. A residual network
-and a transformer were trained on the same problem (see `planted_networks`); their gradients lie there almost as strictly.
+and a transformer were trained on the same problem (see `planted_networks`); their gradients are almost zero outside of it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def planted_network(kind: NetworkKind = "cnn") -> nn.Module:
 
 
 def planted_classifier(relu: Relu = "module", kind: NetworkKind = "cnn") -> Classifier:
-    """A new classifier of one of the networks; it is right about every planted image."""
+    """A new classifier of one of the networks; it classifies every planted image correctly."""
     model = PlantedCNN(relu) if kind == "cnn" else planted_network(kind)
     return Classifier(model, mean=MEAN, std=STD, classes=("red", "green", "blue"), name="planted")
 
@@ -146,10 +146,10 @@ def _ids(count: int) -> tuple[str, ...]:
 def _draw_pixels(count: int, seed: int) -> Float[Tensor, "batch 3 24 24"]:
     rng = Rng(seed=seed, ids=_ids(count))
     pixels = MEAN + 0.1 * (rng.uniform("background", (3, SIDE, SIDE)) - 0.5)
-    lit = rng.uniform("patch", (3, PATCH, PATCH))
+    brightness = rng.uniform("patch", (3, PATCH, PATCH))
     for i in range(count):
         for k, (top, left) in enumerate(CORNERS):
             height = 0.65 if k == i % 3 else 0.35
-            # Some pixels of a patch stay darker than grey, so that signed maps have something to sign.
-            pixels[i, k, top : top + PATCH, left : left + PATCH] = 0.35 + height * lit[i, k]
+            # Some pixels of a patch stay darker than grey, so that signed maps have negative values.
+            pixels[i, k, top : top + PATCH, left : left + PATCH] = 0.35 + height * brightness[i, k]
     return pixels

@@ -19,7 +19,7 @@ class HiddenChannels:
     """Channels between layers of a network."""
 
     producers: tuple[tuple[str, ...], ...]
-    """The layers that output them: a convolution together with the normalisation behind it."""
+    """The layers that output them: a convolution together with the normalisation after it."""
     consumers: tuple[str, ...]
     """The layers that read them."""
     positions: int = 1
@@ -74,9 +74,9 @@ def _rescale(kind: str, net: nn.Module) -> None:
     """Rectified channels times positive numbers that the next layer divides by; queries against keys in a transformer."""
     for attention in _attentions(net):
         factors = torch.linspace(0.5, 2, attention.proj.in_features)
-        by = torch.cat([factors, 1 / factors, factors])
-        attention.qkv.weight.mul_(by[:, None])
-        attention.qkv.bias.mul_(by)
+        scale = torch.cat([factors, 1 / factors, factors])
+        attention.qkv.weight.mul_(scale[:, None])
+        attention.qkv.bias.mul_(scale)
         attention.proj.weight.div_(factors)
     if kind == "vit":  # a GELU does not let factors through
         return
@@ -88,23 +88,23 @@ def _rescale(kind: str, net: nn.Module) -> None:
             last.bias.mul_(factors)
         for name in channels.consumers:
             consumer = _layer(net, name)
-            by = factors.repeat_interleave(channels.positions)
-            consumer.weight.div_(by.view(1, -1, *[1] * (consumer.weight.dim() - 2)))
+            scale = factors.repeat_interleave(channels.positions)
+            consumer.weight.div_(scale.view(1, -1, *[1] * (consumer.weight.dim() - 2)))
 
 
 def _cancel(kind: str, net: nn.Module) -> None:
-    """Every second channel twice more, with opposite weights in the next layer, so that the two copies cancel."""
+    """Two more copies of every second channel, with opposite weights in the next layer, so that they cancel."""
     for channels in HIDDEN[kind]:
         if len(channels.producers) > 1:
             continue
         count = _count(net, channels)
-        twice = torch.arange(0, count, 2)
+        doubled = torch.arange(0, count, 2)
         for name in channels.producers[0]:
-            _select(_layer(net, name), torch.cat([torch.arange(count), twice, twice]))
+            _select(_layer(net, name), torch.cat([torch.arange(count), doubled, doubled]))
         for name in channels.consumers:
             consumer = _layer(net, name)
             columns = consumer.weight.unflatten(1, (-1, channels.positions))
-            extra = 0.5 * columns[:, (twice + 1) % count]
+            extra = 0.5 * columns[:, (doubled + 1) % count]
             consumer.weight = nn.Parameter(torch.cat([columns, extra, -extra], dim=1).flatten(1, 2))
             setattr(consumer, "in_features" if isinstance(consumer, nn.Linear) else "in_channels", consumer.weight.shape[1])
 
