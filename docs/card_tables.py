@@ -32,9 +32,9 @@ def main(out: str) -> None:
     able, _ = split_by_support(classifier, everything, classifier.to_inputs(samples[0].image[None]))
     run_suite(subject({"methods": list(map(label, able)), "out": out}, full=True), full=True, observer=observer)
     run = Run(out)
-    for one in write_tables(CardSet.of(run, measure(run, observer=observer)), Path(out) / "cards"):
-        if one.name in NAMES:
-            (FOLDER / NAMES[one.name]).write_text(one.read_text())
+    for table in write_tables(CardSet.of(run, measure(run, observer=observer)), Path(out) / "cards"):
+        if table.name in NAMES:
+            (FOLDER / NAMES[table.name]).write_text(table.read_text())
 
 
 if __name__ == "__main__":

@@ -90,7 +90,15 @@ def fixture_batch(
         computed = torch.as_tensor(maps, dtype=torch.float32)
     shape = (len(inputs), *inputs.shape[2:])
     marked = None if truth is None else torch.as_tensor(truth).bool().expand(shape).clone()
-    return Fixture(model, inputs, targets, computed.expand(shape).clone(), marked, explain, variants=dict(variants or {}))
+    return Fixture(
+        model=model,
+        inputs=inputs,
+        targets=targets,
+        maps=computed.expand(shape).clone(),
+        truth=marked,
+        explain=explain,
+        variants=dict(variants or {}),
+    )
 
 
 # Models with a simple formula -----------------------------------------------------------------------------------------

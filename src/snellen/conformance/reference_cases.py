@@ -39,7 +39,7 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class ReferenceCase:
-    """One row of the table."""
+    """A metric, the score that it must give for a fixture, and why; one row of the table."""
 
     id: str
     metric: str
@@ -110,7 +110,14 @@ def value(
 ) -> ReferenceCase:
     """The scores of the fixture equal `expected`."""
     return ReferenceCase(
-        id, metric, kind, sentence, expected, because, lambda toolkit: toolkit.compute(metric, fixture, settings), tolerance
+        id=id,
+        metric=metric,
+        kind=kind,
+        sentence=sentence,
+        expected=expected,
+        because=because,
+        compute=lambda toolkit: toolkit.compute(metric, fixture, settings),
+        tolerance=tolerance,
     )
 
 
@@ -127,7 +134,9 @@ def axiom_holds(
             holds = [float(score <= tolerance) for score in toolkit.compute(metric, fixture)]
         return [sum(holds) / len(holds)]
 
-    return ReferenceCase(id, metric, kind, sentence, expected, because, compute)
+    return ReferenceCase(
+        id=id, metric=metric, kind=kind, sentence=sentence, expected=expected, because=because, compute=compute
+    )
 
 
 def better(
@@ -148,7 +157,9 @@ def better(
         pairs = zip(toolkit.compute(metric, good, settings), toolkit.compute(metric, bad, settings), strict=True)
         return [min(sign * (high - low) for high, low in pairs)]
 
-    return ReferenceCase(id, metric, kind, sentence, "above 0", because, compute)
+    return ReferenceCase(
+        id=id, metric=metric, kind=kind, sentence=sentence, expected="above 0", because=because, compute=compute
+    )
 
 
 def same(
@@ -178,7 +189,16 @@ def same(
             before, after = [sum(before) / len(before)], [sum(after) / len(after)]
         return [max(_difference(*pair) for pair in zip(before, after, strict=True))]
 
-    return ReferenceCase(id, metric, kind, sentence, 0.0, because, compute, tolerance)
+    return ReferenceCase(
+        id=id,
+        metric=metric,
+        kind=kind,
+        sentence=sentence,
+        expected=0.0,
+        because=because,
+        compute=compute,
+        tolerance=tolerance,
+    )
 
 
 def batch_independent(

@@ -164,7 +164,8 @@ def conform(
         if on_progress is not None:
             on_progress(case.id)
         results.append(tuple(run_silently(case, kit) for kit in toolkits))
-    return Conformance(cases, toolkits, tuple(results), datetime.datetime.now(tz=datetime.UTC).date())
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    return Conformance(cases=cases, toolkits=toolkits, results=tuple(results), date=today)
 
 
 def run_silently(case: ReferenceCase, kit: Toolkit) -> CaseResult:

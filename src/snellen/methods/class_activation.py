@@ -56,7 +56,7 @@ def class_activation_method(
             raise SnellenError(f"method '{name}' has no coarse, which a class-activation method must define")
         supplied: dict[str, Callable[..., Any]] = {"prepare": _prepare}
         supplied["__call__"] = _explain_by_gradient if gradients else _explain_by_features
-        if "passes" not in own:  # one that needs other passes shares none
+        if "passes" not in own:  # a method with passes of its own has no cached part in common with others
             supplied["passes"] = _gradient_passes if gradients else _feature_passes
             supplied["cache_key"] = _gradient_key if gradients else _feature_key
         for attribute, function in supplied.items():

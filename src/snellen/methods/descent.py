@@ -30,7 +30,7 @@ class Adam:
 
 @dataclass
 class Momentum:
-    """Gradient descent with momentum: each step contains a share `keep` of the last one."""
+    """Gradient descent with momentum: each step adds the share `keep` of the previous step."""
 
     rate: float
     keep: float = 0.9

@@ -79,7 +79,7 @@ def as_handler(
         if not carried or operation.name in _SHAPE_ALONE:
             return constant(operation)
         if operation.name == "detach":
-            return operation.values  # it stops gradients, not numbers
+            return operation.values  # it stops gradients, but its values do pass on
         result = rule(operation, carried)
         turned = operation.name in _TURNING and result.shape[0] != carried[0].shape[0]
         if turned or any(tensor.dim() == 0 or tensor.shape[0] % rows for tensor in _tensors(result)):
@@ -150,8 +150,8 @@ def derivative(operation: Operation, at: Tensor) -> Tensor:
 def secant(operation: Operation, high: Tensor, low: Tensor, rise: Tensor) -> Tensor:
     """The slope of the line between two points of an elementwise function that rises by `rise` between them."""
     run = high - low
-    # Where the points nearly meet, a quotient of rounded differences says less than the derivative half-way, which for a
-    # smooth function is as good as the line up to the square of their distance. A kink allows no such distance.
+    # Where the points nearly meet, a quotient of rounded differences is less exact than the derivative half-way, which
+    # for a smooth function differs from the slope by the square of their distance. At a kink the distance must be smaller.
     near = run.abs() < (3e-3 if operation.name in _SMOOTH else 1e-6)
     if not bool(near.any()):
         return rise / run

@@ -20,10 +20,10 @@ Grids = Float[Tensor, "masks rows columns"]
 
 RATE = 0.02
 WEIGHT, GENTLE = 1200.0, 0.005
-"""Of the penalty for a wrong area: it ends where the paper's does (300, doubled twice), but grows there from a small share.
+"""Final weight of the penalty for a wrong area (the paper's 300, doubled twice), and the share of it at the start.
 
-It ranks the values of the mask, and the target should rank them first: with a strong penalty from the start, a hundred
-steps end in regions that keep nothing of the target.
+The penalty pushes the ranked values of the mask apart. With full weight from the start it would do so before the target's
+gradient has ordered them, and a hundred steps would end in regions that keep nothing of the target.
 """
 
 TEMPERATURE = 1 / 20
@@ -110,7 +110,9 @@ class ExtremalPerturbation:
             gradient, _ = classifier.gradient(images.detach(), targets[owners], of=self.of)
             (slope,) = torch.autograd.grad((images, penalty), leaf, (-gradient, torch.tensor(weight).to(inputs)))
             cells = descent.step(cells, slope / evenly).clamp(0, 1)
-        masks = _upsample(smooth_masks(cells), size).clamp_min(0)  # cells beyond the border leave a trace of rounding
+        masks = _upsample(smooth_masks(cells), size).clamp_min(
+            0
+        )  # cells beyond the border leave small negative rounding errors
         return masks.view(len(inputs), len(self.areas), *size).mean(dim=1)
 
 

@@ -72,8 +72,8 @@ def guided(operation: Operation) -> Any:
 
 
 def rectify(values: Float[Tensor, "*any"], ceiling: float) -> Float[Tensor, "*any"]:
-    """What a rectifier with this upper end puts out."""
+    """The output of a rectifier with this upper limit."""
     if ceiling == float("inf"):
         return functional.relu(values)
-    # The backward pass of a rectifier with a ceiling looks at its input, which one that works in place overwrites.
+    # The backward pass of a rectifier with a ceiling needs its input, which an in-place rectifier overwrites: hence a copy.
     return functional.hardtanh(values.clone(), 0.0, ceiling)

@@ -82,10 +82,11 @@ class GuidedIG:
     ) -> Float[Tensor, "batch height width"]:
         # The path starts at zero inputs, so a value's place on it is a share of the value itself. It is computed in double
         # precision: where a network's rectifiers are about to switch, single precision would find another path. And it is
-        # computed in numpy, whose selection takes a tenth of the time of torch.kthvalue, row by row, for the sake of caches.
+        # computed in numpy, whose selection takes a tenth of the time of torch.kthvalue, row by row, so that a row stays in
+        # the processor's cache.
         way = inputs.double().flatten(1).cpu()
         length = way.abs()
-        share = (length == 0).double()  # what has no way to go has arrived
+        share = (length == 0).double()  # a value of zero is already at its end
         total = torch.zeros_like(way)
         for step in range(1, self.steps + 1):
             here = (share * way).to(inputs).view(inputs.shape)
@@ -121,9 +122,9 @@ class GuidedIG:
 
 
 def least(steepness: Values, place: int) -> Chosen:
-    """The values at or below the one in this place of their order, or all if there are no more than that."""
+    """Which values are at most the one with index `place` in rising order; all if there are no more values than that."""
     if place >= len(steepness):
         return np.ones(len(steepness), dtype=bool)
     bound = np.partition(steepness, place)[place]
-    # Not "at most": a gradient that is not a number must be taken too, or a row would wait for ever.
+    # Not "at most": NaN must be chosen too, or the loop over a row would never end.
     return np.asarray(~(steepness > bound))

@@ -21,10 +21,10 @@ Targets = Int[Tensor, " batch"]
 Maps = Float[Tensor, "batch height width"]
 
 FEWEST, MOST = 32, 512
-"""Steps of the first attempt, and those after which an image whose sum still misses the rise is left as it is."""
+"""Steps of the first attempt, and the most steps: after these an image is left as it is, even if its sum misses the rise."""
 
 ROUNDING = 1e-6
-"""A rise of no more than this share of the outputs is rounding: no gap can be relative to it, and no step meets it."""
+"""A rise of no more than this share of the outputs is rounding: more steps would not bring the sum closer to it."""
 
 
 @method(
@@ -73,7 +73,7 @@ class IntegratedGradients:
             raise ValueError(f"tolerance must be positive, not {self.tolerance}")
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward per step; without a number of steps, at most so many."""
+        """One forward and one backward per step; without `steps`, those of the largest number of steps."""
         count = MOST + 1 if self.steps is None else self.steps
         return Passes(count, count)
 

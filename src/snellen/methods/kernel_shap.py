@@ -30,8 +30,8 @@ SMALLEST = 1e-10
     complete=TraitEvidence(0.001, images=80, networks=4),
     deterministic=False,
     at_most=True,
-    # boggust2023 ran captum's version on 50 samples, fewer than the superpixels of its finer cut, against Gaussian noise:
-    # that leaves the regression undetermined and cannot be said with these settings, so there is no preset.
+    # boggust2023 ran captum's version on 50 samples, fewer than its superpixels, with Gaussian noise as fill:
+    # that leaves the regression undetermined and cannot be expressed by these settings, so there is no preset.
     caveats={
         "slack2020": "a model that detects the out-of-distribution samples can hide what it uses from SHAP",
         "kumar2020": "removal is an intervention on images that do not occur, so a value need not be what people look for",
@@ -97,7 +97,7 @@ def coalitions(count: int, samples: int, rng: Rng) -> tuple[Bool[Tensor, "choice
     """At most `samples` coalitions of one image's superpixels, neither empty nor full, and their weights.
 
     Sizes are taken in pairs, n and count - n, from the outside in, where the kernel is heaviest: all coalitions of a pair of
-    sizes while its share of the samples pays for them, then a draw that stands for all that are left.
+    sizes while its share of the samples is enough for them, then a random draw from all that are left.
     """
     sizes = range(1, count // 2 + 1)
     mass = np.array([(1 if 2 * n == count else 2) / (n * (count - n)) for n in sizes])
@@ -137,8 +137,8 @@ def shapley(
 ) -> Float[Tensor, "batch superpixels"]:
     """The values of all images that fit the coalitions' rises best, among those whose sum is the whole rise.
 
-    Every superpixel starts with an even part of the whole; what is fitted is a change whose sum is zero, as little of it as
-    the coalitions ask for. Superpixels beyond an image's count pad it and get zero, as do choices of weight zero.
+    Every superpixel starts with an even part of the whole; what is fitted is the smallest change whose sum is zero and
+    that fits the coalitions. Superpixels beyond an image's count pad it and get zero, as do choices of weight zero.
     """
     real = (torch.arange(keeps.shape[2], device=keeps.device) < counts[:, None]).to(keeps)
     even = real * (whole / counts)[:, None]

@@ -16,8 +16,9 @@ from snellen.plugins.registry import method
 from snellen.types import Fill, Output, Passes, Rng
 
 WIDTH = 0.25
-"""Of the kernel over cosine distances; with the ridge's penalty the authors' setting for images."""
+"""Width of the kernel over cosine distances; the authors' setting for images."""
 PENALTY = 1.0
+"""Penalty of the ridge regression; the authors' setting for images."""
 STRONGEST = 10
 """How many superpixels `show=ternary` marks."""
 
@@ -91,7 +92,7 @@ class Lime:
 
 
 def draw(rng: Rng, samples: int, count: int) -> Bool[Tensor, "samples superpixels"]:
-    """Which superpixels each copy of one image keeps: all in the first, each or not in the others."""
+    """Which superpixels each copy of one image keeps: all in the first, each with probability one half in the others."""
     keeps = rng.uniform("lime", (samples, count))[0] < 0.5
     keeps[0] = True
     return keeps

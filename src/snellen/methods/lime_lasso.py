@@ -15,9 +15,9 @@ from snellen.plugins.registry import method
 from snellen.types import Fill, Output, Passes, Rng
 
 WIDTH = 1000.0
-"""Of the kernel over Euclidean distances between inputs: so wide that all copies of a 224×224 image weigh nearly alike."""
+"""Width of the kernel over Euclidean distances between inputs: so wide that all copies of a 224×224 image weigh alike."""
 ROUNDS = 3000
-"""Of the solver; it stops before when nothing moves any more."""
+"""Most iterations of the solver; it stops earlier when the weights no longer change."""
 
 
 @method(

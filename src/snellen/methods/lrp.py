@@ -80,7 +80,7 @@ class LrpZ:
 class LrpEpsilon:
     """Each pixel's share of the target's logit, handed down by signed contributions, weak and contradictory sums damped.
 
-    `epsilon` joins every layer's denominators. It is `relative` to the root mean square of the layer's outputs by
+    `epsilon` is added to every layer's denominators. It is `relative` to the root mean square of the layer's outputs by
     default, because the size of outputs differs between layers; a quarter is what Montavon et al. 2019 use.
     """
 

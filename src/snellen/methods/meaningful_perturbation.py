@@ -49,7 +49,7 @@ class MeaningfulPerturbation:
 
     A coarse mask is optimised by gradient descent on that probability, plus `area` times the sum of what is removed, plus
     `roughness` times the sum of cubed steps between neighbouring cells. The image moves a little under the mask at every
-    step, so that the mask does not grow artefacts. 100 steps come close to the paper's 300 at a third of the price.
+    step, so that the mask does not grow artefacts. 100 steps come close to the paper's 300 at a third of the cost.
     """
 
     steps: int = 100

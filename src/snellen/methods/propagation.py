@@ -9,7 +9,7 @@ output, which the operation's rule distributes among its inputs. Which rule an o
 - rectifiers, and other activation functions that keep zero at zero: relevance passes unchanged;
 - means, sums over positions and additions: in proportion to what each part contributed (a constant that is added takes its
   share, as a bias does); a factor that is constant changes nothing;
-- max-pooling: the winner takes all; changes of shape and concatenation: relevance stays with its number.
+- max-pooling: the winner takes all; changes of shape and concatenation: each number keeps its relevance.
 
 Anything else is refused. Facts about a tensor (is it still the image, which layer made it) are an attribute of the tensor,
 so that they end with the pass and a module that is used twice is no special case.
@@ -79,15 +79,17 @@ class Propagation:
         deep = any(_mark(tensor).deep for tensor in maps)
         result, layer, rule = self._result(operation, maps, deep)
         bounds = None if deep or layer is not None or self.box is None else self._bounds(operation)
-        for place, tensor in enumerate(_maps(result)):
+        for index, tensor in enumerate(_maps(result)):
             if all(tensor is not old for old in maps):
-                tensor_bounds = None if bounds is None else (_maps_like(bounds[0])[place], _maps_like(bounds[1])[place])
-                setattr(tensor, _MARK, _Mark(deep or layer is not None, tensor_bounds, layer, rule, tensor._version))
+                tensor_bounds = None if bounds is None else (_maps_like(bounds[0])[index], _maps_like(bounds[1])[index])
+                is_deep = deep or layer is not None
+                mark = _Mark(deep=is_deep, bounds=tensor_bounds, layer=layer, rule=rule, version=tensor._version)
+                setattr(tensor, _MARK, mark)
         return result
 
     def _result(self, operation: Operation, maps: list[Tensor], deep: bool) -> tuple[Any, Layer | None, Rule | None]:
         kind = operation.kind
-        at_image = not deep and self.first is not None  # a first rule starts behind scaling of the image
+        at_image = not deep and self.first is not None  # the first rule applies after any scaling of the image
         if kind in ("linear", "convolution"):
             layer = self._layer(operation, maps)
             chosen = self.dense if kind == "linear" else self.convolution
@@ -123,7 +125,14 @@ class Propagation:
             out: Tensor = func(values, weight, bias, *operation.args[3:], **rest)
             return out
 
-        return Layer(lambda values: run(values, weight, bias), run, weight, bias, values, self._bounds_of(values))
+        return Layer(
+            again=lambda values: run(values, weight, bias),
+            run=run,
+            weight=weight,
+            bias=bias,
+            values=values,
+            bounds=self._bounds_of(values),
+        )
 
     def _batch_norm(self, operation: Operation, at_image: bool) -> tuple[Any, Layer | None, Rule | None]:
         values = operation.values
@@ -149,10 +158,12 @@ class Propagation:
             return _passed(operation, values), None, None
         shape = (1, -1, *[1] * (values.dim() - 2))
         own = Layer(
-            again,
-            lambda values, weight, bias: values * weight if bias is None else values * weight + bias,
-            scale.view(shape), shift.view(shape), values,
-        )  # fmt: skip
+            again=again,
+            run=lambda values, weight, bias: values * weight if bias is None else values * weight + bias,
+            weight=scale.view(shape),
+            bias=shift.view(shape),
+            values=values,
+        )
         return _through(operation, own, self.dense if values.dim() == 2 else self.convolution), None, None
 
     def _bounds_of(self, values: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -195,7 +206,7 @@ def check(propagation: Propagation, classifier: Classifier, inputs: Images) -> N
 
 
 def _never_merged(operation: Operation) -> bool:
-    """Whether the layer's weights are not led by the channels that a batch normalisation would scale."""
+    """Whether the first axis of the layer's weights is not the channels that a batch normalisation would scale."""
     return "transpose" in operation.name or (operation.kind == "linear" and operation.values.dim() != 2)
 
 
@@ -249,11 +260,11 @@ def _result(operation: Operation) -> Tensor:
 
 
 def _through(operation: Operation, layer: Layer, rule: Rule) -> Tensor:
-    """A linear layer under a rule. Sums are formed again on the way back: what went out may be overwritten by then."""
+    """A linear layer under a rule. Its sums are computed again on the way back: the model may overwrite its outputs."""
     bare = replace(layer, values=torch.empty(0))
 
     def back(relevance: Tensor, values: Tensor) -> Sequence[Tensor]:
-        full = bare.weight.dtype  # reduced precision ends where relevance begins
+        full = bare.weight.dtype  # relevance is computed in the precision of the weights
         shares = rule(replace(bare, values=values.detach().to(full)), relevance.to(full))
         return (shares.to(values.dtype),)
 

@@ -16,7 +16,7 @@ _TINY = 1e-30
 class Layer:
     """A linear layer and what went into it; `bounds` are the least and largest inputs that it could have had.
 
-    `again` is what the model itself does here. `run` does the same with other weights, once a normalisation is merged in.
+    `again(values)` computes exactly what the model computes here; `run(values, weight, bias)` does so with other weights.
     """
 
     again: Callable[[Tensor], Tensor]
@@ -29,20 +29,20 @@ class Layer:
     def forward(
         self, values: Tensor, weight: Tensor, bias: Tensor | None = None
     ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """What these values and weights put out, and the way back: how much of a number at each output meets each input."""
+        """The output for these values and weights, and the function that propagates numbers at outputs back to inputs."""
         return there_and_back(lambda leaf: self.run(leaf, weight, bias), values)
 
 
 @runtime_checkable
 class Rule(Protocol):
-    """Shares the relevance of a linear layer's outputs out among its inputs."""
+    """Distributes the relevance of a linear layer's outputs among its inputs."""
 
     def __call__(self, layer: Layer, relevance: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class Epsilon:
-    """In proportion to signed contributions; `epsilon` joins the denominator with its sign and absorbs weak ones.
+    """In proportion to signed contributions; `epsilon` enlarges the denominator and damps weak sums.
 
     `relative` measures epsilon in units of the root mean square of the layer's outputs, sample by sample.
     """
@@ -52,7 +52,7 @@ class Epsilon:
 
     def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
         """Equation 58 of Bach et al. 2015; without epsilon, equation 56."""
-        # To the last bit what the model put out: where sums nearly cancel, another order of summing is another answer.
+        # To the last bit what the model put out: where sums nearly cancel, another order of summing gives another result.
         total, back = there_and_back(layer.again, layer.values)
         size = torch.full_like(total, self.epsilon)
         if self.relative:
@@ -96,7 +96,7 @@ class Flat:
 
 @dataclass(frozen=True)
 class Box:
-    """In proportion to the way from the corner of the box of possible inputs that lowers the output most."""
+    """In proportion to the distance from the corner, of the box of possible inputs, with the lowest output."""
 
     def __call__(self, layer: Layer, relevance: Tensor) -> Tensor:
         """The z^B rule of Montavon et al. 2017."""

@@ -58,7 +58,7 @@ def shares(
         handler = as_handler(name, _RevealCancel(name, everywhere), len(rows))
         multipliers, _ = classifier.gradient(rows, classes.repeat(3), through=handler, group=len(rows))
         difference, distance, taken = multipliers.chunk(3)
-        all_shares.append(way * difference + way.abs() * (distance - taken))  # see _Rows for what is taken away
+        all_shares.append(way * difference + way.abs() * (distance - taken))  # _Rows says why this is subtracted
     return torch.cat(all_shares)
 
 
@@ -111,7 +111,7 @@ class _RevealCancel:
             factor = 1 / factor if operation.name in DIVISIONS else factor
             return _rows(difference * factor, distance * factor.abs(), start.detach() * factor)
         if operation.kind == "batch-norm":
-            if operation.func is not functional.batch_norm:  # its namesake has another order of arguments
+            if operation.func is not functional.batch_norm:  # torch.batch_norm has another order of arguments
                 raise refuse(self.name, operation, REMEDY)
             scale = (operation.argument(2, "running_var") + operation.argument(7, "eps", 1e-5)).rsqrt()
             weight = operation.argument(3, "weight")
@@ -151,9 +151,9 @@ class _RevealCancel:
 
 
 class _Rows(torch.autograd.Function):
-    """Puts the three together again, so that the sum of the outputs of all rows has the gradient of the difference alone.
+    """Joins the three kinds of rows, so that the sum of the outputs of all rows has the gradient of the difference alone.
 
-    What is asked of the reference is taken away from the distance: nothing on the way asks it, but the sum of outputs does.
+    The gradient at the reference comes only from that sum; it is subtracted from the gradient at the distance.
     """
 
     @staticmethod
@@ -235,7 +235,7 @@ def _product(operation: Operation, carried: Tensor, values: Tensor, *, size: boo
 
 
 def _shaped(operation: Operation) -> Any:
-    if operation.name == "pad" and operation.argument(3, "value"):  # a border of the reference is no difference
+    if operation.name == "pad" and operation.argument(3, "value"):  # padding with a constant belongs to the reference alone
         third = len(operation.values) // 3
         parts, start = operation.values.split([2 * third, third])
         return torch.cat([functional.pad(parts, operation.argument(1, "pad")), run_on(operation, start)])

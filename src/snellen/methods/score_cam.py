@@ -74,8 +74,8 @@ def _different(
 ) -> tuple[Float[Tensor, "masks rows columns"], Int[Tensor, " features"]]:
     """The grids that give different masks, and the index of each feature's grid among them.
 
-    Stretching before upsampling changes no mask. It makes grids equal that differ by a factor, such as all with one active
-    cell in the same position; and a grid without any contrast becomes zero.
+    Stretching before upsampling changes no mask, but it makes grids equal that differ only by a factor, such as all grids
+    with a single active cell in the same position. A grid without contrast becomes zero.
     """
     grids, indices = torch.unique(_stretched(features), dim=0, return_inverse=True)
     return grids, indices

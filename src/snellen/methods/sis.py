@@ -61,7 +61,7 @@ class Sis:
             raise ValueError(f"per_step must be at least 1, not {self.per_step}")
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward per step; the probability may rise again, so no step can be spared."""
+        """One forward and one backward per step; the probability may rise again, so no step can be left out."""
         steps = math.ceil(size[0] * size[1] / self.per_step)
         return Passes(steps, steps)
 
@@ -77,7 +77,7 @@ class Sis:
         way = inputs - start
         batch, height, width = len(inputs), *inputs.shape[2:]
         steps = math.ceil(height * width / self.per_step)
-        # The step that removes a pixel, counted from 1; beyond the last while it is still there.
+        # The step that removes each pixel, counted from 1; `steps + 1` while the pixel is still there.
         removed = torch.full((batch, height * width), steps + 1, device=inputs.device)
         needed = inputs.new_zeros(batch)
         subset = torch.zeros(batch, 1, dtype=torch.long, device=inputs.device)

@@ -49,7 +49,7 @@ class TransformerAttribution:
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         attending = classifier.attention_layout(inputs, method="transformer-attribution")
         layers = classifier.attention_gradients(inputs, targets, _raising, of=self.of)
-        # What a token keeps of itself is no flow; without it nothing changes for a class token.
+        # Only R - identity is computed: what a token keeps of itself is no flow. A class token has the same map either way.
         gained = torch.zeros_like(layers[:, 0])
         for layer in layers.unbind(dim=1):
             gained = gained + layer + layer @ gained

@@ -101,7 +101,7 @@ class Xrai:
 
 def segments_of(image: Float[np.ndarray, "height width channels"]) -> sparse.csr_array:
     """Which pixels (rows) lie in which widened segment (columns), finest scale first."""
-    from skimage.segmentation import felzenszwalb  # an import of half a second
+    from skimage.segmentation import felzenszwalb  # slow import, half a second
     from skimage.transform import resize
 
     height, width = image.shape[:2]
@@ -164,7 +164,7 @@ def ranked(
     order = iter(np.argsort(-sums / np.maximum(pixels, 1), kind="stable"))
     out, free = np.zeros_like(values), np.ones(values.shape, dtype=bool)
     while True:
-        # What is left of a segment that has too little left, or was taken, is never taken.
+        # A segment with fewer than `least_new` free pixels is never taken, nor one that was taken before.
         open_ = pixels >= least_new
         if fast:
             best = next((segment for segment in order if open_[segment]), None)

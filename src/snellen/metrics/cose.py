@@ -80,7 +80,9 @@ class Sensitivity(CurveMetric, SharedPasses):
 
     @property
     def _comparison(self) -> ChangeComparison:
-        return ChangeComparison(KINDS, self.magnitudes, self.likeness, self.fixed_class, models=True)
+        return ChangeComparison(
+            kinds=KINDS, magnitudes=self.magnitudes, alike=self.likeness, fixed_class=self.fixed_class, models=True
+        )
 
 
 @metric(
@@ -144,7 +146,9 @@ class Cose(CurveMetric, SharedPasses):
 
     @property
     def _comparison(self) -> ChangeComparison:
-        return ChangeComparison(KINDS, self.magnitudes, self.likeness, self.fixed_class, models=True)
+        return ChangeComparison(
+            kinds=KINDS, magnitudes=self.magnitudes, alike=self.likeness, fixed_class=self.fixed_class, models=True
+        )
 
     def _transforms(self) -> int:
         return len(self._comparison.changes)

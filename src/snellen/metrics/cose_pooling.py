@@ -66,7 +66,7 @@ def read_points(points: Sequence[str], part: Part | None = None) -> list[CosePoi
         if len(words) < 2 or own is None:
             result.append(None)
         else:
-            result.append(CosePoint(own, words[0], words[1], int(words[2]) if len(words) > 2 else None))
+            result.append(CosePoint(part=own, kind=words[0], name=words[1], draw=int(words[2]) if len(words) > 2 else None))
     return result
 
 
@@ -109,9 +109,9 @@ def drawn_magnitudes(
         transform.name: draw_magnitudes(transform, magnitudes, rng=rng) for transform in TRANSFORMS if transform.signed
     }
     result = torch.full((len(rng), len(points)), torch.nan)
-    for place, column in enumerate(read_points(points, part)):
+    for index, column in enumerate(read_points(points, part)):
         if column is not None and column.draw is not None and column.name in signed:
-            result[:, place] = signed[column.name][:, column.draw].float()
+            result[:, index] = signed[column.name][:, column.draw].float()
     return result
 
 

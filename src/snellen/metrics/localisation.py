@@ -196,7 +196,7 @@ class _PixelOrder:
         return values.masked_fill(self.undefined | (self.total == 0), torch.nan).float()
 
     def expected(self, score: Callable[..., Tensor]) -> Float[Tensor, " batch"]:
-        """The mean of `score` over all orders of equal pixels, given the marked pixels among the |truth| most salient."""
+        """The mean of `score(hits, total)` over all orders of equal pixels; hits are the marked among the `total` first."""
         before = torch.nn.functional.pad(self.marked.cumsum(dim=1), (1, 0))
         scores = []
         for row, total in enumerate(self.total.long().tolist()):
@@ -225,4 +225,4 @@ def _pixel_order(case: Case, name: str, *, magnitude: bool = False) -> _PixelOrd
     ends = places.masked_fill(~torch.cat([change, edge], dim=1), values.shape[1])
     last = ends.flip(1).cummin(dim=1).values.flip(1)
     marked = truth.gather(1, order).double()
-    return _PixelOrder(marked, first, last, marked.sum(dim=1), maps.isnan().any(dim=1))
+    return _PixelOrder(marked=marked, first=first, last=last, total=marked.sum(dim=1), undefined=maps.isnan().any(dim=1))

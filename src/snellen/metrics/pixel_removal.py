@@ -31,7 +31,7 @@ def has_nan(maps: Float[Tensor, "batch height width"]) -> Bool[Tensor, " batch"]
 
 
 def removal_counts(steps: int, size: tuple[int, int]) -> list[int]:
-    """The number of removed pixels at each point of a curve, from none to all; at most one point more than pixels.
+    """The number of removed pixels at each point of a curve, from none to all; there are at most as many steps as pixels.
 
     >>> removal_counts(4, (4, 4)), removal_counts(28, (1, 2))
     ([0, 4, 8, 12, 16], [0, 1, 2])

@@ -26,7 +26,7 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class WholeImageModel:
-    """A model trained on whole images, as many as the other models are trained on."""
+    """A model trained on whole images; `pictures` is the number of training images, the same for all models."""
 
     pictures: int
 
@@ -145,7 +145,10 @@ class Roar(CurveMetric):
         """A model per fraction, and one for whole images, which is the same for all methods."""
         return (
             WholeImageModel(self.pictures),
-            *(DegradedImageModel(method, fraction, self.pictures, self.fill) for fraction in self.fractions),
+            *(
+                DegradedImageModel(method=method, fraction=fraction, pictures=self.pictures, fill=self.fill)
+                for fraction in self.fractions
+            ),
         )
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:

@@ -183,7 +183,7 @@ class _Changes:
 def _changes(case: Case, samples: int, radius: float, rng: Rng) -> _Changes:
     def compute() -> _Changes:
         moved = perturb_inputs(case.inputs, samples, radius, rng=rng.child("sensitivity"))
-        # The method's own draws must differ from the noise, hence their other name.
+        # Another name, so that the method's own draws are independent of the noise.
         again = case.explain(moved, rng=rng.child("sensitivity/explain").repeat(range(samples)))
         return _Changes(_distances(again, case.maps), _distances(moved, case.inputs))
 

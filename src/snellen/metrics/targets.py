@@ -1,7 +1,7 @@
 """Target-sensitivity and random-logit: whether the map of another class is another map.
 
-The method is given the same random draws for either class, so that nothing but the class differs: with new draws a map
-of pure noise would seem perfectly sensitive to it.
+The method uses the same random draws for both classes, so that only the class differs: with new draws a map of pure
+noise would seem perfectly sensitive to the class.
 """
 
 from __future__ import annotations

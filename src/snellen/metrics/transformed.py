@@ -2,7 +2,7 @@
 
 A change is a transform of the image (see `images.transforms`) or another model in place of the classifier. For each
 change the likeness of the two maps is computed, and whether the prediction stays the same. Results are cached per case
-for all metrics; changes are computed one at a time, so that memory stays that of one batch.
+for all metrics. Changes are computed one at a time, so that only one changed batch is in memory.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class ChangeComparison:
         likeness, same = (torch.cat(parts, dim=1) for parts in zip(*columns, strict=True))
         models = len(_models(case)) if self.models else 0
         right = torch.zeros(len(case), dtype=torch.bool) if case.labels is None else case.labels == predicted
-        return ChangeResults(likeness, same, right, torch.full((len(case), 1), float(models)))
+        return ChangeResults(likeness=likeness, same=same, right=right, models=torch.full((len(case), 1), float(models)))
 
 
 def _compare_transforms(

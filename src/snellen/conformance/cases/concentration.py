@@ -55,16 +55,22 @@ def of_each(metric: str) -> tuple[ReferenceCase, ...]:
              "magnitudes count"),
         same(f"{metric}/channels", metric, "channels", "A grey image, and the same in three channels.",
              mapped([[3, 1], [0, 2]]), mapped([[3, 1], [0, 2]], channels=3), "a map has no channels"),
-        ReferenceCase(f"{metric}/unmodified", metric, "unmodified", "The caller's maps after the call, and before.", 0.0,
-                    "a measurement changes nothing", untouched, 0.0),
+        ReferenceCase(id=f"{metric}/unmodified", metric=metric, kind="unmodified",
+                      sentence="The caller's maps after the call, and before.", expected=0.0,
+                      because="a measurement changes nothing", compute=untouched, tolerance=0.0),
     )  # fmt: skip
 
 
 def _zero(metric: str) -> ReferenceCase:
     return ReferenceCase(
-        f"{metric}/zero", metric, "constant", "The second of three maps is zero everywhere.", math.nan,
-        "nothing can be shared out", lambda toolkit: toolkit.compute(metric, _MIXED)[1:2],
-    )  # fmt: skip
+        id=f"{metric}/zero",
+        metric=metric,
+        kind="constant",
+        sentence="The second of three maps is zero everywhere.",
+        expected=math.nan,
+        because="nothing can be shared out",
+        compute=lambda toolkit: toolkit.compute(metric, _MIXED)[1:2],
+    )
 
 
 CASES = (

@@ -38,11 +38,15 @@ def _mean(metric: str) -> ReferenceCase:
         return [sum(scores) / len(scores)]
 
     return ReferenceCase(
-        f"{metric}/ties", metric, "ties", "One pixel alone matters, and fourteen are as salient: mean of 128.",
-        7.5 / 16 if metric == "deletion" else 8.5 / 16,
-        "it is as likely to be any of the first fifteen, r = 0…14: the mean of (r + 1/2) / 16, or of 1 minus that", compute,
-        0.1,
-    )  # fmt: skip
+        id=f"{metric}/ties",
+        metric=metric,
+        kind="ties",
+        sentence="One pixel alone matters, and fourteen are as salient: mean of 128.",
+        expected=7.5 / 16 if metric == "deletion" else 8.5 / 16,
+        because="it is as likely to be any of the first fifteen, r = 0…14: the mean of (r + 1/2) / 16, or of 1 minus that",
+        compute=compute,
+        tolerance=0.1,
+    )
 
 
 def _both_ways(metric: str, good: Fixture, bad: Fixture) -> tuple[ReferenceCase, ...]:

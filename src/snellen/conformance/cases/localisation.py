@@ -63,9 +63,10 @@ def _of_each(metric: str) -> tuple[ReferenceCase, ...]:
         same(f"{metric}/channels", metric, "channels", "A grey image and the same in three channels.",
              _HIT_THREE, _marked(_HIT_THREE.maps[0], _HIT_THREE.truth[0], channels=3),  # type: ignore[index]
              "maps and truth have no channels"),
-        ReferenceCase(f"{metric}/empty", metric, "empty truth", "Nothing is marked in the second of three images.",
-                    math.nan, "nothing can be hit, and nothing can be failures",
-                    lambda toolkit: toolkit.compute(metric, _EMPTY)[1:2]),
+        ReferenceCase(id=f"{metric}/empty", metric=metric, kind="empty truth",
+                      sentence="Nothing is marked in the second of three images.", expected=math.nan,
+                      because="nothing can be hit, and nothing can be missed",
+                      compute=lambda toolkit: toolkit.compute(metric, _EMPTY)[1:2]),
     )  # fmt: skip
 
 
@@ -86,12 +87,13 @@ def _three_of_four(toolkit: Toolkit) -> list[float]:
 
 
 _WEIGHTED = (
-    ReferenceCase("energy-pointing-game/weighted", "energy-pointing-game", "batch",
-                "LinearModel by the size of the object, three samples score as they do among four.", 0.0,
-                "a score belongs to its sample", _three_of_four),
-    ReferenceCase("pointing-game/weighted", "pointing-game", "value", "A hit, weighted by what is not marked.",
-                0.75, "1 · (1 - 1/4)",
-                lambda toolkit: _by_size("pointing-game", _QUARTER, toolkit, inverse=True)),
+    ReferenceCase(id="energy-pointing-game/weighted", metric="energy-pointing-game", kind="batch",
+                  sentence="Weighted by the size of the object, three samples score as they do among four.", expected=0.0,
+                  because="a score belongs to its sample", compute=_three_of_four),
+    ReferenceCase(id="pointing-game/weighted", metric="pointing-game", kind="value",
+                  sentence="A hit, weighted by the share of the image that is not marked.", expected=0.75,
+                  because="1 · (1 - 1/4)",
+                  compute=lambda toolkit: _by_size("pointing-game", _QUARTER, toolkit, inverse=True)),
 )  # fmt: skip
 
 CASES = (
