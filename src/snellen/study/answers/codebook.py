@@ -1,4 +1,4 @@
-"""The codebook of an export: what every table, column and number in it means, for readers and for programs."""
+"""The codebook of an export: the meaning of every table and column, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ExportTable:
     def of(name: str, about: str, columns: Mapping[str, str], rows: pd.DataFrame, *, simulated: bool) -> ExportTable:
         """A table with its columns in order and of their kind; simulated rows say so in a column of every table."""
         known = dict(columns)
-        frame = rows[[one for one in columns if one in rows]].copy()
+        frame = rows[[column for column in columns if column in rows]].copy()
         if simulated and "simulated" not in known:
             known["simulated"] = PARTICIPANTS["simulated"]
             frame["simulated"] = True
@@ -110,7 +110,7 @@ class Codebook:
                 }
                 for sheet in self.sheets
             },
-            "groups": [[one.name for one in group] for group in protocol.groups],
+            "groups": [[condition.name for condition in group] for group in protocol.groups],
             "tasks": {
                 plan.task: {
                     "items": plan.items,
@@ -181,7 +181,10 @@ class Codebook:
         yield from ("", "## Groups", "")
         yield from _table(
             ("group", "was shown"),
-            [(str(place), ", then ".join(f"`{one.name}`" for one in group)) for place, group in enumerate(protocol.groups)],
+            [
+                (str(place), ", then ".join(f"`{condition.name}`" for condition in group))
+                for place, group in enumerate(protocol.groups)
+            ],
         )
         yield from ("", "## Tasks", "")
         yield from _table(
@@ -209,4 +212,4 @@ class Codebook:
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
     for row in (head, ("---",) * len(head), *rows):
-        yield f"| {' | '.join(' '.join(one.replace('|', '/').split()) for one in row)} |"
+        yield f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in row)} |"

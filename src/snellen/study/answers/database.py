@@ -48,10 +48,10 @@ _MIGRATING = 0x736E656C
 
 @dataclass(eq=False)
 class _Work:
-    """What a thread waits to have written, and what came of it."""
+    """Work that a thread waits for, and its result or exception."""
 
     work: Callable[[Connection], Any]
-    found: Any = None
+    result: Any = None
     problem: Exception | None = None
     done: bool = False
 
@@ -126,26 +126,26 @@ class Database:
                 self._write([self._waiting.popleft() for _ in range(len(self._waiting))])
         if mine.problem is not None:
             raise mine.problem
-        found: T = mine.found
-        return found
+        result: T = mine.result
+        return result
 
     def _write(self, every: list[_Work]) -> None:
         try:
             with self._transaction() as connection:
-                for one in every:
+                for job in every:
                     try:
                         with connection.begin_nested() if len(every) > 1 else nullcontext():
-                            one.found = one.work(connection)
+                            job.result = job.work(connection)
                     except Exception as problem:
-                        one.problem = problem
+                        job.problem = problem
                         if len(every) == 1:
                             raise
         except Exception as problem:
-            for one in every:
-                one.problem = problem
+            for job in every:
+                job.problem = problem
         finally:
-            for one in every:
-                one.done = True
+            for job in every:
+                job.done = True
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:

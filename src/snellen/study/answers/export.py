@@ -1,4 +1,4 @@
-"""What a study has collected as files: tables as CSV and Parquet, and a codebook; real and simulated people apart."""
+"""Writes the data of a study as CSV and Parquet files with a codebook; real and simulated participants apart."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _csv(sheet: ExportTable) -> str:
     frame = sheet.frame.copy()
     if sheet.name == RECRUITING:
         # A link can hold anything, and a spreadsheet would take an id such as =1+1 for a formula.
-        for column in (one for one in sheet.columns if one.startswith("id_")):
+        for column in (name for name in sheet.columns if name.startswith("id_")):
             frame[column] = frame[column].str.replace(r"^([=+\-@])", r"'\1", regex=True)
     return str(frame.to_csv(index=False, lineterminator="\n"))
 

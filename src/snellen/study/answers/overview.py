@@ -95,7 +95,7 @@ class Overview:
 
 def group_names(protocol: Protocol) -> list[str]:
     """The conditions of each group; within subjects, in their order."""
-    return [" → ".join(one.name for one in group) for group in protocol.groups]
+    return [" → ".join(condition.name for condition in group) for group in protocol.groups]
 
 
 def overview(
@@ -122,15 +122,15 @@ def overview(
     since = (now or datetime.now(UTC)) - timedelta(minutes=study.protocol.abandoned)
     progress = {participation.participant: _progress(participation, since.isoformat()) for participation in participations}
     tables = collect_data(study, participations, simulated=simulated)
-    excluded = {str(one) for one in tables.participants.loc[tables.participants["excluded"] != "", "participant"].tolist()}
+    excluded = {str(name) for name in tables.participants.loc[tables.participants["excluded"] != "", "participant"].tolist()}
     names = group_names(study.protocol)
 
-    def count(name: str, some: Sequence[Participation]) -> GroupCount:
-        places = Counter(progress[one.participant] for one in some)
-        out = sum(progress[one.participant] == "finished" and one.participant in excluded for one in some)
+    def count(name: str, members: Sequence[Participation]) -> GroupCount:
+        places = Counter(progress[member.participant] for member in members)
+        out = sum(progress[member.participant] == "finished" and member.participant in excluded for member in members)
         return GroupCount(
             name=name,
-            begun=len(some),
+            begun=len(members),
             finished=places["finished"],
             active=places["active"],
             dropped=places["dropped"],
@@ -177,7 +177,7 @@ def _dropout_pages(gone: Sequence[Participation], pages: Callable[[int, int], tu
     last: Counter[tuple[str, str]] = Counter()
     for participation in gone:
         page = next(
-            (one for one in pages(participation.group, participation.number) if one.id not in participation.replies), None
+            (page for page in pages(participation.group, participation.number) if page.id not in participation.replies), None
         )
         if page is not None:
             last[page.kind, page.scale or page.task] += 1
@@ -186,24 +186,24 @@ def _dropout_pages(gone: Sequence[Participation], pages: Callable[[int, int], tu
 
 def _answer_times(answers: Any) -> tuple[AnswerTimes, ...]:
     counted = answers[~answers["practice"].astype(bool)]
-    found = []
-    for (task, arm, shown), some in counted.groupby(["task", "arm", "presentation"], sort=False)["seconds"]:
-        low, middle, high = (float(one) for one in some.astype(float).quantile([0.25, 0.5, 0.75]))
-        name = arm if shown == "photograph" else f"{arm}/{shown}"
-        found.append(AnswerTimes(task, name, len(some), low, middle, high))
-    return tuple(sorted(found, key=lambda one: (one.task, one.condition)))
+    rows = []
+    for (task, arm, presentation), seconds in counted.groupby(["task", "arm", "presentation"], sort=False)["seconds"]:
+        low, middle, high = (float(value) for value in seconds.astype(float).quantile([0.25, 0.5, 0.75]))
+        name = arm if presentation == "photograph" else f"{arm}/{presentation}"
+        rows.append(AnswerTimes(task, name, len(seconds), low, middle, high))
+    return tuple(sorted(rows, key=lambda times: (times.task, times.condition)))
 
 
 def _rules(study: Study, people: Any) -> list[QualityFlag]:
     """Participants who miss attention checks or are too fast, by the limits of the protocol."""
-    found = []
-    for one in people.to_dict("records"):
-        if one["attention_missed"] > study.protocol.exclude.missed:
-            words = {"count": one["attention_missed"], "shown": one["attention_shown"]}
-            found.append(QualityFlag(one["participant"], "attention", words))
-        if one["median_seconds"] < study.protocol.exclude.seconds:
-            found.append(QualityFlag(one["participant"], "fast", {"seconds": round(one["median_seconds"], 2)}))
-    return found
+    flags = []
+    for row in people.to_dict("records"):
+        if row["attention_missed"] > study.protocol.exclude.missed:
+            words = {"count": row["attention_missed"], "shown": row["attention_shown"]}
+            flags.append(QualityFlag(row["participant"], "attention", words))
+        if row["median_seconds"] < study.protocol.exclude.seconds:
+            flags.append(QualityFlag(row["participant"], "fast", {"seconds": round(row["median_seconds"], 2)}))
+    return flags
 
 
 def _twice(recruited: Mapping[str, Mapping[str, str]]) -> list[QualityFlag]:
@@ -219,7 +219,7 @@ def _twice(recruited: Mapping[str, Mapping[str, str]]) -> list[QualityFlag]:
         if len(people) > 1 and name not in common:
             for person in people:
                 others.setdefault(person, set()).update(set(people) - {person})
-    return [QualityFlag(one, "twice", {"others": ", ".join(sorted(same))}) for one, same in others.items()]
+    return [QualityFlag(name, "twice", {"others": ", ".join(sorted(same))}) for name, same in others.items()]
 
 
 def _is_same_for_all(name: str, recruited: Mapping[str, Mapping[str, str]]) -> bool:
@@ -228,8 +228,8 @@ def _is_same_for_all(name: str, recruited: Mapping[str, Mapping[str, str]]) -> b
 
 
 def _straight(ratings: Any) -> list[QualityFlag]:
-    found = []
-    for (participant, scale, _), some in ratings.groupby(["participant", "scale", "at"], sort=False)["answer"]:
-        if len(some) >= STRAIGHT and some.nunique() == 1:
-            found.append(QualityFlag(participant, "straight", {"scale": scale}))
-    return found
+    flags = []
+    for (participant, scale, _), answers in ratings.groupby(["participant", "scale", "at"], sort=False)["answer"]:
+        if len(answers) >= STRAIGHT and answers.nunique() == 1:
+            flags.append(QualityFlag(participant, "straight", {"scale": scale}))
+    return flags

@@ -38,14 +38,14 @@ class StudyStatus:
         real, simulated = (
             overview(
                 study,
-                store.participations(simulated=one),
-                store.recruited(simulated=one),
-                simulated=one,
-                erased=store.erased(simulated=one),
+                store.participations(simulated=flag),
+                store.recruited(simulated=flag),
+                simulated=flag,
+                erased=store.erased(simulated=flag),
                 pages=study.pages,
                 now=store.now(),
             )
-            for one in (False, True)
+            for flag in (False, True)
         )
         return StudyStatus(study, store.state, real, simulated, store.lingering)
 
@@ -74,15 +74,16 @@ def switch(folder: Path, url: str | None, state: Openness) -> str:
 
 def _people(progress: Overview) -> Iterator[RenderableType]:
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for one in ("group", "sees", "begun", "active", "finished", "excluded", "left"):
-        table.add_column(one, justify="left" if one == "sees" else "right")
+    for column in ("group", "sees", "begun", "active", "finished", "excluded", "left"):
+        table.add_column(column, justify="left" if column == "sees" else "right")
     for place, group in enumerate(progress.groups):
         table.add_row(str(place), group.name, *_cells(group))
     table.add_row("", "all", *_cells(progress.total), style="bold")
     yield table
     if progress.total.dropped:
         places = (
-            f"{one.people} at {f'{one.kind} ({one.about})' if one.about else one.kind}" for one in progress.dropout_pages
+            f"{page.people} at {f'{page.kind} ({page.about})' if page.about else page.kind}"
+            for page in progress.dropout_pages
         )
         yield Text(f"left: {', '.join(places)}; {progress.withdrawn} of them withdrew")
     if progress.flags:

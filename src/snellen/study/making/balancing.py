@@ -31,22 +31,22 @@ def pick(
     ['cat 1', 'dog 1']
     """
     left: dict[Kind, list[T]] = defaultdict(list)
-    for one in pool:
-        left[group(one), reuse(one), tuple(trait(one) for trait in over)].append(one)
-    there: Counter[Hashable] = Counter()
-    for kind, some in left.items():
-        there[kind[0]] += len(some)
-    for name, wanted in needs.items():
-        if there[name] < wanted:
-            raise ValueError(f"{wanted} of {name!r} are wanted, and there are {there[name]}")
+    for element in pool:
+        left[group(element), reuse(element), tuple(trait(element) for trait in over)].append(element)
+    available: Counter[Hashable] = Counter()
+    for kind, elements in left.items():
+        available[kind[0]] += len(elements)
+    for name, need in needs.items():
+        if available[name] < need:
+            raise ValueError(f"{need} of {name!r} are needed, and there are {available[name]}")
     balance = _Balance(left, len(over))
-    for name in sorted(needs, key=lambda one: there[one] - needs[one]):  # those with the least choice come first
+    for name in sorted(needs, key=lambda name: available[name] - needs[name]):  # those with the least choice come first
         for _ in range(needs[name]):
             free = [kind for kind in left if kind[0] == name and balance.left[kind]]
             balance.put(min(free, key=lambda kind: balance.cost([(None, kind)])))
     while (better := next(balance.gains(), None)) is not None:
         balance.move(better)
-    return [one for kind, some in left.items() for one in some[: balance.taken[kind]]]
+    return [element for kind, elements in left.items() for element in elements[: balance.taken[kind]]]
 
 
 Move = tuple[Kind | None, Kind]
@@ -57,7 +57,7 @@ class _Balance:
     """How many of every kind are picked, and what an exchange would change."""
 
     def __init__(self, pool: Mapping[Kind, Sequence[object]], traits: int) -> None:
-        self.left = Counter({kind: len(some) for kind, some in pool.items()})
+        self.left = Counter({kind: len(elements) for kind, elements in pool.items()})
         self.taken: Counter[Kind] = Counter()
         self.counts: list[Counter[Hashable]] = [Counter() for _ in range(traits)]
 
@@ -90,20 +90,20 @@ class _Balance:
         """Exchanges that make it better: one for another, or one in each of two groups where those depend on each other."""
         nothing = (0,) * (1 + len(self.counts))
         single = list(self._exchanges())
-        for one in single:
-            if self.cost([one]) < nothing:
-                yield [one]
+        for exchange in single:
+            if self.cost([exchange]) < nothing:
+                yield [exchange]
         if not self.counts or max(self.counts[0].values(), default=0) < 2:
             return
         # A trait can pass from one group to another: what goes back in one group comes in again in the other.
         by_trait: dict[Hashable, list[Move]] = defaultdict(list)
-        for one in single:
-            by_trait[one[1][2][0]].append(one)
-        for one in single:
-            assert one[0] is not None
-            for other in by_trait[one[0][2][0]]:
-                if other[1][0] != one[1][0] and self.cost([one, other]) < nothing:
-                    yield [one, other]
+        for exchange in single:
+            by_trait[exchange[1][2][0]].append(exchange)
+        for exchange in single:
+            assert exchange[0] is not None
+            for other in by_trait[exchange[0][2][0]]:
+                if other[1][0] != exchange[1][0] and self.cost([exchange, other]) < nothing:
+                    yield [exchange, other]
 
     def _exchanges(self) -> Iterator[tuple[Kind, Kind]]:
         free: dict[Hashable, list[Kind]] = defaultdict(list)

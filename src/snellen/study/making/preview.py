@@ -94,12 +94,12 @@ class StudyPreview:
 def _chosen(study: Study) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     names = [name for name, _ in BANDS]
-    for one in ("task", "items", "images", "classes", "right", "wrong", *names):
-        table.add_column(one, justify="left" if one == "task" else "right")
+    for column in ("task", "items", "images", "classes", "right", "wrong", *names):
+        table.add_column(column, justify="left" if column == "task" else "right")
     rows = sorted(study.subject.get("chosen", ()), key=lambda row: row["practice"])
     for plan in study.protocol.tasks:
-        for row in (one for one in rows if one["task"] == plan.task):
-            cells = [str(row[one]) for one in ("items", "images", "classes", "right", "wrong", *names)]
+        for row in (row for row in rows if row["task"] == plan.task):
+            cells = [str(row[column]) for column in ("items", "images", "classes", "right", "wrong", *names)]
             style = "dim" if row["practice"] else ""
             table.add_row("  practice" if row["practice"] else plan.task, *cells, style=style)
     return table
@@ -112,8 +112,8 @@ def _bands() -> str:
 
 def _flow(found: list[GroupPreview]) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for one in ("group", "sees", "pages", "trials", "minutes", "pictures"):
-        table.add_column(one, justify="left" if one == "sees" else "right")
+    for column in ("group", "sees", "pages", "trials", "minutes", "pictures"):
+        table.add_column(column, justify="left" if column == "sees" else "right")
     for number, group in enumerate(found):
         cells = (str(group.pages), str(group.trials), f"{group.minutes:.0f}", _size(group.bytes))
         table.add_row(str(number), ", ".join(group.shown), *cells)

@@ -61,7 +61,7 @@ def _comment(text: str) -> str:
 
 def _written(name: str, value: Any) -> str:
     if name == "tasks":
-        lines = "".join(f"  - {_flow(one)}" for one in value)
+        lines = "".join(f"  - {_flow(plan)}" for plan in value)
         return f"{name}:\n{lines}"
     return f"{name}: {_flow(value)}"
 

@@ -40,7 +40,7 @@ def photograph(image: Float[Tensor, "channels height width"]) -> Rgb:
 
 def picture(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> Shown:
     """The picture that participants see: the photograph, or the map in a presentation."""
-    return _beside([_enlarged(panel) for panel in _panels(photo, values, presentation)])
+    return _beside([_enlarge(panel) for panel in _panels(photo, values, presentation)])
 
 
 def _panels(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presentation: str) -> list[Rgb]:
@@ -56,14 +56,14 @@ def _panels(photo: Rgb, values: Float[np.ndarray, "height width"] | None, presen
     return [photo, alone] if presentation == "side-by-side" else [alone]
 
 
-def _enlarged(one: Rgb) -> Shown:
+def _enlarge(panel: Rgb) -> Shown:
     """By a whole number up to a size at which small things can be seen; what is larger than the screen is made smaller."""
-    longest = max(one.shape[:2])
+    longest = max(panel.shape[:2])
     if longest >= LEAST:
-        return pictures.shrink(one, MOST)
+        return pictures.shrink(panel, MOST)
     times = math.ceil(LEAST / longest)
     how = Image.Resampling.NEAREST if longest <= _PIXELS else Image.Resampling.LANCZOS
-    return np.asarray(Image.fromarray(one).resize((one.shape[1] * times, one.shape[0] * times), how))
+    return np.asarray(Image.fromarray(panel).resize((panel.shape[1] * times, panel.shape[0] * times), how))
 
 
 def _beside(panels: list[Shown]) -> UInt8[np.ndarray, "rows _ 3"]:

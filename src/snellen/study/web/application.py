@@ -234,15 +234,15 @@ def _stoppable() -> Iterator[None]:
 
     # uvicorn ends its work at SIGTERM, and then sends the signal again to whoever handled it before. Who ignores a signal
     # (`nohup`) means it.
-    ending = [one for name in ("SIGTERM", "SIGHUP") if (one := getattr(signal, name, None)) is not None]
-    ending = [one for one in ending if signal.getsignal(one) is signal.SIG_DFL]
-    for one in ending:
-        signal.signal(one, stop)
+    ending = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
+    ending = [number for number in ending if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ending:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        for one in ending:
-            signal.signal(one, signal.SIG_DFL)
+        for number in ending:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def listen(host: str, port: int) -> socket.socket:

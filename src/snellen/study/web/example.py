@@ -21,7 +21,7 @@ _FINE = 4
 def examples() -> dict[str, bytes]:
     """By name of the file, the example with its map over it and beside it, and the colour scale, as PNG."""
     photo, values = _boat(), _map()
-    shown = {f"example-{one}.png": _png(picture(photo, values, one)) for one in ("overlay", "side-by-side")}
+    shown = {f"example-{style}.png": _png(picture(photo, values, style)) for style in ("overlay", "side-by-side")}
     return shown | {"scale.png": _png(pictures.scale_bar(False))}
 
 

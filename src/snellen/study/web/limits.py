@@ -113,7 +113,7 @@ class LimitedProtocol(HttpToolsProtocol):
             other for other in others if other is not self and other.waiting is not None and not other.transport.is_closing()
         ]
         if idle:
-            min(idle, key=lambda one: one.waiting).transport.abort()
+            min(idle, key=lambda connection: connection.waiting).transport.abort()
         else:
             self._refuse(503)
 

@@ -73,7 +73,7 @@ class ParticipantPages:
             "minutes": self.minutes,
             "recruited": recruited,
             "languages": {sentence: f"/?{urlencode({**recruited, 'lang': sentence})}" for sentence in site.sentences},
-            "names": {one: t("language") for one, t in site.sentences.items()},
+            "names": {name: t("language") for name, t in site.sentences.items()},
         }
         response = site.render("consent.html", language, facts)
         site.set_cookie(response, "snellen", site.seal.signed(token), strict=False, seconds=MONTH)

@@ -31,7 +31,7 @@ class Sentences:
     def __call__(self, name: str, *places: str, **words: object) -> str:
         """A sentence as plain text; every star in its name stands for one of `places`."""
         text = _joined(self.texts[_named(name, places)])
-        return _WORD.sub(lambda found: str(words[found[1]]), text) if words else text
+        return _WORD.sub(lambda match: str(words[match[1]]), text) if words else text
 
     def line(self, name: str, *places: str, **words: object) -> Markup:
         """A sentence with its bold words."""
@@ -63,7 +63,7 @@ def _marked(text: str) -> Markup:
 
 def _filled(text: Markup, words: Mapping[str, object]) -> Markup:
     # Words come last, so that nothing in them can be taken for markup or for another word.
-    return Markup(_WORD.sub(lambda found: str(escape(words[found[1]])), text)) if words else text
+    return Markup(_WORD.sub(lambda match: str(escape(words[match[1]])), text)) if words else text
 
 
 def flat(texts: Mapping[str, Any], owner: str, before: str = "") -> Iterator[tuple[str, str]]:
@@ -104,18 +104,18 @@ def check_texts(study: Study) -> dict[str, Sentences]:
     Sentences of tasks that the study does not have are left aside.
     """
     tasks = {plan.task for plan in study.protocol.tasks}
-    wanted = _of_tasks(shipped(), tasks)
+    required = _of_tasks(shipped(), tasks)
     found = {}
     for language, texts in study.texts.items():
         owner = f"'{study.folder / 'texts' / language}.yaml'"
         desk = {name: text for name, text in _own(language).items() if name.startswith("desk.")}
         own = _of_tasks(desk | dict(flat(texts, owner)), tasks)
-        for name in wanted.keys() - own.keys():
-            raise SnellenError(f"{owner} has no '{name}'; Snellen's own text says: {' '.join(wanted[name].split())[:80]}")
-        for name in own.keys() - wanted.keys():
-            raise SnellenError(f"{owner} has an unknown name '{name}'{nearest(name, wanted)}")
+        for name in required.keys() - own.keys():
+            raise SnellenError(f"{owner} has no '{name}'; Snellen's own text says: {' '.join(required[name].split())[:80]}")
+        for name in own.keys() - required.keys():
+            raise SnellenError(f"{owner} has an unknown name '{name}'{nearest(name, required)}")
         for name, text in own.items():
-            _check_words(owner, name, words(text), words(wanted[name]))
+            _check_words(owner, name, words(text), words(required[name]))
         found[language] = Sentences(language, own)
     return found
 
@@ -125,9 +125,9 @@ def _of_tasks(texts: Mapping[str, str], tasks: Collection[str]) -> dict[str, str
     return {name: text for name, text in texts.items() if not name.startswith("tasks.") or name.split(".")[1] in tasks}
 
 
-def _check_words(owner: str, name: str, own: set[str], wanted: set[str]) -> None:
-    for word in sorted(wanted - own):
+def _check_words(owner: str, name: str, own: set[str], required: set[str]) -> None:
+    for word in sorted(required - own):
         raise SnellenError(f"'{name}' in {owner} has lost its {{{word}}}; put it back where it should be filled in")
-    for word in sorted(own - wanted):
-        known = f"only {', '.join(f'{{{one}}}' for one in sorted(wanted))}" if wanted else "nothing"
-        raise SnellenError(f"'{name}' in {owner} asks for {{{word}}}, but {known} can be filled in there")
+    for word in sorted(own - required):
+        allowed = f"only {', '.join(f'{{{word}}}' for word in sorted(required))}" if required else "nothing"
+        raise SnellenError(f"'{name}' in {owner} asks for {{{word}}}, but {allowed} can be filled in there")

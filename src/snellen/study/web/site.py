@@ -212,12 +212,12 @@ def _accepted(header: str) -> list[str]:
     >>> _accepted("fr;q=0.4, de-AT, en;q=0.8")
     ['de-at', 'en', 'fr']
     """
-    found = []
+    weighted = []
     for part in header[:500].lower().split(","):
         name, _, rest = part.strip().partition(";")
         weight = re.fullmatch(r"\s*q=([01](?:\.[0-9]{0,3})?)\s*", rest)
-        found.append((-(float(weight[1]) if weight else 1.0), name.strip()))
-    return [name for _, name in sorted(found, key=lambda one: one[0])]
+        weighted.append((-(float(weight[1]) if weight else 1.0), name.strip()))
+    return [name for _, name in sorted(weighted, key=lambda pair: pair[0])]
 
 
 def _template(name: str) -> str:
