@@ -18,7 +18,7 @@ from snellen.study.analysis.calibration import BettingResults, Calibration, bett
 from snellen.study.analysis.comparisons import (
     MINIMUM_FOR_TESTS,
     ArmComparison,
-    ArmContrast,
+    ArmDifference,
     StatisticalTest,
     compare,
 )
@@ -49,7 +49,7 @@ STORED_KEYS: Mapping[str, Mapping[str, str]] = {
     "OutcomeAnalysis": {"p_holm": "holm", "without_exclusions": "again", "conclusion": "found"},
     "WithoutExclusions": {"participants": "people", "p_holm": "holm"},
     "ArmComparison": {"alternatives": "beside", "effect_size": "size"},
-    "ArmContrast": {"p_holm": "holm"},
+    "ArmDifference": {"p_holm": "holm"},
     "EffectSize": {"eta_squared": "eta", "omega_squared": "omega"},
     "Equivalence": {"p_holm": "holm", "conclusion": "found"},
     "Calibration": {"overconfidence": "over"},
@@ -100,7 +100,7 @@ class OutcomeAnalysis:
     without_exclusions: WithoutExclusions
     conclusion: OutcomeConclusion = "not tested"
 
-    def different(self, pair: ArmContrast, alpha: float) -> bool:
+    def different(self, pair: ArmDifference, alpha: float) -> bool:
         """Whether two arms are called different: only where the arms of this outcome differ at all."""
         return self.conclusion == "differ" and pair.p_holm < alpha
 

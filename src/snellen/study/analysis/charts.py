@@ -11,7 +11,7 @@ from snellen.charts.scale import PlotArea, Scale, scale_with_zero
 from snellen.charts.strips import Estimate, number_axis, strip
 from snellen.charts.verdict_marks import colour_of
 from snellen.study.analysis.calibration import CalibrationBin
-from snellen.study.analysis.comparisons import ArmContrast
+from snellen.study.analysis.comparisons import ArmDifference
 from snellen.study.analysis.distributions import Distribution
 from snellen.study.analysis.equivalence import Equivalence
 from snellen.study.analysis.outcomes import Better
@@ -82,12 +82,12 @@ def _number_axis(scale: Scale, ticks: Sequence[float], meaning: str, below: Sequ
     return number_axis(scale, {tick: _tick_label(tick) for tick in ticks}, description=description, below=below)
 
 
-def contrast_scale(pairs: Sequence[ArmContrast]) -> Scale | None:
+def contrast_scale(pairs: Sequence[ArmDifference]) -> Scale | None:
     """A scale with zero on it that holds all intervals."""
     return scale_with_zero([end for pair in pairs for end in (pair.low, pair.high)])
 
 
-def contrast_strip(pair: ArmContrast, scale: Scale, *, different: bool) -> Chart:
+def contrast_strip(pair: ArmDifference, scale: Scale, *, different: bool) -> Chart:
     """The difference of two arms; the grey tick is no difference."""
     interval = numbers.interval(pair.low, pair.high, min(pair.n), signs=True)
     description = f"{pair.first} less {pair.second}: {numbers.signed(pair.difference)} {interval}"

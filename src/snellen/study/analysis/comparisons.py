@@ -66,7 +66,7 @@ class EffectSize:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmContrast:
+class ArmDifference:
     """The difference between two arms: first minus second, with 95 % intervals."""
 
     first: str
@@ -109,7 +109,7 @@ class ArmComparison:
     checks: tuple[StatisticalTest, ...] = ()
     """Tests of assumptions."""
     effect_size: EffectSize | None = None
-    contrasts: tuple[ArmContrast, ...] = ()
+    contrasts: tuple[ArmDifference, ...] = ()
     factors: tuple[StatisticalTest, ...] = ()
     """Where presentation is a factor: arm, presentation and their interaction, over the arms with maps."""
     quantiles: tuple[tuple[float, float], ...] = ()
@@ -255,7 +255,7 @@ def effect_size(f: float, df: tuple[float, float], *, partial: bool = False) -> 
     )
 
 
-def contrasts(scores: ArmScores) -> tuple[ArmContrast, ...]:
+def contrasts(scores: ArmScores) -> tuple[ArmDifference, ...]:
     """Every pair of arms by Welch's t-test, with Holm's correction over the pairs."""
     return holm_corrected([_contrast(first, second, scores) for first, second in arm_pairs(list(scores))])
 
@@ -266,16 +266,16 @@ def arm_pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
     return list(combinations(order, 2))
 
 
-def holm_corrected(pairs: Sequence[ArmContrast]) -> tuple[ArmContrast, ...]:
+def holm_corrected(pairs: Sequence[ArmDifference]) -> tuple[ArmDifference, ...]:
     """The contrasts with Holm's correction over all of them that have a p-value."""
     corrected = holm(np.array([pair.p for pair in pairs], dtype=np.float64))
     return tuple(replace(pair, p_holm=float(p)) for pair, p in zip(pairs, corrected, strict=True))
 
 
-def _contrast(first: str, second: str, scores: ArmScores) -> ArmContrast:
+def _contrast(first: str, second: str, scores: ArmScores) -> ArmDifference:
     a, b = scores[first], scores[second]
     n = (len(a), len(b))
-    untested = ArmContrast(first=first, second=second, n=n, difference=float(a.mean() - b.mean()))
+    untested = ArmDifference(first=first, second=second, n=n, difference=float(a.mean() - b.mean()))
     if is_constant(a) and is_constant(b):
         return replace(untested, why="nobody differs from anybody else in either arm")
     means = CompareMeans.from_data(a, b)

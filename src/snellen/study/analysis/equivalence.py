@@ -15,7 +15,7 @@ import pandas as pd
 from jaxtyping import Float
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW, ttost_ind, ttost_paired
 
-from snellen.study.analysis.comparisons import ArmContrast, ArmScores, is_constant
+from snellen.study.analysis.comparisons import ArmDifference, ArmScores, is_constant
 from snellen.verdicts.statistics import holm
 
 EquivalenceConclusion = Literal["equal", "different", "different but close", "neither", "not tested"]
@@ -39,7 +39,7 @@ class Equivalence:
 
 
 def equivalences(
-    scores: ArmScores | pd.DataFrame, contrasts: Sequence[ArmContrast], margin: float, *, alpha: float = 0.05
+    scores: ArmScores | pd.DataFrame, contrasts: Sequence[ArmDifference], margin: float, *, alpha: float = 0.05
 ) -> tuple[Equivalence, ...]:
     """Tests every contrast against the margin.
 

@@ -20,7 +20,7 @@ from snellen.plugins.citations import CITATIONS
 from snellen.study.analysis import charts, sentences
 from snellen.study.analysis.analyse import Analysis, OutcomeAnalysis
 from snellen.study.analysis.calibration import ParticipantMean
-from snellen.study.analysis.comparisons import ArmContrast
+from snellen.study.analysis.comparisons import ArmDifference
 from snellen.study.analysis.distributions import Distribution
 from snellen.study.analysis.equivalence import Equivalence
 from snellen.study.analysis.mixed_model import NEGLIGIBLE, Coefficient, MixedModel
@@ -155,7 +155,7 @@ def _arm(arm: Distribution, scale: Scale) -> dict[str, Any]:
     }
 
 
-def _contrast(pair: ArmContrast, scale: Scale | None, *, different: bool) -> dict[str, Any]:
+def _contrast(pair: ArmDifference, scale: Scale | None, *, different: bool) -> dict[str, Any]:
     return {
         "pair": pair,
         "name": f"{pair.first} − {sentences.arm_name(pair.second)}",

@@ -7,7 +7,7 @@ from collections import Counter
 
 from snellen.charts import numbers
 from snellen.study.analysis.analyse import Analysis, OutcomeAnalysis
-from snellen.study.analysis.comparisons import ArmContrast, StatisticalTest
+from snellen.study.analysis.comparisons import ArmDifference, StatisticalTest
 from snellen.study.analysis.distributions import Distribution
 from snellen.study.analysis.equivalence import Equivalence
 from snellen.study.protocol import NONE
@@ -168,7 +168,7 @@ def against_none(outcome: OutcomeAnalysis, alpha: float) -> str:
     return f"{'; '.join(parts)}."
 
 
-def difference(pair: ArmContrast) -> str:
+def difference(pair: ArmDifference) -> str:
     """The difference of two arms with its interval."""
     return f"{numbers.signed(pair.difference)} {numbers.interval(pair.low, pair.high, min(pair.n), signs=True)}"
 

@@ -15,7 +15,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 from snellen.study.analysis.comparisons import (
     MINIMUM_FOR_TESTS,
     ArmComparison,
-    ArmContrast,
+    ArmDifference,
     StatisticalTest,
     arm_pairs,
     effect_size,
@@ -100,7 +100,7 @@ def _sphericity(scores: pd.DataFrame, epsilon: float) -> StatisticalTest:
     return replace(test, value=float(mauchly.W), df=(float(mauchly.dof),), p=float(mauchly.pval))
 
 
-def contrasts_within(scores: pd.DataFrame) -> tuple[ArmContrast, ...]:
+def contrasts_within(scores: pd.DataFrame) -> tuple[ArmDifference, ...]:
     """Every pair of arms by the paired t-test, with Holm's correction over the pairs.
 
     Hedges' g is in units of the mean standard deviation of both arms.
@@ -109,7 +109,7 @@ def contrasts_within(scores: pd.DataFrame) -> tuple[ArmContrast, ...]:
     for first, second in arm_pairs([str(arm) for arm in scores.columns]):
         a, b = (scores[arm].to_numpy(dtype=np.float64) for arm in (first, second))
         gaps = a - b
-        pair = ArmContrast(first=first, second=second, n=(n, n), difference=float(gaps.mean()) if n else math.nan)
+        pair = ArmDifference(first=first, second=second, n=(n, n), difference=float(gaps.mean()) if n else math.nan)
         if n < MINIMUM_FOR_TESTS or is_constant(gaps):
             why = "everybody differs by the same" if n >= MINIMUM_FOR_TESTS else "too few participants"
             pairs.append(replace(pair, why=why))
