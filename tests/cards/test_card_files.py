@@ -15,7 +15,7 @@ from snellen.cards.card_json import as_json, write_json
 from snellen.cards.files import everywhere, file_name, read_card, write_files
 from snellen.cards.markdown_reader import read_markdown
 from snellen.cards.markdown_writer import document, write_markdown
-from snellen.cards.printed_card import shown
+from snellen.cards.printed_card import printable
 from snellen.cli.main import app
 from snellen.errors import SnellenError
 
@@ -27,7 +27,7 @@ def card_set():
 
 def printed(card, width: int) -> str:
     out = io.StringIO()
-    Console(file=out, width=width).print(shown(card))
+    Console(file=out, width=width).print(printable(card))
     return out.getvalue()
 
 
@@ -80,14 +80,14 @@ def test_a_card_without_a_run_says_so_and_knows_the_literature():
     assert card.claims.endswith("with its default settings")
     assert everywhere("integrated-gradients").claims.startswith("deterministic, complete")
     text = flat(printed(card, 120))
-    assert "No run: what is known of it everywhere." in text
+    assert "No run: this holds for every model." in text
     assert text.count("in the literature") == 25
     assert "a control, which knows nothing" in printed(everywhere("random"), 120)
 
 
 def test_a_note_on_the_run_stands_below_its_card(card_set):
     out = io.StringIO()
-    Console(file=out, width=80).print(shown(card_set.find("rise"), ["'mine' is unfinished"]))
+    Console(file=out, width=80).print(printable(card_set.find("rise"), ["'mine' is unfinished"]))
     assert "'mine' is unfinished" in out.getvalue()
 
 

@@ -153,12 +153,13 @@ def test_the_ranking_is_pythons_for_the_nine_profiles_and_for_conditions(browser
         cost = "null" if one.avoid_cost is None else one.avoid_cost
         wishes = f"{{levels: {dict(one.levels)}, cost: {cost}, blackBox: {str(one.black_box).lower()}}}"
         got = browser.run(f"""(() => {{
-            const found = rank(card_set.methods, {wishes});
+            const found = rank(data.methods, {wishes});
             return {{
                 places: found.map((one) => [one.method.label, Number.isNaN(one.score) ? null : one.score, one.state,
                     one.sacrifice && [one.sacrifice.name, one.sacrifice.best.label], one.decided.map((each) => each.name)]),
                 level: alike(contenders(found)).map((one) => one.method.label),
-                unasked: contenders(found).slice(0, 1).flatMap((one) => unasked(one, {wishes}).map(([, words]) => words)),
+                unasked: contenders(found).slice(0, 1).flatMap((one) =>
+                    weakSensitivities(one, {wishes}).map(([, words]) => words)),
                 nearest: nearest(found).map((one) => one.method.label),
                 shares: [...stability(contenders(found), {wishes})].map(([each, share]) => [each.method.label, share]),
             }};
@@ -321,7 +322,7 @@ def test_paper_of_the_gallery_holds_what_was_chosen_and_no_card(browser, path):
     browser.rest()
     assert browser.sheets() <= 6
     seen = on_paper(browser)
-    assert "essential: it shows what the model's answer depends on" in seen
+    assert "essential: it shows what the model's output depends on" in seen
     assert "a map may take at most 2 s" in seen
     assert browser.run("document.querySelector('#news').textContent") in seen
     assert "Side by side" in seen

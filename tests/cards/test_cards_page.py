@@ -270,7 +270,7 @@ def test_numbers_of_methodology_have_names_and_units_for_people():
     )
     assert facts_of(
         Finding(attribute="model-agnosticism", word="black box", sentence="", share=1.0, numbers={"needs": []})
-    ) == [("needs", "nothing but answers")]
+    ) == [("needs", "only outputs")]
 
 
 def test_settings_that_were_tried_are_a_table_of_values_likeness_and_places():

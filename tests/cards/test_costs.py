@@ -113,17 +113,15 @@ def test_the_sentence_of_costs_names_numbers_n_and_machine() -> None:
         small_bench(),
         MACHINE,
     )
-    assert other.sentence.startswith(
-        "4.30 ms for one image of 24×24 alone, after learning from 3 images (order 1e-3; 1 image;"
-    )
+    assert other.sentence.startswith("4.30 ms for one image of 24×24 alone, after fitting to 3 images (order 1e-3; 1 image;")
     assert "memory not measured" in other.sentence
 
 
 @pytest.mark.parametrize(
     ("needs", "word", "share", "words"),
     [
-        ((), "black box", 1.0, "It asks a model for its outputs alone"),
-        (("training-data",), "black box", 1.0, "outputs alone, and images to learn from"),
+        ((), "black box", 1.0, "It needs only the model's outputs"),
+        (("training-data",), "black box", 1.0, "outputs, and images to be fitted to"),
         (("gradients",), "gradients", 0.5, "It needs the model's gradients;"),
         (("gradients", "layer"), "white box", 0.25, "It needs the model's gradients and layers;"),
         (("gradients", "relu"), "white box", 0.25, "It needs the model's gradients and rectifiers;"),

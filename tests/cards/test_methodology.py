@@ -99,7 +99,7 @@ def test_a_planted_dial_moves_the_map_as_a_naive_twin_says(run: Run) -> None:
     assert found.share == pytest.approx(max(0.0, turn["mean"]), abs=1e-5)
     assert still["mean"] is None  # a constant map has no ranks; that is counted
     assert still["values"]["true"]["undefined"] == 2
-    assert "the map hangs most on turn" in found.sentence
+    assert "the map depends most on turn" in found.sentence
     assert "2 correlations undefined: constant maps" in found.sentence
 
 
@@ -184,7 +184,7 @@ def test_of_a_method_that_is_nearly_all_luck_nothing_is_said_about_settings(tmp_
     assert found["determinism"].share < 0.25
     dependence = found["hyperparameter-dependence"]
     assert (dependence.word, math.isnan(dependence.share)) == ("not known", True)
-    assert "cannot be told from luck" in dependence.sentence
+    assert "cannot be told from chance" in dependence.sentence
     assert set(dependence.numbers["settings"]["spread"]["values"]) == {"0.1", "2.0", "0.3"}  # the numbers are shown
 
 

@@ -23,7 +23,7 @@ from snellen.cards.markdown_reader import read_markdown
 from snellen.cards.markdown_writer import document, write_markdown
 from snellen.cards.page import card_page, page
 from snellen.cards.people import categories, opposed
-from snellen.cards.printed_card import shown
+from snellen.cards.printed_card import printable
 from snellen.cards.printed_choice import PrintedComparison, PrintedRecommendation
 from snellen.cards.priorities import Priorities
 from snellen.cards.recommend import recommend
@@ -145,7 +145,7 @@ def test_simulated_people_are_marked_and_count_nothing(simulated):
     assert all(not one.people for one in simulated.trust.values())
     assert any("simulated people" in one for one in simulated.notes)
     card = simulated.find("grad-cam")
-    for form in (words(page(simulated)), words(card_page(card, simulated)), write_markdown(card), printed(shown(card))):
+    for form in (words(page(simulated)), words(card_page(card, simulated)), write_markdown(card), printed(printable(card))):
         assert "simulated people" in form
         assert "otherwise pass" in form
     assert "simulated people" in {one["source"]["kind"] for one in as_json(card)["evidence"]}
@@ -192,7 +192,7 @@ def test_a_single_card_and_a_comparison_have_it_too(card_set):
 
 
 def test_the_terminal_says_verdict_difference_and_study(card_set):
-    seen = printed(shown(card_set.find("grad-cam")), 200)
+    seen = printed(printable(card_set.find("grad-cam")), 200)
     assert "Use to people ● good 0.67" in seen
     assert "+0.20 [+0.10, +0.30] against no map (+ is better)" in seen
     assert "“Do maps help?”, 2026-02-03 to 2026-02-17" in seen
@@ -208,7 +208,7 @@ def test_markdown_comes_back_as_it_was(card_set, name):
         "Error detection", "Class accuracy", "Satisfaction (questionnaire)", "Trust (questionnaire)"
     ]  # fmt: skip
     assert found.of("people")[0].verdict == {"+": "pass", "-": "fail", "?": "inconclusive"}[SAID[name][0]]
-    assert "Error detection" in printed(shown(found))
+    assert "Error detection" in printed(printable(found))
     assert text.count("## People") == 1
     assert "## People" not in write_markdown(planted_deck().find(name))
 

@@ -30,7 +30,7 @@ from snellen.cards.card_json import as_json
 from snellen.cards.card_set import card, cards_of_runs
 from snellen.cards.files import read_card
 from snellen.cards.markdown_writer import write_markdown
-from snellen.cards.printed_card import shown
+from snellen.cards.printed_card import printable
 from snellen.cards.priorities import Priorities
 from snellen.cli import main as cli
 from snellen.errors import SnellenError
@@ -215,7 +215,7 @@ def read_run(folder: Path, *, whole: bool) -> None:
     run.curves(run.metrics[0] if run.metrics else "none")
     if whole:
         page(run)
-        printed(shown(cards_of_runs([folder]).cards[0]))
+        printed(printable(cards_of_runs([folder]).cards[0]))
 
 
 @contextlib.contextmanager
@@ -304,7 +304,7 @@ def known(finished):
 def test_cards_as_json(folder, known, data, own):
     values = data.draw(mutated(as_json(known if own else card("grad-cam", "grad-cam"))))
     (folder / "card.json").write_text(dumped(values))
-    attempt("cards", lambda: printed(shown(read_card(folder / "card.json"))))
+    attempt("cards", lambda: printed(printable(read_card(folder / "card.json"))))
 
 
 @examples(1)
@@ -313,7 +313,7 @@ def test_cards_as_text(folder, known, data, ending):
     text = write_markdown(known) if ending == "md" else json.dumps(as_json(known))
     path = folder / f"card.{ending}"
     path.write_bytes(data.draw(scribbled(text)).encode("utf-8", "surrogatepass"))
-    attempt("cards", lambda: printed(shown(read_card(path))))
+    attempt("cards", lambda: printed(printable(read_card(path))))
 
 
 @examples(1)

@@ -42,7 +42,7 @@ def _analytic(d: float, each: int) -> float:
 @pytest.mark.parametrize(("d", "each"), [(0.5, 55), (0.8, 20), (0.3, 40)])
 def test_power_is_what_the_textbook_says_where_everybody_counts(alone: Study, d: float, each: int) -> None:
     behaviour = Behaviour.of(alone, Effect({"all": {"grad-cam": d}}, mix=EARNEST))
-    trials = SimulatedStudies(behaviour, 0.05, 600, 1)
+    trials = SimulatedStudies(behaviour, alpha=0.05, studies=600, seed=1)
     for one in (trials(name, each) for name in behaviour.outcomes):
         # Three and a half standard errors of a share, and a little for spreads that are not quite equal.
         assert one.share == pytest.approx(_analytic(d, each), abs=3.5 * np.sqrt(0.25 / 600) + 0.01)
@@ -67,7 +67,7 @@ def test_the_number_needed_is_that_of_the_textbook_and_more_are_recruited(alone:
 
 def test_a_study_without_a_difference_finds_one_as_often_as_alpha_says(alone: Study) -> None:
     behaviour = Behaviour.of(alone, Effect())
-    trials = SimulatedStudies(behaviour, 0.05, 1000, 2)
+    trials = SimulatedStudies(behaviour, alpha=0.05, studies=1000, seed=2)
     for one in (trials(name, 30) for name in behaviour.outcomes):
         low, high = one.interval
         assert low - 0.01 < 0.05 < high + 0.01
@@ -76,7 +76,8 @@ def test_a_study_without_a_difference_finds_one_as_often_as_alpha_says(alone: St
 def test_what_is_corrected_for_costs_power_as_it_does_in_the_analysis(alone: Study, study: Study) -> None:
     effect = Effect({"abilities": {"grad-cam": 0.6}}, mix=EARNEST)
     single, double = (
-        SimulatedStudies(Behaviour.of(one, effect), 0.05, 600, 4)("class-accuracy", 40).share for one in (alone, study)
+        SimulatedStudies(Behaviour.of(one, effect), alpha=0.05, studies=600, seed=4)("class-accuracy", 40).share
+        for one in (alone, study)
     )
     assert single == pytest.approx(_analytic(0.6, 40), abs=0.07)
     # Beside an outcome that does not differ, Holm asks the first of two for half of alpha.

@@ -1,4 +1,4 @@
-"""Cards: what is known of a method, written by people and measured on a user's own model, attribute by attribute."""
+"""Saliency cards: ten attributes of a method, described in prose and measured on a user's own model."""
 
 from snellen.cards.card_set import CardSet as CardSet
 from snellen.cards.schema import Card as Card

@@ -1,4 +1,4 @@
-"""References as links and as BibTeX, made from the one line that `citations` has of each."""
+"""References as links and as BibTeX, parsed from the lines of `snellen.plugins.citations`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLACES = {
     "Ancona 2017": "http://www.interpretable-ml.org/nips2017workshop/papers/02.pdf",
     "Saporta 2022": "https://www.nature.com/articles/s42256-022-00536-x",
 }
-"""Where works of the literature are found that no plug-in cites and arXiv does not have."""
+"""Addresses of works that the literature's evidence names, but that no plug-in cites and arXiv does not have."""
 
 _JOURNAL = re.compile(
     r"Transactions|Journal|Pattern Recognition|PLoS ONE|Nature |Radiology|Information Fusion|Image Understanding"
@@ -21,7 +21,7 @@ _JOURNAL = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """One line of `citations`, taken apart."""
+    """One line of `citations`, parsed into its parts."""
 
     key: str
     authors: tuple[str, ...]
@@ -33,11 +33,11 @@ class Reference:
 
     @property
     def url(self) -> str:
-        """Where to read it; empty where only a library has it."""
+        """The address of the paper on arXiv; empty if it is not there."""
         return f"https://arxiv.org/abs/{self.arxiv}" if self.arxiv else ""
 
     def bibtex(self, names: Sequence[str] = ()) -> str:
-        """An entry; `names` are its authors in full, used where their family names are the line's."""
+        """The BibTeX entry. `names` are full names of authors; they replace the family names that they end with."""
         left, full = list(names), []
         for family in self.authors:
             full_name = next((name for name in left if name.split()[-1] == family), None)
@@ -57,7 +57,7 @@ class Reference:
 
 
 def reference(key: str) -> Reference | None:
-    """What `citations` has under a key, taken apart; nothing where the key is somebody else's."""
+    """The reference with this key; None if `citations` does not have it."""
     match = re.fullmatch(r"(.+?)\. (.+?)\. (?:(.+?),? )?(\d{4})\.(?: arXiv:(\S+))?", CITATIONS.get(key, ""))
     if match is None:
         return None
@@ -69,7 +69,7 @@ def reference(key: str) -> Reference | None:
 
 
 def place_of(source: str) -> str:
-    """Where a work is found that the literature's evidence names, `Petsiuk 2018 (arXiv:1806.07421)`; empty if not known."""
+    """The address of a work as the literature's evidence names it, `Petsiuk 2018 (arXiv:1806.07421)`; empty if unknown."""
     if number := re.search(r"arXiv:(\d{4}\.\d{4,5})", source):
         return f"https://arxiv.org/abs/{number[1]}"
     words = source.split(" (", maxsplit=1)[0].split()
@@ -78,5 +78,5 @@ def place_of(source: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """What TeX takes for commands, as characters."""
+    """Text with the special characters of TeX escaped."""
     return re.sub(r"([&%#_$])", r"\\\1", text)

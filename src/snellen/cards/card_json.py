@@ -1,4 +1,4 @@
-"""A card as JSON with all that its verdicts rest on, and back."""
+"""Cards as JSON, with all numbers that their verdicts depend on: writing and reading."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from snellen.files.documents import parse_as, parse_json
 from snellen.verdicts import Trust
 
 SCHEMA = 1
-"""Counts up when a field changes its meaning; cards of an older number stay readable."""
+"""Version of the format. It grows when a field changes its meaning; older cards stay readable."""
 
 
 def as_json(card: Card) -> dict[str, Any]:
-    """The card in values that JSON knows: what is undefined is null, and an infinite number is a word."""
+    """The card as values that JSON can hold: undefined numbers are null, infinite ones are strings."""
     return {"schema": SCHEMA, **plain(card)}
 
 
 def write_json(card: Card) -> str:
-    """The same as text."""
+    """The card as JSON text."""
     return json.dumps(as_json(card), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_json(text: str) -> Card:
-    """The card that was written; one sentence where it is none."""
+    """The card in a JSON text. Raises `SnellenError` if it is not a card."""
     values = parse_json(text, "this")
     if not isinstance(values, dict) or not isinstance(values.get("schema"), int):
         raise SnellenError("this JSON is no card, for it has no number 'schema'; write one by snellen card")
@@ -42,22 +42,22 @@ def read_json(text: str) -> Card:
 
 
 def plain(value: Any) -> Any:
-    """A value in those that JSON knows."""
+    """A value as JSON can hold it."""
     if dataclasses.is_dataclass(value):
         fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        # What follows from the rest is for readers in other languages; it is computed anew when a card is read.
+        # Derived values, for programs that read the file without Snellen; `read_json` computes them again.
         if isinstance(value, Evidence):
             fields["weight"] = plain(value.weight)
         if isinstance(value, Trust):
             fields |= {"weight": plain(value.weight), "marks": list(value.marks)}
-            if not value.people:  # without a study a card reads as it always did
+            if not value.people:  # cards without a study keep their former format
                 del fields["people"]
         return fields
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
         return [plain(item) for item in value]
-    if hasattr(value, "item"):  # a number of NumPy
+    if hasattr(value, "item"):  # a NumPy scalar
         return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)

@@ -22,7 +22,7 @@ from snellen.runs.method_labels import find_label
 from snellen.verdicts import Trust, trust
 
 Findings = Mapping[str, Mapping[Attribute, Finding]]
-"""By label of a method, what was measured of its methodology."""
+"""By label of a method, its measured attributes of methodology."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,17 +33,17 @@ class CardSet:
     cards: tuple[Card, ...]
     trust: Mapping[str, Trust]
     notes: tuple[str, ...] = ()
-    """What a reader should know of the runs, such as that one is unfinished."""
+    """Warnings about the runs, such as that one is unfinished."""
 
     @staticmethod
     def of(run: Readable, findings: Findings | None = None) -> CardSet:
-        """The cards of a run; `findings` is what `methodology` measured, if it did."""
+        """The cards of a run; `findings` are the results of `methodology`, if it was measured."""
         refuse_unfit(run)
         spec = run.record.spec
         verdicts = run.verdicts()
-        believed = trust(run.scores(), spec.methods, spec.metrics, seed=spec.seed)
-        believed |= {
-            name: replace(believed[name], people=words) for name, words in people.opposed(run).items() if name in believed
+        trusts = trust(run.scores(), spec.methods, spec.metrics, seed=spec.seed)
+        trusts |= {
+            name: replace(trusts[name], people=words) for name, words in people.opposed(run).items() if name in trusts
         }
         metrics = {metric.label: metric for metric in spec.metrics}
         source = source_of(run)
@@ -67,38 +67,38 @@ class CardSet:
                     higher_is_better=metric.higher_is_better,
                     against=judgement.against,
                     advice=judgement.advice,
-                    trust=believed[judgement.metric],
+                    trust=trusts[judgement.metric],
                     summary=metric.summary,
                     note=judgement.note,
                 )
             )
-        answered = people.evidence_of(run, source)
-        has_study = any(evidence.attribute == "people" for tests in answered.values() for evidence in tests)
+        study_evidence = people.evidence_of(run, source)
+        has_study = any(evidence.attribute == "people" for tests in study_evidence.values() for evidence in tests)
         cards = []
         for method in spec.methods:
             label = method.label
-            evidence = [*measured.get(label, ()), *answered.get(label, ())]
+            evidence = [*measured.get(label, ()), *study_evidence.get(label, ())]
             cards.append(card(method.name, label, evidence, (findings or {}).get(label, {}), source, people=has_study))
-        return CardSet(run=run, cards=tuple(cards), trust=believed, notes=people.notes(run))
+        return CardSet(run=run, cards=tuple(cards), trust=trusts, notes=people.notes(run))
 
     @property
     def methods(self) -> tuple[Card, ...]:
-        """The cards of methods that are no controls."""
+        """The cards of all methods except controls."""
         return tuple(card for card in self.cards if not card.control)
 
     @property
     def studied(self) -> bool:
-        """Whether people, and not only simulated ones, tried what they can do with the maps of some method."""
+        """Whether real people, not only simulated ones, did tasks with the maps of some method."""
         every = (evidence for card in self.cards for evidence in card.evidence)
         return any(evidence.attribute == "people" and evidence.source.kind == "people" for evidence in every)
 
     @property
     def priorities(self) -> tuple[Priority, ...]:
-        """What can be asked of its methods: the ten attributes, and use to people where that was studied."""
+        """What a user can rank methods by: the ten attributes, and use to people if that was studied."""
         return (*ATTRIBUTES, "people") if self.studied else ATTRIBUTES
 
     def find(self, name: str) -> Card:
-        """The card of a method by its label or, where only one setting of it was run, by its name."""
+        """The card of a method by its label or, if the run has it with one setting only, by its name."""
         label = find_label(name, {card.method: card.name for card in self.cards}, f"'{self.run.folder}'")
         return next(card for card in self.cards if card.method == label)
 
@@ -112,15 +112,15 @@ def card(
     *,
     people: bool = False,
 ) -> Card:
-    """The card of one method: prose, what papers found, and what was measured, if anything was.
+    """The card of one method: its prose, the verdicts of papers, and what was measured, if anything was.
 
-    `people` says that a study was joined to the run, whether it showed this method or not.
+    `people` is whether a study was joined to the run, also if this method was not in it.
     """
     facts, prose = _facts(name, label), prose_of(name)
     evidence = (*measured, *literature_of(name))
     all_findings = {**(findings or {}), **_directness(prose)}
     needs = tuple(sorted(facts.needs))
-    # Claims are shown with the default settings; another baseline may be drawn at random, another fold may lose the sum.
+    # Traits are tested with default settings only: another baseline may be random, another fold may break completeness.
     claims = facts.in_words if label == name else f"{facts.in_words}, with its default settings"
     graded = grades(evidence, all_findings, people=people)
     return Card(
@@ -138,24 +138,24 @@ def card(
 
 
 def _facts(name: str, label: str) -> MethodTraits:
-    """What a method claims and needs with the settings in its label: smoothgrad(of=grad-cam) needs what grad-cam needs."""
+    """The traits of a method with the settings in its label: smoothgrad(of=grad-cam) needs what grad-cam needs."""
     facts: MethodTraits
     try:
         facts = traits(METHODS.parse(label))
-    except SnellenError:  # a run of an older version may have settings that are gone
+    except SnellenError:  # a run of an older version may have settings that no longer exist
         facts = traits(METHODS[name])
     return facts
 
 
 _READING: Mapping[Directness, tuple[float, str]] = {
-    "plain": (1.0, "Anyone can say what a bright place means; judged, not measured."),
-    "trained": (0.5, "Reading it takes to know what a gradient, a layer or a mask is; judged, not measured."),
-    "expert": (0.0, "Reading it takes to know the method's own rules; judged, not measured."),
+    "plain": (1.0, "Anyone can say what a bright region means; judged, not measured."),
+    "trained": (0.5, "A reader must know what a gradient, a layer or a mask is; judged, not measured."),
+    "expert": (0.0, "A reader must know the method's own rules; judged, not measured."),
 }
 
 
 def _directness(prose: Prose) -> dict[Attribute, Finding]:
-    """Nothing where nobody judged it, as of a method of somebody's own package."""
+    """The finding on semantic directness, from the prose; empty for methods of other packages, which have no prose."""
     if prose.directness is None:
         return {}
     share, sentence = _READING[prose.directness]
@@ -179,7 +179,7 @@ def source_of(run: Readable) -> EvidenceSource:
 
 
 def refuse_unfit(run: Readable) -> None:
-    """Says so, before anything is measured, when a run has no controls to judge by or a method that is unknown here."""
+    """Refuses a run that has no controls, or a method that is not registered, before anything is measured."""
     methods = run.record.spec.methods
     if not any(method.control for method in methods):
         raise SnellenError(
@@ -196,26 +196,26 @@ def refuse_unfit(run: Readable) -> None:
 def cards_of_runs(folders: Sequence[Path], measured: Callable[[Run], Findings] | None = None) -> CardSet:
     """The cards of run folders of one model and the same images, joined.
 
-    `measured` says what is known of a run's methodology; what was measured before, unless told otherwise.
+    `measured` returns the findings on a run's methodology; by default it reads those that were measured before.
     """
-    from snellen.cards.methodology import read  # it builds on this module
+    from snellen.cards.methodology import read  # it imports this module
 
     if not folders:
         raise SnellenError("cards of your own model need --run RUN, a folder that `snellen run` or `snellen suite` wrote")
-    several: dict[Path, Path] = {}
+    unique: dict[Path, Path] = {}
     for folder in folders:
-        several.setdefault(Path(folder).resolve(), folder)
-    runs = [Run(folder) for folder in several.values()]
+        unique.setdefault(Path(folder).resolve(), folder)
+    runs = [Run(folder) for folder in unique.values()]
     notes = tuple(
         f"'{run.folder.name}' is unfinished, so some scores are missing; "
         + (f"`snellen resume {run.folder}` finishes it" if run.record.request else "the same evaluate() finishes it")
         for run in runs
         if not run.complete
     )
-    whole = JoinedRuns(runs) if len(runs) > 1 else runs[0]
-    refuse_unfit(whole)
+    joined = JoinedRuns(runs) if len(runs) > 1 else runs[0]
+    refuse_unfit(joined)
     findings: dict[str, Mapping[Attribute, Finding]] = {}
     for run in reversed(runs):
         findings |= (measured or read)(run)
-    card_set = CardSet.of(whole, findings)
+    card_set = CardSet.of(joined, findings)
     return replace(card_set, notes=(*card_set.notes, *notes))

@@ -1,4 +1,4 @@
-"""One card as its page shows it: facts, examples, and ten attributes with their grades, tests and numbers."""
+"""The template values of one card: facts, examples, and ten attributes with their grades, tests and numbers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ NEEDS = {
     "gradients": "gradients of the model",
     "layer": "a layer that keeps the layout of the image",
     "relu": "ReLU units",
-    "training-data": "images to learn from",
+    "training-data": "images to be fitted to",
 }
-"""What a method asks for beyond the model's answers, in words."""
+"""By need of a method beyond the model's outputs, its description."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricScale:
-    """What a metric's strips have in common on every card: the scale, and where the controls stand."""
+    """What all charts of one metric share: the scale, and the means of the controls."""
 
     scale: Scale | None
     controls: Mapping[str, float]
@@ -47,7 +47,7 @@ class MetricScale:
 
 
 def metric_scales(card_set: CardSet) -> dict[str, MetricScale]:
-    """By metric; one scale for all methods, so that cards can be laid side by side."""
+    """By metric, one scale for all methods, so that cards can be compared."""
     spec = card_set.run.record.spec
     scores = card_set.run.scores()
     controls = [method.label for method in spec.methods if method.control]
@@ -79,14 +79,14 @@ def _values(card_set: CardSet, label: str) -> list[float]:
 
 def card_view(
     card: Card,
-    place: str,
-    sticks: Mapping[str, MetricScale],
+    anchor: str,
+    scales: Mapping[str, MetricScale],
     examples: Sequence[Example] = (),
     costs: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """What the template of a card asks for; `place` is its address in the page."""
+    """The values of the card template; `anchor` is the id of the card in the page."""
     return {
-        "id": place,
+        "id": anchor,
         "label": card.method,
         "title": title(card),
         "control": card.control,
@@ -104,8 +104,8 @@ def card_view(
             {
                 "name": name,
                 "attributes": [
-                    _attribute(card, key, full(name, named), asks, sticks)  # type: ignore[arg-type]
-                    for key, (named, asks) in attributes.items()
+                    _attribute(card, key, full(name, label), question, scales)  # type: ignore[arg-type]
+                    for key, (label, question) in attributes.items()
                 ],
             }
             for name, attributes in categories(card.grades).items()
@@ -127,37 +127,37 @@ def card_view(
 
 
 def proven(card: Card) -> bool:
-    """Whether its claims were tested: those of methods that come with Snellen were, those of other packages are claims."""
+    """Whether the traits of its method were tested: so for methods of Snellen, not for those of other packages."""
     return card.name in METHODS and METHODS[card.name].__module__.startswith("snellen.")
 
 
 def basis(card: Card) -> str:
-    """What stands behind its claims: the tests that tried to disprove them, or the word of another package."""
+    """What the traits rely on: Snellen's tests, or only the declaration of another package."""
     return f"shown by tests on {METHODS[card.name].traits.tested_on}" if proven(card) else "claims of its own"  # type: ignore[attr-defined]
 
 
 def title(card: Card) -> str:
-    """The method's name for people, with the settings that this run gave it."""
+    """The title of the method, with its settings in this run."""
     settings = re.fullmatch(r"[^(]+\((.*)\)", card.method)
     return f"{card.prose.title} ({settings[1]})" if settings else card.prose.title
 
 
 def glance(card: Card) -> list[dict[str, Any]]:
-    """The grades of all ten attributes, and of use to people where that was studied, under their categories."""
+    """By category, the grades of the ten attributes, and of use to people if that was studied."""
     return [
-        {"name": name, "grades": [{"title": full(name, named), **shown(card.grades[key])}  # type: ignore[index]
-                                  for key, (named, _) in attributes.items()]}
+        {"name": name, "grades": [{"title": full(name, label), **grade_view(card.grades[key])}  # type: ignore[index]
+                                  for key, (label, _) in attributes.items()]}
         for name, attributes in categories(card.grades).items()
     ]  # fmt: skip
 
 
-def full(category: str, named: str) -> str:
-    """An attribute's name where its category's does not stand above it: Input alone says nothing, Input sensitivity does."""
-    return f"{named} sensitivity" if category == "sensitivity" else named
+def full(category: str, label: str) -> str:
+    """The name of an attribute without the context of its category: Input becomes Input sensitivity."""
+    return f"{label} sensitivity" if category == "sensitivity" else label
 
 
-def shown(grade: Grade) -> dict[str, Any]:
-    """A grade as shape, word and number."""
+def grade_view(grade: Grade) -> dict[str, Any]:
+    """A grade as template values: shape, word, number and reason."""
     return {
         **verdict(BORROWED[grade.word]),
         "word": grade.word,
@@ -167,7 +167,7 @@ def shown(grade: Grade) -> dict[str, Any]:
 
 
 def verdict(word: str, n: int = MINIMUM_IMAGES) -> dict[str, str]:
-    """A verdict as shape and word; from too few images, these words instead of one that sounds like a fault."""
+    """A verdict as shape and word; `too few yet` where `n` images are too few to count."""
     text = "too few yet" if word == "not counted" and 0 < n < MINIMUM_IMAGES else word
     return {"mark": MARKS[word], "kind": word.replace(" ", "-"), "word": text}
 
@@ -193,16 +193,16 @@ def _cost(card: Card, costs: Mapping[str, float] | None) -> str:
 # Attributes --------------------------------------------------------------------------------------------------------------
 
 
-def _attribute(card: Card, key: Priority, named: str, asks: str, sticks: Mapping[str, MetricScale]) -> dict[str, Any]:
+def _attribute(card: Card, key: Priority, label: str, question: str, scales: Mapping[str, MetricScale]) -> dict[str, Any]:
     finding = card.findings.get(key) if key != "people" else None
     text = studies(card) if key == "people" else card.prose.sections.get(key, "")
-    tests = _tests(card, key, sticks)
+    tests = _tests(card, key, scales)
     return {
-        "title": named,
-        "question": asks,
-        "grade": shown(card.grades[key]),
+        "title": label,
+        "question": question,
+        "grade": grade_view(card.grades[key]),
         "finding": {
-            # An order of magnitude as in the paper, 1e-1, is in the sentence; as a word it says nothing to most readers.
+            # The word is an order of magnitude such as 1e-1, which the sentence has too.
             "word": "" if key == "computational-efficiency" else finding.word,
             "sentence": finding.sentence, "facts": facts_of(finding), "settings": settings_of(finding),
         } if finding else None,
@@ -213,7 +213,7 @@ def _attribute(card: Card, key: Priority, named: str, asks: str, sticks: Mapping
 
 
 def _settings(params: Mapping[str, Any]) -> str:
-    """Settings as one would type them; a part with settings of its own is written by its name."""
+    """Settings as they are typed on the command line; a nested plug-in is written by its name."""
     written = []
     for name, value in params.items():
         part = isinstance(value, Mapping) and "name" in value
@@ -224,21 +224,21 @@ def _settings(params: Mapping[str, Any]) -> str:
 
 
 def _idle(key: Priority, run: set[str]) -> list[str]:
-    """Tests of the saliency card under this attribute of which nothing is known here."""
+    """The saliency card's tests of this attribute that neither this run nor a known paper ran."""
     tests = {value.traits.test for value in METRICS.values() if value.traits.attribute == key}  # type: ignore[attr-defined]
-    return [get_arg for get_arg in get_args(Test) if get_arg in tests and get_arg not in run]
+    return [test for test in get_args(Test) if test in tests and test not in run]
 
 
 # Tests -------------------------------------------------------------------------------------------------------------------
 
 
-def _tests(card: Card, key: Priority, sticks: Mapping[str, MetricScale]) -> list[dict[str, Any]]:
+def _tests(card: Card, key: Priority, scales: Mapping[str, MetricScale]) -> list[dict[str, Any]]:
     """One row per measured metric, then one per test that only papers ran."""
     papers: dict[str, list[Evidence]] = {}
     for evidence in card.literature(key):
         papers.setdefault(evidence.test, []).append(evidence)
     rows = [
-        _test(card, evidence, papers.get(evidence.test, ()), sticks[str(evidence.metric)]) for evidence in card.measured(key)
+        _test(card, evidence, papers.get(evidence.test, ()), scales[str(evidence.metric)]) for evidence in card.measured(key)
     ]
     done = {evidence.test for evidence in card.measured(key)}
     rows += [
@@ -249,20 +249,20 @@ def _tests(card: Card, key: Priority, sticks: Mapping[str, MetricScale]) -> list
     return rows
 
 
-def _test(card: Card, evidence: Evidence, papers: Sequence[Evidence], stick: MetricScale) -> dict[str, Any]:
+def _test(card: Card, evidence: Evidence, papers: Sequence[Evidence], metric_scale: MetricScale) -> dict[str, Any]:
     span = numbers.interval(evidence.low, evidence.high, evidence.n) if evidence.n else ""
     mean = numbers.short(evidence.mean) if evidence.n or evidence.undefined else "not run"
     words = f"{card.method}: mean {mean}, {span or 'no interval'}, {evidence.counted}"
-    if stick.controls:
+    if metric_scale.controls:
         words += f"; {'beside' if evidence.by_people else 'controls'}: " + ", ".join(
-            f"{name} {numbers.short(value)}" for name, value in stick.controls.items()
+            f"{name} {numbers.short(value)}" for name, value in metric_scale.controls.items()
         )
     chart: Chart | None = None
     footer: Chart | None = None
-    if stick.scale is not None:
+    if metric_scale.scale is not None:
         estimate = Estimate(mean=evidence.mean, low=evidence.low, high=evidence.high, colour=colour_of(evidence.verdict))
-        chart = strip(stick.scale, estimate, description=words, ticks=list(stick.controls.values()))
-        footer = strip_axis(stick.scale, stick.controls, higher_is_better=stick.higher_is_better)
+        chart = strip(metric_scale.scale, estimate, description=words, ticks=list(metric_scale.controls.values()))
+        footer = strip_axis(metric_scale.scale, metric_scale.controls, higher_is_better=metric_scale.higher_is_better)
     marks = evidence.trust.marks if evidence.trust else ()
     trust = evidence.trust.weight if evidence.trust else 0.0 if evidence.source.kind == "simulated people" else 1.0
     return {
@@ -291,7 +291,7 @@ def _test(card: Card, evidence: Evidence, papers: Sequence[Evidence], stick: Met
         "undefined": evidence.undefined,
         "summary": evidence.summary,
         "rule": evidence.rule,
-        "settings": _settings(stick.settings),
+        "settings": _settings(metric_scale.settings),
         "weight": f"{trust:.2f}",
         "counts": _counts(trust),
         "doubtful": trust < RELIABLE,
@@ -303,7 +303,7 @@ def _test(card: Card, evidence: Evidence, papers: Sequence[Evidence], stick: Met
 
 
 def _counts(weight: float) -> str:
-    """How much a test counts in the grade, in words; nothing where it counts in full, or almost."""
+    """How much a test counts in the grade, in words; empty if it counts 98 % or more."""
     share = round(100 * weight)
     return "" if share >= 98 else f"counts {share} %" if share else "does not count"
 
@@ -319,7 +319,7 @@ def _pair(pair: PairedDifference) -> dict[str, Any]:
 
 
 def _literature(papers: Sequence[Evidence], measured: Evidence | None) -> dict[str, Any] | None:
-    """What papers found in this test, in a word, and whether that is the opposite of what was found here."""
+    """The verdicts of papers in this test, in a word, and whether one contradicts the verdict here."""
     if not papers:
         return None
     words = sorted({paper.verdict for paper in papers})

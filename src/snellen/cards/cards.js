@@ -1,4 +1,4 @@
-// The page: which view shows, what is chosen, and the list that answers. All of it is in the address, after the sign #.
+// The page: the current view, the user's priorities, and the ranked list. The address holds all of it, after the sign #.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const find = (selector) => document.querySelector(selector);
@@ -8,9 +8,9 @@ const wishes = { levels: {}, cost: null, blackBox: false };
 let picked = [];
 
 /** An element with attributes and children; words become text, never markup. */
-function make(tag, given, ...children) {
+function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(given || {})) element.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes || {})) element.setAttribute(name, value);
   element.append(...children.flat().filter((child) => child !== null && child !== ""));
   return element;
 }
@@ -37,12 +37,12 @@ function readState(text) {
   const seconds = parseFloat(fields.get("seconds"));
   wishes.cost = seconds > 0 ? seconds : null;
   wishes.blackBox = fields.get("black-box") === "yes";
-  picked = names("compare").map((name) => `card-${name}`).filter((id) => data.methods.some((one) => one.id === id)).slice(0, MOST);
+  picked = names("compare").map((name) => `card-${name}`).filter((id) => data.methods.some((method) => method.id === id)).slice(0, MOST);
 }
 
 function addressParts() {
   let text = location.hash.slice(1);
-  try { text = decodeURIComponent(text); } catch { /* an address that somebody cut short is read as it is */ }
+  try { text = decodeURIComponent(text); } catch { /* a truncated address is read as it is */ }
   const cut = text.indexOf("?");
   return cut < 0 ? [text, null] : [text.slice(0, cut), text.slice(cut + 1)];
 }
@@ -63,7 +63,7 @@ function show(place, moved) {
   const left = shownCard;
   shownCard = card ? card.id : null;
   document.documentElement.dataset.view = card ? "card" : "gallery";
-  for (const one of all("article.card")) one.classList.toggle("shown", one === card);
+  for (const article of all("article.card")) article.classList.toggle("shown", article === card);
   document.title = card ? card.querySelector(".card-title").textContent : find("h1").textContent;
   if (!moved) return;
   if (card && target === card) {
@@ -113,7 +113,7 @@ function readForm() {
   wishes.blackBox = find("#black-box").checked;
 }
 
-const same = (one, other) => JSON.stringify(Object.entries(one).sort()) === JSON.stringify(Object.entries(other).sort());
+const same = (first, second) => JSON.stringify(Object.entries(first).sort()) === JSON.stringify(Object.entries(second).sort());
 
 const two = (value) => value.toFixed(2);
 const lower = (text) => text[0].toLowerCase() + text.slice(1);
@@ -134,26 +134,26 @@ function line(words, items) {
 
 const CONDITIONS = {
   cost: (method) => method.seconds === null ? "what a map takes was not measured" : `a map takes ${span(method.seconds)}`,
-  "black-box": (method) => method.inside.length ? `it looks inside the model (${method.inside.join(", ")})` : "it only asks for answers",
+  "black-box": (method) => method.inside.length ? `it looks inside the model (${method.inside.join(", ")})` : "it needs only outputs",
 };
 
 /** What a method gives up against the best, in words. */
-function given(entry) {
+function sacrificed(entry) {
   const lost = entry.sacrifice;
   if (!lost) return [];
-  const [own, best] = [entry.method, lost.best].map((one) => two(one.grades[lost.name]));
+  const [own, best] = [entry.method, lost.best].map((method) => two(method.grades[lost.name]));
   const unwanted = wishes.levels[lost.name] === "unwanted" ? "unwanted: " : "";
   return [make("li", null, `${unwanted}${data.briefly[lost.name]}, ${own}; ${lost.best.title} has ${best}`)];
 }
 
 /** The one or two that mattered: a second only where it made a fair share of what the first made, as in the terminal. */
-const telling = (decided) => decided.slice(0, 2).filter((one) => one.gap >= data.telling * decided[0].gap);
+const telling = (decided) => decided.slice(0, 2).filter((difference) => difference.gap >= data.telling * decided[0].gap);
 
 function entryOf(entry, placed) {
   const method = entry.method, tile = find(`#methods a[href="#${method.id}"]`).closest("li").querySelector(".pic");
   const picture = tile ? make("span", { class: tile.className, "aria-hidden": "true" }) : null;
-  const needs = (state) => entry.needs.filter((one) => one.state === state)
-    .map((one) => (one.name in CONDITIONS ? make("li", null, CONDITIONS[one.name](method)) : graded(method, one.name)));
+  const needs = (state) => entry.needs.filter((need) => need.state === state)
+    .map((need) => (need.name in CONDITIONS ? make("li", null, CONDITIONS[need.name](method)) : graded(method, need.name)));
   return make("li", { class: "entry", "data-method": method.label },
     picture,
     make("h4", null, placed ? make("span", { class: "place" }, `${entry.place}.`) : null, make("a", { href: `#${method.id}` }, method.title),
@@ -161,30 +161,30 @@ function entryOf(entry, placed) {
     line("misses", needs("missed")),
     line("not known", needs("not known")),
     line("meets", needs("met")),
-    line("ahead by", placed && entry.decided.length ? [make("li", null, telling(entry.decided).map((one) => data.briefly[one.name]).join("; "))] : []),
-    line("gives up", given(entry)),
+    line("ahead by", placed && entry.decided.length ? [make("li", null, telling(entry.decided).map((difference) => data.briefly[difference.name]).join("; "))] : []),
+    line("gives up", sacrificed(entry)),
     line("also open", entry.open.map((name) => graded(method, name))));
 }
 
 /** How sure the first place is, in a sentence. */
 function steady(entries) {
   if (entries.length < 2 || Number.isNaN(entries[0].score) || alike(entries).length === entries.length) return null;
-  const shares = [...stability(entries, wishes)].filter(([, share]) => share >= 0.01).sort((one, other) => other[1] - one[1]);
-  const words = shares.slice(0, 3).map(([one, share], at) => `${one.method.title}${at ? "" : " is first"} in ${Math.round(100 * share)}`);
+  const shares = [...stability(entries, wishes)].filter(([, share]) => share >= 0.01).sort((first, second) => second[1] - first[1]);
+  const words = shares.slice(0, 3).map(([entry, share], at) => `${entry.method.title}${at ? "" : " is first"} in ${Math.round(100 * share)}`);
   return make("p", { class: "small steady" }, `How firm is this? If every weight may be half or twice as large, ${words.join(", ")} of 100 cases${alike(entries).length > 1 ? "; among equals the name decides" : ""}.`);
 }
 
-/** What somebody who did not ask should still know of the first choice. */
+/** Warnings about the first choice that the user did not ask for. */
 function caution(entry) {
-  const told = unasked(entry, wishes);
-  if (!told.length) return null;
+  const warnings = weakSensitivities(entry, wishes);
+  if (!warnings.length) return null;
   return make("div", { class: "note honest" }, make("p", null, make("b", null, "Take care:")),
-    make("ul", { class: "plain" }, told.map(([name, words]) => make("li", null, make("b", null, `${data.briefly[name]}: `), `${words}.`))),
-    make("p", null, "A map that does not follow the picture, the answer or the model can please and still explain nothing."));
+    make("ul", { class: "plain" }, warnings.map(([name, words]) => make("li", null, make("b", null, `${data.briefly[name]}: `), `${words}.`))),
+    make("p", null, "A map that does not depend on the picture, the class or the model can look good and still explain nothing."));
 }
 
 function list(entries, placed) {
-  return make(placed ? "ol" : "ul", { class: "entries" }, entries.map((one) => entryOf(one, placed)));
+  return make(placed ? "ol" : "ul", { class: "entries" }, entries.map((entry) => entryOf(entry, placed)));
 }
 
 function folded(words, entries) {
@@ -205,10 +205,10 @@ function answer() {
     say("Nothing is chosen yet.");
     return;
   }
-  const entries = rank(data.methods, wishes), of = (state) => entries.filter((one) => one.state === state);
+  const entries = rank(data.methods, wishes), of = (state) => entries.filter((entry) => entry.state === state);
   const [met, unknown, missed] = STATES.map(of);
   if (met.length) {
-    const level = alike(met).map((one) => one.method.title);
+    const level = alike(met).map((entry) => entry.method.title);
     const lead = level.length === 1 ? `${level[0]} comes first.`
       : level.length === data.methods.length ? `All ${level.length} methods are level: nothing that is known of them here tells them apart.`
       : `${level.slice(0, -1).join(", ")} and ${level.at(-1)} are level, in the order of their names.`;
@@ -219,12 +219,12 @@ function answer() {
       ...folded(`${plural(missed.length, "method")} that ${missed.length === 1 ? "misses" : "miss"} a need`, missed));
     return;
   }
-  const close = nearest(entries), rest = entries.filter((one) => !close.includes(one));
-  const open = [...new Set(unknown.flatMap((one) => one.needs.filter((need) => need.state === "not known").map((need) => need.name)))];
+  const close = nearest(entries), rest = entries.filter((entry) => !close.includes(entry));
+  const open = [...new Set(unknown.flatMap((entry) => entry.needs.filter((need) => need.state === "not known").map((need) => need.name)))];
   const named = open.map((name) => data.briefly[name] || "what a map takes").join("; ");
   say(unknown.length ? `No method is shown to meet your needs on this data. Not known of ${unknown.length} that may: ${named}.` : "No method meets your needs on this data.");
   const why = !unknown.length ? "That is an answer too: ask for less, or do not rely on a map here."
-    : data.enough ? "What is not known was not measured in this run; more tests would tell." : `With at least ${data.minimum} images the tests behind your needs could speak.`;
+    : data.enough ? "What is not known was not measured in this run; more tests would tell." : `With at least ${data.minimum} images the tests behind your needs could be counted.`;
   ranking.append(...[unknown.length ? caution(unknown[0]) : null, make("p", { class: "note honest" }, `${why} These come closest:`), list(close, false)].filter(Boolean),
     ...folded(`the ${plural(rest.length, "other method")}`, rest));
 }
@@ -233,7 +233,7 @@ function answer() {
 function chosen() {
   const levels = ["essential", "nice", "unwanted"].map((level) => [data.levels[level], Object.keys(data.wishes)
     .filter((name) => wishes.levels[name] === level).map((name) => lower(data.wishes[name]))]);
-  const conditions = [wishes.cost === null ? [] : `a map may take at most ${span(wishes.cost)}`, wishes.blackBox ? "the model only gives answers" : []].flat();
+  const conditions = [wishes.cost === null ? [] : `a map may take at most ${span(wishes.cost)}`, wishes.blackBox ? "only the outputs of the model are available" : []].flat();
   return [...levels, ["condition", conditions]].filter(([, those]) => those.length)
     .map(([word, those]) => make("li", null, make("b", null, `${word}: `), those.join("; ")));
 }
@@ -270,26 +270,26 @@ function compare() {
   for (const cell of all("[data-column]")) cell.hidden = some && !picked.includes(cell.dataset.column);
   find("table.side").classList.toggle("close", some);
   find("table.side").classList.toggle("many", picked.length > 2);
-  const titles = picked.map((id) => data.methods.find((one) => one.id === id).title);
+  const titles = picked.map((id) => data.methods.find((method) => method.id === id).title);
   find("#picked").textContent = some ? `${difference()}` : picked.length ? `${titles[0]} is ticked; tick one to three more.` : `All ${data.methods.length} methods are shown; tick two to four to see only those.`;
   find("#clear").hidden = !picked.length;
 }
 
-/** Where the chosen ones differ most, in words. */
+/** Where the chosen methods differ most, in words. */
 function difference() {
-  const chosen = picked.map((id) => data.methods.find((one) => one.id === id));
+  const chosen = picked.map((id) => data.methods.find((method) => method.id === id));
   const gaps = Object.keys(data.titles).map((name) => {
-    const known = chosen.filter((one) => one.grades[name] !== null).sort((one, other) => other.grades[name] - one.grades[name]);
-    return { name, known, gap: known.length > 1 ? known[0].grades[name] - known[known.length - 1].grades[name] : 0 };
-  }).filter((one) => one.gap >= 0.15).sort((one, other) => other.gap - one.gap).slice(0, 3);
-  if (!gaps.length) return "The chosen ones hardly differ in what is known of them.";
-  return "They differ most in " + gaps.map((one) => `${lower(data.titles[one.name])} (${one.known[0].title} ${two(one.known[0].grades[one.name])}, ${one.known.at(-1).title} ${two(one.known.at(-1).grades[one.name])})`).join("; ") + ".";
+    const graded = chosen.filter((method) => method.grades[name] !== null).sort((first, second) => second.grades[name] - first.grades[name]);
+    return { name, graded, gap: graded.length > 1 ? graded[0].grades[name] - graded.at(-1).grades[name] : 0 };
+  }).filter((difference) => difference.gap >= 0.15).sort((first, second) => second.gap - first.gap).slice(0, 3);
+  if (!gaps.length) return "The chosen methods hardly differ in what is known of them.";
+  return "They differ most in " + gaps.map(({ name, graded }) => `${lower(data.titles[name])} (${graded[0].title} ${two(graded[0].grades[name])}, ${graded.at(-1).title} ${two(graded.at(-1).grades[name])})`).join("; ") + ".";
 }
 
 for (const box of all("[data-pick]"))
   box.addEventListener("change", () => {
     const id = box.dataset.pick;
-    picked = box.checked ? [...picked, id].slice(0, MOST) : picked.filter((one) => one !== id);
+    picked = box.checked ? [...picked, id].slice(0, MOST) : picked.filter((other) => other !== id);
     compare();
     keepAddress(addressParts()[0]);
   });

@@ -1,4 +1,4 @@
-"""Some cards side by side, attribute by attribute, test by test."""
+"""A comparison of several cards, attribute by attribute and test by test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snellen.verdicts import run_certainty
 
 @dataclass(frozen=True, kw_only=True)
 class TestRow:
-    """One test of the run, for all methods alike."""
+    """One test of the run: what is the same for all methods."""
 
     metric: str
     title: str
@@ -64,7 +64,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class CardComparison:
-    """The cards that were asked for, in that order, and the card_set that they are from."""
+    """The compared cards, in the order of the request, and the set that they are from."""
 
     card_set: CardSet
     cards: tuple[Card, ...]
@@ -81,7 +81,7 @@ class CardComparison:
 
     @property
     def rows(self) -> tuple[AttributeRow, ...]:
-        """All ten attributes, and use to people where that was studied, each with the tests that were made of it."""
+        """The ten attributes, and use to people if that was studied, each with its tests."""
         rows = []
         for attribute in self.cards[0].grades:
             tests: dict[str, TestRow] = {}
@@ -102,7 +102,7 @@ class CardComparison:
 
     @property
     def differences(self) -> tuple[Gap, ...]:
-        """Attributes in which the methods differ, most first."""
+        """Attributes in which the methods differ, the largest difference first."""
         gaps = []
         for attribute in self.cards[0].grades:
             graded = [card for card in self.cards if not math.isnan(card.grades[attribute].share)]
@@ -123,5 +123,5 @@ class CardComparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know: unfinished runs, and how much these images can show."""
+        """Warnings about the runs, and how certain verdicts on these images are."""
         return (*self.card_set.notes, run_certainty(self.card_set.run).words)

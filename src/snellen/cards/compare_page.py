@@ -1,11 +1,11 @@
-"""A comparison as one HTML page that opens offline, in the language of the report."""
+"""A comparison as one HTML page that opens offline, in the style of the report."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from snellen.cards.card_view import MetricScale, metric_scales, shown, title, verdict
+from snellen.cards.card_view import MetricScale, grade_view, metric_scales, title, verdict
 from snellen.cards.compare import AttributeRow, CardComparison, TestRow
 from snellen.cards.people import STYLE, categories
 from snellen.cards.reasons import because, plain
@@ -19,7 +19,7 @@ from snellen.verdicts import MINIMUM_IMAGES
 
 
 def write_comparison(comparison: CardComparison, path: str | Path) -> Path:
-    """Writes the page whole or not at all."""
+    """Writes the page atomically."""
     return write_page(page(comparison), path)
 
 
@@ -30,7 +30,7 @@ def page(comparison: CardComparison) -> str:
 
 
 def _facts(comparison: CardComparison) -> dict[str, Any]:
-    sticks = metric_scales(comparison.card_set)
+    scales = metric_scales(comparison.card_set)
     rows = {row.attribute: row for row in comparison.rows}
     return {
         **subject_facts(comparison.card_set.run),
@@ -40,8 +40,8 @@ def _facts(comparison: CardComparison) -> dict[str, Any]:
             {
                 "name": name,
                 "attributes": [
-                    {"key": key, "title": named, "question": asks, **_attribute(comparison, rows[key], sticks)}  # type: ignore[index]
-                    for key, (named, asks) in attributes.items()
+                    {"key": key, "title": label, "question": question, **_attribute(comparison, rows[key], scales)}  # type: ignore[index]
+                    for key, (label, question) in attributes.items()
                 ],
             }
             for name, attributes in categories(comparison.cards[0].grades).items()
@@ -49,7 +49,7 @@ def _facts(comparison: CardComparison) -> dict[str, Any]:
         "differences": [
             {"title": plain(gap.attribute).capitalize(),
              "ends": [
-                 {**shown(card.grades[gap.attribute]), "method": card.method, "because": why} for card, why in gap.ends
+                 {**grade_view(card.grades[gap.attribute]), "method": card.method, "because": why} for card, why in gap.ends
              ]}
             for gap in comparison.differences[:3]
         ],
@@ -57,18 +57,18 @@ def _facts(comparison: CardComparison) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _attribute(comparison: CardComparison, row: AttributeRow, sticks: dict[str, MetricScale]) -> dict[str, Any]:
+def _attribute(comparison: CardComparison, row: AttributeRow, scales: dict[str, MetricScale]) -> dict[str, Any]:
     return {
         "methodology": row.attribute in METHODOLOGY,
         "cells": [
-            {**shown(card.grades[row.attribute]), "method": card.method, "because": because(card, row.attribute)}
+            {**grade_view(card.grades[row.attribute]), "method": card.method, "because": because(card, row.attribute)}
             for card in comparison.cards
         ],
-        "tests": [_test(comparison.cards, test, sticks[test.metric]) for test in row.tests],
+        "tests": [_test(comparison.cards, test, scales[test.metric]) for test in row.tests],
     }
 
 
-def _test(cards: tuple[Card, ...], row: TestRow, stick: MetricScale) -> dict[str, Any]:
+def _test(cards: tuple[Card, ...], row: TestRow, metric_scale: MetricScale) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for card in cards:
         evidence = row.of(card)
@@ -79,10 +79,12 @@ def _test(cards: tuple[Card, ...], row: TestRow, stick: MetricScale) -> dict[str
         mean = numbers.short(evidence.mean)
         words = f"{card.method}: {evidence.verdict}, mean {mean}, {span or 'no interval'}, {evidence.counted}"
         estimate = Estimate(mean=evidence.mean, low=evidence.low, high=evidence.high, colour=colour_of(evidence.verdict))
-        chart = stick.scale and strip(stick.scale, estimate, description=words, ticks=list(stick.controls.values()))
-        judged = verdict(evidence.verdict, MINIMUM_IMAGES if evidence.by_people else evidence.n)
-        rows.append({"method": card.method, **judged, "strip": chart or "", "value": (mean, span)})
-    scale = stick.scale
+        chart = metric_scale.scale and strip(
+            metric_scale.scale, estimate, description=words, ticks=list(metric_scale.controls.values())
+        )
+        mark = verdict(evidence.verdict, MINIMUM_IMAGES if evidence.by_people else evidence.n)
+        rows.append({"method": card.method, **mark, "strip": chart or "", "value": (mean, span)})
+    scale = metric_scale.scale
     return {
         "title": row.title,
         "metric": row.metric,
@@ -91,5 +93,5 @@ def _test(cards: tuple[Card, ...], row: TestRow, stick: MetricScale) -> dict[str
         "summary": row.summary,
         "marks": row.marks,
         "rows": rows,
-        "footer": strip_axis(scale, stick.controls, higher_is_better=stick.higher_is_better) if scale else "",
+        "footer": strip_axis(scale, metric_scale.controls, higher_is_better=metric_scale.higher_is_better) if scale else "",
     }

@@ -1,4 +1,4 @@
-"""What one map costs on this machine: seconds, passes, memory; and what a method needs of a model."""
+"""The cost of one map on this machine (seconds, passes, memory), and what a method needs of a model."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from snellen.types import Method, Passes, Rng
 
 REPEATS = 7
 QUICK, PATIENCE, SLOW = 1.0, 3.0, 6.0
-"""Seconds: up to where memory has a map of its own, that repeated maps may take together, from where one map must do."""
+"""Seconds: below QUICK, memory is measured on a second map; PATIENCE limits all timed maps; from SLOW on one map is made."""
 
 INSTANT = 0.1
-"""Seconds that feel like none (Nielsen 1993): up to here the share is 1; it falls by a quarter with each factor of ten."""
+"""Seconds that feel instantaneous (Nielsen 1993): up to here the share is 1; it falls by ¼ with each factor of ten."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MapCost:
-    """One map of one image alone, the median of some images; the memory is that of the peak above what was held before."""
+    """The cost of one map of a single image: the median time over `repeats` images, and the growth of memory at the peak."""
 
     seconds: float
     repeats: int
@@ -41,19 +41,19 @@ class MapCost:
 
 
 def measure_cost(method: Method, loaded: LoadedRun, on_pass: Callable[[Passes], None] | None = None) -> MapCost:
-    """Explains images one by one: the first warms up, the second shows the memory, the next are timed.
+    """Explains images one by one: the first is a warm-up, the second measures memory, the next are timed.
 
-    Other images each time, because a method may remember what it found out about one; a slow method does it all in one.
+    Each time another image, because methods may cache. For a slow method the first map is all three.
     """
 
-    def explain(place: int) -> tuple[float, Passes]:
-        inputs, targets, name = loaded.image(place % len(loaded.samples))
+    def explain(number: int) -> tuple[float, Passes]:
+        inputs, targets, name = loaded.image(number % len(loaded.samples))
         rng = Rng(loaded.run.record.spec.seed, (name,))
         started = time.perf_counter()
-        with loaded.classifier.counting(on_pass) as paid, torch.no_grad():
+        with loaded.classifier.counting(on_pass) as ledger, torch.no_grad():
             method(loaded.classifier, inputs, targets, rng=rng)
             _wait(loaded.classifier.device)
-        return time.perf_counter() - started, paid.passes + paid.cached
+        return time.perf_counter() - started, ledger.passes + ledger.cached
 
     memory = Memory(loaded.classifier.device)
     first, passes = explain(0)
@@ -76,9 +76,9 @@ def measure_cost(method: Method, loaded: LoadedRun, on_pass: Callable[[Passes], 
 
 
 class Memory:
-    """Watches the memory from now on; Linux counts that of the process, CUDA that of the device, others nothing.
+    """Measures memory from now on: of the process on Linux, of the device on CUDA; not measured elsewhere.
 
-    A process that ran units itself keeps freed blocks (`engines.reuse_memory`) and may count a large one more than once.
+    A process that ran units itself reuses freed blocks (`engines.reuse_memory`), so a large one may count twice.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -89,13 +89,13 @@ class Memory:
             self.before = torch.cuda.memory_allocated(device) / 2**20
         elif sys.platform == "linux":
             with contextlib.suppress(OSError, AttributeError):
-                # What was freed but kept for reuse would hide what is needed: it goes back first.
+                # Freed memory goes back to the system first; reused, it would not be counted.
                 ctypes.CDLL(None).malloc_trim(0)
-                Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+                Path("/proc/self/clear_refs").write_text("5")  # resets the peak
                 self.before = _status("VmRSS")
 
     def peak(self) -> float | None:
-        """The most that was held beyond what was held before, in MiB; None where nothing counts it."""
+        """Growth of memory at the peak, in MiB; None if it is not measured here."""
         if self.before is None:
             return None
         if self.device.type == "cuda":
@@ -105,12 +105,12 @@ class Memory:
 
 
 def efficiency(cost: MapCost, method: Method, loaded: LoadedRun, machine: Mapping[str, Any]) -> Finding:
-    """Seconds per image, and as a share: 1 up to a tenth of a second, and a quarter less for each factor of ten."""
+    """The finding on computational efficiency. Its share is 1 up to INSTANT, and ¼ less for each factor of ten."""
     seconds = max(cost.seconds, 1e-9)
     order = math.floor(math.log10(seconds))
     share = min(1.0, max(0.0, 1 - math.log10(seconds / INSTANT) / 4))
     memory = "memory not measured" if cost.memory_mib is None else f"{cost.memory_mib:.0f} MiB more at the peak"
-    fitted = f", after learning from {len(loaded.samples)} images" if methods_to_fit(method) else ""
+    fitted = f", after fitting to {len(loaded.samples)} images" if methods_to_fit(method) else ""
     height, width = loaded.size
     where = machine["gpu"] if loaded.classifier.device.type == "cuda" else machine["processor"]
     sentence = (
@@ -132,21 +132,27 @@ def efficiency(cost: MapCost, method: Method, loaded: LoadedRun, machine: Mappin
 
 
 def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Finding:
-    """What a method needs of a model, which the contract suite proves, and whether it could explain this one."""
+    """The finding on model agnosticism: what a method needs, and whether it could explain this model.
+
+    Args:
+        needs: the method's trait, which the contract suite tests.
+        images: how many images were explained.
+        problem: why the method failed; None if it did not.
+    """
     inside = sorted(set(needs) & {"layer", "relu"})
     if inside or "gradients" in needs:
         word, share = ("white box", 0.25) if inside else ("gradients", 0.5)
         names = {"gradients": "gradients", "layer": "layers", "relu": "rectifiers"}
-        wants = f"It needs the model's {' and '.join(names[name] for name in names if name in needs)}"
+        needed = f"It needs the model's {' and '.join(names[name] for name in names if name in needs)}"
     else:
-        word, share, wants = "black box", 1.0, "It asks a model for its outputs alone"
-    wants += ", and images to learn from" if "training-data" in needs else ""
+        word, share, needed = "black box", 1.0, "It needs only the model's outputs"
+    needed += ", and images to be fitted to" if "training-data" in needs else ""
     if problem is not None:
-        sentence = f"{wants}; on this model it failed: {problem.rstrip('.')}."
+        sentence = f"{needed}; on this model it failed: {problem.rstrip('.')}."
         return Finding(
             attribute="model-agnosticism", word="refused", sentence=sentence, share=0.0, numbers={"needs": sorted(needs)}
         )
-    sentence = f"{wants}; on this model it explained all {images} images."
+    sentence = f"{needed}; on this model it explained all {images} images."
     return Finding(
         attribute="model-agnosticism",
         word=word,
@@ -157,7 +163,7 @@ def agnosticism(needs: Collection[str], images: int, problem: str | None) -> Fin
 
 
 def expected(method: Method, loaded: LoadedRun) -> Passes:
-    """About how many passes `measure_cost` will make, for the progress bar."""
+    """An estimate of the passes that `measure_cost` will make, for the progress bar."""
     once = loaded.passes(method)
     seconds = max(loaded.pass_seconds.seconds(once), 1e-3)
     return once * (1 if seconds >= SLOW else 2 + max(1, min(REPEATS, int(PATIENCE / seconds))))

@@ -1,4 +1,4 @@
-"""Whether a method gives the same map again when only its luck changes."""
+"""Whether a method gives the same map again when only the seed changes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ Maps = Float[Tensor, "batch height width"]
 
 
 def repetitions(weight: float, images: int, seeds: int, budget: float) -> tuple[int, int]:
-    """On how many images and with how many other seeds a map is made again that weighs so many passes.
+    """The number of images and of other seeds for repeated maps.
 
-    One image with two seeds in any case; then more seeds, and then more images, as far as the budget goes.
+    At least one image with two seeds; then more seeds, and then more images, within the budget.
+
+    Args:
+        weight: the cost of one map, in forward passes.
+        images: at most so many images.
+        seeds: at most so many other seeds.
+        budget: forward passes for all repeated maps.
     """
     if seeds * weight > budget:
         return 1, max(2, int(budget // weight))
@@ -30,10 +36,10 @@ def repetitions(weight: float, images: int, seeds: int, budget: float) -> tuple[
 
 
 def determinism(own: Maps, others: Sequence[Maps]) -> Finding:
-    """Maps of the same images: `own` under the run's seed, `others` under other seeds, one batch each, at least two.
+    """The finding on determinism, from maps of the same images: `own` with the run's seed, `others` with two or more others.
 
-    A map changed when any bit of it differs from the first of the others: these were made in batches alike, so that rounding
-    cannot tell them apart. How far is the rank correlation with the run's own map; a constant map has none.
+    A map changed if any bit differs from the first of `others`; these have equal batches, and so equal rounding. The size
+    of the change is the rank correlation with the run's own map, which is undefined for a constant map.
     """
     compare = likeness_to(own, "spearman")
     correlations = torch.stack([compare(other) for other in others]).flatten()
@@ -63,7 +69,7 @@ def determinism(own: Maps, others: Sequence[Maps]) -> Finding:
         f"of {repeated} maps under the later seeds {changed} differ{'s' if changed == 1 else ''} from those under the first"
     )
     if not len(defined):
-        sentence = f"{tried}: {differing}; no rank correlation is defined, for maps are constant."
+        sentence = f"{tried}: {differing}; no rank correlation is defined, because maps are constant."
         return Finding(attribute="determinism", word="varies", sentence=sentence, share=math.nan, numbers=numbers)
     undefined = f" ({numbers['undefined']} undefined: constant maps)" if numbers["undefined"] else ""
     sentence = (

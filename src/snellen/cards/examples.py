@@ -1,4 +1,4 @@
-"""The example pictures of cards: the same photographs for every method, and each picture once in the page."""
+"""The example pictures of cards: the same photographs for every method; the page holds each picture once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from snellen.report.readable import Readable
 from snellen.runs.record import MethodSpec
 
 SHOWN = 3
-"""Photographs on a card: one beside its title, the others at its end."""
+"""Number of photographs on a card: one beside its title, the others at its end."""
 
 
 @dataclass(frozen=True)
 class ExamplePicture:
-    """A picture that the page's style holds under a class, and the words for those who do not see it."""
+    """A picture, its CSS class, and its description for screen readers."""
 
     name: str
     uri: str
@@ -24,7 +24,7 @@ class ExamplePicture:
 
 @dataclass(frozen=True)
 class Example:
-    """A photograph, a method's map of it, and the map over it; what there is of them."""
+    """A photograph, a method's map of it, and the map over the photograph; missing ones are left out."""
 
     caption: str
     signed: bool
@@ -40,27 +40,29 @@ class Example:
 def examples_of(run: Readable, methods: Sequence[MethodSpec]) -> dict[str, tuple[Example, ...]]:
     """By label of a method, its maps of the run's first photographs."""
     by_method: dict[str, list[Example]] = {method.label: [] for method in methods}
-    for place, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
+    for row, photo in enumerate(photographs_of(run, run.samples().head(SHOWN), methods)):
         caption = f"the model says {photo['prediction']}" if photo["prediction"] else str(photo["id"])
-        sure = f" (probability {photo['probability']})" if photo["prediction"] and photo["probability"] else ""
-        photograph = (
-            ExamplePicture(f"photo-{place}", photo["photo"], f"photograph {photo['id']}") if photo["photo"] else None
-        )
+        probability = f" (probability {photo['probability']})" if photo["prediction"] and photo["probability"] else ""
+        photograph = ExamplePicture(f"photo-{row}", photo["photo"], f"photograph {photo['id']}") if photo["photo"] else None
         for number, tile in enumerate(photo["tiles"]):
             candidates = (
                 photograph,
-                ExamplePicture(f"map-{place}-{number}", tile["map"], f"map of {tile['name']}") if tile["map"] else None,
-                ExamplePicture(f"over-{place}-{number}", tile["over"], f"map of {tile['name']} over the photograph")
+                ExamplePicture(f"map-{row}-{number}", tile["map"], f"map of {tile['name']}") if tile["map"] else None,
+                ExamplePicture(f"over-{row}-{number}", tile["over"], f"map of {tile['name']} over the photograph")
                 if tile["over"]
                 else None,
             )
             by_method[tile["name"]].append(
-                Example(f"{caption}{sure}", tile["signed"], tuple(picture for picture in candidates if picture is not None))
+                Example(
+                    f"{caption}{probability}",
+                    tile["signed"],
+                    tuple(picture for picture in candidates if picture is not None),
+                )
             )
     return {label: tuple(group) for label, group in by_method.items()}
 
 
 def style(examples: Mapping[str, Sequence[Example]]) -> str:
-    """The rules that hold the pictures."""
+    """The CSS rules of the pictures."""
     pictures = {picture.name: picture for group in examples.values() for example in group for picture in example.pictures}
     return "".join(f".{picture.name}{{background-image:url({picture.uri})}}\n" for picture in pictures.values())

@@ -29,7 +29,7 @@ def file_name(method: str) -> str:
 
 
 def everywhere(name: str) -> Card:
-    """The card of a registered method without a run, by its name and, if one likes, settings: `rise(masks=500)`."""
+    """The card of a registered method without a run, by its name, perhaps with settings: `rise(masks=500)`."""
     method = METHODS.parse(name)
     return card(traits(method).name, label(method))
 
@@ -49,7 +49,7 @@ def read_card(path: Path) -> MarkdownCard | Card:
 
 
 def write_files(card: Card, card_set: CardSet | None, folder: Path) -> list[Path]:
-    """Writes the card's page, Markdown, JSON and, where the run kept a photograph, example; returns where they are."""
+    """Writes the card as HTML, Markdown and JSON, and a PNG example if the run stored a photograph; returns the paths."""
     name = file_name(card.method)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,14 +64,14 @@ def write_files(card: Card, card_set: CardSet | None, folder: Path) -> list[Path
 
 
 def _example(card: Card, card_set: CardSet, path: Path) -> Path | None:
-    """The first photograph that the run kept, with the method's map of it."""
+    """Writes the first photograph that the run stored, with the method's map of it."""
     for row in card_set.run.samples().head(SHOWN).to_dict("records"):
         photo = card_set.run.picture(str(row["sample"]))
         if photo is None:
             continue
         try:
             values = card_set.run.maps(card.method, [str(row["sample"])])[0]
-        except SnellenError:  # an unfinished run lacks some
+        except SnellenError:  # an unfinished run may lack the map
             continue
         with replacing(path) as temporary:
             contact_sheet(photo, {card.method: values.astype("float64")}, {}, heading=str(row["sample"])).save(

@@ -1,4 +1,4 @@
-"""What was measured of a method's methodology, as its card shows it: named numbers, and a table of settings."""
+"""The numbers of findings as a card shows them: named numbers, and a table of tried settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMES = {
     "memory_mib": "memory beyond the model's",
     "order": "order of magnitude",
     "machine": "machine",
-    "metrics": "places by",
+    "metrics": "ranked by",
     "methods": "methods of the run",
     "chance": "likeness under another seed alone",
 }
@@ -31,7 +31,7 @@ _NAMES = {
 
 
 def facts_of(finding: Finding) -> list[tuple[str, str]]:
-    """The numbers by names for people, in the order in which they were written down."""
+    """The numbers with readable names, in stored order."""
     return [
         (_NAMES.get(name, name.replace("_", " ")), _fact(name, value))
         for name, value in finding.numbers.items()
@@ -40,9 +40,9 @@ def facts_of(finding: Finding) -> list[tuple[str, str]]:
 
 
 def settings_of(finding: Finding) -> dict[str, Any] | None:
-    """The settings that were tried: one row per value, with how like the maps are and where the method then stands."""
+    """The settings that were tried: one row per value, with the likeness of the maps and the rank of the method."""
     settings: Mapping[str, Any] = finding.numbers.get("settings") or {}
-    metrics = [str(number) for number in finding.numbers.get("metrics") or ()]
+    metrics = [str(metric) for metric in finding.numbers.get("metrics") or ()]
     groups = []
     for name, setting in settings.items():
         rows = [
@@ -79,7 +79,7 @@ def _fact(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
         return "; ".join(f"{key}: {_fact('', item)}" for key, item in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return ", ".join(_fact("", item) for item in value) or "nothing but answers"
+        return ", ".join(_fact("", item) for item in value) or "only outputs"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return {True: "yes", False: "no", None: "not known"}.get(value, str(value))
     if name == "seconds":

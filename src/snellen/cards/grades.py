@@ -1,14 +1,14 @@
-"""An attribute in one number, by one formula.
+"""Grades: one number per attribute.
 
 For the five attributes that tests measure, each verdict has a value v (pass 1, inconclusive ½, fail 0) and its metric's
 weight w (see `verdicts.trust`). The grade is
 
     (½ + Σ w·v) / (1 + Σ w):
 
-a weighted mean that begins with one undecided test of weight 1, so that a single test by a doubtful metric moves it little
-and many good ones move it far. Verdicts that are not counted have no weight, and neither has the literature, which is about
-other models. Where no test counts there is no grade. The five attributes of methodology are graded by what was measured of
-them (see `methodology`); semantic directness by the word that its prose gives it: a judgement, not a measurement.
+a weighted mean with one additional inconclusive test of weight 1, so that one test by a metric of low weight changes the
+grade little. Verdicts that are not counted have weight 0, and so has the literature, which is about other models. If no test
+counts there is no grade. The five attributes of methodology are graded by their measurement (see `methodology`), except
+semantic directness, which is graded by a judgement in the prose.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from snellen.verdicts import Verdict
 VALUES = {"pass": 1.0, "inconclusive": 0.5, "fail": 0.0}
 
 GOOD, POOR = 2 / 3, 1 / 3
-"""From the first on a grade is good, up to the second it is poor, in between it is mixed."""
+"""A grade is good from GOOD on, poor up to POOR, and mixed in between."""
 
 
 BORROWED: Mapping[str, Verdict] = {"good": "pass", "mixed": "inconclusive", "poor": "fail", "not known": "not counted"}
-"""Which verdict's shape and colour the word of a grade borrows."""
+"""By word of a grade, the verdict whose shape and colour it has."""
 
 
 def grade(attribute: Priority, evidence: Sequence[Evidence]) -> Grade:
@@ -53,7 +53,7 @@ def grade(attribute: Priority, evidence: Sequence[Evidence]) -> Grade:
 
 
 def idle(evidence: Evidence) -> str:
-    """Why a test of the run counts nothing: it has no verdict, or a verdict by a metric without weight."""
+    """Why a test of the run does not count: it has no verdict, or the weight of its metric is 0."""
     if evidence.verdict == "not counted" or evidence.trust is None:
         return evidence.reason
     return f"{evidence.verdict} by a metric that weighs nothing here, {evidence.trust.marks[0]}"
@@ -62,7 +62,7 @@ def idle(evidence: Evidence) -> str:
 def grades(
     evidence: Sequence[Evidence], findings: Mapping[Attribute, Finding], *, people: bool = False
 ) -> dict[Priority, Grade]:
-    """The grades of all ten attributes, and of use to people where a study asked some."""
+    """The grades of the ten attributes, and of use to people if a study was joined."""
     methodology: dict[Priority, Grade] = {}
     for attribute in METHODOLOGY:
         finding = findings.get(attribute)
@@ -76,7 +76,7 @@ def grades(
 
 
 def word(share: float) -> str:
-    """A grade in a word."""
+    """The word for a grade."""
     if math.isnan(share):
         return "not known"
     return "good" if share >= GOOD else "poor" if share <= POOR else "mixed"

@@ -17,12 +17,12 @@ from snellen.verdicts import Verdicts, judge_run
 
 
 class JoinedRuns:
-    """The union of some runs: later ones add methods and metrics, and where two hold the same score the earlier stands."""
+    """The union of several runs. Later runs add methods and metrics; if two have the same score, the earlier one is used."""
 
     def __init__(self, runs: Sequence[Readable]) -> None:
         self._runs = tuple(runs)
         for run in runs[1:]:
-            _belong(runs[0], run)
+            _check_joinable(runs[0], run)
 
     @property
     def folder(self) -> Path:
@@ -48,8 +48,8 @@ class JoinedRuns:
 
     def scores(self) -> pd.DataFrame:
         """The scores of all runs."""
-        every = pd.concat([run.scores() for run in self._runs], ignore_index=True)
-        return every.drop_duplicates(["sample", "method", "metric"], ignore_index=True)
+        table = pd.concat([run.scores() for run in self._runs], ignore_index=True)
+        return table.drop_duplicates(["sample", "method", "metric"], ignore_index=True)
 
     def samples(self) -> pd.DataFrame:
         """The samples, which are those of every run."""
@@ -63,7 +63,7 @@ class JoinedRuns:
         return curves
 
     def problems(self) -> dict[tuple[str, str], str]:
-        """By method and metric, why scores are missing in every run that was asked for them."""
+        """By method and metric, why scores are missing that no run has."""
         problems: dict[tuple[str, str], str] = {}
         for run in reversed(self._runs):
             problems |= run.problems()
@@ -82,16 +82,16 @@ class JoinedRuns:
         return (holders or self._runs)[-1].maps(method, samples)
 
     def picture(self, sample: str, /) -> np.ndarray | None:
-        """The photograph, where some run kept it."""
+        """The photograph, if some run stored it."""
         return next((picture for run in self._runs if (picture := run.picture(sample)) is not None), None)
 
     def costs(self) -> pd.DataFrame:
         """Per method: images, passes and seconds, from the first run that has it."""
-        every = pd.concat([run.costs() for run in self._runs], ignore_index=True)
-        return every.drop_duplicates(["method"], ignore_index=True)
+        table = pd.concat([run.costs() for run in self._runs], ignore_index=True)
+        return table.drop_duplicates(["method"], ignore_index=True)
 
     def verdicts(self) -> Verdicts:
-        """The verdicts of all scores together, which no single run stores."""
+        """The verdicts on the joined scores; no single run stores them."""
         return self._verdicts
 
     @cached_property
@@ -103,18 +103,20 @@ class JoinedRuns:
         return merge_studies(run.people() for run in self._runs)
 
 
-def _belong(first: Readable, other: Readable) -> None:
-    """Refuses runs that cannot be read as one."""
-    mine, yours = first.record, other.record
+def _check_joinable(first: Readable, other: Readable) -> None:
+    """Refuses runs that cannot be joined."""
+    first_record, other_record = first.record, other.record
     both = f"'{first.folder}' and '{other.folder}'"
-    models = [(record.classifier.name, record.classifier.fingerprint) for record in (mine, yours)]
+    models = [(record.classifier.name, record.classifier.fingerprint) for record in (first_record, other_record)]
     if models[0][1] != models[1][1]:
-        names = " and ".join(f"{name} ({str(mark)[:8]})" for name, mark in models)
+        names = " and ".join(f"{name} ({str(fingerprint)[:8]})" for name, fingerprint in models)
         raise SnellenError(
             f"{both} are runs of different models, {names}, whose cards cannot be mixed; give runs of one model"
         )
-    if mine.samples.digest != yours.samples.digest:
-        counts = " and ".join(f"{record.samples.count} of {record.samples.source}" for record in (mine, yours))
+    if first_record.samples.digest != other_record.samples.digest:
+        counts = " and ".join(
+            f"{record.samples.count} of {record.samples.source}" for record in (first_record, other_record)
+        )
         raise SnellenError(
             f"{both} have different images, {counts}, and cannot be compared image by image; give runs of the same images"
         )
@@ -124,12 +126,15 @@ def _belong(first: Readable, other: Readable) -> None:
         ("condition", "--condition"),
         ("precision", "--precision"),
     ):
-        values = [getattr(record.spec, key) for record in (mine, yours)]
+        values = [getattr(record.spec, key) for record in (first_record, other_record)]
         if values[0] != values[1]:
             raise SnellenError(
                 f"{both} differ in {remedy}, {values[0]} and {values[1]}; run one of them again with the other's"
             )
-    for own, others in ((mine.spec.methods, yours.spec.methods), (mine.spec.metrics, yours.spec.metrics)):
+    for own, others in (
+        (first_record.spec.methods, other_record.spec.methods),
+        (first_record.spec.metrics, other_record.spec.metrics),
+    ):
         versions = {plugin.label: plugin.version for plugin in own}
         for plugin in others:
             if versions.get(plugin.label, plugin.version) != plugin.version:

@@ -1,4 +1,4 @@
-"""What papers found: the 86 verdicts of the six public cards (Boggust et al. 2023), as evidence."""
+"""Evidence from the literature: the 86 verdicts of the six public cards (Boggust et al. 2023)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NAMES = {
     "XRAI": "xrai",
     "LIME": "lime",
 }
-"""The cards' names of methods, and ours."""
+"""By name of a method on the public cards, its name in Snellen."""
 
 
 @cache
 def literature() -> tuple[tuple[str, Evidence], ...]:
-    """(registered name, evidence) of every verdict."""
+    """Every verdict as (registered name, evidence)."""
     text = resources.files("snellen.cards").joinpath("literature.csv").read_text(encoding="utf-8")
     return tuple(
         (

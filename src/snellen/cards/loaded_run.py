@@ -1,4 +1,4 @@
-"""A run's classifier and images, loaded again and checked, to try its methods beside the run in other ways."""
+"""A run's classifier and images, loaded again and checked, to run its methods with other seeds and settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from snellen.runs.reload import reload_subject
 from snellen.types import Method, Metric, Passes
 
 FOLDER = "methodology"
-"""Where all of it is kept, inside the run's folder."""
+"""The folder of the results, inside the run's folder."""
 
 _PYTHON = "snellen.cards.methodology.measure(run, classifier=..., samples=...)"
 
@@ -37,18 +37,18 @@ def failures(run: Run) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadedRun:
-    """Everything that a run explained, at hand again."""
+    """A run with its classifier, images and methods loaded."""
 
     run: Run
     classifier: Classifier
     samples: Samples
     methods: Mapping[str, Method]
-    """By label, those that explained every image."""
+    """By label, the methods that explained every image."""
     observer: Observer
 
     @staticmethod
     def of(run: Run, classifier: Any, samples: Any, observer: Observer, *, trust: bool = False) -> LoadedRun:
-        """Loads what the run's request names, or takes what is given; refuses anything but what the run saw."""
+        """Loads the model and images of the run's request, or uses the arguments; refuses others than those of the run."""
         instead = "or leave the methodology out with --no-measure"
         model, images = reload_subject(run, classifier, samples, observer, usage=_PYTHON, instead=instead, trust=trust)
         methods = {}
@@ -74,25 +74,25 @@ class LoadedRun:
 
     @cached_property
     def pass_seconds(self) -> planning.PassSeconds:
-        """How fast the classifier is."""
+        """Seconds per pass of the classifier."""
         return planning.measure_pass_seconds(self.classifier, self.inputs, gradients=True)
 
-    def image(self, place: int) -> tuple[Float[Tensor, "1 channels height width"], Int[Tensor, " 1"], str]:
-        """One image, the class that the run explained, and the image's name; new tensors each time, so nothing is shared."""
-        target = self.run.record.samples.rows[place].target
-        return self.classifier.to_inputs(self.samples[place].image[None]), torch.tensor([target]), self.samples.ids[place]
+    def image(self, number: int) -> tuple[Float[Tensor, "1 channels height width"], Int[Tensor, " 1"], str]:
+        """One image, its explained class and its name; new tensors on every call, so that nothing cached is reused."""
+        target = self.run.record.samples.rows[number].target
+        return self.classifier.to_inputs(self.samples[number].image[None]), torch.tensor([target]), self.samples.ids[number]
 
     def ids(self, images: int) -> list[str]:
         """The names of the first images."""
         return list(self.samples.ids[:images])
 
     def passes(self, method: Method) -> Passes:
-        """What one map should cost."""
+        """The declared cost of one map."""
         return method.passes(self.size, self.classifier)
 
     @contextmanager
     def fitted(self, methods: Sequence[Method], *, seed: int) -> Iterator[None]:
-        """Inside, the classifier has the fitted state that these methods need, from all images of the run and this seed."""
+        """A context in which these methods are fitted to all images of the run, with this seed."""
         before = dict(self.classifier.fitted_state)
         try:
             unfitted = [method for method in methods if set(methods_to_fit(method)) - set(before)]
@@ -103,7 +103,7 @@ class LoadedRun:
             self.classifier.fitted_state = before
 
     def explain(self, name: str, methods: Sequence[Method], *, images: int, seed: int, metrics: Sequence[Metric]) -> Run:
-        """A run beside the run, of its first images; what is there already is not done again, and failures stay out."""
+        """An additional run on the first images, in the run's folder. Finished work is reused; methods may fail in it."""
         folder = self.run.folder / FOLDER / f"{name}-{images}"
         with self.fitted(methods, seed=seed):
             try:

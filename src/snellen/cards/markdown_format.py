@@ -1,4 +1,4 @@
-"""A card as the public collection writes it: headings, fields and result lines, before they are Markdown or after."""
+"""The format of the public collection of cards: headings, fields and result lines."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ CHAPTERS: dict[str, dict[str, Attribute]] = {
     "Sensitivity Testing": SENSITIVITY,
     "Perceptibility Testing": PERCEPTIBILITY,
 }
-"""The headings of a card, in its order."""
+"""By chapter, the headings of a card, in order."""
 
 PEOPLE = "People"
-"""The chapter of what people could do; only a card of Snellen with a study has it."""
+"""The chapter on studies with people; only cards of Snellen have it."""
 
 ENTITIES: dict[Verdict, str] = {"pass": "&#128994;", "inconclusive": "&#129000;", "fail": "&#128997;"}
 """A green circle, a yellow square, a red square. A result that is not counted has none."""
 
 MEASURED = "**Measured:**"
-"""What stands before a measurement, below the prose of its section."""
+"""The words before a measurement, below the prose of its section."""
 
 NOT_TESTED = "Not tested."
 
 
 @dataclass(frozen=True)
 class CardLink:
-    """A work or a program: what it is to the method, its name, and where it is found (empty: nowhere online)."""
+    """A link to a work or a program: its role, its name, and its address (empty if it is not online)."""
 
     role: str
     name: str
@@ -60,7 +60,7 @@ class CardResult:
 
 @dataclass(frozen=True, kw_only=True)
 class MarkdownCard:
-    """What a Markdown card says. Fields that it does not have are empty."""
+    """The content of a Markdown card. Missing fields are empty."""
 
     title: str
     summary: str = ""
@@ -74,16 +74,16 @@ class MarkdownCard:
     picture: str = ""
     """The address of the example's picture."""
     caption: str = ""
-    """What the picture shows, for those who do not see it."""
+    """The description of the picture for screen readers."""
     sections: Mapping[Priority, str] = field(default_factory=dict)
-    """The prose of each attribute that has some; of a tested one, what stands before its results."""
+    """By attribute, its prose; for a tested attribute, the text before its results."""
     measured: Mapping[Attribute, str] = field(default_factory=dict)
-    """What was measured of it, a sentence or two; only cards of Snellen have it."""
+    """By attribute, the measurement in a sentence or two; only cards of Snellen have it."""
     results: tuple[CardResult, ...] = ()
     citation: str = ""
-    """BibTeX, or whatever stands there instead."""
+    """BibTeX, or other text in its place."""
     chapters: Mapping[str, str] = field(default_factory=dict)
-    """What stands below the heading of a chapter of tests, before its first attribute."""
+    """By chapter of tests, the text before its first attribute."""
 
     def of(self, attribute: Priority) -> tuple[CardResult, ...]:
         """The results of one attribute."""

@@ -1,4 +1,4 @@
-"""Markdown cards read back: those of Snellen, and those of the public collection with all their habits."""
+"""Reads Markdown cards: those of Snellen, and those of the public collection, which vary in format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OTHER_NAMES = {
     "Sparcity": "Sparsity",
     "Visual Sharpness": "Visual Sharpening",
 }
-"""What some cards call a test, and its name in the template."""
+"""By name of a test on some public cards, its name in the template."""
 
 _HEADINGS: dict[str, Priority | None] = {
     **dict.fromkeys([*CHAPTERS, "Citation"]),
@@ -58,7 +58,7 @@ class _Line:
 
 
 def read_markdown(text: str) -> MarkdownCard:
-    """What a Markdown card says, or one sentence that names the line that breaks a rule."""
+    """The content of a Markdown card. Raises `SnellenError` with the number of the line that breaks a rule."""
     lines = [
         _Line(number, part.rstrip())
         for number, part in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), start=1)
@@ -94,10 +94,10 @@ def read_markdown(text: str) -> MarkdownCard:
 
 
 def _parts(lines: Sequence[_Line]) -> tuple[str, dict[str, list[_Line]]]:
-    """The title, and by heading the lines below it; what stands below the title is under an empty name."""
+    """The title, and by heading the lines below it; the lines below the title have an empty heading."""
     title: str | None = None
     parts: dict[str, list[_Line]] = {}
-    current: list[_Line] = []  # what comes before the title is not part of the card
+    current: list[_Line] = []  # lines before the title are not part of the card
     fenced = False
     for line in lines:
         fenced ^= line.text.lstrip().startswith("```")
@@ -125,7 +125,7 @@ def _parts(lines: Sequence[_Line]) -> tuple[str, dict[str, list[_Line]]]:
 
 
 def _methodology(title: str, summary: str, lines: Sequence[_Line]) -> MarkdownCard:
-    """A card with its title, its summary, and what the chapter on methodology says: prose and fields."""
+    """A card with its title, its summary, and the prose and fields of the chapter on methodology."""
     prose: list[_Line] = []
     fields: dict[str, list[_Line]] = {}
     current = prose
@@ -158,7 +158,7 @@ def _methodology(title: str, summary: str, lines: Sequence[_Line]) -> MarkdownCa
 
 
 def _picture(text: str) -> tuple[str, str, str]:
-    """An example's text, the address of its picture, and what that shows."""
+    """The text of an example, the address of its picture, and the description of the picture."""
     if tag := re.search(r"<img\b[^>]*>", text, re.DOTALL):
         facts = dict(re.findall(r'(\w+)="([^"]*)"', tag[0]))
         picture, caption = html.unescape(facts.get("src", "")), html.unescape(facts.get("alt", ""))
@@ -170,7 +170,7 @@ def _picture(text: str) -> tuple[str, str, str]:
 
 
 def _links(lines: Sequence[_Line]) -> tuple[CardLink, ...]:
-    """The items of a list; an item may go on in the next line, even within its link."""
+    """The items of a list; an item may continue on the next line, even within its link."""
     items: list[str] = []
     for line in lines:
         if match := re.match(r"\s*[-*]\s+(.*)", line.text):
@@ -192,7 +192,7 @@ def _link(item: str) -> CardLink:
 
 
 def _results(lines: Sequence[_Line], attribute: Priority) -> tuple[str, list[CardResult]]:
-    """What a section says first, and its results: each begins with a glyph, or says that it is not counted."""
+    """The introduction of a section, and its results, which begin with a glyph or say that they are not counted."""
     introduction: list[_Line] = []
     blocks: list[list[_Line]] = []
     for before, line in zip([_Line(0, ""), *lines], lines, strict=False):
@@ -211,7 +211,7 @@ def _result(block: Sequence[_Line], attribute: Priority) -> CardResult:
     verdict: Verdict = "not counted"
     if begins := _BEGINS.match(text):
         if begins["open"]:
-            raise SnellenError(f"{where} gives all three verdicts, as the template does; keep the one that was found")
+            raise SnellenError(f"{where} gives all three verdicts, as the template does; keep one of them")
         if (glyph := html.unescape(begins["glyph"])) not in _VERDICTS:
             raise SnellenError(f"{where}: '{begins['glyph']}' is no verdict; begin the line with {_CHOICES}")
         verdict, text = _VERDICTS[glyph], text[begins.end() :]
@@ -233,13 +233,13 @@ def _result(block: Sequence[_Line], attribute: Priority) -> CardResult:
 
 
 def _citation(lines: Sequence[_Line]) -> str:
-    """All that stands there but for its marks: some cards have several works, or one that is not BibTeX."""
+    """The citation without Markdown marks; some cards have several works, or text that is not BibTeX."""
     marks = re.compile(r"\s*```\w*|\*\*BibTeX:?\*\*:?", re.IGNORECASE)
     return "\n".join(line.text for line in lines if not marks.fullmatch(line.text)).strip("\n")
 
 
 def _bare(name: str) -> str:
-    """A heading or a field without marks, colon and the template's `[optional]`."""
+    """The name of a heading or field without marks, colon and the template's `[optional]`."""
     return re.sub(r"\s*\[optional\]", "", name, flags=re.IGNORECASE).replace("*", "").strip().removesuffix(":").strip()
 
 

@@ -1,4 +1,4 @@
-"""Cards as Markdown in the format of the public collection, so that one can be contributed there."""
+"""Writes cards as Markdown in the format of the public collection, so that they can be contributed there."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ def write_markdown(card: Card, example: str | None = None) -> str:
 
 
 def document(card: Card, example: str | None = None) -> MarkdownCard:
-    """What the Markdown of a card says."""
+    """The content of the Markdown of a card."""
     prose = card.prose
     cite = METHODS[card.name].traits.cite if card.name in METHODS else next(iter(prose.references), "")  # type: ignore[attr-defined]
     keys = dict.fromkeys([cite, *prose.references]) if cite else prose.references
     work = reference(cite)
-    original = "Reference" if card.control and not prose.developers else "Original Paper"  # it uses the control
+    original = (
+        "Reference" if card.control and not prose.developers else "Original Paper"
+    )  # the cited paper uses the control and did not propose it
     caption = f"A map of `{card.method}`" + (f" for {_safe(card.source.model)}." if card.source else ".")
     return MarkdownCard(
         title=prose.title,
@@ -63,7 +65,7 @@ def document(card: Card, example: str | None = None) -> MarkdownCard:
 
 
 def render(card: MarkdownCard) -> str:
-    """The Markdown of what a card says."""
+    """The content of a card as Markdown text."""
     fields = [
         f"**Developed by:** {card.developers}" if card.developers else "",
         f"**Shared by:** {card.shared_by}" if card.shared_by else "",
@@ -129,8 +131,8 @@ def _shared(card: Card) -> str:
 
 
 def _measured(card: Card) -> dict[Attribute, str]:
-    """What was measured of each attribute of methodology, or else shown by tests; directness is judged instead."""
-    needs = " and ".join(NEEDS.get(need, need) for need in card.needs) or "nothing but the model's answers"
+    """By attribute of methodology, what was measured or is shown by tests; not semantic directness, which is judged."""
+    needs = " and ".join(NEEDS.get(need, need) for need in card.needs) or "only the model's outputs"
     by = "as Snellen's own tests show" if proven(card) else "by its own claim"
     sentences: dict[Attribute, str] = {"model-agnosticism": f"It needs {needs}, {by}."}
     if card.claims.startswith("deterministic"):
@@ -140,18 +142,18 @@ def _measured(card: Card) -> dict[Attribute, str]:
 
 
 def _finding(finding: Finding) -> str:
-    """A sentence, and of which model it is true."""
+    """The sentence of a finding, and the model that it is about."""
     sentence = _safe(finding.sentence)
     return f"{sentence} The model is {_safe(finding.source.model)}." if finding.source else sentence
 
 
 def in_order(card: Card, attribute: Priority) -> list[Evidence]:
-    """The evidence on an attribute test by test, what was measured before what papers say."""
+    """The evidence on an attribute in the order of its tests; measurements come before the literature."""
     tests = TESTS[attribute] if attribute != "people" else ()
-    place: dict[str, int] = {test: number for number, test in enumerate(tests)}
+    order: dict[str, int] = {test: number for number, test in enumerate(tests)}
     return sorted(
         [*card.measured(attribute), *card.literature(attribute)],
-        key=lambda evidence: place.get(evidence.test, len(place)),
+        key=lambda evidence: order.get(evidence.test, len(order)),
     )
 
 
@@ -190,7 +192,7 @@ def _verdict_sentence(card: Card, evidence: Evidence) -> str:
 
 
 def _tested(card: Card, evidence: Evidence, others: Sequence[Evidence]) -> str:
-    """What was measured in a few sentences, each with its numbers."""
+    """The measurement in a few sentences with numbers."""
     sentences = [_verdict_sentence(card, evidence)]
     if evidence.n:
         which = (
@@ -219,7 +221,7 @@ def _tested(card: Card, evidence: Evidence, others: Sequence[Evidence]) -> str:
 
 
 def _answered(card: Card, evidence: Evidence) -> str:
-    """The same of people."""
+    """The result of a study in a few sentences with numbers."""
     sentences = [_verdict_sentence(card, evidence)]
     if evidence.n:
         better = "higher" if evidence.higher_is_better else "lower"
@@ -235,10 +237,10 @@ def _answered(card: Card, evidence: Evidence) -> str:
 
 
 def _where(model: str, data: str) -> str:
-    kind = re.sub(r"^\d+ images?: ", "", data)  # how many it were is said with the numbers
+    kind = re.sub(r"^\d+ images?: ", "", data)  # the number of images is in another sentence
     return f"Evaluated with {_safe(model)} on {_safe(kind)}."
 
 
 def _safe(text: str) -> str:
-    """A name that a user gave, on one line and without HTML."""
+    """Text from users or papers on one line, with HTML escaped."""
     return html.escape(" ".join(text.split()), quote=False)

@@ -1,8 +1,8 @@
 """The attributes of methodology, measured on the user's own model: determinism, hyperparameters, needs and costs.
 
-All of it is kept in RUN/methodology: timings, plan and findings in one file that is written whole, and the repeated maps in
-run folders of their own, so that an interrupted measurement goes on and a finished one is never made twice. The files of
-the run itself are not touched.
+Results are stored in RUN/methodology: timings, plan and findings in one file that is written atomically, and the repeated
+maps in run folders of their own, so that an interrupted measurement continues and a finished one is not repeated. The files
+of the run itself do not change.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ FILE = "measured.json"
 SCHEMA = 2
 
 PASSES = 600
-"""What each method may spend on maps made again, in forward passes; a third of it goes to other seeds.
+"""The budget of each method for repeated maps, in forward passes; a third of it is for other seeds.
 
-This is for pictures of 224×224; of smaller ones as many more go through the model as they have fewer pixels. It is no time,
-because a busy machine would try less then, and what is tried decides grades. Nor is it shared among the methods, so that
-what is tried of one does not depend on which others a run has.
+This is for images of 224×224; for smaller ones the budget grows in proportion. It is not a time, because on a busy machine
+fewer settings would be tried, which would change grades. It is not divided among the methods, so that what is tried of one
+does not depend on the other methods of the run.
 """
 PIXELS = 224 * 224
 
 
 def read(run: Readable) -> Findings:
-    """What was measured of this run's methods before; nothing where nothing was."""
+    """The stored findings on this run's methods; empty if nothing was measured."""
     state = _read(run)
     source = source_of(run)
     try:
@@ -63,7 +63,7 @@ def read(run: Readable) -> Findings:
             if name in {method.label for method in run.record.spec.methods}
         }
     except (KeyError, TypeError, AttributeError):
-        raise _broken(run) from None
+        raise _unreadable(run) from None
 
 
 def measure(
@@ -77,23 +77,30 @@ def measure(
     samples: Any = None,
     trust: bool = False,
 ) -> Findings:
-    """Measures every method of a run that was not measured yet, and keeps what it finds in the run's folder.
+    """Measures every method of a run that was not measured yet, and stores the findings in the run's folder.
 
-    Maps of up to `images` images are made again with `seeds` other seeds and with other settings, within about `passes` for
-    each method (see `PASSES`): costly methods get fewer images and fewer values, but always two seeds and one value of every
-    setting. The model and the images are those of the run's settings; for a run made from Python objects, give both. A
-    model of a stranger's run is loaded only with `trust`.
+    Costly methods get fewer images and fewer values, but always two seeds and one value of every setting.
+
+    Args:
+        run: the run.
+        observer: receives progress.
+        images: at most so many images are explained again, with other seeds and other settings.
+        seeds: at most so many other seeds.
+        passes: forward passes per method, about (see `PASSES`).
+        classifier: needed only for a run made from Python objects; else loaded by the run's settings.
+        samples: likewise.
+        trust: whether to load the model of a run that was not made on this machine.
     """
-    for name, value, least in (("images", images, 1), ("seeds", seeds, 2), ("passes", passes, 0)):
-        if value < least:
-            raise SnellenError(f"{name} must be at least {least} to measure methodology, not {value}")
+    for name, value, minimum in (("images", images, 1), ("seeds", seeds, 2), ("passes", passes, 0)):
+        if value < minimum:
+            raise SnellenError(f"{name} must be at least {minimum} to measure methodology, not {value}")
     tried = {*run.explained, *failures(run)}
     if not tried:
         raise SnellenError(f"'{run.folder}' has no maps yet; continue it first: snellen resume {run.folder}")
     effort = {"images": images, "seeds": seeds, "passes": passes}
     state = _read(run)
     if state["asked"] != effort:
-        state = _blank(run) | {"asked": effort}
+        state = _new_state(run) | {"asked": effort}
     missing = [method for method in run.methods if method in tried and method not in state["findings"]]
     if missing:
         loaded = LoadedRun.of(run, classifier, samples, observer or default_observer(), trust=trust)
@@ -111,7 +118,7 @@ class _Measurement:
     passes: int
 
     def run(self, missing: Sequence[str]) -> None:
-        """Times, plans, repeats, sweeps and sums up; whatever is there already is taken as it is."""
+        """Measures costs, plans, repeats maps and stores the findings; stored results are reused."""
         started = time.perf_counter()
         methods = [name for name in missing if name in self.loaded.methods]
         self._time([method for method in methods if method not in self.state["costs"]])
@@ -127,7 +134,7 @@ class _Measurement:
         self._save()
         self.loaded.observer.note(
             f"methodology of {len(missing)} methods measured in {duration(time.perf_counter() - started)}; "
-            f"kept in '{_file(self.loaded.run)}'"
+            f"stored in '{_file(self.loaded.run)}'"
         )
 
     # Timing and planning --------------------------------------------------------------------------------------------
@@ -154,7 +161,7 @@ class _Measurement:
                 loaded.observer.end()
 
     def _plan(self, names: Sequence[str]) -> None:
-        """Decides what is tried, from passes alone: the same run always gets the same plan."""
+        """Plans the repeated maps from numbers of passes, not times: the same run always gets the same plan."""
         if not names:
             return
         loaded = self.loaded
@@ -163,18 +170,18 @@ class _Measurement:
         budget = self.passes * max(1.0, PIXELS / math.prod(loaded.size))
         for name in names:
             trials, impossible = trials_of(loaded.methods[name], loaded, scoring)
-            affordable, images, dear = afford(trials, self.images, budget * 2 / 3)
+            affordable, images, too_costly = afford(trials, self.images, budget * 2 / 3)
             self.state["plan"][name] = {
                 "repeated": repetitions(self._weight(name), self.images, self.seeds, budget / 3),
                 "swept": images,
-                "trials": [[name.setting, name.value, label(name.method), name.weight] for name in affordable],
-                "left": [*impossible, *dear],
+                "trials": [[trial.setting, trial.value, label(trial.method), trial.weight] for trial in affordable],
+                "left": [*impossible, *too_costly],
             }
         self.state["metrics"] = [label(metric) for metric in metrics]
         self._save()
 
     def _announce(self, names: Sequence[str]) -> None:
-        """Forecasts the time: what a map took as the run has it, and as much more or less as others weigh."""
+        """Reports the expected time: the measured time of one map, scaled by the weight of each trial."""
         again = other = left = 0
         seconds = 0.0
         for name in names:
@@ -189,7 +196,7 @@ class _Measurement:
             f"and {other:,} maps with other settings, about {duration(seconds)}; {left} values of settings are left out"
         )
 
-    # Maps beside the run --------------------------------------------------------------------------------------------
+    # Additional maps --------------------------------------------------------------------------------------------
 
     def _repeat(self, names: Sequence[str]) -> dict[str, list[Finding]]:
         """Determinism, from maps with other seeds."""
@@ -212,9 +219,9 @@ class _Measurement:
         return repeated
 
     def _sweep(self, names: Sequence[str], chance: Mapping[str, float]) -> dict[str, list[Finding]]:
-        """Hyperparameter dependence, from maps with other settings; one that two methods share is made once.
+        """Hyperparameter dependence, from maps with other settings; a setting that two methods share is explained once.
 
-        They get another seed than the run's maps: under the same one, luck that two settings share would look like likeness.
+        They get another seed than the run's maps: with the same seed, shared random draws would make maps look alike.
         """
         loaded, swept = self.loaded, dict[str, list[Finding]]()
         seed = loaded.run.record.spec.seed + 1
@@ -222,8 +229,8 @@ class _Measurement:
         for images in sorted({self.state["plan"][name]["swept"] for name in names}):
             group = {
                 name: [
-                    SettingTrial(setting=each[0], value=each[1], method=METHODS.parse(each[2]), weight=each[3])
-                    for each in self.state["plan"][name]["trials"]
+                    SettingTrial(setting=trial[0], value=trial[1], method=METHODS.parse(trial[2]), weight=trial[3])
+                    for trial in self.state["plan"][name]["trials"]
                 ]
                 for name in names
                 if self.state["plan"][name]["swept"] == images
@@ -235,14 +242,14 @@ class _Measurement:
                     f"settings-seed-{seed}", list(every.values()), images=images, seed=seed, metrics=metrics
                 )
             for name, trials in group.items():
-                left = [(each[0], each[1], each[2]) for each in self.state["plan"][name]["left"]]
+                left = [(trial[0], trial[1], trial[2]) for trial in self.state["plan"][name]["left"]]
                 swept[name] = [dependence(name, trials, left, loaded, side, loaded.ids(images), chance[name])]
         return swept
 
-    # What is known ---------------------------------------------------------------------------------------------------
+    # Needs and costs ---------------------------------------------------------------------------------------------------
 
     def _facts(self, name: str) -> list[Finding]:
-        """Needs and costs; of a method that failed in the run only what the run says of it."""
+        """The findings on needs and costs; for a method that failed in the run, only that on needs."""
         loaded, rows = self.loaded, self.loaded.run.record.samples.count
         if name not in loaded.methods:
             spec = next(method for method in loaded.run.record.spec.methods if method.label == name)
@@ -258,7 +265,7 @@ class _Measurement:
         return MapCost(**self.state["costs"][name])
 
     def _weight(self, name: str) -> float:
-        """What one map costs as the run has it, in forward passes."""
+        """The cost of one map with the run's settings, in forward passes."""
         return weight_of(self.loaded.passes(self.loaded.methods[name]))
 
     def _save(self) -> None:
@@ -276,7 +283,7 @@ def _unknown(attribute: Attribute, reason: str) -> Finding:
     return Finding(attribute=attribute, word="not known", sentence=f"Not measured: {reason}.", share=math.nan)
 
 
-def _broken(run: Readable) -> SnellenError:
+def _unreadable(run: Readable) -> SnellenError:
     return SnellenError(f"'{_file(run)}' cannot be read; delete it, and the methodology is measured again")
 
 
@@ -285,7 +292,7 @@ def _file(run: Readable) -> Path:
 
 
 def _about(run: Readable) -> dict[str, Any]:
-    """What the run's maps depend on, beside the methods."""
+    """What the run's maps depend on, except the methods."""
     record, spec = run.record, run.record.spec
     return {
         "classifier": record.classifier.fingerprint,
@@ -296,7 +303,7 @@ def _about(run: Readable) -> dict[str, Any]:
     }
 
 
-def _blank(run: Readable) -> dict[str, Any]:
+def _new_state(run: Readable) -> dict[str, Any]:
     return {
         "schema": SCHEMA, "about": _about(run), "asked": None, "machine": machine(),
         "costs": {}, "plan": {}, "metrics": [], "findings": {},
@@ -304,19 +311,19 @@ def _blank(run: Readable) -> dict[str, Any]:
 
 
 def _read(run: Readable) -> dict[str, Any]:
-    """The kept state, or a blank one where there is none or it is about something else."""
-    file, blank = _file(run), _blank(run)
+    """The stored state, or an empty one if there is none or it belongs to another model or other images."""
+    file, empty = _file(run), _new_state(run)
     if not file.is_file():
-        return blank
+        return empty
     try:
         state = read_record(file, "delete it")
-        then, now = dict(state["about"]), dict(blank["about"])
+        then, now = dict(state["about"]), dict(empty["about"])
         same = state["schema"] == SCHEMA
         before, versions = then.pop("versions"), now.pop("versions")
         same = same and then == now and all(versions.get(name, version) == version for name, version in before.items())
     except (DamagedError, ValueError, KeyError, TypeError, AttributeError):
-        raise _broken(run) from None
-    return state | {"about": blank["about"]} if same else blank
+        raise _unreadable(run) from None
+    return state | {"about": empty["about"]} if same else empty
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

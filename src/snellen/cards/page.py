@@ -13,13 +13,13 @@ from markupsafe import Markup
 from snellen import __version__
 from snellen.cards.card_json import plain
 from snellen.cards.card_set import CardSet
-from snellen.cards.card_view import card_view, full, metric_scales, shown, title, verdict
+from snellen.cards.card_view import card_view, full, grade_view, metric_scales, title, verdict
 from snellen.cards.examples import examples_of, style
 from snellen.cards.grades import BORROWED
 from snellen.cards.people import STYLE, categories
 from snellen.cards.printed_choice import TELLING
 from snellen.cards.priorities import LEVELS, Level, profiles
-from snellen.cards.recommend import INSIDE, deaf
+from snellen.cards.recommend import INSIDE, weak_sensitivities
 from snellen.cards.schema import METHODOLOGY, Card, Priority
 from snellen.charts import numbers, pictures
 from snellen.charts.html_page import render_page, write_page
@@ -38,14 +38,14 @@ WISHES: Mapping[Priority, str] = {
     "model-agnosticism": "It works with any kind of model",
     "computational-efficiency": "It is quick",
     "semantic-directness": "It is easy to say what a bright spot means",
-    "input-sensitivity": "It shows what the model's answer depends on",
-    "label-sensitivity": "It changes with the answer that is asked about",
+    "input-sensitivity": "It shows what the model's output depends on",
+    "label-sensitivity": "It changes with the class that is explained",
     "model-sensitivity": "It changes when the model changes",
     "minimality": "It shows little, and only what matters",
     "perceptual-correspondence": "It points where people would point",
     "people": "People can do more with it than without",
 }
-"""The ten attributes, and use to people, as something that one may wish for, without a word of the trade."""
+"""The ten attributes, and use to people, as wishes in everyday words."""
 
 BRIEFLY: Mapping[Priority, str] = {
     "determinism": "same map every time",
@@ -53,8 +53,8 @@ BRIEFLY: Mapping[Priority, str] = {
     "model-agnosticism": "works with any model",
     "computational-efficiency": "quick",
     "semantic-directness": "easy to read",
-    "input-sensitivity": "shows what the answer depends on",
-    "label-sensitivity": "changes with the answer asked about",
+    "input-sensitivity": "shows what the output depends on",
+    "label-sensitivity": "changes with the explained class",
     "model-sensitivity": "changes with the model",
     "minimality": "shows little",
     "perceptual-correspondence": "points where people would",
@@ -76,7 +76,7 @@ def write_cards(card_set: CardSet, folder: str | Path) -> Path:
 
 
 def write_card(card: Card, card_set: CardSet | None, path: str | Path) -> Path:
-    """Writes one card as a page; without a card_set, what is known of the method everywhere."""
+    """Writes one card as a page; without a set of cards, what holds for every model."""
     return write_page(card_page(card, card_set), path)
 
 
@@ -102,7 +102,7 @@ def _styles(card: Card) -> list[str]:
 
 
 def _wishes(card_set: CardSet) -> dict[str, dict[str, tuple[str, str]]]:
-    """What somebody may wish for, under its category."""
+    """By category, what a user may wish for."""
     return categories(card_set.priorities)
 
 
@@ -112,11 +112,11 @@ def _common() -> dict[str, Any]:
 
 def _facts(card_set: CardSet) -> dict[str, Any]:
     spec = card_set.run.record.spec
-    sticks, costs = metric_scales(card_set), _costs(card_set)
+    scales, costs = metric_scales(card_set), _costs(card_set)
     examples = examples_of(card_set.run, spec.methods)
-    places = dict(zip((card.method for card in card_set.cards), _places(card_set.cards), strict=True))
+    anchors = dict(zip((card.method for card in card_set.cards), _anchors(card_set.cards), strict=True))
     views = [
-        card_view(card, places[card.method], sticks, examples[card.method], costs.get(card.method))
+        card_view(card, anchors[card.method], scales, examples[card.method], costs.get(card.method))
         for card in card_set.cards
     ]
     return {
@@ -128,35 +128,35 @@ def _facts(card_set: CardSet) -> dict[str, Any]:
         "methods": [view for view in views if not view["control"]],
         "controls": [view for view in views if view["control"]],
         "verdict_counts": _verdict_counts(card_set),
-        "table": _table(card_set, places),
+        "table": _table(card_set, anchors),
         "trial": _trial(card_set),
         "wishes": [
-            {"key": key, "wish": WISHES[key], "title": full(name, named), "category": name}  # type: ignore[index]
-            for name, attributes in _wishes(card_set).items() for key, (named, _) in attributes.items()
+            {"key": key, "wish": WISHES[key], "title": full(name, label), "category": name}  # type: ignore[index]
+            for name, attributes in _wishes(card_set).items() for key, (label, _) in attributes.items()
         ],
         "levels": LEVELS,
         "level_words": LEVEL_WORDS,
         "profiles": [
             {"name": profile.name, "title": profile.name.replace("-", " "), "task": profile.task} for profile in profiles()
         ],
-        "data": htmlsafe_json_dumps(_data(card_set, places), ensure_ascii=False, allow_nan=False),
+        "data": htmlsafe_json_dumps(_data(card_set, anchors), ensure_ascii=False, allow_nan=False),
     }  # fmt: skip
 
 
-def _places(cards: Sequence[Card]) -> Iterator[str]:
-    """An address in the page for every card: its label in letters that need no escape."""
+def _anchors(cards: Sequence[Card]) -> Iterator[str]:
+    """The id of every card in the page: its label in characters that need no escape."""
     taken: set[str] = set()
     for card in cards:
         letters = re.sub(r"[^a-z0-9]+", "-", card.method.lower()).strip("-")
-        place, at = f"card-{letters}", 2
-        while place in taken:
-            place, at = f"card-{letters}-{at}", at + 1
-        taken.add(place)
-        yield place
+        anchor, number = f"card-{letters}", 2
+        while anchor in taken:
+            anchor, number = f"card-{letters}-{number}", number + 1
+        taken.add(anchor)
+        yield anchor
 
 
 def _costs(card_set: CardSet) -> dict[str, dict[str, float]]:
-    """What a map of each method took in the run itself, for cards whose cost was not measured apart."""
+    """By method, the mean cost of a map in the run itself, for cards whose cost was not measured."""
     return {
         str(row["method"]): {key: float(row[key]) / int(row["images"]) for key in ("forward", "backward", "seconds")}
         for row in card_set.run.costs().to_dict("records") if row["images"]
@@ -168,12 +168,12 @@ def _verdict_counts(card_set: CardSet) -> list[dict[str, Any]]:
     return [{**verdict(word), "count": sum(cell.verdict == word for cell in own)} for word in MARKS]
 
 
-def _table(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
-    """Every attribute and every test in a row, every method in a column; the page shows the columns that are asked for."""
+def _table(card_set: CardSet, anchors: Mapping[str, str]) -> dict[str, Any]:
+    """The comparison table: a row per attribute and test, a column per method; the page shows the chosen columns."""
     cards = card_set.methods
     groups = []
     for name, attributes in categories(cards[0].grades if cards else ()).items():
-        for key, (named, asks) in attributes.items():
+        for key, (label, question) in attributes.items():
             tests = {evidence.metric: evidence for card in cards for evidence in card.measured(key)}  # type: ignore[arg-type]
             rows = [
                 {"test": first.test, "arrow": first.arrow,
@@ -181,14 +181,14 @@ def _table(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
                 for metric, first in tests.items()
             ]  # fmt: skip
             groups.append(
-                {"category": name, "title": full(name, named), "question": asks, "rows": rows,
+                {"category": name, "title": full(name, label), "question": question, "rows": rows,
                  "cells": [_grade_cell(card, key) for card in cards]}  # type: ignore[arg-type]
             )  # fmt: skip
-    return {"columns": [{"id": places[card.method], "title": title(card)} for card in cards], "groups": groups}
+    return {"columns": [{"id": anchors[card.method], "title": title(card)} for card in cards], "groups": groups}
 
 
 def _grade_cell(card: Card, key: Priority) -> dict[str, Any]:
-    grade = shown(card.grades[key])
+    grade = grade_view(card.grades[key])
     if key in METHODOLOGY and key in card.findings:
         return {**grade, "reason": card.findings[key].sentence}
     return grade
@@ -207,10 +207,10 @@ def _cell(card: Card, metric: str | None) -> dict[str, Any] | None:
 
 
 def _trial(card_set: CardSet) -> list[dict[str, Any]]:
-    """The metrics, with what speaks against each and what its verdicts weigh."""
+    """The metrics, with the doubts about each and the weight of its verdicts."""
     spec = {metric.label: metric for metric in card_set.run.record.spec.metrics}
     choices = {
-        key: (name, full(name, named)) for name, attributes in CATEGORIES.items() for key, (named, _) in attributes.items()
+        key: (name, full(name, label)) for name, attributes in CATEGORIES.items() for key, (label, _) in attributes.items()
     }
     rows = []
     for label, trust in card_set.trust.items():
@@ -224,7 +224,7 @@ def _trial(card_set: CardSet) -> list[dict[str, Any]]:
 
 
 def _standing(trust: Trust) -> dict[str, str]:
-    """How far a metric may be believed, as shape and word."""
+    """How far a metric is trusted, as shape and word."""
     if trust.axiom:
         return {**verdict("pass"), "word": "must hold exactly"}
     if trust.weight >= RELIABLE:
@@ -234,30 +234,30 @@ def _standing(trust: Trust) -> dict[str, str]:
     return {**verdict("not counted"), "word": "hardly counts" if trust.weight > 0 else "does not count"}
 
 
-def _data(card_set: CardSet, places: Mapping[str, str]) -> dict[str, Any]:
-    """What the page's script ranks by."""
+def _data(card_set: CardSet, anchors: Mapping[str, str]) -> dict[str, Any]:
+    """The data that the page's script ranks methods by."""
     return {
         "methods": [
             {
-                "id": places[card.method],
+                "id": anchors[card.method],
                 "label": card.method,
                 "title": title(card),
                 "grades": {key: plain(grade.share) for key, grade in card.grades.items()},
                 "words": {key: grade.word for key, grade in card.grades.items()},
                 "seconds": plain(card.seconds),
                 "inside": sorted(INSIDE.intersection(card.needs)),
-                "deaf": deaf(card, title(card)),
+                "weak": weak_sensitivities(card, title(card)),
             }
             for card in card_set.methods
         ],
         "wishes": {attribute: WISHES[attribute] for attribute in card_set.priorities},
         "briefly": {attribute: BRIEFLY[attribute] for attribute in card_set.priorities},
         "levels": LEVEL_WORDS,
-        "marks": {word: verdict(borrowed) for word, borrowed in BORROWED.items()},
+        "marks": {word: verdict(word_of_verdict) for word, word_of_verdict in BORROWED.items()},
         "titles": {
-            key: full(name, named)
+            key: full(name, label)
             for name, attributes in _wishes(card_set).items()
-            for key, (named, _) in attributes.items()
+            for key, (label, _) in attributes.items()
         },
         "profiles": {
             profile.name: {key: level for key, level in profile.levels.items() if level != "unimportant"}

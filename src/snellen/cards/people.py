@@ -1,9 +1,9 @@
-"""People on cards: what those could do who saw a method's maps, beside what formulas say of it.
+"""Results of studies on cards: what people could do who saw a method's maps.
 
-A study that was joined to the run (`RUN/people/`) gives a method one piece of evidence per task. Tasks that ask what people
-can do with a map are no attribute of the saliency card; they stand under `people`, get a grade by the formula of every other
-grade, and can be asked for in a choice. Ratings of sharpness answer the card's test Visual Sharpening. What simulated people
-answered is shown with that mark and counts nothing.
+A study that was joined to the run (`RUN/people/`) gives a method one piece of evidence per task. What people can do
+with a map is no attribute of the saliency card; it is the extra attribute `people`, which is graded by the same formula and
+can be a priority in a recommendation. Ratings of sharpness belong to the card's test Visual Sharpening. Answers of simulated
+people are marked and have no weight.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from snellen.suite.card_tests import SHARPNESS
 from snellen.verdicts import PairedDifference, Verdict
 
 CATEGORY: dict[str, dict[str, tuple[str, str]]] = {"people": {"people": ("Use to people", "can they do more with it?")}}
-"""The heading beside the card's three, with its one question."""
+"""The category beside the card's three, with its only attribute."""
 
 STYLE = "cards/people.css"
 
 OPPOSITE = "opposite"
-"""What is said of a metric that goes against people."""
+"""The stored word for a metric that prefers what helps people less."""
 
 
 def categories(grades: Container[str]) -> dict[str, dict[str, tuple[str, str]]]:
-    """The headings of a card with these grades: the saliency card's, and people's where a study was joined."""
+    """The categories of a card with these grades: those of the saliency card, and `people` if a study was joined."""
     return CATEGORIES | CATEGORY if "people" in grades else CATEGORIES
 
 
 def evidence_of(run: Readable, source: EvidenceSource) -> dict[str, list[Evidence]]:
-    """By method, what the studies of a run say of it; `source` is the run."""
+    """By method, the evidence from the studies of a run; `source` is the run."""
     studies = run.people()
     by_method: dict[str, list[Evidence]] = {}
     for people in studies:
@@ -47,7 +47,7 @@ def evidence_of(run: Readable, source: EvidenceSource) -> dict[str, list[Evidenc
 
 
 def baselines(run: Readable) -> dict[str, dict[str, float]]:
-    """By label of the evidence, the means that a method's people are held against: no map, or controls."""
+    """By label of the evidence, the means of the arms that a method is compared with: no map, or controls."""
     studies = run.people()
     controls = {method.label for method in run.record.spec.methods if method.control}
     by_label: dict[str, dict[str, float]] = {}
@@ -64,7 +64,7 @@ def baselines(run: Readable) -> dict[str, dict[str, float]]:
 
 
 def opposed(run: Readable) -> dict[str, str]:
-    """By metric that people's answers speak against, the words for it."""
+    """By metric that contradicts people's answers, the description of the contradiction."""
     by_metric: dict[str, list[str]] = {}
     for people in (study for study in run.people() if study.source == "human"):
         for link in (link for link in people.links if link.word == OPPOSITE):
@@ -77,7 +77,7 @@ def opposed(run: Readable) -> dict[str, str]:
 
 
 def notes(run: Readable) -> tuple[str, ...]:
-    """What a reader should know of the studies."""
+    """Warnings about the studies."""
     return tuple(
         f"“{study.title}” was answered by simulated people, not by real ones: it is marked so and counts nothing"
         for study in run.people()
@@ -155,7 +155,7 @@ def study_line(evidence: Evidence) -> str:
 
 
 def studies(card: Card) -> str:
-    """The studies that asked people what they can do with a method's maps, in a sentence each."""
+    """The studies in which people did tasks with a method's maps, a sentence each."""
     answers = [evidence for evidence in card.evidence if evidence.attribute == "people"]
     sentences = [f"Study {study}." for study in dict.fromkeys(map(_study, answers))]
     if any(pair.control == arm_name(NO_MAP) for evidence in answers for pair in evidence.against):
@@ -169,7 +169,7 @@ def _study(evidence: Evidence) -> str:
 
 
 def lead(evidence: Evidence) -> str:
-    """By how much people did better than those that they are held against; empty where that is nobody."""
+    """By how much people did better than those in the compared arms; empty if there are none."""
     parts = [
         f"{numbers.signed(pair.mean)} {numbers.interval(pair.low, pair.high, pair.n, signs=True)} against {pair.control}"
         for pair in evidence.against

@@ -1,4 +1,4 @@
-"""A card for a terminal: ten attributes, each with its grade, its tests, and what papers say of it."""
+"""A card for a terminal: ten attributes, each with its grade, its tests, and the verdicts of papers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from snellen.charts.verdict_marks import MARKS, STYLES, legend
 _WIDEST = 120
 
 
-def shown(card: Card | MarkdownCard, notes: Sequence[str] = ()) -> PrintedCard | PrintedMarkdownCard:
-    """What rich prints for a card of either kind; `notes` are what is to be known of its run."""
+def printable(card: Card | MarkdownCard, notes: Sequence[str] = ()) -> PrintedCard | PrintedMarkdownCard:
+    """What rich prints for a card of either kind; `notes` are warnings about its run."""
     return PrintedCard(card, notes) if isinstance(card, Card) else PrintedMarkdownCard(card)
 
 
@@ -42,12 +42,12 @@ class PrintedCard:
         if card.source:
             yield Text(f"{card.source.model} · {card.source.data} · {card.source.settings}", style="dim")
         else:
-            yield Text("No run: what is known of it everywhere. Give --run for what was measured.", style="dim")
+            yield Text("No run: this holds for every model. Give --run for what was measured.", style="dim")
         yield Padding(Text(card.prose.summary.replace("\n", " ")), (1, max(0, options.max_width - room), 0, 0))
         for category, attributes in categories(card.grades).items():
             yield Text(f"\n{category.upper()}", style="bold dim")
             if category == "methodology":
-                needs = ", ".join(NEEDS.get(need, need) for need in card.needs) or "nothing but the model's answers"
+                needs = ", ".join(NEEDS.get(need, need) for need in card.needs) or "only the model's outputs"
                 yield Text(f"{basis(card).capitalize()}: {card.claims}. It needs {needs}.")
             for key, (title, question) in attributes.items():
                 yield from self._attribute(key, title, question, room)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ class PrintedCard:
         yield legend() + Text("↑ higher is better, ↓ lower is better")
         yield from map(Text, self._notes)
         if self._card.source and not self._card.control and not set(METHODOLOGY[:-1]) & set(self._card.findings):
-            yield Text("`snellen cards` with this run measures determinism, settings, fitting models and cost.", style="dim")
+            yield Text("`snellen cards` with this run measures determinism, settings, needs and cost.", style="dim")
         for measured, other in self._card.disagreements:
             yield Text(
                 f"{measured.test}: {measured.verdict} here, but {other.verdict} by {other.source.name}.", style="bold"
@@ -135,7 +135,7 @@ class PrintedMarkdownCard:
 
 
 def _plain(text: str) -> str:
-    r"""Markdown as it is read aloud: links by their names, and the powers of ten that public cards write in TeX.
+    r"""Markdown as plain text: links by their names, and powers of ten, which public cards write in TeX, as 1e-2.
 
     >>> _plain("takes $1\\mathrm{e}{-2}$ s on a [small net](https://example.org/a)")
     'takes 1e-2 s on a small net'

@@ -1,4 +1,4 @@
-"""CardComparison and choice for a terminal: shapes and words beside every colour, as wide as the terminal is."""
+"""Comparisons, recommendations and profiles for a terminal; every colour has a shape and a word too."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _STATES: dict[State, tuple[str, str]] = {
 }
 _NAMES, _COLUMN = 31, 15
 _ROOMY = 21
-"""From this width on a verdict is written out beside its shape."""
+"""From this column width on, a verdict is written as a word beside its shape."""
 _DETAILED = 3
 TELLING = 0.2
-"""A second attribute is told to have decided too when it made at least this share of what the first made."""
+"""A second attribute is named as deciding if it contributed at least this share of what the first contributed."""
 
 
 class PrintedRecommendation:
-    """What rich prints for a recommendation: the answer, a reason for every place, and how far to believe the order."""
+    """What rich prints for a recommendation: the answer, a reason for every rank, and how stable the order is."""
 
     def __init__(self, recommendation: Recommendation) -> None:
-        self._found = recommendation
+        self._recommendation = recommendation
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """From the answer to the small print."""
-        choice = self._found
+        """The answer, the ranked methods, then warnings."""
+        choice = self._recommendation
         source = choice.card_set.cards[0].source
         yield Text(wishes(choice.priorities), style="dim")
         if source:
@@ -52,10 +52,10 @@ class PrintedRecommendation:
         yield Text(choice.sentence, style="bold")
         if choice.nearest and not choice.contenders:
             yield Text("Nearest: " + "; ".join(f"{ranked.card.method} {_lacks(ranked)}" for ranked in choice.nearest) + ".")
-        for place in choice.places:
-            yield from self._place(place)
+        for ranked in choice.places:
+            yield from self._ranked_method(ranked)
         yield Text("")
-        yield from _bullets("How firm the order is", self._firm())
+        yield from _bullets("How firm the order is", self._stability())
         yield from _bullets("Take care", choice.cautions)
         yield from _bullets("What would show more", choice.remedies)
         yield Text(
@@ -64,27 +64,27 @@ class PrintedRecommendation:
             style="dim",
         )
 
-    def _place(self, place: RankedMethod) -> Iterator[RenderableType]:
-        kind, words = _STATES[place.state]
+    def _ranked_method(self, ranked: RankedMethod) -> Iterator[RenderableType]:
+        kind, words = _STATES[ranked.state]
         head = Text.assemble(
-            (f"{place.place:>2}  ", "bold"),
+            (f"{ranked.place:>2}  ", "bold"),
             (f"{MARKS[kind]} {words}", STYLES[kind]),
-            ("  " + place.card.method, "bold"),
+            ("  " + ranked.card.method, "bold"),
         )
-        if not math.isnan(place.score):
-            head.append(f"  score {place.score:.2f}", style="dim")
+        if not math.isnan(ranked.score):
+            head.append(f"  score {ranked.score:.2f}", style="dim")
         yield Text("")
         yield head
-        detailed = place.place <= _DETAILED and place.state != "missed"
-        rows = [("needs", need) for need in _needs(place.needs, detailed)]
+        detailed = ranked.place <= _DETAILED and ranked.state != "missed"
+        rows = [("needs", need) for need in _needs(ranked.needs, detailed)]
         if detailed:
-            priorities, grades = self._found.priorities, place.card.grades
+            priorities, grades = self._recommendation.priorities, ranked.card.grades
             for level, write in (("nice", _graded), ("unwanted", _unwanted)):
                 texts = [write(grades[attribute]) for attribute in priorities.at(level)]  # type: ignore[arg-type]
                 rows += [(level, Text(", ").join(texts))] if texts else []
-        rows += [("decided by", Text(words)) for words in self._decided(place)]
-        if place.shares and (detailed or place.state == "met"):
-            rows.append(("gives up", Text(_given_up(place.sacrifice, self._found.priorities))))
+        rows += [("decided by", Text(words)) for words in self._decided(ranked)]
+        if ranked.shares and (detailed or ranked.state == "met"):
+            rows.append(("gives up", Text(_sacrificed(ranked.sacrifice, self._recommendation.priorities))))
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column(width=10, style="dim")
         table.add_column(overflow="fold")
@@ -92,24 +92,24 @@ class PrintedRecommendation:
             table.add_row("" if number and name == rows[number - 1][0] else name, text)
         yield Padding(table, (0, 0, 0, 4))
 
-    def _decided(self, place: RankedMethod) -> list[str]:
-        after = next((ranked for ranked in self._found.places if ranked.place == place.place + 1), None)
+    def _decided(self, ranked: RankedMethod) -> list[str]:
+        after = next((other for other in self._recommendation.places if other.place == ranked.place + 1), None)
         if after is None:
             return []
-        if place.state != after.state:
+        if ranked.state != after.state:
             return [f"its needs: {after.card.method}, the next, {_lacks(after)}"]
-        if math.isnan(place.score):
+        if math.isnan(ranked.score):
             return ["the name: conditions alone put no method before another"]
-        if not place.decided:
+        if not ranked.decided:
             return [f"the name: {after.card.method} has the same score"]
         telling = [
-            difference for difference in place.decided[:2] if difference.weighed >= TELLING * place.decided[0].weighed
+            difference for difference in ranked.decided[:2] if difference.weighed >= TELLING * ranked.decided[0].weighed
         ]
-        parts = [_against(difference, self._found.priorities) for difference in telling]
+        parts = [_against(difference, self._recommendation.priorities) for difference in telling]
         return [f"{', then '.join(parts)} of {after.card.method}, the next"]
 
-    def _firm(self) -> list[str]:
-        choice = self._found
+    def _stability(self) -> list[str]:
+        choice = self._recommendation
         contenders = choice.contenders
         if len(contenders) < 2 or math.isnan(choice.holds):
             return []
@@ -129,11 +129,11 @@ class PrintedComparison:
     """What rich prints for a comparison: attributes and their tests down, methods across."""
 
     def __init__(self, comparison: CardComparison) -> None:
-        self._all = comparison
+        self._comparison = comparison
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """As many tables as the width asks for."""
-        cards = self._all.cards
+        """As many tables as the width of the terminal requires."""
+        cards = self._comparison.cards
         if cards[0].source:
             yield Text(f"On {cards[0].source.model}, {cards[0].source.data}.", style="dim")
         for group in split_evenly(cards, lambda card: _COLUMN, options.max_width - _NAMES):
@@ -141,9 +141,9 @@ class PrintedComparison:
             yield self._table(group, min(30, (options.max_width - _NAMES) // len(group) - 1))
         yield Text("")
         yield legend() + Text("means over images; ↑ higher is better, ↓ lower is better; ! a marked metric", style="dim")
-        yield from _bullets("Where they differ most", [difference.words for difference in self._all.differences[:3]])
-        yield from _bullets("Otherwise than in the literature", self._all.disagreements)
-        yield from _bullets("Take care", self._all.notes)
+        yield from _bullets("Where they differ most", [difference.words for difference in self._comparison.differences[:3]])
+        yield from _bullets("Otherwise than in the literature", self._comparison.disagreements)
+        yield from _bullets("Take care", self._comparison.notes)
 
     def _table(self, cards: Sequence[Card], width: int) -> Table:
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
@@ -152,7 +152,7 @@ class PrintedComparison:
             table.add_column(Text("\n".join(_wrapped(card.method, width))), width=width, vertical="bottom")
         for category, attributes in categories(cards[0].grades).items():
             table.add_row(Text(category.upper(), style="bold dim"))
-            for row in (row for row in self._all.rows if row.attribute in attributes):
+            for row in (row for row in self._comparison.rows if row.attribute in attributes):
                 grades = [card.grades[row.attribute] for card in cards]
                 table.add_row(Text(plain(row.attribute), style="bold"), *(_grade_cell(grade) for grade in grades))
                 for test in row.tests:
@@ -169,11 +169,11 @@ class PrintedProfiles:
     """What rich prints for `--profile list`."""
 
     def __init__(self, profiles: Sequence[Profile]) -> None:
-        self._some = profiles
+        self._profiles = profiles
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """One paragraph each."""
-        for profile in self._some:
+        for profile in self._profiles:
             yield Text.assemble((profile.name, "bold"), f"  {profile.role} ({profile.user}): {profile.task}")
             for level in LEVELS:
                 names = [plain(name) for name, chosen in profile.levels.items() if chosen == level]
@@ -213,7 +213,7 @@ def _need(need: Need) -> Text:
 
 
 def _needs(needs: Sequence[Need], detailed: bool) -> Iterator[Text]:
-    """A line for each need; in short, one for all that are met and one for all that are not known."""
+    """A line per need; if not `detailed`, one line for all that are met and one for all that are not known."""
     if detailed:
         yield from map(_need, needs)
         return
@@ -230,7 +230,7 @@ def _graded(grade: Grade) -> Text:
 
 
 def _unwanted(grade: Grade) -> Text:
-    """Less is better: the shape is that of what the user is left with."""
+    """The grade of an unwanted attribute, where less is better."""
     kind, word = {
         "good": ("fail", "much"),
         "mixed": ("inconclusive", "some"),
@@ -241,13 +241,13 @@ def _unwanted(grade: Grade) -> Text:
 
 
 def number(grade: Grade) -> str:
-    """A grade's number after its word; nothing where it is not known."""
+    """The number of a grade after its word; empty if it is not known."""
     return "" if math.isnan(grade.share) else f" {grade.share:.2f}"
 
 
-def _lacks(place: RankedMethod) -> str:
+def _lacks(ranked: RankedMethod) -> str:
     parts = []
-    for need in place.unmet:
+    for need in ranked.unmet:
         if need.state == "missed" and need.grade is None:
             parts.append(need.words)
         elif need.state == "missed" and need.grade:
@@ -263,7 +263,7 @@ def _against(difference: Difference, priorities: Priorities) -> str:
     return f"{plain(difference.attribute)}, {difference.own:.2f} against {difference.other:.2f}"
 
 
-def _given_up(difference: Difference | None, priorities: Priorities) -> str:
+def _sacrificed(difference: Difference | None, priorities: Priorities) -> str:
     if difference is None:
         return "nothing: no method is better in anything you asked for"
     attribute, own, other = plain(difference.attribute), difference.own, difference.other

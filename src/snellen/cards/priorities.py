@@ -1,4 +1,4 @@
-"""What a user wants of a method: a level for each attribute, and conditions that a method meets or does not."""
+"""Priorities of a user: a level for each attribute, and conditions that a method must meet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Level = Literal["essential", "nice", "unimportant", "unwanted"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 WEIGHTS: Mapping[Level, float] = {"essential": 3.0, "nice": 1.0, "unimportant": 0.0, "unwanted": 1.0}
-"""What an attribute counts in a score; an unwanted one counts the other way round."""
+"""By level, the weight of an attribute in a score; an unwanted attribute counts as 1 − grade."""
 
 _OPTIONS: Mapping[Level, str] = {
     "essential": "--need",
@@ -31,7 +31,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """The priorities of one role that people were interviewed in, ready to use."""
+    """The priorities of one role, from interviews with people in that role."""
 
     name: str
     user: str
@@ -43,9 +43,9 @@ class Profile:
 
 @dataclass(frozen=True, kw_only=True)
 class Priorities:
-    """A level for each attribute (unimportant where none is given), and two conditions: time per image, and a black box.
+    """A level for each attribute (unimportant by default), and two conditions: seconds per image, and a black box.
 
-    `people` has a level like an attribute: whether people could do more with the maps, where a study tells.
+    `people` has a level like an attribute: whether people could do more with the maps, according to a study.
     """
 
     levels: Mapping[Priority, Level]
@@ -64,7 +64,7 @@ class Priorities:
         return self.levels.get(attribute, "unimportant")
 
     def weight(self, attribute: Priority) -> float:
-        """What an attribute counts in a score."""
+        """The weight of an attribute in a score."""
         return WEIGHTS[self.level(attribute)]
 
     def at(self, level: Level) -> tuple[Priority, ...]:
@@ -87,7 +87,7 @@ class Priorities:
         black_box: bool = False,
         profile: str | None = None,
     ) -> Priorities:
-        """Priorities as they are written, comma-separated names; what is given here wins over the profile."""
+        """Priorities from the command line, as comma-separated names; they override those of the profile."""
         chosen_levels: dict[Priority, Level] = {}
         by_level: dict[Level, Iterable[str]] = {
             "essential": need,
@@ -114,7 +114,7 @@ class Priorities:
 
 
 def read_attribute(name: str, option: str) -> Priority:
-    """An attribute, or people, by its name, whatever its case, with spaces or hyphens.
+    """An attribute, or `people`, by its name in any case, with spaces or hyphens.
 
     >>> read_attribute("Model sensitivity", "--need")
     'model-sensitivity'

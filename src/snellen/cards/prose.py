@@ -1,4 +1,4 @@
-"""The files that people write: one Markdown file per method, whose front matter and headings are checked when it is read."""
+"""Reads the prose of cards: one Markdown file per method, whose front matter and headings are checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADINGS = {
     "Computational Efficiency": METHODOLOGY[3],
     "Semantic Directness": METHODOLOGY[4],
 }
-"""The card's headings of methodology, in its order."""
+"""By heading of methodology, its attribute, in the order of the card."""
 
 _FIELDS = {
     "method": str,
@@ -36,7 +36,7 @@ _FIELDS = {
 
 @cache
 def prose_of(name: str) -> Prose:
-    """What people wrote of a registered method. A method of somebody's own package gets a card of its facts alone."""
+    """The prose of a registered method; for a method without a file, such as one of another package, only its facts."""
     file = resources.files("snellen.cards").joinpath("prose", f"{name}.md")
     if not file.is_file():
         return _plain(name)
@@ -44,7 +44,7 @@ def prose_of(name: str) -> Prose:
 
 
 def read_prose(text: str, name: str) -> Prose:
-    """The prose in a file, or one sentence that says which rule for such files it breaks."""
+    """The prose in a file. Raises `SnellenError` if the file breaks a rule of the format."""
     where = f"the prose of '{name}'"
     match = re.fullmatch(r"---\n(.*?\n)---\n(.*)", text, re.DOTALL)
     if match is None:
@@ -91,7 +91,7 @@ def _check(facts: Any, name: str, where: str) -> None:
 
 
 def _plain(name: str) -> Prose:
-    """A method without a file: what its decorator says, and that nobody wrote more."""
+    """The prose of a method without a file, from its decorator."""
     traits = METHODS[name].traits  # type: ignore[attr-defined]
     nothing = "Not written yet."
     return Prose(

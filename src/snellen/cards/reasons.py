@@ -1,4 +1,4 @@
-"""Why an attribute has its grade, in words and numbers, and what it would take to know more."""
+"""Why an attribute has its grade, in words and numbers, and what would have to be measured to know more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snellen.verdicts.rule import TOO_FEW
 
 
 def because(card: Card, attribute: Priority) -> str:
-    """Why the grade is what it is: the tests that were passed and failed, each with its most telling number."""
+    """The reason for a grade: how many tests were passed and failed, with an example of each."""
     if math.isnan(card.grades[attribute].share):
         return unknown(card, attribute)
     if attribute in METHODOLOGY:
@@ -33,7 +33,7 @@ def because(card: Card, attribute: Priority) -> str:
 
 
 def _telling(evidence: Evidence) -> str:
-    """A test with the number that decides: against the control that comes closest, or beats the method most."""
+    """A test with its decisive number: the difference to the control that comes closest, or beats the method most."""
     if not evidence.against:
         return f"{evidence.test}: {evidence.reason}, mean {numbers.short(evidence.mean)}"
     rival = min(evidence.against, key=lambda pair: pair.high if pair.worse else pair.low)
@@ -47,12 +47,12 @@ def _telling(evidence: Evidence) -> str:
 
 
 def plain(name: str) -> str:
-    """An attribute or a condition as it stands in a sentence."""
+    """The name of an attribute or a condition in a sentence."""
     return {"avoid-cost": "cost", "people": "use to people"}.get(name, name.replace("-", " "))
 
 
 def unknown(card: Card, attribute: Priority) -> str:
-    """Why nothing is known."""
+    """Why there is no grade."""
     if attribute in METHODOLOGY:
         finding = card.findings.get(attribute)
         return finding.sentence.rstrip(".") if finding else "not measured yet"
@@ -67,21 +67,21 @@ def unknown(card: Card, attribute: Priority) -> str:
 
 
 def remedies(cards: Sequence[Card], attribute: Priority) -> tuple[str, ...]:
-    """What it would take to know an attribute of these cards, or to settle what is undecided in it."""
+    """What would have to be measured for a grade of these cards, or for clearer verdicts."""
     sentences = []
     for card in cards:
         measured = card.measured(attribute)
         if not math.isnan(card.grades[attribute].share):
-            open_ = [
+            undecided = [
                 evidence
                 for evidence in measured
                 if evidence.verdict == "inconclusive" and evidence.weight > 0 and evidence.advice.startswith("about")
             ]
             sentences += [
-                f"{card.method}, {plain(attribute)}: {evidence.advice} in {evidence.test}" for evidence in open_[:1]
+                f"{card.method}, {plain(attribute)}: {evidence.advice} in {evidence.test}" for evidence in undecided[:1]
             ]
         elif attribute in METHODOLOGY:
-            continue  # measured all at once, and told once
+            continue  # `Recommendation.remedies` names one command for all of them
         elif attribute == "people":
             sentences.append(
                 f"{plain(attribute)}: a study that shows {card.method} and no map; `snellen study new` makes one"
@@ -98,7 +98,7 @@ def remedies(cards: Sequence[Card], attribute: Priority) -> tuple[str, ...]:
 
 
 def measuring(attribute: Priority) -> list[str]:
-    """Metrics of an attribute that need nothing that most users lack, or else any."""
+    """Up to three metrics of an attribute: those without special needs, if there are any."""
     every = {name: METRICS[name].traits for name in METRICS}  # type: ignore[attr-defined]
     measuring_it = {name: facts for name, facts in every.items() if facts.attribute == attribute}
     easy = [name for name, facts in measuring_it.items() if facts.needs <= {"explain", "layer"}]
@@ -106,14 +106,14 @@ def measuring(attribute: Priority) -> list[str]:
 
 
 def care(card: Card, attribute: Priority) -> str:
-    """The metrics behind an attribute that are marked, with what speaks against the lightest of them; empty if none is."""
+    """How many tests of an attribute are by doubtful metrics, with a doubt about the one of least weight; empty if none."""
     counted = [evidence for evidence in card.measured(attribute) if evidence.weight > 0]
     marks = {str(evidence.metric): evidence.trust.marks for evidence in counted if evidence.trust and evidence.trust.marks}
     if not marks:
         return ""
     words = f"{plain(attribute)}: {len(marks)} of {numbers.count(len(counted), 'test')} by marked metrics"
     for evidence in sorted(counted, key=lambda evidence: evidence.weight):
-        # That one image alone says little is told of many metrics and weighs nothing; anything else comes first.
+        # Many metrics have the mark about single images, which does not change the weight; other marks come first.
         if serious := [mark for mark in marks.get(str(evidence.metric), ()) if not mark.startswith("one image")]:
             return f"{words}; {evidence.metric} weighs {evidence.weight:.2f} ({serious[-1]})"
     name = next(iter(marks))

@@ -1,7 +1,7 @@
-"""A choice from stated priorities: which methods meet the needs here, in which order, and why.
+"""Recommends methods by a user's priorities: which meet the needs, in which order, and why.
 
-The score of a method is the mean of its grades weighed by levels: essential 3, nice 1, unwanted 1 with the grade turned
-round (1 − g), unimportant 0; a grade that is not known counts ½. A need (an essential attribute) is *met* by a known grade
+The score of a method is the mean of its grades weighted by levels: essential 3, nice 1, unwanted 1 with 1 − grade,
+unimportant 0; a grade that is not known counts ½. A need (an essential attribute) is *met* by a known grade
 of at least ½, *not known* without a grade, and *missed* otherwise. `avoid_cost` and `black_box` are conditions that a method
 meets, misses, or is not known to meet. Methods that meet everything come first, then those of which something is not known,
 then those that miss something; each group by score, ties by name. Controls are never recommended.
@@ -31,13 +31,13 @@ ENOUGH = 0.5
 """A need is met from this grade on."""
 
 DRAWS = 2_000
-"""Rankings with moved weights, by which stability is measured."""
+"""Number of rankings with random weights that measure stability."""
 
 SENSITIVITY = TESTED[:3]
-"""The attributes without which a map does not show what the model does, whether somebody asks for them or not."""
+"""The attributes without which a map does not show what the model does; low grades are always reported."""
 
 INSIDE = frozenset({"gradients", "layer", "relu"})
-"""Needs that a black box, which only answers, cannot fulfil."""
+"""Needs that a black box, which has only outputs, cannot fulfil."""
 
 State = Literal["met", "not known", "missed"]
 STATES: tuple[State, ...] = ("met", "not known", "missed")
@@ -45,7 +45,7 @@ STATES: tuple[State, ...] = ("met", "not known", "missed")
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What was asked of a method, an essential attribute or a condition, and whether it is met."""
+    """A need, which is an essential attribute or a condition, and whether a method meets it."""
 
     name: str
     state: State
@@ -62,7 +62,7 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One attribute in which two methods differ; `weighed` is what that makes in the score."""
+    """One attribute in which two methods differ; `weighed` is its contribution to the difference of scores."""
 
     attribute: Priority
     own: float
@@ -73,7 +73,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class RankedMethod:
-    """One method's place, and why it has it."""
+    """A method with its rank (`place`, from 1), and the reasons for it."""
 
     place: int
     card: Card
@@ -81,13 +81,13 @@ class RankedMethod:
     state: State
     needs: tuple[Need, ...]
     shares: Mapping[Priority, float]
-    """By attribute that counts, what its grade is worth: turned round where it is unwanted, ½ where it is not known."""
+    """By attribute that counts, its grade as it enters the score: 1 − grade if unwanted, ½ if not known."""
     decided: tuple[Difference, ...]
-    """What put it before the next place, most first."""
+    """The attributes that rank it before the next method, the largest contribution first."""
     sacrifice: Difference | None
-    """The wanted attribute in which it falls most behind the best method there."""
+    """The attribute in which it is farthest behind the best method."""
     first: float
-    """In which share of rankings with moved weights it is first; NaN where it is no contender."""
+    """The share of rankings with random weights in which it is first; NaN if it is no contender."""
     pareto: bool
     """Whether no other contender is at least as good in all that counts and better in something."""
 
@@ -99,32 +99,32 @@ class RankedMethod:
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """The methods of a card_set in the order of someone's priorities."""
+    """The methods of a set of cards, ranked by a user's priorities."""
 
     card_set: CardSet
     priorities: Priorities
     places: tuple[RankedMethod, ...]
     holds: float
-    """In which share of rankings with moved weights the first three are the same, in the same order."""
+    """The share of rankings with random weights in which the first three are the same, in the same order."""
 
     @property
     def qualified(self) -> tuple[RankedMethod, ...]:
-        """Those that meet everything."""
-        return tuple(place for place in self.places if place.state == "met")
+        """The methods that meet all needs."""
+        return tuple(ranked for ranked in self.places if ranked.state == "met")
 
     @property
     def contenders(self) -> tuple[RankedMethod, ...]:
-        """Those that the choice is among: the qualified or, if there are none, those that may be."""
-        return self.qualified or tuple(place for place in self.places if place.state == "not known")
+        """The methods to choose from: those that qualify or, if there are none, those of which a need is not known."""
+        return self.qualified or tuple(ranked for ranked in self.places if ranked.state == "not known")
 
     @property
     def level(self) -> tuple[RankedMethod, ...]:
-        """The first contender, and those behind it by their names alone."""
+        """The first contender, and those with the same score."""
         return tuple(contender for contender in self.contenders if _tied(contender.score) == _tied(self.contenders[0].score))
 
     @property
     def nearest(self) -> tuple[RankedMethod, ...]:
-        """The three that come closest where none qualifies: fewest needs unmet, least missing in them, best score."""
+        """If none qualifies, the three closest methods: fewest unmet needs, then least missing, then best score."""
         if self.qualified:
             return ()
         order = sorted(
@@ -153,10 +153,10 @@ class Recommendation:
         return f"No method meets your needs on this data; {self._hardest()}."
 
     def _hardest(self) -> str:
-        """The need that stops most methods."""
+        """The need that most methods miss."""
         counts: dict[str, int] = {}
-        for place in self.places:
-            for need in place.needs:
+        for ranked in self.places:
+            for need in ranked.needs:
                 if need.state == "missed":
                     counts[need.name] = counts.get(need.name, 0) + 1
         name = max(counts, key=lambda name: (counts[name], name))
@@ -164,7 +164,7 @@ class Recommendation:
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """What would show more, where no method is shown to meet the needs."""
+        """What to measure if no method is shown to meet the needs."""
         if self.qualified:
             return ()
         close = sorted(
@@ -173,44 +173,44 @@ class Recommendation:
         )
         unmet = list(dict.fromkeys(need.name for ranked in close for need in ranked.unmet))
         sentences = []
-        unmeasured = [name for name in unmet if any(_unmeasured(place.card, name) for place in close)]
+        unmeasured = [name for name in unmet if any(_unmeasured(ranked.card, name) for ranked in close)]
         if unmeasured:
             names = numbers.join_names([plain(name) for name in unmeasured])
             sentences.append(f"`snellen cards --run {self.card_set.run.folder}` measures {names}")
         for attribute in (attribute for attribute in self.priorities.at("essential") if attribute in unmet):
             sentences += remedies(
-                [place.card for place in close if attribute in [need.name for need in place.unmet]], attribute
+                [ranked.card for ranked in close if attribute in [need.name for need in ranked.unmet]], attribute
             )
         return tuple(sentences)
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Marks of metrics that speak in the attributes that decided, and what else makes the choice doubtful."""
-        deciding = [difference.attribute for place in self.contenders[:2] for difference in place.decided[:2]]
+        """Warnings: doubtful metrics in the deciding attributes, few images, and weak sensitivities."""
+        deciding = [difference.attribute for ranked in self.contenders[:2] for difference in ranked.decided[:2]]
         cautions = (
             [care(self.contenders[0].card, attribute) for attribute in dict.fromkeys(deciding)] if self.contenders else []
         )
         tested = [
             evidence
-            for place in self.places
-            for evidence in place.card.evidence
+            for ranked in self.places
+            for evidence in ranked.card.evidence
             if evidence.attribute in self.priorities.weighed
         ]
         if any(evidence.reason in TOO_FEW.values() for evidence in tested):
             cautions.insert(0, run_certainty(self.card_set.run).words)
         elif (sampling := run_sampling(self.card_set.run)).only:
             cautions.insert(0, sampling.words)
-        return (*self.card_set.notes, *(caution for caution in (*cautions, *self._unasked()) if caution))
+        return (*self.card_set.notes, *(caution for caution in (*cautions, *self._weak_sensitivities()) if caution))
 
-    def _unasked(self) -> Iterator[str]:
-        """Where the first choice fails to follow input, label or model, though nobody asked: maps may please and be deaf."""
-        for place in self.contenders[:1]:
-            words = deaf(place.card, place.card.method)
+    def _weak_sensitivities(self) -> Iterator[str]:
+        """Warnings where the first choice has a low sensitivity that the user did not ask for."""
+        for ranked in self.contenders[:1]:
+            words = weak_sensitivities(ranked.card, ranked.card.method)
             yield from (words[word] for word in words if self.priorities.level(word) == "unimportant")
 
 
-def deaf(card: Card, name: str) -> dict[Attribute, str]:
-    """By attribute that a map should follow and this method does not enough, what to tell somebody who did not ask."""
+def weak_sensitivities(card: Card, name: str) -> dict[Attribute, str]:
+    """By sensitivity with a low grade, a warning for users who did not ask for it."""
     weak = {attribute: card.grades[attribute].share for attribute in SENSITIVITY if card.grades[attribute].share < ENOUGH}
     return {
         attribute: f"you did not ask for {plain(attribute)}, but {name} has only {share:.2f} there: "
@@ -220,7 +220,7 @@ def deaf(card: Card, name: str) -> dict[Attribute, str]:
 
 
 def recommend(card_set: CardSet, priorities: Priorities, *, seed: int = 0) -> Recommendation:
-    """The methods of a card_set in the order of these priorities."""
+    """Ranks the methods of a set of cards by priorities; `seed` is that of the random weights."""
     weighed = priorities.weighed
     if "people" in weighed and not card_set.studied:
         raise SnellenError(
@@ -241,23 +241,23 @@ def recommend(card_set: CardSet, priorities: Priorities, *, seed: int = 0) -> Re
     first, holds = stability(shares[contend], weights, seed=seed)
     front = pareto(shares[contend])
     places = []
-    for place, at in enumerate(order):
-        after = order[place + 1] if place + 1 < len(order) else None
-        row = contend.index(at) if at in contend else None
+    for position, row in enumerate(order):
+        after = order[position + 1] if position + 1 < len(order) else None
+        contender = contend.index(row) if row in contend else None
         places.append(
             RankedMethod(
-                place=place + 1,
-                card=cards[at],
-                score=float(scores[at]),
-                state=states[at],
-                needs=needs[at],
-                shares=dict(zip(weighed, map(float, shares[at]), strict=True)),
-                decided=_decided(shares, weights, weighed, at, after, cards)
-                if after is not None and states[at] == states[after]
+                place=position + 1,
+                card=cards[row],
+                score=float(scores[row]),
+                state=states[row],
+                needs=needs[row],
+                shares=dict(zip(weighed, map(float, shares[row]), strict=True)),
+                decided=_decided(shares, weights, weighed, row, after, cards)
+                if after is not None and states[row] == states[after]
                 else (),
-                sacrifice=_sacrifice(cards, shares, weights, weighed, at),
-                first=float(first[row]) if row is not None else math.nan,
-                pareto=bool(front[row]) if row is not None else False,
+                sacrifice=_sacrifice(cards, shares, weights, weighed, row),
+                first=float(first[contender]) if contender is not None else math.nan,
+                pareto=bool(front[contender]) if contender is not None else False,
             )
         )
     return Recommendation(card_set=card_set, priorities=priorities, places=tuple(places), holds=holds)
@@ -270,10 +270,10 @@ def stability(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> tuple[Float[np.ndarray, " methods"], float]:
-    """How often each method is first, and how often the first three keep their order, when weights move.
+    """How often each method is first, and how often the first three keep their order, with random weights.
 
-    Each weight is multiplied by a factor between ½ and 2, evenly in its logarithm. Methods are given in the order of their
-    places, which breaks ties. NaN where nothing counts.
+    Each weight is multiplied by a log-uniform factor between ½ and 2. Methods are in the order of their ranks, which breaks
+    ties. NaN if no attribute counts.
     """
     if not shares.size:
         return np.full(len(shares), math.nan), math.nan
@@ -292,14 +292,14 @@ def pareto(shares: Float[np.ndarray, "methods attributes"]) -> list[bool]:
 
 
 def _scores(shares: Float[np.ndarray, "methods attributes"], weights: Float[np.ndarray, "*draws attributes"]) -> np.ndarray:
-    """Weighed means; NaN where nothing counts."""
+    """Weighted means; NaN if no attribute counts."""
     if not weights.shape[-1]:
         return np.full(len(shares), math.nan)
     return np.asarray(weights @ shares.T / weights.sum(axis=-1, keepdims=True))
 
 
 def _tied(score: float) -> float:
-    """A score by which to sort: rounding must not break a tie, and no score ties with no score."""
+    """A score for sorting: rounded, so that rounding errors break no tie; 0 where there is no score."""
     return 0.0 if math.isnan(score) else round(score, 9)
 
 
@@ -319,13 +319,13 @@ def _needs(card: Card, priorities: Priorities) -> tuple[Need, ...]:
         needs.append(_cost(card, priorities.avoid_cost))
     if priorities.black_box:
         inside = sorted(INSIDE.intersection(card.needs))
-        words = f"needs the model's {numbers.join_names(inside)}" if inside else "asks the model for its answers only"
+        words = f"needs the model's {numbers.join_names(inside)}" if inside else "needs only the model's outputs"
         needs.append(Need(name="black-box", state="missed" if inside else "met", words=words))
     return tuple(needs)
 
 
 def _unmeasured(card: Card, name: str) -> bool:
-    """Whether something is not known only because methodology was not measured yet."""
+    """Whether a need is not known because methodology was not measured yet."""
     attribute = "computational-efficiency" if name == "avoid-cost" else name
     return attribute in METHODOLOGY and attribute not in card.findings
 
@@ -365,19 +365,19 @@ def _decided(
 
 
 def _sacrifice(
-    cards: Sequence[Card], shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Priority], at: int
+    cards: Sequence[Card], shares: np.ndarray, weights: np.ndarray, weighed: Sequence[Priority], row: int
 ) -> Difference | None:
-    """PairedDifference methods whose grade is known; what is not known of this one is no sacrifice."""
+    """The largest difference to the best method whose grade is known, over attributes with a known grade."""
     differences = []
     for column, attribute in enumerate(weighed):
-        graded = [row for row, card in enumerate(cards) if not math.isnan(card.grades[attribute].share)]
-        if at in graded:
-            best = max(graded, key=lambda row: (shares[row, column], -row))
-            behind = float(shares[best, column] - shares[at, column])
+        graded = [other for other, card in enumerate(cards) if not math.isnan(card.grades[attribute].share)]
+        if row in graded:
+            best = max(graded, key=lambda other: (shares[other, column], -other))
+            behind = float(shares[best, column] - shares[row, column])
             differences.append(
                 Difference(
                     attribute=attribute,
-                    own=float(shares[at, column]),
+                    own=float(shares[row, column]),
                     other=float(shares[best, column]),
                     method=cards[best].method,
                     weighed=float(behind * weights[column]),

@@ -12,7 +12,7 @@ from snellen.charts.html_page import write_page
 
 
 def as_json(recommendation: Recommendation) -> dict[str, Any]:
-    """The choice as plain values; what is not known is null."""
+    """The recommendation as plain values; unknown ones are null."""
     priorities = recommendation.priorities
     values = {
         "sentence": recommendation.sentence,
@@ -27,24 +27,24 @@ def as_json(recommendation: Recommendation) -> dict[str, Any]:
         },
         "places": [
             {
-                "place": place.place,
-                "method": place.card.method,
-                "state": place.state,
-                "score": place.score,
+                "place": ranked.place,
+                "method": ranked.card.method,
+                "state": ranked.state,
+                "score": ranked.score,
                 "needs": [
                     {"name": need.name, "state": need.state, "grade": need.grade.share if need.grade else None,
-                     "words": need.words} for need in place.needs
+                     "words": need.words} for need in ranked.needs
                 ],
-                "grades": {attribute: place.card.grades[attribute].share for attribute in priorities.weighed},
-                "decided": place.decided,
-                "sacrifice": place.sacrifice,
-                "first": place.first,
-                "pareto": place.pareto,
+                "grades": {attribute: ranked.card.grades[attribute].share for attribute in priorities.weighed},
+                "decided": ranked.decided,
+                "sacrifice": ranked.sacrifice,
+                "first": ranked.first,
+                "pareto": ranked.pareto,
             }
-            for place in recommendation.places
+            for ranked in recommendation.places
         ],
         "first_three_hold": recommendation.holds,
-        "nearest": [ranked_method.card.method for ranked_method in recommendation.nearest],
+        "nearest": [ranked.card.method for ranked in recommendation.nearest],
         "remedies": recommendation.remedies,
         "cautions": recommendation.cautions,
     }  # fmt: skip
@@ -52,5 +52,5 @@ def as_json(recommendation: Recommendation) -> dict[str, Any]:
 
 
 def write_json(recommendation: Recommendation, path: Path) -> Path:
-    """Writes the choice whole or not at all."""
+    """Writes the recommendation atomically."""
     return write_page(json.dumps(as_json(recommendation), indent=2, ensure_ascii=False, allow_nan=False) + "\n", path)

@@ -1,4 +1,4 @@
-"""What a card holds: prose written by people, and evidence that says where it comes from. The two are never mixed."""
+"""The content of a card: prose written by people, and evidence with its source, kept apart."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from snellen.plugins.registry import Attribute
 from snellen.verdicts import PairedDifference, Trust, Verdict
 
 ATTRIBUTES: tuple[Attribute, ...] = get_args(Attribute)
-"""The ten, in the card's order."""
+"""The ten attributes, in the order of the card."""
 
 METHODOLOGY: tuple[Attribute, ...] = ATTRIBUTES[:5]
 TESTED: tuple[Attribute, ...] = ATTRIBUTES[5:]
 
 Priority = Literal[Attribute, "people"]
-"""What somebody may ask of a method: one of the ten, or that people could do more with it, which only a study can tell."""
+"""What a user can rank methods by: one of the ten attributes, or `people`, use to people, which needs a study."""
 
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 
 Directness = Literal["plain", "trained", "expert"]
-"""What it takes to say what a bright pixel means: nothing; knowing what a gradient or a layer is; the method's own rules."""
+"""What a reader must know to say what a bright pixel means: nothing, gradients or layers, or the method's own rules."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prose:
-    """What people wrote of a method: the front matter and the sections of its file."""
+    """The prose of a method: the front matter and the sections of its file."""
 
     method: str
     title: str
@@ -37,7 +37,7 @@ class Prose:
     implementations: Mapping[str, str]
     aliases: tuple[str, ...]
     directness: Directness | None
-    """None where nobody judged it."""
+    """None if it was not judged."""
     summary: str
     methodology: str
     sections: Mapping[Attribute, str]
@@ -58,7 +58,7 @@ class EvidenceSource:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """One test of one method. Numbers are NaN, and `n` is 0, where a source gives none, as the literature mostly does."""
+    """One test of one method. Numbers are NaN, and `n` is 0, where the source has none, such as the literature."""
 
     attribute: Priority
     test: str
@@ -79,13 +79,13 @@ class Evidence:
     summary: str = ""
     """What the metric's number means, in one sentence."""
     note: str = ""
-    """What a reader should know of the verdict, such as that rare failures could undo it."""
+    """A remark on the verdict, such as that rare failures could change it."""
 
     @property
     def weight(self) -> float:
-        """What it counts in the attribute's grade.
+        """Its weight in the grade of the attribute.
 
-        Literature counts nothing there, for it is about other models, and simulated people count nothing anywhere.
+        It is 0 for literature, which is about other models, and for simulated people.
         """
         if self.source.kind in ("literature", "simulated people") or self.verdict == "not counted":
             return 0.0
@@ -93,7 +93,7 @@ class Evidence:
 
     @property
     def own(self) -> bool:
-        """Whether it was found here, by metrics or by people, and not in a paper."""
+        """Whether it was measured here, by metrics or with people, and not in a paper."""
         return self.source.kind != "literature"
 
     @property
@@ -108,7 +108,7 @@ class Evidence:
 
     @property
     def counted(self) -> str:
-        """How many there are, in words."""
+        """The number of images or people, in words."""
         return ("1 person" if self.n == 1 else f"{self.n} people") if self.by_people else numbers.count(self.n, "image")
 
     @property
@@ -131,7 +131,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Grade:
-    """An attribute in one number between 0 and 1 (NaN: nothing known), a word, and what it was made of (see `grades`)."""
+    """An attribute as a number between 0 and 1 (NaN: not known), a word, and the reason (see `grades`)."""
 
     attribute: Priority
     share: Number
@@ -142,7 +142,7 @@ class Grade:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One method on one model and one set of images; without a run, only what is known of it everywhere."""
+    """One method on one model and one set of images; without a run, only what holds for every model."""
 
     method: str
     """The label, settings included: `rise(masks=500)`."""
@@ -159,7 +159,7 @@ class Card:
     source: EvidenceSource | None
 
     def measured(self, attribute: Priority) -> tuple[Evidence, ...]:
-        """Evidence from the run, and from people who saw its maps."""
+        """Evidence from the run, and from people who saw the maps."""
         return tuple(evidence for evidence in self.evidence if evidence.attribute == attribute and evidence.own)
 
     def literature(self, attribute: Priority) -> tuple[Evidence, ...]:
@@ -168,7 +168,7 @@ class Card:
 
     @property
     def seconds(self) -> float:
-        """What one map takes; NaN where that was not measured."""
+        """Seconds per map; NaN if not measured."""
         finding = self.findings.get("computational-efficiency")
         return float(finding.numbers.get("seconds", "nan")) if finding else float("nan")
 

@@ -1,4 +1,4 @@
-"""How far a method's map, and its place among the run's methods, move with each of its settings."""
+"""How much a method's map, and its rank among the run's methods, change with each of its settings."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from snellen.runs.progress import weight_of
 from snellen.types import Method, Metric, NeedsVariants, Passes
 
 HARDLY, STRONGLY = 0.9, 0.5
-"""From the first mean rank correlation on a map hardly depends on a setting; below the second strongly."""
+"""Mean rank correlations: from HARDLY on, a map hardly depends on a setting; below STRONGLY, strongly."""
 
 FAINT = 0.25
-"""The least rank correlation between a method's own maps under two seeds with which something is said of its settings.
+"""Minimum of the rank correlation between a method's own maps with two seeds, for a statement about its settings.
 
-Where it is lower, more than three quarters of what a map shows is luck, and dividing by it would make up numbers.
+Below it, more than three quarters of a map is random, and dividing by so small a number is not reliable.
 """
 
 PLACED = 2
-"""How many metrics say where a method stands among the others."""
+"""Number of metrics by which methods are ranked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class SettingTrial:
     value: str
     method: Method
     weight: float
-    """What one map and its scores cost, in forward passes."""
+    """The cost of one map and its scores, in forward passes."""
 
 
 Left = tuple[str, str, str]
@@ -52,9 +52,9 @@ Left = tuple[str, str, str]
 
 
 def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[SettingTrial], list[Left]]:
-    """Every declared value of every setting, the default included where the run has another, but for what cannot work.
+    """Every declared value of every setting, and the default; values that cannot work are returned with the reason.
 
-    `scoring` is what the scores of one map cost, in forward passes.
+    `scoring` is the cost of the scores of one map, in forward passes.
     """
     written = spec(method)
     trials: list[SettingTrial] = []
@@ -92,11 +92,11 @@ def trials_of(method: Method, loaded: LoadedRun, scoring: float) -> tuple[list[S
 
 
 def afford(trials: Sequence[SettingTrial], images: int, budget: float) -> tuple[list[SettingTrial], int, list[Left]]:
-    """Which trials of one method can be had for this many forward passes, on how many images, and which cannot.
+    """The trials of one method that fit into the budget (forward passes), the number of images, and the other trials.
 
-    The cheapest value of every setting is tried on one image in any case, for a grade that left a setting out would be too
-    good; then come the other values, the cheapest first, and then more images for all of them. No clock is asked: a
-    busy machine must not change a card.
+    The cheapest value of every setting is always tried on one image, because a grade without some setting would be too
+    good; then come the other values, the cheapest first, and then more images for all of them. The budget is not a time:
+    a busy machine must not change a card.
     """
     ordered = sorted(trials, key=lambda trial: trial.weight)
     first: dict[str, SettingTrial] = {}
@@ -118,9 +118,9 @@ def afford(trials: Sequence[SettingTrial], images: int, budget: float) -> tuple[
 
 
 def cheap_metrics(loaded: LoadedRun, ids: Sequence[str]) -> list[Metric]:
-    """Two metrics of the run that look at the map alone, of two attributes where it has them; the cheapest come first.
+    """Two metrics of the run that use only the map, of different attributes if possible; the cheapest come first.
 
-    Among equally cheap ones the first is the one that tells most of the run's scores on these images apart.
+    Among equally cheap ones, that with the most distinct scores on these images comes first.
     """
     scores = loaded.run.scores()
     scores = scores[scores["sample"].isin(ids)]
@@ -148,10 +148,10 @@ def dependence(
     ids: Sequence[str],
     chance: float = 1.0,
 ) -> Finding:
-    """How far maps and places move; `side` holds the maps and scores of the trials on these images of the run.
+    """The finding on hyperparameter dependence; `side` is the run with the maps and scores of the trials on these images.
 
     The trials were made under another seed than the run's own maps, and `chance` is the mean rank correlation that another
-    seed alone gives: what a setting does is told from what is left of it (see `remaining`).
+    seed alone gives; the effect of a setting is measured relative to it (see `remaining`).
     """
     method = loaded.methods[own]
     if not dataclasses.fields(method):  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ def dependence(
     if side is not None:
         _try_all(own, trials, loaded, side, ids, settings)
     for facts in settings.values():
-        _sum_up(facts)
+        _add_summary(facts)
     defined = {name: facts for name, facts in settings.items() if not math.isnan(facts["mean"])}
     numbers = {
         "settings": settings, "n": len(ids), "metrics": [] if side is None else side.metrics,
@@ -192,7 +192,7 @@ def dependence(
     if math.isnan(share):
         why = (
             f"another seed alone gives maps with a mean rank correlation of {chance:.2f}, below {FAINT}, so what a setting "
-            "does cannot be told from luck"
+            "does cannot be told from chance"
         )
         return Finding(
             attribute="hyperparameter-dependence",
@@ -212,10 +212,10 @@ def dependence(
 
 
 def remaining(correlation: float, chance: float) -> float:
-    """How much of a method's likeness to itself another setting leaves, between 0 and 1; NaN where luck decides nearly all.
+    """The share of the correlation between seeds that remains with another setting; NaN if maps are mostly random.
 
-    Both are mean rank correlations between maps under two seeds, the first with another setting too. Luck lowers both alike,
-    so a setting that does nothing leaves 1. A `chance` that is not known corrects nothing.
+    Both arguments are mean rank correlations between maps with two seeds, the first with another setting too. Randomness
+    lowers both equally, so a setting without effect gives 1. If `chance` is NaN, nothing is corrected.
     """
     if chance < FAINT:
         return math.nan
@@ -252,12 +252,12 @@ def _try_all(
         for metric in side.record.spec.metrics:
             table = before.get(metric.label, {})
             others = [table[rival] for rival in rivals if rival in table]
-            stands = [
+            ranks = [
                 place(means.get(method, math.nan), others, higher=metric.higher_is_better)
                 for method, means in ((own, table), (name, after.get(metric.label, {})))
             ]
-            if rivals and None not in stands:
-                places[metric.label] = stands
+            if rivals and None not in ranks:
+                places[metric.label] = ranks
         facts["values"][trial.value] = {
             "correlation": float(defined.mean()) if len(defined) else math.nan,
             "undefined": len(likeness) - len(defined),
@@ -265,7 +265,7 @@ def _try_all(
         }
 
 
-def _sum_up(facts: dict[str, Any]) -> None:
+def _add_summary(facts: dict[str, Any]) -> None:
     correlations = {
         value: outcome["correlation"] for value, outcome in facts["values"].items() if not math.isnan(outcome["correlation"])
     }
@@ -287,7 +287,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     facts = settings[worst]
     words = [
         f"{count(sum(tried.values()), 'other value')} of {join_names(list(tried))} on {count(numbers['n'], 'image')}: "
-        f"the map hangs most on {worst} (mean rank correlation {facts['mean']:.2f} with the run's "
+        f"the map depends most on {worst} (mean rank correlation {facts['mean']:.2f} with the run's "
         f"{worst}={facts['own']}; lowest {facts['lowest']:.2f} at {facts['lowest_value']})"
     ]
     if numbers["chance"] < 1:
@@ -295,13 +295,15 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
     moved = max((setting for setting in settings if settings[setting]["moved"] is not None), default=None,
                 key=lambda setting: settings[setting]["moved"])  # fmt: skip
     if moved is None:
-        words.append("no metric of the run could place it")
+        words.append("no metric of the run could rank it")
     elif settings[moved]["moved"] == 0:
-        words.append(f"its place among the run's {numbers['methods']} methods by {join_names(numbers['metrics'])} stays")
+        words.append(
+            f"its rank among the run's {numbers['methods']} methods by {join_names(numbers['metrics'])} does not change"
+        )
     else:
         most = settings[moved]
         words.append(
-            f"{moved}={most['moved_value']} moves it {count(most['moved'], 'place')} "
+            f"{moved}={most['moved_value']} moves it {count(most['moved'], 'rank')} "
             f"among the run's {numbers['methods']} methods by {most['moved_by']}"
         )
     undefined = sum(outcome["undefined"] for facts in settings.values() for outcome in facts["values"].values())
@@ -314,7 +316,7 @@ def _sentence(worst: str, settings: Mapping[str, Mapping[str, Any]], numbers: Ma
 
 
 def place(value: float, others: Sequence[float], *, higher: bool) -> int | None:
-    """Which place this mean has among others, 1 being the best; None where there is no mean."""
+    """The rank of a mean among others, from 1, the best; None if it is NaN."""
     if math.isnan(value):
         return None
     return 1 + sum(other > value if higher else other < value for other in others)
@@ -325,7 +327,7 @@ def _methods(run: Run) -> list[str]:
 
 
 def _means(run: Run, ids: Sequence[str], metrics: Sequence[str]) -> dict[str, dict[str, float]]:
-    """By metric and method the mean of the scores of these images, undefined ones left out."""
+    """By metric and method, the mean of the defined scores of these images."""
     scores = run.scores()
     scores = scores[scores["sample"].isin(ids)]
     by_metric: dict[str, dict[str, float]] = {}

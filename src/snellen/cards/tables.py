@@ -1,4 +1,4 @@
-"""The card's two tables over all methods: A1, what each is and takes, and A2, how each did in every test."""
+"""The saliency card's two tables over all methods: A1, their methodology, and A2, their results in every test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_tables(card_set: CardSet, folder: Path) -> list[Path]:
 
 
 def methodology_table(cards: Sequence[Card]) -> pd.DataFrame:
-    """One line per method and attribute of methodology: prose, and what was measured, with its numbers."""
+    """One row per method and attribute of methodology: prose, and the measurement with its numbers."""
     lines: list[dict[str, Any]] = []
     for card in cards:
         for attribute in METHODOLOGY:
@@ -63,7 +63,7 @@ def methodology_table(cards: Sequence[Card]) -> pd.DataFrame:
 
 
 def methodology_markdown(cards: Sequence[Card]) -> str:
-    """Methods down, the five attributes across: what was measured, then the prose in short."""
+    """A row per method, a column per attribute: the measurement, then the first sentence of the prose."""
     rows = [[_code(card.method), *(brief(card, attribute) for attribute in METHODOLOGY)] for card in cards]
     where = next((f"{card.source.model}, {card.source.data}" for card in cards if card.source), "no run")
     return "\n".join(
@@ -79,7 +79,7 @@ def methodology_markdown(cards: Sequence[Card]) -> str:
 
 
 def brief(card: Card, attribute: Attribute) -> str:
-    """An attribute of methodology in a cell: what was measured, in a word and a sentence, and the prose's first sentence."""
+    """One cell: the measurement in a word and a sentence, and the first sentence of the prose."""
     finding = card.findings.get(attribute)
     measured = f"**{finding.word}**: {_escaped(finding.sentence)} " if finding and attribute != "semantic-directness" else ""
     return measured + _escaped(_first_sentence(card.prose.sections[attribute]))
@@ -94,7 +94,7 @@ def _first_sentence(text: str) -> str:
 
 
 def grid_of(card_set: CardSet) -> Grid:
-    """All 33 tests of a run, with a reason for every one that was not run."""
+    """All 33 tests of the card, with a reason for every test that the run does not have."""
     record = card_set.run.record
     request: Mapping[str, Any] = record.request or {}
     rows = record.samples.rows
@@ -112,7 +112,7 @@ def grid_of(card_set: CardSet) -> Grid:
 
 
 def results_table(grid: Grid) -> pd.DataFrame:
-    """One line per test and method of the run, then one per verdict of the literature."""
+    """One row per test and method of the run, then one per verdict of the literature."""
     written = [
         {
             "attribute": evidence.attribute,
@@ -130,7 +130,7 @@ def results_table(grid: Grid) -> pd.DataFrame:
 
 
 def results_markdown(grid: Grid) -> str:
-    """Tests down, methods across: a mark and a mean, and a number that leads to the reason wherever there is no verdict."""
+    """A row per test, a column per method: a mark and a mean, and where there is no verdict, the number of a footnote."""
     notes: dict[str, int] = {}
     names = [*grid.methods, *grid.controls]
     head = ["Test", *map(_code, names)]
@@ -192,7 +192,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text that cannot end a cell or begin a tag."""
+    """Text without characters that would end a cell or begin a tag."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 

@@ -30,14 +30,14 @@ def card(
     """Write the card of a method as HTML, Markdown and JSON and print it; without --run, what holds for every model."""
     from snellen.cards import files
     from snellen.cards.card_set import cards_of_runs
-    from snellen.cards.printed_card import shown
+    from snellen.cards.printed_card import printable
 
     if Path(name).suffix.lower() in (".md", ".json"):
-        Console().print(shown(files.read_card(Path(name))))
+        Console().print(printable(files.read_card(Path(name))))
         return
     card_set = cards_of_runs(run) if run else None
     method_card = card_set.find(name) if card_set else files.everywhere(name)
-    Console().print(shown(method_card, card_set.notes if card_set else ()))
+    Console().print(printable(method_card, card_set.notes if card_set else ()))
     print(f"card: {', '.join(map(str, files.write_files(method_card, card_set, out)))}")
 
 
@@ -113,7 +113,7 @@ def cards(
 ) -> None:
     """Write all cards of a run as one page that opens offline: gallery, comparison, and a choice by your priorities.
 
-    Beside it the card's tables of all methods, A1 (what each is and takes) and A2 (how each did in every test).
+    Also writes the card's tables of all methods: A1 (methodology) and A2 (results of every test).
     """
     from snellen.cards import methodology
     from snellen.cards.card_set import cards_of_runs

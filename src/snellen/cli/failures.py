@@ -1,7 +1,7 @@
 """How a command ends when something goes wrong: one sentence and an exit code.
 
-A user's mistake is told in one sentence. An unexpected error is told in one sentence too, with the path of a log that
-holds its traceback.
+A user's mistake is reported in one sentence. An unexpected error is reported in one sentence too, with the path of a log
+that holds its traceback.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def reporting_failures(received: Sequence[signal.Signals]) -> Iterator[None]:
         received: the signals that asked the command to stop, filled while it runs.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot print is printed escaped
+        if isinstance(stream, io.TextIOWrapper):  # characters that the terminal cannot print are escaped
             stream.reconfigure(errors="backslashreplace")
     try:
         yield
@@ -64,8 +64,8 @@ def check_words(words: Sequence[str]) -> None:
     for word, before in zip(words, ("snellen", *words), strict=False):
         option, equals, value = word.partition("=")
         if not word.strip() or (option.startswith("--") and equals and not value.strip()):
-            place = option if equals else before
-            raise SnellenError(f"the word after '{place}' is empty; write what you mean, or leave out the option")
+            previous = option if equals else before
+            raise SnellenError(f"the word after '{previous}' is empty; write what you mean, or leave out the option")
         try:
             word.encode()
         except UnicodeEncodeError:
@@ -86,5 +86,5 @@ def _interrupted(received: Sequence[int]) -> int:
 
 
 def _print_error(sentence: str) -> None:
-    text = " ".join(sentence.split())  # the words of a library in it may have several lines
+    text = " ".join(sentence.split())  # messages of libraries may have several lines
     Console(stderr=True, soft_wrap=True).print(f"snellen: {text}", style="red", highlight=False, markup=False)

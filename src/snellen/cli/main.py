@@ -15,7 +15,7 @@ from snellen.errors import ForeignExitError, SnellenError, no_exit
 
 
 class Commands(TyperGroup):
-    """The commands. They end by an exception of typer, so a `SystemExit` within one comes from a model or plug-in."""
+    """The commands. Typer ends them by its own exception, so a `SystemExit` comes from a model or plug-in."""
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the named command."""

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = ("SIGTERM", "SIGHUP")
-"""What `kill`, job schedulers and closed terminals send; Windows has only the first."""
+"""Sent by `kill`, job schedulers and closed terminals; Windows has only the first."""
 
 
 @contextmanager
 def stopping_on_signals() -> Iterator[list[signal.Signals]]:
-    """Within it such a signal interrupts as the keyboard does, so that all that is open is closed; yields those received.
+    """A context in which these signals raise `KeyboardInterrupt`, so that open files are closed; yields the received ones.
 
     A signal that is ignored already (nohup) stays ignored, and a second one ends the process at once.
     """

@@ -1,4 +1,4 @@
-"""The commands of `snellen textbox`: no logic."""
+"""The commands of `snellen textbox`."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ def _not_withdrawn(collected: StudyData) -> StudyData:
     participants = collected.participants[collected.participants["state"] != "withdrawn"]
     names = set(participants["participant"])
     answers, ratings = (table[table["participant"].isin(names)] for table in (collected.answers, collected.ratings))
-    return StudyData(participants, answers, ratings, collected.simulated)
+    return StudyData(participants=participants, answers=answers, ratings=ratings, simulated=collected.simulated)
 
 
 def _versions() -> dict[str, str]:

@@ -267,7 +267,7 @@ def arm_pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def holm_corrected(pairs: Sequence[ArmDifference]) -> tuple[ArmDifference, ...]:
-    """The contrasts with Holm's correction over all of them that have a p-value."""
+    """The pairs with Holm's correction over all that have a p-value."""
     corrected = holm(np.array([pair.p for pair in pairs], dtype=np.float64))
     return tuple(replace(pair, p_holm=float(p)) for pair, p in zip(pairs, corrected, strict=True))
 

@@ -180,8 +180,8 @@ def _arm_effects(
 ) -> tuple[StatisticalTest, tuple[Coefficient, ...]]:
     """All arms together by Wald's F, and each against the reference by t; the first estimate is the reference's own."""
     count = len(order) - 1
-    places = slice(1, count + 1)
-    values, spread = np.asarray(estimates)[places], np.asarray(covariance)[places, places]
+    arms = slice(1, count + 1)
+    values, spread = np.asarray(estimates)[arms], np.asarray(covariance)[arms, arms]
     if not np.isfinite(spread).all() or (np.diag(spread) <= 0).any():
         raise ValueError("the errors of the arms are undefined")
     wald = float(values @ np.linalg.solve(spread, values)) / count

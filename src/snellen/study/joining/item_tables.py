@@ -50,9 +50,9 @@ class TaskScores:
         arms = tuple(method for method in methods if method in set(rows["arm"]))
         presentations = tuple(sorted(set(rows["presentation"])))
         axes = {"presentation": presentations, "item": items, "arm": arms}
-        places = [pd.Index(names).get_indexer(pd.Index(rows[column])) for column, names in axes.items()]
+        positions = [pd.Index(names).get_indexer(pd.Index(rows[column])) for column, names in axes.items()]
         shape = tuple(map(len, axes.values()))
-        cell = np.ravel_multi_index(places, shape) if len(rows) else np.zeros(0, np.int64)
+        cell = np.ravel_multi_index(positions, shape) if len(rows) else np.zeros(0, np.int64)
         return TaskScores(
             task=task,
             items=items,

@@ -84,7 +84,11 @@ def outcomes(study: Study, collected: StudyData, controls: Collection[str]) -> t
                 higher_is_better=True,
                 rule=SCALE,
                 arms=_arms(values),
-                standings=tuple(MethodStanding(*key, "not counted", SCALE, ()) for key in values if key[0] != NO_MAP),
+                standings=tuple(
+                    MethodStanding(*key, verdict="not counted", reason=SCALE, against=())
+                    for key in values
+                    if key[0] != NO_MAP
+                ),
             )
         )
     return tuple(results)
@@ -132,7 +136,9 @@ def _standings(outcome: TaskOutcome, values: Values, study: Study, controls: Col
         verdict, reason, advice = _verdict(outcome, against[key], study.protocol.alpha, comparisons)
         if outcome.kind == "sharpness" and key[0] in controls:
             verdict, reason, advice = "not counted", "a control, which knows nothing about the model", ""
-        standings.append(MethodStanding(*key, verdict, reason, against[key], others[key], advice))
+        standings.append(
+            MethodStanding(*key, verdict=verdict, reason=reason, against=against[key], others=others[key], advice=advice)
+        )
     return tuple(standings)
 
 
@@ -255,4 +261,7 @@ def as_against(gap: ArmContrast, widening: float = 1.0) -> PairedDifference:
         widening: the factor by which the interval grows, for the correction over several comparisons.
     """
     low, high = (gap.mean + widening * (end - gap.mean) for end in (gap.low, gap.high))
-    return PairedDifference(gap.other, gap.mean, low, high, gap.margin, gap.error * math.sqrt(gap.people), gap.people)
+    return PairedDifference(
+        control=gap.other, mean=gap.mean, low=low, high=high, margin=gap.margin,
+        spread=gap.error * math.sqrt(gap.people), n=gap.people,
+    )  # fmt: skip

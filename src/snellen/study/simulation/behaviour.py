@@ -269,8 +269,10 @@ def _participations(study: Study, participants: SimulatedParticipants, seed: int
             checks += page.kind == "attention"
         done = len(replies) == len(pages)
         yield Participation(
-            f"simulated{number:05d}", number, group, study.protocol.languages[0], True,
-            "finished" if done else "started", started.isoformat(), now.isoformat() if done else "", replies,
+            participant=f"simulated{number:05d}", number=number, group=group, simulated=True,
+            language=study.protocol.languages[0],
+            state="finished" if done else "started", started=started.isoformat(), finished=now.isoformat() if done else "",
+            replies=replies,
         )  # fmt: skip
 
 

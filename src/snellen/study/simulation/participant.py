@@ -63,8 +63,8 @@ class SimulatedParticipant:
         study: Study,
         link: str,
         answers: ParticipantAnswers,
-        draw: np.random.Generator,
         *,
+        draw: np.random.Generator,
         think: float,
         faults: Faults,
         times: defaultdict[str, list[float]],
@@ -202,7 +202,9 @@ class SimulatedParticipant:
             heading = view.heading.strip()
             scale = next(name for name, scale in self.study.scales.items() if heading in scale.titles.values())
         task = item.task if item else ""
-        return Page(view.page, view.kind, condition, task, item, scale, expected)  # type: ignore[arg-type]
+        return Page(
+            id=view.page, kind=view.kind, condition=condition, task=task, item=item, scale=scale, requested=expected,  # type: ignore[arg-type]
+        )  # fmt: skip
 
     def _filled(self, page: Page, view: PageView, content: dict[str, Any]) -> list[tuple[str, str]]:
         """The fields of a form with an answer; the time is that of the simulated participant."""
@@ -226,7 +228,7 @@ class SimulatedParticipant:
             if not response.location:
                 return PageView.of(response.body)
             path = response.location
-        raise SnellenError(f"the server at {self.browser.link} leads round in circles at {path}")
+        raise SnellenError(f"the server at {self.browser.link} redirects in a circle at {path}")
 
     async def _retry(self, request: Callable[[], Awaitable[T]]) -> T:
         """Repeats a request until there is a response."""

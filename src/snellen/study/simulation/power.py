@@ -141,7 +141,7 @@ def power(
     for name in outcomes:
         if name not in names:
             raise SnellenError(f"the study has no outcome '{name}'{nearest(name, names)}; it has {', '.join(names)}")
-    simulations = SimulatedStudies(behaviour, alpha or protocol.alpha, studies, seed)
+    simulations = SimulatedStudies(behaviour, alpha=alpha or protocol.alpha, studies=studies, seed=seed)
     results = []
     for name in (name for name in names if not outcomes or name in outcomes):
         arms = [arm for arm in protocol.arms if (name, arm) in behaviour.shifts]
@@ -183,7 +183,7 @@ def published_size(*, within: bool) -> int:
 class SimulatedStudies:
     """Simulated studies by size; p-values are cached, so that no study is simulated twice."""
 
-    def __init__(self, behaviour: Behaviour, alpha: float, studies: int, seed: int) -> None:
+    def __init__(self, behaviour: Behaviour, *, alpha: float, studies: int, seed: int) -> None:
         self.behaviour, self.alpha, self.studies, self.seed = behaviour, alpha, studies, seed
         self._p_values: dict[int, Float[np.ndarray, "studies outcomes"]] = {}
         sample = behaviour.participants(_BATCH, seed)
@@ -258,7 +258,7 @@ def _scores_within(
     for arm in (arm for arm in protocol.arms if (model.name, arm) in participants.behaviour.shifts):
         scores = []
         for group, rows in enumerate(groups):
-            shares = {(place + group) % count for place, own in enumerate(protocol.conditions) if own.arm == arm}
+            shares = {(position + group) % count for position, own in enumerate(protocol.conditions) if own.arm == arm}
             seen = [item for item in items if model.scale or item % count in shares]
             answers = participants.simulate(model.name, arm, rows.ravel())
             means = model.score(answers)[:, model.counts][:, seen].mean(axis=1)
@@ -308,9 +308,9 @@ def _required_size(
     """The size where the power reaches the goal, with the ends of its interval; None where no size is large enough."""
     sizes = _sizes()
 
-    def reaches_goal(place: int) -> bool:
-        on_progress(f"{outcome}: {sizes[place]} people")
-        return simulations(outcome, sizes[place], goal).share >= goal
+    def reaches_goal(position: int) -> bool:
+        on_progress(f"{outcome}: {sizes[position]} people")
+        return simulations(outcome, sizes[position], goal).share >= goal
 
     low, high = -1, len(sizes) // 3
     while not reaches_goal(high):
@@ -322,10 +322,10 @@ def _required_size(
         low, high = (low, middle) if reaches_goal(middle) else (middle, high)
     if high == 0:
         return MINIMUM_SIZE, MINIMUM_SIZE, MINIMUM_SIZE
-    for place in (high - 2, high - 1, high, high + 1):
-        if 0 <= place < len(sizes):
-            on_progress(f"{outcome}: {sizes[place]} people")
-            simulations(outcome, sizes[place])
+    for position in (high - 2, high - 1, high, high + 1):
+        if 0 <= position < len(sizes):
+            on_progress(f"{outcome}: {sizes[position]} people")
+            simulations(outcome, sizes[position])
     rates = simulations.rates(outcome).items()
     return _crossing({size: rate for size, rate in rates if 0.5 < size / sizes[high] < 2 and rate.share < 1}, goal)
 

@@ -140,7 +140,7 @@ async def simulate(
     async def take_part(row: int) -> ParticipantLog:
         async with turns:
             participant = SimulatedParticipant(
-                study, link, simulated.participant(row), Rng(seed, ()).shared(f"visit/{row}"),
+                study, link, simulated.participant(row), draw=Rng(seed, ()).shared(f"visit/{row}"),
                 think=think, faults=faults, times=times,
             )  # fmt: skip
             try:
