@@ -62,7 +62,7 @@ def planted_deck(images: int = 48) -> CardSet:
 
 
 def hand_deck(shares: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float] | None = None) -> CardSet:
-    """A card_set with these grades, by method and attribute; all others are not known."""
+    """A card set with these grades, by method and attribute; all others are not known."""
     cards = []
     for label, mine in shares.items():
         plain = card(label.partition("(")[0], label)

@@ -1,4 +1,4 @@
-"""A card_set of the recorded run of the report's tests, with measured methodology for most of its methods."""
+"""A card set of the recorded run of the report's tests, with measured methodology for most of its methods."""
 
 from __future__ import annotations
 

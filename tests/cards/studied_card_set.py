@@ -74,12 +74,12 @@ def study(**changes: Any) -> StudyResult:
 
 
 def studied_deck(*studies: StudyResult) -> CardSet:
-    """The planted card_set after these studies, or after the one above."""
+    """The planted card set after these studies, or after the one above."""
     return CardSet.of(run_of(studies=studies or (study(),)), {label: measured(label) for label in TESTS})
 
 
 def seen_by_many(images: int) -> CardSet:
-    """The recorded card_set of the browser's tests, of whose methods three were shown to people."""
+    """The recorded card set of the browser's tests, of whose methods three were shown to people."""
     found = deck_of(images)
     known = {one.method for one in found.methods}
     assert {"grad-cam", "gradient", "rise"} <= known

@@ -49,7 +49,7 @@ def test_the_ranking_is_pythons_with_people_at_every_level(browser, path, card_s
     states = set()
     for one in asked:
         wishes = f"{{levels: {dict(one.levels)}, cost: null, blackBox: false}}"
-        got = browser.run(f"""rank(card_set.methods, {wishes}).map((one) => [one.method.label, one.score, one.state,
+        got = browser.run(f"""rank(data.methods, {wishes}).map((one) => [one.method.label, one.score, one.state,
             one.sacrifice && [one.sacrifice.name, one.sacrifice.best.label], one.decided.map((each) => each.name)])""")
         wanted = recommend(card_set, one)
         for (label, score, state, sacrifice, decided), place in zip(got, wanted.places, strict=True):

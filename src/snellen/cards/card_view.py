@@ -20,10 +20,10 @@ from snellen.charts import numbers
 from snellen.charts.chart import Chart
 from snellen.charts.scale import Scale, scale_of
 from snellen.charts.strips import Estimate, strip, strip_axis
-from snellen.charts.verdict_marks import MARKS, colour_of
+from snellen.charts.verdict_marks import DIRECTIONS, MARKS, colour_of
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, METRICS, Test, text_of
-from snellen.report.page import bounds_of
+from snellen.report.metric_blocks import bounds_of
 from snellen.verdicts import MINIMUM_IMAGES, PairedDifference
 from snellen.verdicts.trust import RELIABLE
 
@@ -44,6 +44,28 @@ class MetricScale:
     controls: Mapping[str, float]
     higher_is_better: bool
     settings: Mapping[str, Any]
+
+    def strip(self, card: Card, evidence: Evidence) -> Chart | None:
+        """The strip of one method; None where no number is known."""
+        if self.scale is None:
+            return None
+        mean, interval = score_text(evidence)
+        description = f"{card.method}: {evidence.verdict}, mean {mean}, {interval or 'no interval'}, {evidence.counted}"
+        if self.controls:
+            ticks = ", ".join(f"{name} {numbers.short(value)}" for name, value in self.controls.items())
+            description += f"; {'beside' if evidence.by_people else 'controls'}: {ticks}"
+        estimate = Estimate(mean=evidence.mean, low=evidence.low, high=evidence.high, colour=colour_of(evidence.verdict))
+        return strip(self.scale, estimate, description=description, ticks=list(self.controls.values()))
+
+    def axis(self) -> Chart | None:
+        """The axis under the strips."""
+        return strip_axis(self.scale, self.controls, higher_is_better=self.higher_is_better) if self.scale else None
+
+
+def score_text(evidence: Evidence) -> tuple[str, str]:
+    """The mean and its interval as text."""
+    mean = numbers.short(evidence.mean) if evidence.n or evidence.undefined else "not run"
+    return mean, numbers.interval(evidence.low, evidence.high, evidence.n) if evidence.n else ""
 
 
 def metric_scales(card_set: CardSet) -> dict[str, MetricScale]:
@@ -250,26 +272,14 @@ def _tests(card: Card, key: Priority, scales: Mapping[str, MetricScale]) -> list
 
 
 def _test(card: Card, evidence: Evidence, papers: Sequence[Evidence], metric_scale: MetricScale) -> dict[str, Any]:
-    span = numbers.interval(evidence.low, evidence.high, evidence.n) if evidence.n else ""
-    mean = numbers.short(evidence.mean) if evidence.n or evidence.undefined else "not run"
-    words = f"{card.method}: mean {mean}, {span or 'no interval'}, {evidence.counted}"
-    if metric_scale.controls:
-        words += f"; {'beside' if evidence.by_people else 'controls'}: " + ", ".join(
-            f"{name} {numbers.short(value)}" for name, value in metric_scale.controls.items()
-        )
-    chart: Chart | None = None
-    footer: Chart | None = None
-    if metric_scale.scale is not None:
-        estimate = Estimate(mean=evidence.mean, low=evidence.low, high=evidence.high, colour=colour_of(evidence.verdict))
-        chart = strip(metric_scale.scale, estimate, description=words, ticks=list(metric_scale.controls.values()))
-        footer = strip_axis(metric_scale.scale, metric_scale.controls, higher_is_better=metric_scale.higher_is_better)
+    mean, span = score_text(evidence)
     marks = evidence.trust.marks if evidence.trust else ()
     trust = evidence.trust.weight if evidence.trust else 0.0 if evidence.source.kind == "simulated people" else 1.0
     return {
         "name": evidence.test,
         "metric": evidence.metric,
         "arrow": evidence.arrow,
-        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(evidence.arrow, ""),
+        "direction": DIRECTIONS[evidence.higher_is_better],
         "run": True,
         **verdict(evidence.verdict, MINIMUM_IMAGES if evidence.by_people else evidence.n),
         "reason": evidence.reason,
@@ -283,8 +293,8 @@ def _test(card: Card, evidence: Evidence, papers: Sequence[Evidence], metric_sca
         "noun": evidence.noun,
         "advice": evidence.advice,
         "note": evidence.note,
-        "strip": chart,
-        "footer": footer,
+        "strip": metric_scale.strip(card, evidence),
+        "footer": metric_scale.axis(),
         "mean": mean,
         "interval": span,
         "n": evidence.n,

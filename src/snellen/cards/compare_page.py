@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from snellen.cards.card_view import MetricScale, grade_view, metric_scales, title, verdict
+from snellen.cards.card_view import MetricScale, grade_view, metric_scales, score_text, title, verdict
 from snellen.cards.compare import AttributeRow, CardComparison, TestRow
 from snellen.cards.people import STYLE, categories
 from snellen.cards.reasons import because, plain
 from snellen.cards.schema import METHODOLOGY, Card
-from snellen.charts import numbers
 from snellen.charts.html_page import render_page, write_page
-from snellen.charts.strips import Estimate, strip, strip_axis
-from snellen.charts.verdict_marks import colour_of
+from snellen.charts.verdict_marks import DIRECTIONS
 from snellen.report.page import subject_facts
 from snellen.verdicts import MINIMUM_IMAGES
 
@@ -75,23 +73,16 @@ def _test(cards: tuple[Card, ...], row: TestRow, metric_scale: MetricScale) -> d
         if evidence is None:
             rows.append({"method": card.method, **verdict("not counted"), "word": "not run", "strip": "", "value": ("", "")})
             continue
-        span = numbers.interval(evidence.low, evidence.high, evidence.n) if evidence.n else ""
-        mean = numbers.short(evidence.mean)
-        words = f"{card.method}: {evidence.verdict}, mean {mean}, {span or 'no interval'}, {evidence.counted}"
-        estimate = Estimate(mean=evidence.mean, low=evidence.low, high=evidence.high, colour=colour_of(evidence.verdict))
-        chart = metric_scale.scale and strip(
-            metric_scale.scale, estimate, description=words, ticks=list(metric_scale.controls.values())
-        )
+        chart = metric_scale.strip(card, evidence)
         mark = verdict(evidence.verdict, MINIMUM_IMAGES if evidence.by_people else evidence.n)
-        rows.append({"method": card.method, **mark, "strip": chart or "", "value": (mean, span)})
-    scale = metric_scale.scale
+        rows.append({"method": card.method, **mark, "strip": chart or "", "value": score_text(evidence)})
     return {
         "title": row.title,
         "metric": row.metric,
         "arrow": row.arrow,
-        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(row.arrow, ""),
+        "direction": DIRECTIONS[metric_scale.higher_is_better] if row.arrow else "",
         "summary": row.summary,
         "marks": row.marks,
         "rows": rows,
-        "footer": strip_axis(scale, metric_scale.controls, higher_is_better=metric_scale.higher_is_better) if scale else "",
+        "footer": metric_scale.axis() or "",
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from snellen.charts import numbers
+from snellen.charts.verdict_marks import ARROWS
 from snellen.files.documents import Loose, Number
 from snellen.plugins.registry import Attribute
 from snellen.verdicts import PairedDifference, Trust, Verdict
@@ -114,7 +115,7 @@ class Evidence:
     @property
     def arrow(self) -> str:
         """Which way is better."""
-        return "" if self.higher_is_better is None else "↑" if self.higher_is_better else "↓"
+        return ARROWS[self.higher_is_better]
 
 
 @dataclass(frozen=True, kw_only=True)

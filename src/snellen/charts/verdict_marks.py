@@ -11,6 +11,11 @@ STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not counted
 """The colour of each verdict in the terminal, as rich names it."""
 
 
+ARROWS = {True: "↑", False: "↓", None: ""}
+DIRECTIONS = {True: "higher is better", False: "lower is better", None: ""}
+"""By whether higher is better; None where nothing was measured."""
+
+
 def colour_of(verdict: str) -> str:
     """The name of a verdict's colour in `COLOURS`, which is also its CSS class.
 

@@ -1,7 +1,8 @@
 """Runs as pictures, plots, one HTML page, and a table for the terminal."""
 
 from snellen.charts.pictures import contact_sheet
+from snellen.report.figures import curve_figure, score_figure
 from snellen.report.page import write_report
 from snellen.report.summary_table import summary_table
 
-__all__ = ["contact_sheet", "summary_table", "write_report"]
+__all__ = ["contact_sheet", "curve_figure", "score_figure", "summary_table", "write_report"]

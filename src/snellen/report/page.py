@@ -12,15 +12,14 @@ import pandas as pd
 
 from snellen.charts import curves, numbers, pictures
 from snellen.charts.html_page import render_page, write_page
-from snellen.charts.scale import Scale, scale_of
-from snellen.charts.strips import Estimate, strip, strip_axis
-from snellen.charts.verdict_marks import MARKS, colour_of
+from snellen.charts.verdict_marks import DIRECTIONS
 from snellen.plugins.citations import CITATIONS
 from snellen.report.attributes import CATEGORIES
+from snellen.report.metric_blocks import metric_blocks
 from snellen.report.photographs import cover, photographs_of
 from snellen.report.readable import Readable
-from snellen.runs.record import MetricSpec, Spec
-from snellen.verdicts import MARGIN, MINIMUM_IMAGES, Judgement, PairedDifference, fooled, run_certainty
+from snellen.runs.record import Spec
+from snellen.verdicts import MARGIN, MINIMUM_IMAGES, run_certainty
 
 
 def write_report(run: Readable, path: str | Path) -> Path:
@@ -35,11 +34,9 @@ def page(run: Readable) -> str:
 
 def _facts(run: Readable) -> dict[str, Any]:
     record, spec = run.record, run.record.spec
-    verdicts, samples = run.verdicts(), run.samples()
-    summary = verdicts.summary
+    summary, samples = run.verdicts().summary, run.samples()
     controls = [method.label for method in spec.methods if method.control]
-    sure = run_certainty(run)
-    blocks = _blocks(spec, summary, verdicts.judgements, sure.enough, run.problems())
+    blocks = metric_blocks(run)
     categories = [
         {"name": name, "attributes": [
             {"name": title, "question": question, "blocks": [block for block in blocks if block["attribute"] == key]}
@@ -93,140 +90,6 @@ def subject_facts(run: Readable) -> dict[str, Any]:
     }
 
 
-# Strips ------------------------------------------------------------------------------------------------------------------
-
-
-def _blocks(
-    spec: Spec,
-    summary: pd.DataFrame,
-    judged: Sequence[Judgement],
-    enough: bool,
-    problems: Mapping[tuple[str, str], str],
-) -> list[dict[str, Any]]:
-    fooling_controls = fooled(summary)
-    verdicts = {(judgement.method, judgement.metric): judgement for judgement in judged}
-    blocks: list[dict[str, Any]] = []
-    for metric in spec.metrics:
-        label, higher = metric.label, metric.higher_is_better
-        rows: Any = summary[summary["metric"] == label]
-        controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
-        plotted = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
-        scale = scale_of([float(value) for value in plotted], bounds_of(metric))
-        own = [judgement for judgement in judged if judgement.metric == label]
-        axiom = metric.tolerance is not None
-        columns = [] if axiom else list(controls)
-        block: dict[str, Any] = {
-            "label": label,
-            "summary": metric.summary,
-            "tolerance": metric.tolerance,
-            "id": f"metric-{len(blocks)}",
-            "attribute": metric.attribute,
-            "arrow": "↑" if higher else "↓",
-            "direction": "higher is better" if higher else "lower is better",
-            "fooled": fooling_controls.get(label, []),
-            "undefined": _undefined_scores(rows),
-            "rows": [],
-            "footer": None,
-            "columns": columns,
-            "pairs": _pairs(own, columns, enough) if columns or (enough and axiom) else [],
-            "rule": own[0].rule if own and enough else "",
-            "outright": any(cell.reason.startswith("fooled") for cell in own),
-            "nothing": scale is None,
-            "refused": _refused(label, problems),
-            "judged": enough and (bool(controls) or axiom) and not rows["control"].all(),
-        }
-        if scale is not None:
-            block["footer"] = strip_axis(scale, controls, higher_is_better=higher)
-            for row in rows[~rows["control"]].itertuples():
-                block["rows"].append(_strip_row(row, scale, controls, verdicts if enough else None, block["judged"]))
-            if not block["rows"]:
-                block["rows"] = [_strip_row(row, scale, controls, None, False) for row in rows.itertuples()]
-        blocks.append(block)
-    return blocks
-
-
-def bounds_of(metric: MetricSpec) -> tuple[float, float]:
-    """The metric's bounds; an open end is infinite."""
-    low, high = metric.bounds
-    return (-math.inf if low is None else low, math.inf if high is None else high)
-
-
-def _strip_row(
-    row: Any,
-    scale: Scale,
-    controls: Mapping[str, float],
-    verdicts: Mapping[tuple[str, str], Judgement] | None,
-    judged: bool,
-) -> dict[str, Any]:
-    verdict = verdicts[(row.method, row.metric)].verdict if verdicts is not None else None
-    missing = f"{row.n} of {row.n + row.undefined} defined" if row.undefined and row.n else ""
-    if missing and judged and row.n < MINIMUM_IMAGES:
-        missing += ", too few"
-    span = numbers.interval(row.low, row.high, row.n)
-    mean = numbers.short(row.mean) if row.n or row.undefined else "not run"
-    words = f"{row.method}: mean {mean}, {span}, {numbers.count(row.n, 'image')}"
-    if controls:
-        words += "; controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in controls.items())
-    estimate = Estimate(mean=row.mean, low=row.low, high=row.high, colour=colour_of(verdict) if verdict else "ink")
-    return {
-        "name": row.method,
-        "strip": strip(scale, estimate, description=words, ticks=list(controls.values())),
-        "mean": mean,
-        "interval": span if row.n else "",
-        "missing": missing,
-        "verdict": verdict,
-        "mark": MARKS[verdict] if verdict else "",
-        "kind": (verdict or "").replace(" ", "-"),
-    }
-
-
-def _undefined_scores(rows: pd.DataFrame) -> str:
-    """The undefined scores of a metric in words."""
-    missing = int(rows["undefined"].sum())
-    if not missing:
-        return "" if rows["n"].any() else "not run yet"
-    reason = next(iter(rows.loc[rows["undefined"] > 0, "reason"]), "")
-    why = f": {reason}" if reason and reason != "never" else ""
-    if not rows["n"].any():
-        return f"undefined on every image{why}"
-    return f"{missing} of {int((rows['undefined'] + rows['n']).sum())} scores undefined{why}"
-
-
-def _refused(metric: str, problems: Mapping[tuple[str, str], str]) -> list[str]:
-    """Why methods have no score by this metric, a sentence each."""
-    own = {method: problem for (method, label), problem in problems.items() if label == metric}
-    return [
-        f"{', '.join(method for method, reason in own.items() if reason == problem)}: {problem}"
-        for problem in dict.fromkeys(own.values())
-    ]
-
-
-def _pairs(judged: Sequence[Judgement], controls: Sequence[str], enough: bool) -> list[dict[str, Any]]:
-    """Rows of the paired comparison: one per method, one cell per control, and the verdict that follows."""
-    rows: list[dict[str, Any]] = []
-    for judgement in judged:
-        against = {pair.control: pair for pair in judgement.against}
-        cells = [_pair(against.get(control)) for control in controls]
-        rows.append({"name": judgement.method, "cells": cells, "verdict": None})
-        if enough:
-            rows[-1] |= {
-                "verdict": judgement.verdict,
-                "reason": judgement.reason,
-                "advice": judgement.advice,
-                "note": judgement.note,
-                "mark": MARKS[judgement.verdict],
-                "kind": judgement.verdict.replace(" ", "-"),
-            }
-    return rows
-
-
-def _pair(pair: PairedDifference | None) -> dict[str, Any]:
-    if pair is None:
-        return {"mean": "no pair", "interval": "", "n": 0, "margin": ""}
-    span = numbers.interval(pair.low, pair.high, pair.n, signs=True)
-    return {"mean": numbers.signed(pair.mean), "interval": span, "n": pair.n, "margin": numbers.short(pair.margin)}
-
-
 # The table ---------------------------------------------------------------------------------------------------------------
 
 
@@ -277,8 +140,14 @@ def _charts(run: Readable, spec: Spec, controls: Sequence[str]) -> list[dict[str
     for metric in spec.metrics:
         panels = None if metric.points else curves.curve_panels(run.curves(metric.label), controls)
         if panels is not None:
-            better = "higher is better" if metric.higher_is_better else "lower is better"
-            charts.append({"label": metric.label, "better": better, "summary": metric.summary, "chart": panels})
+            charts.append(
+                {
+                    "label": metric.label,
+                    "better": DIRECTIONS[metric.higher_is_better],
+                    "summary": metric.summary,
+                    "chart": panels,
+                }
+            )
     return charts
 
 
@@ -304,9 +173,16 @@ def _traces(run: Readable, spec: Spec) -> list[dict[str, Any]]:
                 for value, share, method in zip(values, shares, methods, strict=True)
             ]
             rows.append({"name": name, "cells": cells})
-        better = "higher is better" if metric.higher_is_better else "lower is better"
         summary = metric.summary
-        traces.append({"label": metric.label, "better": better, "summary": summary, "methods": methods, "rows": rows})
+        traces.append(
+            {
+                "label": metric.label,
+                "better": DIRECTIONS[metric.higher_is_better],
+                "summary": summary,
+                "methods": methods,
+                "rows": rows,
+            }
+        )
     return traces
 
 

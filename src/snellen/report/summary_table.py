@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snellen.charts import numbers
+from snellen.charts.verdict_marks import ARROWS
 from snellen.report.readable import Readable
 from snellen.runs.record import MetricSpec
 from snellen.verdicts import fooled, run_certainty
@@ -151,7 +152,7 @@ def _heading(metric: MetricSpec, is_ambiguous: bool) -> Text:
     words = [word if len(word) <= 8 else word[:7] + "…" for word in words]
     if mark and is_ambiguous:  # never cut short: the settings are what tells the columns apart
         words += (mark + settings).replace(", ", ",\n").replace("=", "=\n" if len(settings) > 14 else "=").split("\n")
-    return Text("\n".join([*words, "↑" if metric.higher_is_better else "↓"]), justify="right")
+    return Text("\n".join([*words, ARROWS[metric.higher_is_better]]), justify="right")
 
 
 def _value(row: Any, marked: bool) -> Text:

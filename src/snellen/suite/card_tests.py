@@ -19,9 +19,9 @@ SHARPNESS: Test = "Visual Sharpening"
 """Answered by people who rate how sharp maps are."""
 
 PEOPLE: dict[str, str] = {SHARPNESS: "needs people"}
-"""Tests that no program can answer; a study with people that was joined to the run does."""
+"""Tests that only a study with people can answer."""
 
 
 def metrics_by_test() -> dict[str, str]:
-    """The name of the metric that answers each test; a test that nothing answers is not there."""
+    """The name of the metric that answers each test; tests without a metric are left out."""
     return {METRICS[name].traits.test: name for name in METRICS if METRICS[name].traits.test}  # type: ignore[attr-defined]

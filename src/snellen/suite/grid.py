@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from snellen.charts.verdict_marks import ARROWS
 from snellen.report.readable import Readable
 from snellen.runs.people import TaskOutcome
 from snellen.runs.record import MethodSpec, MetricSpec
@@ -57,7 +58,7 @@ class GridRow:
     @property
     def arrow(self) -> str:
         """Which way is better; empty where nothing was run."""
-        return "" if self.higher_is_better is None else "↑" if self.higher_is_better else "↓"
+        return ARROWS[self.higher_is_better]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from snellen.charts import numbers
 from snellen.charts.html_page import render_page, write_page
-from snellen.charts.verdict_marks import MARKS
+from snellen.charts.verdict_marks import DIRECTIONS, MARKS
 from snellen.report.attributes import CATEGORIES
 from snellen.report.page import subject_facts
 from snellen.suite.grid import Grid, GridCell, GridRow
@@ -68,7 +68,7 @@ def _row(row: GridRow) -> dict[str, Any]:
         "title": row.title,
         "metric": row.metric if row.test else None,
         "arrow": row.arrow,
-        "direction": {"↑": "higher is better", "↓": "lower is better"}.get(row.arrow, ""),
+        "direction": DIRECTIONS[row.higher_is_better],
         "summary": row.summary,
         "reason": row.reason or (reasons.pop() if shared else ""),
         "cells": [_cell(cell, reason_shared=shared) for cell in row.cells],

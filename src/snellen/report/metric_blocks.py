@@ -1,0 +1,145 @@
+"""What the report shows of each metric: a strip per method, verdicts with reasons, and what is undefined or missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from snellen.charts import numbers
+from snellen.charts.scale import Scale, scale_of
+from snellen.charts.strips import Estimate, strip, strip_axis
+from snellen.charts.verdict_marks import ARROWS, DIRECTIONS, MARKS, colour_of
+from snellen.report.readable import Readable
+from snellen.runs.record import MetricSpec
+from snellen.verdicts import MINIMUM_IMAGES, Judgement, PairedDifference, fooled, run_certainty
+
+
+def metric_blocks(run: Readable) -> list[dict[str, Any]]:
+    """One block per metric of the run: its strips, its verdicts with their reasons, and what is undefined or missing."""
+    verdicts, enough, problems = run.verdicts(), run_certainty(run).enough, run.problems()
+    summary, judged = verdicts.summary, verdicts.judgements
+    fooling_controls = fooled(summary)
+    by_pair = {(judgement.method, judgement.metric): judgement for judgement in judged}
+    blocks: list[dict[str, Any]] = []
+    for metric in run.record.spec.metrics:
+        label, higher = metric.label, metric.higher_is_better
+        rows: Any = summary[summary["metric"] == label]
+        controls = {row.method: float(row.mean) for row in rows[rows["control"]].itertuples()}
+        plotted = [*rows["mean"], *rows.loc[~rows["control"], "low"], *rows.loc[~rows["control"], "high"]]
+        scale = scale_of([float(value) for value in plotted], bounds_of(metric))
+        own = [judgement for judgement in judged if judgement.metric == label]
+        axiom = metric.tolerance is not None
+        columns = [] if axiom else list(controls)
+        block: dict[str, Any] = {
+            "label": label,
+            "summary": metric.summary,
+            "tolerance": metric.tolerance,
+            "id": f"metric-{len(blocks)}",
+            "attribute": metric.attribute,
+            "arrow": ARROWS[higher],
+            "direction": DIRECTIONS[higher],
+            "fooled": fooling_controls.get(label, []),
+            "undefined": _undefined_scores(rows),
+            "rows": [],
+            "footer": None,
+            "columns": columns,
+            "pairs": _pairs(own, columns, enough) if columns or (enough and axiom) else [],
+            "rule": own[0].rule if own and enough else "",
+            "outright": any(judgement.reason.startswith("fooled") for judgement in own),
+            "nothing": scale is None,
+            "not_run": _not_run(label, problems),
+            "judged": enough and (bool(controls) or axiom) and not rows["control"].all(),
+        }
+        if scale is not None:
+            block["footer"] = strip_axis(scale, controls, higher_is_better=higher)
+            for row in rows[~rows["control"]].itertuples():
+                block["rows"].append(_strip_row(row, scale, controls, by_pair if enough else None, block["judged"]))
+            if not block["rows"]:
+                block["rows"] = [_strip_row(row, scale, controls, None, False) for row in rows.itertuples()]
+        blocks.append(block)
+    return blocks
+
+
+def bounds_of(metric: MetricSpec) -> tuple[float, float]:
+    """The metric's bounds; an open end is infinite."""
+    low, high = metric.bounds
+    return (-math.inf if low is None else low, math.inf if high is None else high)
+
+
+def _strip_row(
+    row: Any,
+    scale: Scale,
+    controls: Mapping[str, float],
+    verdicts: Mapping[tuple[str, str], Judgement] | None,
+    judged: bool,
+) -> dict[str, Any]:
+    verdict = verdicts[(row.method, row.metric)].verdict if verdicts is not None else None
+    missing = f"{row.n} of {row.n + row.undefined} defined" if row.undefined and row.n else ""
+    if missing and judged and row.n < MINIMUM_IMAGES:
+        missing += ", too few"
+    span = numbers.interval(row.low, row.high, row.n)
+    mean = numbers.short(row.mean) if row.n or row.undefined else "not run"
+    words = f"{row.method}: mean {mean}, {span}, {numbers.count(row.n, 'image')}"
+    if controls:
+        words += "; controls: " + ", ".join(f"{name} {numbers.short(value)}" for name, value in controls.items())
+    estimate = Estimate(mean=row.mean, low=row.low, high=row.high, colour=colour_of(verdict) if verdict else "ink")
+    return {
+        "name": row.method,
+        "strip": strip(scale, estimate, description=words, ticks=list(controls.values())),
+        "mean": mean,
+        "interval": span if row.n else "",
+        "missing": missing,
+        "verdict": verdict,
+        "mark": MARKS[verdict] if verdict else "",
+        "kind": colour_of(verdict or ""),
+    }
+
+
+def _undefined_scores(rows: pd.DataFrame) -> str:
+    """The undefined scores of a metric in words."""
+    missing = int(rows["undefined"].sum())
+    if not missing:
+        return "" if rows["n"].any() else "not run yet"
+    reason = next(iter(rows.loc[rows["undefined"] > 0, "reason"]), "")
+    why = f": {reason}" if reason and reason != "never" else ""
+    if not rows["n"].any():
+        return f"undefined on every image{why}"
+    return f"{missing} of {int((rows['undefined'] + rows['n']).sum())} scores undefined{why}"
+
+
+def _not_run(metric: str, problems: Mapping[tuple[str, str], str]) -> list[str]:
+    """Why methods have no score by this metric, a sentence each."""
+    own = {method: problem for (method, label), problem in problems.items() if label == metric}
+    return [
+        f"{', '.join(method for method, reason in own.items() if reason == problem)}: {problem}"
+        for problem in dict.fromkeys(own.values())
+    ]
+
+
+def _pairs(judged: Sequence[Judgement], controls: Sequence[str], enough: bool) -> list[dict[str, Any]]:
+    """Rows of the paired comparison: one per method, one cell per control, and the verdict that follows."""
+    rows: list[dict[str, Any]] = []
+    for judgement in judged:
+        against = {pair.control: pair for pair in judgement.against}
+        cells = [_pair(against.get(control)) for control in controls]
+        rows.append({"name": judgement.method, "cells": cells, "verdict": None})
+        if enough:
+            rows[-1] |= {
+                "verdict": judgement.verdict,
+                "reason": judgement.reason,
+                "advice": judgement.advice,
+                "note": judgement.note,
+                "mark": MARKS[judgement.verdict],
+                "kind": judgement.verdict.replace(" ", "-"),
+            }
+    return rows
+
+
+def _pair(pair: PairedDifference | None) -> dict[str, Any]:
+    if pair is None:
+        return {"mean": "no pair", "interval": "", "n": 0, "margin": ""}
+    span = numbers.interval(pair.low, pair.high, pair.n, signs=True)
+    return {"mean": numbers.signed(pair.mean), "interval": span, "n": pair.n, "margin": numbers.short(pair.margin)}
