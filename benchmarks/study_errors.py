@@ -29,7 +29,7 @@ from snellen.study.analysis.mixed_model import fit_mixed_model
 from snellen.study.analysis.outcomes import OutcomeScores, outcomes
 from snellen.study.folder import Study
 from snellen.study.protocol import Protocol
-from snellen.study.scales import Scale, shipped
+from snellen.study.scales import Questionnaire, shipped
 from snellen.study.simulation.behaviour import simulate_answers
 from snellen.study.simulation.effect import Effect
 from snellen.study.stimuli import Item
@@ -65,7 +65,7 @@ def study(design: str) -> Study:
         for plan in protocol.tasks
         for place in range(plan.items)
     )
-    scales = {name: Scale.read(shipped()[name]) for name in protocol.scales}
+    scales = {name: Questionnaire.read(shipped()[name]) for name in protocol.scales}
     return Study(folder=Path(), protocol=protocol, items=items, subject={}, scales=scales, texts={})
 
 

@@ -27,7 +27,7 @@ import psutil
 from PIL import Image
 
 from snellen.runs.machine import revision
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.simulation.effect import Effect
 from snellen.study.simulation.participant import Faults
@@ -62,7 +62,7 @@ def study_of(folder: Path) -> Study:
     return study
 
 
-async def killed(server: Server, store: Store, kills: int, expected: int) -> int:
+async def killed(server: Server, store: AnswerStore, kills: int, expected: int) -> int:
     """Kills the server so many times while answers come in, and starts it again at once; returns how often it did."""
     done = 0
     for turn in range(1, kills + 1):
@@ -74,7 +74,7 @@ async def killed(server: Server, store: Store, kills: int, expected: int) -> int
     return done
 
 
-async def loaded(study: Study, server: Server, store: Store, people: int, think: float, kills: int) -> Simulation:
+async def loaded(study: Study, server: Server, store: AnswerStore, people: int, think: float, kills: int) -> Simulation:
     """Everybody takes part at once, while the server is killed."""
     # Of the pages of all, some are never answered: one in twelve people leaves half way.
     expected = round(0.9 * people * len(study.pages(0, 0)))
@@ -109,7 +109,7 @@ def one(name: str, cluster: postgres.Cluster | None, people: int, think: float, 
     with tempfile.TemporaryDirectory() as folder:
         study = study_of(Path(folder) / "study")
         address = cluster.fresh() if name == "postgresql" and cluster else None
-        with serving(study.folder, address) as server, closing(Store.open(study, address)) as store:
+        with serving(study.folder, address) as server, closing(AnswerStore.open(study, address)) as store:
             found = asyncio.run(loaded(study, server, store, people, think, kills))
             tally = ServedStudy(server.link, store).compare(found)
             arms = Counter(visit.group for visit in store.participations(simulated=True))

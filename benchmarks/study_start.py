@@ -17,7 +17,7 @@ from pathlib import Path
 from sqlalchemy import text
 
 from snellen.runs.machine import revision
-from snellen.study.answers.store import FILE, Store
+from snellen.study.answers.store import FILE, AnswerStore
 from snellen.study.answers.tables import EVENTS, PARTICIPANTS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "study"))
@@ -28,7 +28,7 @@ PAGES = 40
 AT = "2026-01-01T00:00:00.000+00:00"
 
 
-def fill(store: Store, people: int) -> None:
+def fill(store: AnswerStore, people: int) -> None:
     """Puts so many participants with all their replies into the database."""
     names = [f"{place:024x}" for place in range(people)]
     own = {"simulated": False, "group": 0, "language": "en", "state": "finished", "code": "0" * 8, "recruited": {}}
@@ -62,16 +62,16 @@ def main() -> None:
     for people in given.people:
         with tempfile.TemporaryDirectory() as folder:
             study, _ = plant(Path(folder) / "study")
-            with closing(Store.open(study)) as store:
+            with closing(AnswerStore.open(study)) as store:
                 fill(store, people)
 
-            def check(store: Store) -> None:
+            def check(store: AnswerStore) -> None:
                 with store.database.reading() as connection:
                     assert connection.execute(text("PRAGMA quick_check(1)")).scalar_one() == "ok"
 
-            with closing(Store.open(study)) as store:
+            with closing(AnswerStore.open(study)) as store:
                 checking = seconds_of(lambda: check(store))
-            opening = seconds_of(lambda: Store.open(study).close())  # noqa: B023
+            opening = seconds_of(lambda: AnswerStore.open(study).close())  # noqa: B023
             size = (study.folder / FILE).stat().st_size / 1e6
             print(
                 f"| {people:,} | {people * PAGES:,} | {size:.1f} MB | {checking * 1000:.0f} ms | {opening * 1000:.0f} ms |"

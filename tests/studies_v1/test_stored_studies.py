@@ -20,7 +20,7 @@ from tests.study.visitor import Visitor
 
 from snellen.study.analysis import analyse
 from snellen.study.answers.export import export_files
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.participation import collect_data
 from snellen.study.web.application import application
@@ -35,8 +35,8 @@ def study(tmp_path: Path) -> Study:
 
 
 @pytest.fixture
-def store(study: Study) -> Iterator[Store]:
-    with closing(Store.open(study)) as opened:
+def store(study: Study) -> Iterator[AnswerStore]:
+    with closing(AnswerStore.open(study)) as opened:
         yield opened
 
 
@@ -55,19 +55,19 @@ def _compare(found: Any, expected: Any, path: str) -> None:
         assert found == expected, path
 
 
-def test_answers_are_exported_byte_for_byte(study: Study, store: Store) -> None:
+def test_answers_are_exported_byte_for_byte(study: Study, store: AnswerStore) -> None:
     files = export_files(study, store, simulated=True)
     for name, digest in EXPECTED["export"].items():
         assert hashlib.sha256(files[f"simulated-{name}.csv"]).hexdigest() == digest, name
 
 
-def test_the_analysis_gives_the_same_numbers(study: Study, store: Store) -> None:
+def test_the_analysis_gives_the_same_numbers(study: Study, store: AnswerStore) -> None:
     data = collect_data(study, store.participations(simulated=True), simulated=True)
     values = analyse(study, data).as_values()
     _compare({name: values[name] for name in EXPECTED["analysis"]}, EXPECTED["analysis"], "analysis")
 
 
-def test_participants_can_still_take_part(study: Study, store: Store) -> None:
+def test_participants_can_still_take_part(study: Study, store: AnswerStore) -> None:
     visitor = Visitor(TestClient(application(study, store)))
     visitor.arrive()
     assert visitor.take_part().kind == "end"

@@ -24,7 +24,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, expect, sync_playwright
 
 from snellen.study import schedule
-from snellen.study.answers.store import Participant, Store
+from snellen.study.answers.store import AnswerStore, Participant
 from snellen.study.folder import Study
 from snellen.study.participation import Participation
 from snellen.study.tasks import Decision, Percent, Rating, Selection, find_task
@@ -109,7 +109,7 @@ class Server:
     password: str
     port: int
     process: subprocess.Popen[bytes] | None = None
-    _store: Store | None = None
+    _store: AnswerStore | None = None
 
     @property
     def link(self) -> str:
@@ -155,10 +155,10 @@ class Server:
         self.process.send_signal(signal.SIGSTOP)
 
     @property
-    def store(self) -> Store:
+    def store(self) -> AnswerStore:
         """What the server has stored, as another process sees it."""
         if self._store is None:
-            self._store = Store.open(self.study)
+            self._store = AnswerStore.open(self.study)
         return self._store
 
     def _close(self) -> None:

@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from snellen.study.answers.store import Participant, Store
+from snellen.study.answers.store import AnswerStore, Participant
 from snellen.study.folder import Study
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -16,12 +16,12 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["snellen.study.answers.store"])
 
 
-def admit(store: Store, token: str, *, simulated: bool = False, **recruited: str) -> Participant:
+def admit(store: AnswerStore, token: str, *, simulated: bool = False, **recruited: str) -> Participant:
     """Admits one, in English."""
     return store.admit(token=token, language="en", simulated=simulated, recruited=recruited)
 
 
-def arrive(store: Store, names: list[str], threads: int) -> None:
+def arrive(store: AnswerStore, names: list[str], threads: int) -> None:
     """Everybody at once, each twice, as impatient people do."""
 
     def one(name: str) -> None:
@@ -35,14 +35,14 @@ def serve_arrivals(folder: Path, url: str, names: list[str], gate: Barrier) -> N
     """A process that opens the database as soon as the others do, and then admits."""
     study = Study.read(folder)
     gate.wait()
-    store = Store.open(study, url)
+    store = AnswerStore.open(study, url)
     arrive(store, names, 8)
     store.close()
 
 
 def serve_answers(folder: Path, url: str, told: Connection) -> None:
     """A process that keeps answers, page after page, and tells so, until somebody ends it."""
-    store = Store.open(Study.read(folder), url)
+    store = AnswerStore.open(Study.read(folder), url)
     person = admit(store, "only")
     for page in range(100_000):
         assert store.reply(person, f"p{page:05d}", {"value": page}, 1.0, last=False)

@@ -18,7 +18,7 @@ from snellen.study.analysis.equivalence import equivalences, with_differences
 from snellen.study.analysis.mixed_model import fit_mixed_model
 from snellen.study.analysis.reliability import reliability
 from snellen.study.analysis.within_subjects import compare_within
-from snellen.study.scales import Scale
+from snellen.study.scales import Questionnaire
 from snellen.verdicts.statistics import holm
 
 ARMS = {
@@ -360,9 +360,11 @@ def test_bets_by_hand() -> None:
     assert [(one.low, one.high, one.n) for one in found.bins] == [(1, 3, 1), (4, 6, 3), (7, 9, 2)]
 
 
-def scale(items: int) -> Scale:
+def scale(items: int) -> Questionnaire:
     texts = {"en": tuple(f"statement {at}" for at in range(items))}
-    return Scale("trust", 5, (2,), False, "here", "free", {"en": "T"}, {"en": "I"}, {"en": ("1", "2", "3", "4", "5")}, texts)
+    return Questionnaire(
+        "trust", 5, (2,), False, "here", "free", {"en": "T"}, {"en": "I"}, {"en": ("1", "2", "3", "4", "5")}, texts
+    )
 
 
 def ratings(columns: list[list[int]]) -> pd.DataFrame:
@@ -402,7 +404,7 @@ def test_alpha_of_a_published_formula_in_another_form() -> None:
 def test_where_there_is_no_alpha_it_says_why(columns: list[list[int]], why: str) -> None:
     found = reliability(scale(len(columns)), ratings(columns)) if len(columns) > 1 else None
     if found is None:
-        one = Scale("trust", 5, (), False, "", "", {}, {}, {"en": ("1",) * 5}, {"en": ("s",)})
+        one = Questionnaire("trust", 5, (), False, "", "", {}, {}, {"en": ("1",) * 5}, {"en": ("s",)})
         found = reliability(one, ratings(columns))
     assert math.isnan(found.alpha)
     assert why in found.why

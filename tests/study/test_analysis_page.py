@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from snellen.cli.main import app
 from snellen.study.analysis import Analysis, analyse
 from snellen.study.analysis.page import SIMULATED, page, write_analysis
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.joining.agreement import agree
 from snellen.study.simulation.behaviour import Behaviour, simulate_answers
@@ -169,7 +169,7 @@ def test_within_subjects_the_page_names_its_own_tests(tmp_path: Path) -> None:
 
 def fill(study: Study, people: int) -> None:
     """Simulated participants answer into the study's own database."""
-    store = Store.open(study)
+    store = AnswerStore.open(study)
     crowd = Behaviour.of(study, Effect(mix=CAREFUL)).participants(people, 1)
     for row in range(people):
         person = store.admit(token=f"t{row}", language="en", simulated=True, recruited={})

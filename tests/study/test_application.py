@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from snellen.cli.study import app
 from snellen.errors import SnellenError
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.web.application import serve
 
@@ -48,7 +48,7 @@ def test_serving_tells_the_links_answers_and_stops_in_peace(tmp_path: Path) -> N
 
 def test_a_port_that_is_in_use_is_one_sentence(tmp_path: Path) -> None:
     study, _ = plant(tmp_path / "s")
-    store = Store.open(study)
+    store = AnswerStore.open(study)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

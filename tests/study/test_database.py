@@ -16,7 +16,7 @@ from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.answers.database import Database
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.answers.tables import METADATA
 from snellen.study.folder import Study
 
@@ -27,7 +27,7 @@ def study(tmp_path: Path) -> Study:
 
 
 def test_answers_are_on_disk_when_they_are_kept(study: Study, url: str) -> None:
-    store = Store.open(study, url)
+    store = AnswerStore.open(study, url)
     settings = {"sqlite": ("synchronous", 2), "postgresql": ("fsync", "on")}
     name, value = settings[store.database.engine.dialect.name]
     with store.database.writing() as connection:
@@ -39,12 +39,12 @@ def test_answers_are_on_disk_when_they_are_kept(study: Study, url: str) -> None:
 
 def test_a_postgresql_that_answers_before_it_has_written_is_refused(study: Study, cluster: postgres.Cluster) -> None:
     with pytest.raises(SnellenError, match="synchronous_commit = off"):
-        Store.open(study, cluster.fresh() + "&options=-csynchronous_commit%3Doff")
+        AnswerStore.open(study, cluster.fresh() + "&options=-csynchronous_commit%3Doff")
 
 
 def test_a_postgresql_that_was_restarted_is_found_again(study: Study, cluster: postgres.Cluster) -> None:
     url = cluster.fresh()
-    store = Store.open(study, url)
+    store = AnswerStore.open(study, url)
     person = admit(store, "a")
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -56,32 +56,32 @@ def test_a_postgresql_that_was_restarted_is_found_again(study: Study, cluster: p
 
 
 def test_a_database_belongs_to_one_study(study: Study, url: str, tmp_path: Path) -> None:
-    Store.open(study, url).close()
+    AnswerStore.open(study, url).close()
     with pytest.raises(SnellenError, match="another study"):
-        Store.open(plant(tmp_path / "other")[0], url)
+        AnswerStore.open(plant(tmp_path / "other")[0], url)
 
 
 def test_a_study_may_be_changed_until_somebody_has_begun(study: Study, url: str) -> None:
-    Store.open(study, url).close()
+    AnswerStore.open(study, url).close()
     changed = _changed(study, "seed: 1")
-    store = Store.open(changed, url)
+    store = AnswerStore.open(changed, url)
     person = admit(store, "a")
     store.close()
-    again = Store.open(_changed(study, "title: Other words"), url)  # what answers do not depend on may change
+    again = AnswerStore.open(_changed(study, "title: Other words"), url)  # what answers do not depend on may change
     again.close()
     with pytest.raises(SnellenError, match="after 1 participant had begun"):
-        Store.open(_changed(study, "seed: 2"), url)
-    store = Store.open(changed, url)
+        AnswerStore.open(_changed(study, "seed: 2"), url)
+    store = AnswerStore.open(changed, url)
     assert store.find("a") == person
     store.close()
 
 
 def test_after_a_rehearsal_alone_a_changed_study_begins_anew(study: Study, url: str) -> None:
-    store = Store.open(study, url)
+    store = AnswerStore.open(study, url)
     admit(store, "a", simulated=True)
     store.close()
     with pytest.raises(SnellenError, match=r"rehearsal with 1 simulated participant; (remove '.*sqlite'|begin anew with)"):
-        Store.open(_changed(study, "seed: 2"), url)
+        AnswerStore.open(_changed(study, "seed: 2"), url)
 
 
 def _changed(study: Study, line: str) -> Study:
@@ -103,13 +103,13 @@ def test_tables_made_step_by_step_are_the_tables_of_the_code(url: str, tmp_path:
 
 
 def test_a_database_of_the_first_version_opens_with_its_answers(study: Study, url: str) -> None:
-    with closing(Store.open(study, url)) as store:
+    with closing(AnswerStore.open(study, url)) as store:
         person = admit(store, "a")
         store.reply(person, "p000", {"value": 1}, 1.0, last=False)
         with store.database.writing() as connection:
             connection.execute(text("DROP TABLE logouts"))
             connection.execute(text("UPDATE snellen_version SET version_num = '0001'"))
-    with closing(Store.open(study, url)) as store:
+    with closing(AnswerStore.open(study, url)) as store:
         assert store.find("a") == person
         assert list(store.replies(person)) == ["p000"]
         assert not store.logged_out("somebody")
@@ -146,7 +146,7 @@ def test_a_database_that_cannot_be_opened_says_so_in_a_sentence_without_its_pass
     study: Study, address: str, words: str
 ) -> None:
     with pytest.raises(SnellenError, match=re.escape(words)) as refused:
-        Store.open(study, address)
+        AnswerStore.open(study, address)
     sentence = str(refused.value)
     assert "hidden" not in sentence.replace("/dev/null/hidden", "")
     assert "\n" not in sentence
@@ -154,7 +154,7 @@ def test_a_database_that_cannot_be_opened_says_so_in_a_sentence_without_its_pass
 
 
 def test_the_file_in_the_folder_is_for_its_owner_alone(study: Study) -> None:
-    store = Store.open(study)
+    store = AnswerStore.open(study)
     admit(store, "a")
     files = list(study.folder.glob("answers.sqlite*"))
     assert len(files) == 3
@@ -163,7 +163,7 @@ def test_the_file_in_the_folder_is_for_its_owner_alone(study: Study) -> None:
 
 
 def test_answers_that_wait_for_each_other_are_written_together_and_a_refused_one_changes_no_other(study: Study) -> None:
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         people = [store.admit(token=f"{place:020d}", language="en", simulated=False, recruited={}) for place in range(6)]
         store.reply(people[0], "p000", {"value": 1}, 1.0, last=False)
         commits: list[int] = []
@@ -181,7 +181,7 @@ def test_answers_that_wait_for_each_other_are_written_together_and_a_refused_one
 
 
 def test_where_the_disk_refuses_nobody_is_told_that_an_answer_was_kept(study: Study) -> None:
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         people = [store.admit(token=f"{place:020d}", language="en", simulated=False, recruited={}) for place in range(3)]
 
         def full(_: object) -> None:

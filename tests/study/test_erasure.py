@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 
 from snellen.cli.study import app
 from snellen.errors import SnellenError
-from snellen.study.answers.store import FILE, Store
+from snellen.study.answers.store import FILE, AnswerStore
 from snellen.study.folder import Study
 from snellen.study.web.application import application
 
@@ -52,7 +52,7 @@ def _reader(study: Study) -> Iterator[None]:
 
 
 def test_an_erasure_that_somebody_reads_past_is_told_and_completed_later(study: Study) -> None:
-    with closing(replace(Store.open(study), patience=0.3)) as store:
+    with closing(replace(AnswerStore.open(study), patience=0.3)) as store:
         person, other = admit(store, "a", PID=ID), admit(store, "b")
         with _reader(study):
             began = time.monotonic()
@@ -69,7 +69,7 @@ def test_an_erasure_that_somebody_reads_past_is_told_and_completed_later(study: 
 
 
 def test_what_an_erasure_left_is_removed_when_the_store_is_closed_or_opened(study: Study) -> None:
-    store = replace(Store.open(study), patience=0.0)
+    store = replace(AnswerStore.open(study), patience=0.0)
     person = admit(store, "a", PID=ID)
     with _reader(study):
         store.erase(person.participant)
@@ -83,9 +83,9 @@ def test_what_an_erasure_left_is_removed_when_the_store_is_closed_or_opened(stud
 
 
 def test_the_command_says_what_is_left(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         name = admit(store, "a", PID=ID).participant
-    monkeypatch.setattr(Store, "open", lambda *given, found=Store.open: replace(found(*given), patience=0.0))
+    monkeypatch.setattr(AnswerStore, "open", lambda *given, found=AnswerStore.open: replace(found(*given), patience=0.0))
     with _reader(study):
         told = CliRunner().invoke(app, ["erase", str(study.folder), name])
     assert isinstance(told.exception, SnellenError)
@@ -97,7 +97,7 @@ def test_the_command_says_what_is_left(study: Study, monkeypatch: pytest.MonkeyP
 
 def test_the_desk_says_what_is_left_and_tries_again(tmp_path: Path) -> None:
     study, password = plant(tmp_path / "study", recruiting=["PID"])
-    with closing(replace(Store.open(study), patience=0.2)) as store:
+    with closing(replace(AnswerStore.open(study), patience=0.2)) as store:
         name = admit(store, "a", PID=ID).participant
         experimenter = Served(study, password, store, application(study, store)).experimenter(**{"accept-language": "en"})
         asked = experimenter.get(f"/admin/erase?participant={name}")
@@ -116,7 +116,7 @@ def test_the_desk_says_what_is_left_and_tries_again(tmp_path: Path) -> None:
 
 def test_where_somebody_else_writes_the_desk_says_that_nobody_was_erased(tmp_path: Path) -> None:
     study, password = plant(tmp_path / "study", recruiting=["PID"])
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         name = admit(store, "a", PID=ID).participant
         event.listen(store.database.engine, "connect", lambda one, _: one.execute("PRAGMA busy_timeout = 100"))
         store.database.engine.dispose()
@@ -137,7 +137,7 @@ def test_an_old_transaction_of_postgresql_keeps_no_trace_unnoticed(
     study: Study, cluster: postgres.Cluster, table: str
 ) -> None:
     url = cluster.fresh()
-    with closing(replace(Store.open(study, url), patience=0.6)) as store:
+    with closing(replace(AnswerStore.open(study, url), patience=0.6)) as store:
         person, other = admit(store, "a", PID=ID), admit(store, "b")
         with store.database.reading() as connection:
             number = connection.execute(text("SELECT oid FROM pg_database WHERE datname = current_database()")).scalar_one()
@@ -173,7 +173,7 @@ def test_a_server_that_is_told_to_end_leaves_no_trace_of_who_was_erased(study: S
             fields = Read(response.read().decode()).fields
         with browser.open(f"{link}consent", urllib.parse.urlencode(fields).encode(), timeout=30) as response:
             assert response.status == 200
-        with closing(replace(Store.open(study), patience=0.0)) as store, _reader(study):
+        with closing(replace(AnswerStore.open(study), patience=0.0)) as store, _reader(study):
             assert store.erase(store.participations(simulated=False)[0].participant)
             assert store.lingering
         server.send_signal(signal.SIGTERM)
@@ -186,7 +186,7 @@ def test_a_server_that_is_told_to_end_leaves_no_trace_of_who_was_erased(study: S
 
 
 def test_an_error_of_the_database_names_nobody(study: Study) -> None:
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         admit(store, "a", PID=ID)
         with store.database.writing() as connection:
             refusing = "CREATE TRIGGER refusing BEFORE INSERT ON participants BEGIN SELECT RAISE(ABORT, 'planted'); END"

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from tests.study.visitor import FORM, Fields, Read, Served, Visitor, filled, served
 
 from snellen.study.answers.overview import DropoutPage, QualityFlag, overview
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study, new_password
 from snellen.study.participation import Participation, Reply
 from snellen.study.web.application import application
@@ -96,7 +96,7 @@ def test_a_login_that_was_ended_stays_ended_after_a_restart_and_for_other_server
     assert 'data-kind="desk"' in running.get("/admin").text
     visitor.client.post("/admin/logout", data=_form(visitor.get("/admin"), "/admin/logout"))
     again = Study.read(one.study.folder)
-    with closing(Store.open(again)) as store:
+    with closing(AnswerStore.open(again)) as store:
         restarted = application(again, store)
         for app in (running.app, restarted):
             copied = TestClient(app, cookies=dict(running.cookies))

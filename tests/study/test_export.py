@@ -17,7 +17,7 @@ from snellen.errors import SnellenError
 from snellen.study.answers import export
 from snellen.study.answers.codebook import ABOUT, SIMULATED
 from snellen.study.answers.export import write_export
-from snellen.study.answers.store import Participant, Store
+from snellen.study.answers.store import AnswerStore, Participant
 from snellen.study.folder import Study
 from snellen.study.participation import collect_data
 from snellen.study.schedule import Page
@@ -36,13 +36,15 @@ def study(tmp_path: Path) -> Study:
 
 
 @pytest.fixture
-def store(study: Study) -> Iterator[Store]:
-    found = Store.open(study)
+def store(study: Study) -> Iterator[AnswerStore]:
+    found = AnswerStore.open(study)
     yield found
     found.close()
 
 
-def take_part(store: Store, token: str, *, simulated: bool = False, pages: int = 1000, **recruited: str) -> Participant:
+def take_part(
+    store: AnswerStore, token: str, *, simulated: bool = False, pages: int = 1000, **recruited: str
+) -> Participant:
     person = store.admit(token=token, language="de", simulated=simulated, recruited=recruited)
     draw = np.random.default_rng(person.number)
     schedule = store.study.pages(person.group, person.number)
@@ -63,7 +65,7 @@ def _answer(page: Page, draw: np.random.Generator) -> dict[str, Any]:
     return {"value": int(draw.integers(2)), "beside": 70, "chosen": []}
 
 
-def crowd(store: Store, *, simulated: bool = False) -> list[Participant]:
+def crowd(store: AnswerStore, *, simulated: bool = False) -> list[Participant]:
     people = [
         take_part(store, f"{simulated} {one}", simulated=simulated, PROLIFIC_PID=f"pid-{one}", EMAIL="a@example.org")
         for one in range(5)
@@ -84,7 +86,7 @@ def read(folder: Path, name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.read_csv(folder / f"{name}.csv"), pd.read_parquet(folder / f"{name}.parquet")
 
 
-def test_tables_are_read_back_as_they_were_collected(study: Study, store: Store, tmp_path: Path) -> None:
+def test_tables_are_read_back_as_they_were_collected(study: Study, store: AnswerStore, tmp_path: Path) -> None:
     crowd(store)
     written = write_export(study, store, tmp_path / "out", simulated=False)
     assert sorted(one.name for one in written) == sorted(
@@ -107,7 +109,7 @@ def same(found: pd.Series[Any], wanted: pd.Series[Any]) -> None:
         assert (pd.isna(one) or one == "") if missing else str(one) == str(other) or float(one) == float(other)
 
 
-def test_an_empty_study_has_the_columns_and_kinds_of_a_full_one(study: Study, store: Store, tmp_path: Path) -> None:
+def test_an_empty_study_has_the_columns_and_kinds_of_a_full_one(study: Study, store: AnswerStore, tmp_path: Path) -> None:
     write_export(study, store, tmp_path / "empty", simulated=False)
     crowd(store)
     write_export(study, store, tmp_path / "full", simulated=False)
@@ -118,7 +120,9 @@ def test_an_empty_study_has_the_columns_and_kinds_of_a_full_one(study: Study, st
 
 
 @pytest.mark.parametrize("simulated", [False, True])
-def test_the_codebook_names_every_column_of_every_table(study: Study, store: Store, tmp_path: Path, simulated: bool) -> None:
+def test_the_codebook_names_every_column_of_every_table(
+    study: Study, store: AnswerStore, tmp_path: Path, simulated: bool
+) -> None:
     crowd(store, simulated=simulated)
     write_export(study, store, tmp_path, simulated=simulated)
     prefix = "simulated-" if simulated else ""
@@ -141,7 +145,7 @@ def test_the_codebook_names_every_column_of_every_table(study: Study, store: Sto
 
 
 def test_a_simulated_export_says_so_everywhere_and_a_real_one_holds_nobody_of_it(
-    study: Study, store: Store, tmp_path: Path
+    study: Study, store: AnswerStore, tmp_path: Path
 ) -> None:
     real = {one.participant for one in crowd(store)}
     nobody = {one.participant for one in crowd(store, simulated=True)}
@@ -163,12 +167,12 @@ def test_a_simulated_export_says_so_everywhere_and_a_real_one_holds_nobody_of_it
 
 
 def test_rows_of_the_wrong_kind_are_never_written(
-    study: Study, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: Study, store: AnswerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crowd(store, simulated=True)
     # Whatever the store lists: first what it must never list, then tables that claim to be real.
     participations = store.participations(simulated=True)
-    monkeypatch.setattr(Store, "participations", lambda self, *, simulated: participations)
+    monkeypatch.setattr(AnswerStore, "participations", lambda self, *, simulated: participations)
     with pytest.raises(ValueError, match="never put into one table"):
         write_export(study, store, tmp_path / "out", simulated=False)
     monkeypatch.setattr(export, "collect_data", lambda *some, simulated: collect_data(*some, simulated=True))
@@ -178,7 +182,7 @@ def test_rows_of_the_wrong_kind_are_never_written(
 
 
 def test_nothing_that_others_know_people_by_leaves_the_table_for_recruiting(
-    study: Study, store: Store, tmp_path: Path
+    study: Study, store: AnswerStore, tmp_path: Path
 ) -> None:
     people = crowd(store)
     for path in write_export(study, store, tmp_path, simulated=False):
@@ -198,7 +202,7 @@ def test_nothing_that_others_know_people_by_leaves_the_table_for_recruiting(
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_no_id_from_a_link_becomes_a_formula_in_a_spreadsheet(
-    study: Study, store: Store, tmp_path: Path, formula: str
+    study: Study, store: AnswerStore, tmp_path: Path, formula: str
 ) -> None:
     take_part(store, "a", PROLIFIC_PID=formula, STUDY_ID="plain=1")
     write_export(study, store, tmp_path, simulated=False)
@@ -208,7 +212,7 @@ def test_no_id_from_a_link_becomes_a_formula_in_a_spreadsheet(
     assert pd.read_parquet(tmp_path / "recruiting.parquet")["id_PROLIFIC_PID"][0] == formula.strip()
 
 
-def test_who_was_erased_is_in_no_file(study: Study, store: Store, tmp_path: Path) -> None:
+def test_who_was_erased_is_in_no_file(study: Study, store: AnswerStore, tmp_path: Path) -> None:
     people = crowd(store)
     store.erase(people[2].participant)
     for path in write_export(study, store, tmp_path, simulated=False):
@@ -218,7 +222,7 @@ def test_who_was_erased_is_in_no_file(study: Study, store: Store, tmp_path: Path
     assert "Erased, and in no table: 1 participant." in (tmp_path / "codebook.md").read_text()
 
 
-def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(study: Study, store: Store, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(study: Study, store: AnswerStore, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SnellenError, match="give another --out"):
         write_export(study, store, tmp_path / "file" / "out", simulated=False)
@@ -230,7 +234,7 @@ def command(*words: object) -> str:
     return done.output
 
 
-def test_commands_on_a_running_study(study: Study, store: Store, tmp_path: Path) -> None:
+def test_commands_on_a_running_study(study: Study, store: AnswerStore, tmp_path: Path) -> None:
     people = crowd(store)
     store.withdraw(people[5])
     assert command("pause", study.folder).startswith("paused")

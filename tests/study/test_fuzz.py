@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.study.planted_study import plant
 from tests.study.visitor import FORM, Read, Served, filled
 
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.web.application import application
 from snellen.study.web.security import HEADERS
@@ -98,7 +98,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         item["truth"] = TRUTH if item["task"] == "confidence" else item["truth"]
     (study.folder / "stimuli.json").write_text(json.dumps(made))
     study = Study.read(study.folder)
-    store = Store.open(study)
+    store = AnswerStore.open(study)
     served = Served(study, password, store, application(study, store))
     finished = served.visitor()
     finished.arrive("?PID=bystander-id")

@@ -18,7 +18,7 @@ from snellen.cli.main import app
 from snellen.errors import SnellenError
 from snellen.images import from_arrays
 from snellen.runs import Run, evaluate
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.joining.join import image_scores, people_of, refuse_other_run
 from snellen.study.simulation.effect import Effect
@@ -114,7 +114,7 @@ def test_nobody_is_said_to_be_nobody(study_and_run, collected):
 
 def test_a_run_a_study_answers_and_the_command_that_joins_them(tmp_path: Path):
     run, study = real_study(tmp_path)
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         for at in range(24):
             answer(study, store, at)
     said = CliRunner().invoke(app, ["study", "join", str(study.folder), "--run", str(run.folder)])
@@ -149,7 +149,7 @@ def real_study(folder: Path) -> tuple[Run, Study]:
     return run, Study.read(study.folder)
 
 
-def answer(study: Study, store: Store, at: int) -> None:
+def answer(study: Study, store: AnswerStore, at: int) -> None:
     """Somebody who is right more often with maps of the gradient."""
     person = store.admit(token=f"token {at}", language="en", simulated=False, recruited={})
     pages = study.pages(person.group, person.number)

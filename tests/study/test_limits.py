@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from tests.study.planted_study import plant
 
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.web.application import application, listen, server
 from snellen.study.web.limits import RESERVED, Limits
@@ -50,7 +50,7 @@ def _serving(found: uvicorn.Server) -> Iterator[int]:
 def _running(study: Study, limits: Limits) -> Iterator[int]:
     """The port of a study's server."""
     with (
-        closing(Store.open(study)) as store,
+        closing(AnswerStore.open(study)) as store,
         _serving(server(application(study, store, proxies=limits.proxies), limits)) as port,
     ):
         yield port
@@ -226,7 +226,7 @@ def test_one_address_may_have_so_many_connections_and_a_proxy_all(study: Study) 
 
 
 def test_where_all_are_being_answered_the_next_is_turned_away_with_a_word(study: Study) -> None:
-    with closing(Store.open(study)) as store, _running(study, Limits(30, 3)) as port, ExitStack() as stack:
+    with closing(AnswerStore.open(study)) as store, _running(study, Limits(30, 3)) as port, ExitStack() as stack:
         with store.database.writing():  # who agrees has to wait for this
             page = stack.enter_context(_connect(port, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"))
             text = b""

@@ -14,7 +14,7 @@ from tests.study.planted_study import plant
 
 from snellen.errors import SnellenError
 from snellen.study.answers.export import write_export
-from snellen.study.answers.store import FILE, Store
+from snellen.study.answers.store import FILE, AnswerStore
 from snellen.study.folder import Study, new_password
 
 _WATCHED: list[tuple[Path, set[str]]] = []
@@ -60,7 +60,7 @@ def test_nobody_else_can_read_secrets_answers_or_exports_at_any_moment(tmp_path:
     with _watched(tmp_path) as seen:
         study, _ = plant(tmp_path / "study", recruiting=["PID"])
         new_password(study.folder)
-        with closing(Store.open(study)) as store:
+        with closing(AnswerStore.open(study)) as store:
             admit(store, "a", PID="somebody")
             assert len(list(study.folder.glob(f"{FILE}*"))) == 3
             (tmp_path / "open").write_text("for everybody")
@@ -74,9 +74,9 @@ def test_nobody_else_can_read_secrets_answers_or_exports_at_any_moment(tmp_path:
 
 def test_files_of_the_database_that_were_copied_for_everybody_are_closed_to_strangers(tmp_path: Path) -> None:
     study, _ = plant(tmp_path / "study")
-    Store.open(study).close()
+    AnswerStore.open(study).close()
     (study.folder / FILE).chmod(0o664)
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         admit(store, "a")
         assert {stat.S_IMODE(one.stat().st_mode) for one in study.folder.glob(f"{FILE}*")} == {0o660}
 
@@ -84,7 +84,7 @@ def test_files_of_the_database_that_were_copied_for_everybody_are_closed_to_stra
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, bytes]:
     study, _ = plant(tmp_path_factory.mktemp("damaged") / "study")
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         for one in range(8):
             person = admit(store, f"t{one}")
             for page in range(4):
@@ -108,11 +108,11 @@ def test_a_damaged_database_is_refused_in_one_sentence_and_left_as_it_is(answere
     with pytest.raises(
         SnellenError, match=r"is damaged \(.+\), and nothing was changed in it; put a backup in its place"
     ) as told:
-        Store.open(study)
+        AnswerStore.open(study)
     assert "\n" not in str(told.value)
     assert path.read_bytes() == broken
     path.write_bytes(whole)
     for more in study.folder.glob(f"{FILE}-*"):
         more.unlink()
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         assert store.reply_count(simulated=False) == 32

@@ -11,7 +11,7 @@ from snellen.errors import SnellenError
 from snellen.study.folder import Study, new_password
 from snellen.study.participation import Participation, Reply, collect_data
 from snellen.study.protocol import Protocol, latin_square
-from snellen.study.scales import Scale, shipped
+from snellen.study.scales import Questionnaire, shipped
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_presentation_is_crossed_with_arms_but_the_photograph_alone_has_one() ->
 
 
 def test_questionnaires_have_eight_statements_in_both_languages_and_only_wariness_is_turned_round() -> None:
-    scales = {name: Scale.read(path) for name, path in shipped().items()}
+    scales = {name: Questionnaire.read(path) for name, path in shipped().items()}
     assert set(scales) == {"satisfaction", "trust"}
     for one in scales.values():
         assert set(one.statements) == {"en", "de"}

@@ -13,7 +13,7 @@ from tests.study.planted_study import plant
 from tests.study.visitor import FORM, Read, Served, filled, served
 
 from snellen.errors import SnellenError
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.web.application import application
 from snellen.study.web.security import HEADERS, LARGEST, RATES, Forwarded, Proxies, Rate, Rates, Seal, address_of
 from snellen.study.web.site import Site
@@ -324,7 +324,7 @@ def test_guessing_passwords_behind_a_proxy_slows_down_only_who_does(tmp_path: Pa
 
 def test_behind_a_proxy_one_visitor_may_have_so_many_requests_answered_at_once(tmp_path: Path) -> None:
     study, _ = plant(tmp_path / "s")
-    with closing(Store.open(study)) as store:
+    with closing(AnswerStore.open(study)) as store:
         app = application(study, store, proxies=Proxies.of("192.0.2.1"), per_address=2)
 
         async def health(address: str) -> int:

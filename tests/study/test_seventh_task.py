@@ -23,7 +23,7 @@ from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.study.analysis import analyse
 from snellen.study.answers.export import write_export
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.making.make import make, read_tasks
 from snellen.study.participation import collect_data
@@ -153,7 +153,7 @@ def test_a_language_in_which_it_has_no_texts_is_refused_with_a_remedy(doubt: Non
 
 
 def test_people_answer_it_on_its_page_and_the_answer_is_scored_and_exported(study: Study, tmp_path: Path) -> None:
-    with closing(Store.open(study, f"sqlite:///{tmp_path}/answers.sqlite")) as store:
+    with closing(AnswerStore.open(study, f"sqlite:///{tmp_path}/answers.sqlite")) as store:
         visitor = Visitor(TestClient(application(study, store)))
         visitor.arrive()
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from snellen.cli.study import app
 from snellen.errors import SnellenError
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.participation import collect_data
 from snellen.study.simulation.behaviour import Behaviour
@@ -38,12 +38,12 @@ class Played:
 
     study: Study
     server: Server
-    store: Store
+    store: AnswerStore
     simulation: Simulation
     check: AnswerCheck | None
 
 
-async def _played(study: Study, server: Server, store: Store) -> Simulation:
+async def _played(study: Study, server: Server, store: AnswerStore) -> Simulation:
     async def kill() -> None:
         while await asyncio.to_thread(store.kept, simulated=True) < 80:
             await asyncio.sleep(0.02)
@@ -60,7 +60,7 @@ async def _played(study: Study, server: Server, store: Store) -> Simulation:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     study, _ = plant(tmp_path_factory.mktemp("simulate") / "s", tasks=TASKS)
-    with serving(study.folder) as server, closing(Store.open(study)) as store:
+    with serving(study.folder) as server, closing(AnswerStore.open(study)) as store:
         simulation = asyncio.run(_played(study, server, store))
         yield Played(study, server, store, simulation, ServedStudy(server.link, store).compare(simulation))
 

@@ -16,7 +16,7 @@ from tests.study import crowds, postgres
 from tests.study.crowds import admit
 from tests.study.planted_study import plant
 
-from snellen.study.answers.store import LONGEST, ClosedError, Participant, Store
+from snellen.study.answers.store import LONGEST, AnswerStore, ClosedError, Participant
 from snellen.study.answers.tables import METADATA
 from snellen.study.folder import Study
 from snellen.study.participation import collect_data
@@ -46,17 +46,17 @@ def study(tmp_path: Path) -> Study:
 
 
 @pytest.fixture
-def store(study: Study, url: str, clock: Clock) -> Iterator[Store]:
-    found = Store.open(study, url, now=clock)
+def store(study: Study, url: str, clock: Clock) -> Iterator[AnswerStore]:
+    found = AnswerStore.open(study, url, now=clock)
     yield found
     found.close()
 
 
-def finish(store: Store, person: Participant) -> None:
+def finish(store: AnswerStore, person: Participant) -> None:
     assert store.reply(person, "p000", {}, 1.0, last=True)
 
 
-def groups(store: Store, *, simulated: bool = False) -> Counter[int]:
+def groups(store: AnswerStore, *, simulated: bool = False) -> Counter[int]:
     return Counter(one.group for one in store.participations(simulated=simulated))
 
 
@@ -64,7 +64,7 @@ def spread(counts: Counter[int]) -> int:
     return max(counts[group] for group in range(3)) - min(counts[group] for group in range(3))
 
 
-def test_what_a_participant_did_is_read_back_as_it_was(store: Store, study: Study, clock: Clock) -> None:
+def test_what_a_participant_did_is_read_back_as_it_was(store: AnswerStore, study: Study, clock: Clock) -> None:
     person = admit(store, "a")
     assert (person.number, person.language, person.simulated, person.state) == (0, "en", False, "started")
     assert store.find("a") == person
@@ -89,20 +89,20 @@ def test_what_a_participant_did_is_read_back_as_it_was(store: Store, study: Stud
     assert len(collect_data(study, store.participations(simulated=False), simulated=False).participants) == 1
 
 
-def test_names_codes_and_orders_of_participants_are_their_own(store: Store) -> None:
+def test_names_codes_and_orders_of_participants_are_their_own(store: AnswerStore) -> None:
     people = [admit(store, f"t{one}") for one in range(30)]
     assert [one.number for one in people] == list(range(30))
     assert len({one.participant for one in people}) == len({one.code for one in people}) == 30
 
 
-def test_whoever_comes_twice_is_the_same_participant_also_when_the_study_is_closed(store: Store) -> None:
+def test_whoever_comes_twice_is_the_same_participant_also_when_the_study_is_closed(store: AnswerStore) -> None:
     person = admit(store, "a")
     store.set_state("closed")
     assert admit(store, "a") == person
     assert len(store.participations(simulated=False)) == 1
 
 
-def test_only_the_hash_of_a_token_and_only_named_recruiting_ids_are_kept(store: Store) -> None:
+def test_only_the_hash_of_a_token_and_only_named_recruiting_ids_are_kept(store: AnswerStore) -> None:
     person = admit(store, "the-token-itself", PROLIFIC_PID="\x00\r\n" + "x" * 999, EMAIL="somebody@example.org")
     assert store.recruited(simulated=False) == {person.participant: {"PROLIFIC_PID": "x" * LONGEST}}
     everything = dump(store)
@@ -110,12 +110,12 @@ def test_only_the_hash_of_a_token_and_only_named_recruiting_ids_are_kept(store: 
     assert "example.org" not in everything
 
 
-def dump(store: Store) -> str:
+def dump(store: AnswerStore) -> str:
     with store.database.reading() as connection:
         return "\n".join(str(tuple(row)) for table in METADATA.sorted_tables for row in connection.execute(table.select()))
 
 
-def test_a_page_answered_many_times_at_once_has_the_first_answer_only(store: Store) -> None:
+def test_a_page_answered_many_times_at_once_has_the_first_answer_only(store: AnswerStore) -> None:
     person = admit(store, "a")
     for page in range(5):
         gate = threading.Barrier(16)
@@ -131,7 +131,7 @@ def test_a_page_answered_many_times_at_once_has_the_first_answer_only(store: Sto
     assert len(store.participations(simulated=False)[0].replies) == 5
 
 
-def test_the_last_answer_finishes_and_nothing_comes_after_it(store: Store) -> None:
+def test_the_last_answer_finishes_and_nothing_comes_after_it(store: AnswerStore) -> None:
     person = admit(store, "a")
     finish(store, person)
     assert not store.reply(person, "p001", {}, 1.0, last=False)
@@ -140,7 +140,7 @@ def test_the_last_answer_finishes_and_nothing_comes_after_it(store: Store) -> No
     assert list(store.replies(person)) == ["p000"]
 
 
-def test_who_withdrew_answers_no_more_and_keeps_what_was_answered(store: Store) -> None:
+def test_who_withdrew_answers_no_more_and_keeps_what_was_answered(store: AnswerStore) -> None:
     person = admit(store, "a")
     assert store.reply(person, "p000", {"value": 1}, 1.0, last=False)
     store.withdraw(person)
@@ -152,7 +152,7 @@ def test_who_withdrew_answers_no_more_and_keeps_what_was_answered(store: Store) 
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_numbers_that_are_none_are_refused(store: Store, wrong: float) -> None:
+def test_numbers_that_are_none_are_refused(store: AnswerStore, wrong: float) -> None:
     person = admit(store, "a")
     with pytest.raises(ValueError, match="no time"):
         store.reply(person, "p000", {}, wrong, last=False)
@@ -161,14 +161,14 @@ def test_numbers_that_are_none_are_refused(store: Store, wrong: float) -> None:
     assert not store.replies(person)
 
 
-def test_without_drop_out_every_block_holds_every_group_once_in_changing_order(store: Store) -> None:
+def test_without_drop_out_every_block_holds_every_group_once_in_changing_order(store: AnswerStore) -> None:
     order = [admit(store, f"t{one}").group for one in range(30)]
     blocks = [tuple(order[start : start + 3]) for start in range(0, 30, 3)]
     assert all(sorted(block) == [0, 1, 2] for block in blocks)
     assert len(set(blocks)) > 2
 
 
-def test_two_hundred_arriving_at_once_leave_the_groups_balanced(store: Store) -> None:
+def test_two_hundred_arriving_at_once_leave_the_groups_balanced(store: AnswerStore) -> None:
     crowds.arrive(store, [f"t{one}" for one in range(200)], 32)
     counts = groups(store)
     assert counts.total() == 200
@@ -189,7 +189,7 @@ def test_arriving_at_several_servers_at_once_leaves_the_groups_balanced(study: S
     for one in servers:
         one.join()
         assert one.exitcode == 0
-    store = Store.open(study, url)
+    store = AnswerStore.open(study, url)
     counts = groups(store)
     store.close()
     assert counts.total() == 200
@@ -207,7 +207,7 @@ def test_answers_survive_the_sudden_death_of_the_server(study: Study, url: str) 
         while True:
             pages.append(heard.recv())
     server.join()
-    store = Store.open(study, url)
+    store = AnswerStore.open(study, url)
     person = store.find("only")
     assert person is not None
     replies = store.replies(person)
@@ -216,7 +216,7 @@ def test_answers_survive_the_sudden_death_of_the_server(study: Study, url: str) 
     assert len(replies) in (len(pages), len(pages) + 1)  # one more may have been kept before it could be told
 
 
-def test_the_place_of_who_left_is_given_to_the_next(store: Store, clock: Clock) -> None:
+def test_the_place_of_who_left_is_given_to_the_next(store: AnswerStore, clock: Clock) -> None:
     people = [admit(store, f"t{one}") for one in range(6)]
     store.withdraw(people[1])
     assert admit(store, "after withdrawal").group == people[1].group
@@ -236,7 +236,7 @@ def test_the_place_of_who_left_is_given_to_the_next(store: Store, clock: Clock) 
     )
 
 
-def test_groups_of_those_who_finish_stay_balanced_under_drop_out(store: Store, clock: Clock) -> None:
+def test_groups_of_those_who_finish_stay_balanced_under_drop_out(store: AnswerStore, clock: Clock) -> None:
     # In group 0 half of the people leave, in group 1 nearly nobody; ten are on the way at a time.
     draw = np.random.default_rng(0)
     leaving = (0.5, 0.05, 0.25)
@@ -263,7 +263,7 @@ def test_groups_of_those_who_finish_stay_balanced_under_drop_out(store: Store, c
     assert spread(Counter(one.group for one in store.participations(simulated=False) if one.state == "finished")) <= 1
 
 
-def test_real_and_simulated_participants_are_numbered_assigned_and_listed_apart(store: Store) -> None:
+def test_real_and_simulated_participants_are_numbered_assigned_and_listed_apart(store: AnswerStore) -> None:
     order = [admit(store, f"r{one}").group for one in range(6)]
     rehearsed = [admit(store, f"s{one}", simulated=True, PROLIFIC_PID="s") for one in range(6)]
     assert [one.number for one in rehearsed] == list(range(6))
@@ -276,7 +276,7 @@ def test_real_and_simulated_participants_are_numbered_assigned_and_listed_apart(
 
 
 @pytest.mark.parametrize("state", ["paused", "closed"])
-def test_a_paused_or_closed_study_admits_nobody_but_who_is_inside_may_finish(store: Store, state: Any) -> None:
+def test_a_paused_or_closed_study_admits_nobody_but_who_is_inside_may_finish(store: AnswerStore, state: Any) -> None:
     person = admit(store, "a")
     assert store.state == "open"
     store.set_state(state)
@@ -290,7 +290,7 @@ def test_a_paused_or_closed_study_admits_nobody_but_who_is_inside_may_finish(sto
 
 
 def test_a_full_study_admits_the_next_when_somebody_leaves(tmp_path: Path, url: str, clock: Clock) -> None:
-    store = Store.open(plant(tmp_path / "study", people=3)[0], url, now=clock)
+    store = AnswerStore.open(plant(tmp_path / "study", people=3)[0], url, now=clock)
     people = [admit(store, f"t{one}") for one in range(3)]
     with pytest.raises(ClosedError) as refused:
         admit(store, "d")
@@ -308,7 +308,7 @@ def test_a_full_study_admits_the_next_when_somebody_leaves(tmp_path: Path, url: 
     store.close()
 
 
-def test_erasure_leaves_a_place_and_nothing_else(store: Store) -> None:
+def test_erasure_leaves_a_place_and_nothing_else(store: AnswerStore) -> None:
     person = admit(store, "a", PROLIFIC_PID="the-recruit")
     other = admit(store, "b")
     assert store.reply(person, "p000", {"value": 1}, 1.0, last=False)
@@ -329,7 +329,7 @@ def test_erasure_leaves_a_place_and_nothing_else(store: Store) -> None:
 
 def test_erasure_leaves_no_trace_in_the_files(study: Study, tmp_path: Path) -> None:
     (tmp_path / "erased").mkdir()
-    store = Store.open(study, f"sqlite:///{tmp_path}/erased/a.sqlite")
+    store = AnswerStore.open(study, f"sqlite:///{tmp_path}/erased/a.sqlite")
     # Some builds of SQLite overwrite what is deleted on their own; it must not depend on that.
     event.listen(store.database.engine, "connect", lambda one, _: one.execute("PRAGMA secure_delete = OFF"))
     store.database.engine.dispose()
@@ -349,7 +349,7 @@ def test_erasure_leaves_no_trace_in_the_files(study: Study, tmp_path: Path) -> N
 
 
 def test_erasure_leaves_no_trace_in_the_tables_files_of_postgresql(study: Study, cluster: postgres.Cluster) -> None:
-    store = Store.open(study, cluster.fresh())
+    store = AnswerStore.open(study, cluster.fresh())
     people = [admit(store, f"t{one}", PROLIFIC_PID=f"recruit-{one}-") for one in range(3)]
     for person in people:
         store.reply(person, "p000", {"text": f"content-of-{person.number}-"}, 1.0, last=False)
@@ -366,7 +366,7 @@ def test_erasure_leaves_no_trace_in_the_tables_files_of_postgresql(study: Study,
     store.close()
 
 
-def _checkpoint(store: Store) -> None:
+def _checkpoint(store: AnswerStore) -> None:
     with store.database.reading() as connection:
         connection.execute(text("CHECKPOINT"))
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.study.planted_study import plant
 
-from snellen.study.answers.store import ClosedError, Participant, Store
+from snellen.study.answers.store import AnswerStore, ClosedError, Participant
 from snellen.study.answers.tables import METADATA
 from snellen.study.folder import Study
 from snellen.study.participation import Reply
@@ -36,7 +36,7 @@ class Somebody:
 class Model:
     """The rules of a store, written down as simply as can be."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: AnswerStore) -> None:
         self.store = store
         self.minutes = 0.0
         self.state = "open"
@@ -145,12 +145,12 @@ def test_whatever_happens_the_store_follows_its_rules(study: Study, url: str) ->
     @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
     @given(st.lists(STEPS, min_size=5, max_size=40))
     def follow(steps: list[tuple[Any, ...]]) -> None:
-        store = Store.open(study, url)
+        store = AnswerStore.open(study, url)
         with store.database.writing() as connection:
             for table in reversed(METADATA.sorted_tables):
                 connection.execute(table.delete())
         store.close()
-        store = Store.open(study, url, now=lambda: model.now())
+        store = AnswerStore.open(study, url, now=lambda: model.now())
         model = Model(store)
         for what, *how in steps:
             getattr(model, what)(*how)

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.testclient import TestClient
 from tests.study.planted_study import plant
 
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.web.application import application
 from snellen.study.web.security import Proxies
@@ -113,7 +113,7 @@ def filled(read: Read) -> Fields:
 def served(folder: Path, *, secure: bool = False, proxies: Proxies | None = None, **changes: Any) -> Iterator[Served]:
     """A planted study with its application."""
     study, password = plant(folder, **changes)
-    store = Store.open(study)
+    store = AnswerStore.open(study)
     try:
         yield Served(study, password, store, application(study, store, secure=secure, proxies=proxies))
     finally:
@@ -126,7 +126,7 @@ class Served:
 
     study: Study
     password: str
-    store: Store
+    store: AnswerStore
     app: Any
 
     @property

@@ -155,4 +155,4 @@ def find_attention_layout(
     readers = gradient.abs().amax(dim=(0, 1, 3)) > 0
     if not readers.any():  # a head whose weights are all zero reads nothing
         readers = torch.arange(tokens, device=readers.device) < (1 if layout.prefix else tokens)
-    return AttentionLayout(len(recorder.layers), heads, layout, readers)
+    return AttentionLayout(layers=len(recorder.layers), heads=heads, layout=layout, readers=readers)

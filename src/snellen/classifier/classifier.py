@@ -90,7 +90,7 @@ class Classifier:
         self.rows = rows
         self.gradient_rows = rows
         run = snapshot(model, device) if isinstance(model, nn.Module) else model
-        self.network = Network(run, name, outputs, device, precision)
+        self.network = Network(run=run, name=name, outputs=outputs, device=device, precision=precision)
         self.fingerprint = fingerprint(model, self.mean, self.std, outputs)
         self.fitted_state: dict[str, dict[str, Tensor]] = {}
         """State of methods that were fitted to images (see `NeedsFit`), by their `fit_key()`."""

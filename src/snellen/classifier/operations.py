@@ -80,7 +80,7 @@ class Operation:
 
     def without_arguments(self) -> Operation:
         """The same operation without its arguments, which saves memory."""
-        return Operation(self.kind, self.name, self.layer, self.ceiling)
+        return Operation(kind=self.kind, name=self.name, layer=self.layer, ceiling=self.ceiling)
 
 
 Handler = Callable[[Operation], Any]
@@ -102,10 +102,18 @@ class _Mode(TorchFunctionMode):
         name, in_place = _out_of_place(name, args, kwargs)
         kind, name, ceiling = _kind(name, args, kwargs)
         if not in_place:
-            return self.handler(Operation(kind, name, self.layers[-1], ceiling, func, tuple(args), kwargs))
+            return self.handler(
+                Operation(
+                    kind=kind, name=name, layer=self.layers[-1], ceiling=ceiling, func=func, args=tuple(args), kwargs=kwargs
+                )
+            )
         target = args[0] if args else kwargs["input"]
         on_copy = _on_copy(func, raw_name)
-        result = self.handler(Operation(kind, name, self.layers[-1], ceiling, on_copy, tuple(args), kwargs))
+        result = self.handler(
+            Operation(
+                kind=kind, name=name, layer=self.layers[-1], ceiling=ceiling, func=on_copy, args=tuple(args), kwargs=kwargs
+            )
+        )
         return target if result is target else target.copy_(result)
 
 

@@ -72,14 +72,16 @@ class OutputRange:
     @staticmethod
     def of(raw: Float[Tensor, "images classes"]) -> OutputRange:
         """Measured range of outputs."""
-        return OutputRange(len(raw), float(raw.min()), float(raw.max()), float((raw.sum(dim=1) - 1).abs().max()))
+        return OutputRange(
+            images=len(raw), low=float(raw.min()), high=float(raw.max()), off_one=float((raw.sum(dim=1) - 1).abs().max())
+        )
 
     def __or__(self, other: OutputRange) -> OutputRange:
         return OutputRange(
-            self.images + other.images,
-            min(self.low, other.low),
-            max(self.high, other.high),
-            max(self.off_one, other.off_one),
+            images=self.images + other.images,
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            off_one=max(self.off_one, other.off_one),
         )
 
     @property

@@ -182,7 +182,7 @@ class _Recorder(TorchFunctionMode):
                 self.count += 1
                 self.numbers[tensor] = self.count
             numbers.append(self.numbers[tensor])
-        self.calls.append(_Call(func, recorded_args, recorded_kwargs, tuple(numbers)))
+        self.calls.append(_Call(func=func, args=recorded_args, kwargs=recorded_kwargs, results=tuple(numbers)))
         return result
 
     def _placeholder(self, value: Any) -> Any:
@@ -206,7 +206,9 @@ def _common(two: _Call, three: _Call) -> _Call:
     """The call for any number of rows, from the recorded calls with two and with three rows."""
     if two.func != three.func or two.results != three.results:
         raise _DifferError
-    return _Call(two.func, _merge(two.args, three.args), _merge(two.kwargs, three.kwargs), two.results)
+    return _Call(
+        func=two.func, args=_merge(two.args, three.args), kwargs=_merge(two.kwargs, three.kwargs), results=two.results
+    )
 
 
 def _merge(two: Any, three: Any) -> Any:
@@ -240,7 +242,9 @@ def _with_frees(calls: list[_Call], end: int) -> tuple[_Call, ...]:
     reversed_calls: list[_Call] = []
     for call in reversed(calls):
         used = {leaf.number for leaf in _leaves((call.args, call.kwargs)) if isinstance(leaf, _Result)} | set(call.results)
-        reversed_calls.append(_Call(call.func, call.args, call.kwargs, call.results, tuple(used - needed)))
+        reversed_calls.append(
+            _Call(func=call.func, args=call.args, kwargs=call.kwargs, results=call.results, frees=tuple(used - needed))
+        )
         needed |= used
     return tuple(reversed(reversed_calls))
 

@@ -204,12 +204,12 @@ def _tokens(count: int, grids: set[Shape], size: tuple[int, int]) -> Layout | No
     fits = sorted(grid for grid in seen if 0 <= grid[0] <= MOST_PREFIX_TOKENS)
     if fits:
         prefix, rows, columns = fits[0]
-        return Layout(rows, columns, "tokens", prefix)
+        return Layout(rows=rows, columns=columns, order="tokens", prefix=prefix)
     height, width = size
     for prefix in range(6):  # at most a class token and four registers, because this is a guess
         rows = math.isqrt(max(0, count - prefix) * height // width)
         columns = (count - prefix) // max(rows, 1)
         square = rows * columns == count - prefix and rows * width == columns * height
         if rows > 1 and columns > 1 and square and height % rows == 0:
-            return Layout(rows, columns, "tokens", prefix)
+            return Layout(rows=rows, columns=columns, order="tokens", prefix=prefix)
     return None

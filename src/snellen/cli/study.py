@@ -131,13 +131,13 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the study as web pages: for participants, and, with the password, for the experimenter."""
-    from snellen.study.answers.store import Store
+    from snellen.study.answers.store import AnswerStore
     from snellen.study.folder import Study
     from snellen.study.web.application import serve as serve_pages
     from snellen.study.web.security import Proxies
 
     study, trusted = Study.read(folder), Proxies.of(proxies) if behind_proxy else None
-    with closing(Store.open(study, database)) as store:
+    with closing(AnswerStore.open(study, database)) as store:
         serve_pages(study, store, host=host, port=port, secure=secure, proxies=trusted, per_address=per_address)
 
 
@@ -145,11 +145,11 @@ def serve(
 def status(folder: Folder, database: Database = None) -> None:
     """Print how many participants of each arm are at which stage, and at which pages they left."""
     from snellen.study.answers.status import StudyStatus
-    from snellen.study.answers.store import Store
+    from snellen.study.answers.store import AnswerStore
     from snellen.study.folder import Study
 
     study = Study.read(folder)
-    with closing(Store.open(study, database)) as store:
+    with closing(AnswerStore.open(study, database)) as store:
         Console().print(StudyStatus.of(study, store))
 
 
@@ -185,10 +185,10 @@ def erase(
 ) -> None:
     """Erase everything that one participant left behind; this cannot be undone."""
     from snellen.errors import SnellenError
-    from snellen.study.answers.store import Store
+    from snellen.study.answers.store import AnswerStore
     from snellen.study.folder import Study
 
-    with closing(Store.open(Study.read(folder), database)) as store:
+    with closing(AnswerStore.open(Study.read(folder), database)) as store:
         if not store.erase(participant):
             raise SnellenError(f"nobody in '{folder}' is called '{participant}'; `snellen study export` writes the names")
         if store.lingering:
@@ -213,11 +213,11 @@ def export(
 ) -> None:
     """Write the collected answers as CSV and Parquet, with a codebook of every column."""
     from snellen.study.answers.export import write_export
-    from snellen.study.answers.store import Store
+    from snellen.study.answers.store import AnswerStore
     from snellen.study.folder import Study
 
     study = Study.read(folder)
-    with closing(Store.open(study, database)) as store:
+    with closing(AnswerStore.open(study, database)) as store:
         for path in write_export(study, store, out or folder / "export", simulated=simulated):
             print(path)
 
@@ -378,9 +378,9 @@ def join(
 
 def _collect(study: Study, database: str | None, *, simulated: bool) -> tuple[StudyData, int]:
     """What participants answered, and how many of them were erased."""
-    from snellen.study.answers.store import Store
+    from snellen.study.answers.store import AnswerStore
     from snellen.study.participation import collect_data
 
-    with closing(Store.open(study, database)) as store:
+    with closing(AnswerStore.open(study, database)) as store:
         collected = collect_data(study, store.participations(simulated=simulated), simulated=simulated)
         return collected, store.erased(simulated=simulated)

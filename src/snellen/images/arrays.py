@@ -34,18 +34,18 @@ class Arrays:
         check_pixels(image, self.ids[index])
         row = None if self.truth is None else self.truth[index]
         truth = None if row is None else (row if isinstance(row, Tensor) else torch.as_tensor(np.array(row))) != 0
-        return Sample(self.ids[index], image, self.labels[index], truth, self.groups[index])
+        return Sample(id=self.ids[index], image=image, label=self.labels[index], truth=truth, group=self.groups[index])
 
     def take(self, indices: Sequence[int]) -> Arrays:
         """Copies of these samples."""
         rows = list(indices)
         return Arrays(
-            self.images[rows],
-            self.channels_last,
-            tuple(self.labels[row] for row in rows),
-            None if self.truth is None else self.truth[rows],
-            tuple(self.ids[row] for row in rows),
-            tuple(self.groups[row] for row in rows),
+            images=self.images[rows],
+            channels_last=self.channels_last,
+            labels=tuple(self.labels[row] for row in rows),
+            truth=None if self.truth is None else self.truth[rows],
+            ids=tuple(self.ids[row] for row in rows),
+            groups=tuple(self.groups[row] for row in rows),
         )
 
 
@@ -99,7 +99,9 @@ def from_arrays(
         tuple(None if group is None else str(group) for group in _listed(groups)) if groups is not None else (None,) * count
     )
     pixels = images.detach().cpu() if isinstance(images, Tensor) else images
-    source = Arrays(pixels, channels_last, class_indices, truth, names, group_names)
+    source = Arrays(
+        images=pixels, channels_last=channels_last, labels=class_indices, truth=truth, ids=names, groups=group_names
+    )
     return check_samples(source, names, "arrays", progress=progress)
 
 

@@ -136,7 +136,7 @@ class Mixup:
         share = float(rng.shared(f"mixup/{sample.id}").beta(self.alpha, self.alpha))
         stronger = sample if share >= 0.5 else partner
         image = (share * sample.image + (1 - share) * partner.image).clamp(0, 1)
-        return Sample(sample.id, image, stronger.label, stronger.truth, sample.group)
+        return Sample(id=sample.id, image=image, label=stronger.label, truth=stronger.truth, group=sample.group)
 
 
 def _resize(image: Float[Tensor, "channels height width"], size: tuple[int, int]) -> Float[Tensor, "channels down across"]:
@@ -167,7 +167,7 @@ class Conditioned:
         needed = list(dict.fromkeys(place for pair in pairs for place in pair if place is not None))
         places = {place: index for index, place in enumerate(needed)}
         new_pairs = tuple((places[first], None if other is None else places[other]) for first, other in pairs)
-        return Conditioned(self.source.take(needed), self.condition, self.seed, new_pairs)
+        return Conditioned(source=self.source.take(needed), condition=self.condition, seed=self.seed, pairs=new_pairs)
 
 
 def apply_condition(samples: Samples, condition: Any, *, seed: int) -> Samples:
@@ -190,7 +190,7 @@ def apply_condition(samples: Samples, condition: Any, *, seed: int) -> Samples:
     facts = [spec(chosen), traits(chosen).version, seed]
     return replace(
         samples,
-        source=Conditioned(samples.source, chosen, seed, pairs),
+        source=Conditioned(source=samples.source, condition=chosen, seed=seed, pairs=pairs),
         places=tuple(range(len(samples))),
         description=f"{samples.description}, under {label(chosen)}",
         digests=tuple(

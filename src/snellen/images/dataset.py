@@ -45,7 +45,7 @@ class DatasetItems:
         marked = None if truth is None else torch.as_tensor(np.array(truth)) != 0
         if marked is not None and marked.shape != pixels.shape[1:]:
             raise SnellenError(f"the truth of item {index} of the dataset does not have the size of its image")
-        return Sample(name, pixels, as_label(label, f"item {index} of the dataset"), marked)
+        return Sample(id=name, image=pixels, label=as_label(label, f"item {index} of the dataset"), truth=marked)
 
     def take(self, indices: Sequence[int]) -> InMemory:
         """These items, loaded now."""
@@ -85,5 +85,8 @@ def from_dataset(
     width = len(str(count - 1))
     ids = tuple(f"{place:0{width}d}" for place in range(count))
     return check_samples(
-        DatasetItems(dataset, geometry, channels, ids), ids, f"a {type(dataset).__name__}", progress=progress
+        DatasetItems(dataset=dataset, geometry=geometry, channels=channels, ids=ids),
+        ids,
+        f"a {type(dataset).__name__}",
+        progress=progress,
     )

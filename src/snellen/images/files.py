@@ -67,7 +67,7 @@ class Files:
                         f"{width}×{height} pixels"
                     )
             truth = self.geometry.boxes(entry.boxes, width, height)
-        return Sample(entry.id, image, entry.label, truth, entry.group)
+        return Sample(id=entry.id, image=image, label=entry.label, truth=truth, group=entry.group)
 
     def take(self, indices: Sequence[int]) -> Files:
         """A source of these samples."""

@@ -63,12 +63,12 @@ def from_folder(
     boxes_of = read_boxes(boxes, ids) if boxes is not None else {}
     entries = [
         Entry(
-            sample_id,
-            os.path.abspath(folder / sample_id),
-            label_of.get(sample_id),
-            mask_of.get(sample_id),
-            boxes_of.get(sample_id, ()),
-            groups.get(sample_id),
+            id=sample_id,
+            path=os.path.abspath(folder / sample_id),
+            label=label_of.get(sample_id),
+            mask=mask_of.get(sample_id),
+            boxes=boxes_of.get(sample_id, ()),
+            group=groups.get(sample_id),
         )
         for sample_id in ids
     ]

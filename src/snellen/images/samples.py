@@ -173,13 +173,13 @@ def check_samples(
         remedy = "repair or remove it, or skip unreadable pictures" if places else "nothing is left to explain"
         raise SnellenError(f"{problems[0][1]}{more}; {remedy}")
     return Samples(
-        source,
-        tuple(ids[place] for place in places),
-        tuple(places),
-        description,
-        tuple(digests),
-        tuple(problems),
-        tuple(notes),
+        source=source,
+        ids=tuple(ids[place] for place in places),
+        places=tuple(places),
+        description=description,
+        digests=tuple(digests),
+        skipped=tuple(problems),
+        notes=tuple(notes),
     )
 
 

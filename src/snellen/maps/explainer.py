@@ -77,4 +77,13 @@ def case_of(
         if tuple(maps.shape) != expected:
             actual, needed = ("×".join(map(str, shape)) for shape in (maps.shape, expected))
             raise ValueError(f"{label(method)} gave maps of {actual}, not one number per pixel of each image, {needed}")
-    return Case(classifier, inputs, targets, maps, explain, truth, MappingProxyType(dict(variants or {})), labels)
+    return Case(
+        classifier=classifier,
+        inputs=inputs,
+        targets=targets,
+        maps=maps,
+        explain=explain,
+        truth=truth,
+        variants=MappingProxyType(dict(variants or {})),
+        labels=labels,
+    )

@@ -76,4 +76,4 @@ def accuracy(
         remark = f"No more than always saying {name(frequent)} would reach ({count / n:.2f})."
     elif share < 0.5:
         remark = f"If this model is known to do better, the usual reasons are {reasons}."
-    return Accuracy(correct, n, low, high, chance, remark, doubtful)
+    return Accuracy(correct=correct, n=n, low=low, high=high, chance=chance, remark=remark, doubtful=doubtful)

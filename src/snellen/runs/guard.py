@@ -238,7 +238,7 @@ def _changes(module: nn.Module, held: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _same(now: Any, held: Any) -> bool:
-    """Whether two dictionaries hold the very same objects; a scripted module has none."""
+    """Whether two dictionaries hold the same objects; a scripted module has none."""
     if not held or not isinstance(held, dict):
         return not now or not isinstance(now, dict)
     return len(now) == len(held) and all(now.get(key) is value for key, value in held.items())

@@ -158,10 +158,10 @@ class StudyResult:
         """The mean score of every image, in the form of a metric's scores."""
         return tuple(
             Scores(
-                str(method),
-                str(metric),
-                tuple(map(str, rows["sample"])),
-                torch.tensor(rows["value"].to_numpy(dtype="float64")),
+                method=str(method),
+                metric=str(metric),
+                ids=tuple(map(str, rows["sample"])),
+                values=torch.tensor(rows["value"].to_numpy(dtype="float64")),
                 source=self.source,
             )
             for (method, metric), rows in self.images.groupby(["method", "metric"], sort=False)

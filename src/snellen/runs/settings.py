@@ -246,7 +246,9 @@ class Settings:
                 observer.note(
                     f"no control is among the methods, so nothing will be judged; add {','.join(CONTROLS)} for verdicts"
                 )
-            options = Options(self.shard, self.workers, self.threads, self.compile, self.as_values())
+            options = Options(
+                shard=self.shard, workers=self.workers, threads=self.threads, compile=self.compile, request=self.as_values()
+            )
             return evaluate(
                 classifier,
                 samples,

@@ -209,7 +209,11 @@ class Unit:
             except Exception as problem:
                 result.failed[label(metric)] = f"{type(problem).__name__}: {problem}".strip()
                 continue
-            result.scores.append(Scores(label(self.method), label(metric), tuple(self.samples.ids), values, curve))
+            result.scores.append(
+                Scores(
+                    method=label(self.method), metric=label(metric), ids=tuple(self.samples.ids), values=values, curve=curve
+                )
+            )
             result.metric_costs[label(metric)] = cost_since(started, paid)
         return result
 
@@ -261,7 +265,12 @@ def _load(classifier: Classifier, samples: Samples, digests: tuple[str, ...]) ->
     truths = [sample.truth for sample in loaded if sample.truth is not None]
     truth = torch.stack(truths) if len(truths) == len(loaded) else None
     labels = torch.tensor([-1 if sample.label is None else sample.label for sample in loaded])
-    shard = LoadedShard(loaded, classifier.to_inputs(torch.stack([sample.image for sample in loaded])), labels, truth)
+    shard = LoadedShard(
+        samples=loaded,
+        inputs=classifier.to_inputs(torch.stack([sample.image for sample in loaded])),
+        labels=labels,
+        truth=truth,
+    )
     _SHARDS.clear()
     _TARGETS.clear()
     _SHARDS[key] = shard

@@ -71,10 +71,10 @@ class StudyData:
     ) -> StudyData:
         """From rows, a dictionary each."""
         return StudyData(
-            pd.DataFrame(participants, columns=list(PARTICIPANTS)),
-            pd.DataFrame(answers, columns=list(ANSWERS)),
-            pd.DataFrame(ratings, columns=list(RATINGS)),
-            simulated,
+            participants=pd.DataFrame(participants, columns=list(PARTICIPANTS)),
+            answers=pd.DataFrame(answers, columns=list(ANSWERS)),
+            ratings=pd.DataFrame(ratings, columns=list(RATINGS)),
+            simulated=simulated,
         )
 
     @property
@@ -83,4 +83,9 @@ class StudyData:
         people = self.participants[self.participants["excluded"] == ""]
         names = set(people["participant"])
         answers = self.answers[self.answers["participant"].isin(names) & ~self.answers["practice"].astype(bool)]
-        return StudyData(people, answers, self.ratings[self.ratings["participant"].isin(names)], self.simulated)
+        return StudyData(
+            participants=people,
+            answers=answers,
+            ratings=self.ratings[self.ratings["participant"].isin(names)],
+            simulated=self.simulated,
+        )

@@ -23,7 +23,7 @@ from snellen.errors import SnellenError, nearest
 from snellen.files.atomic import write_whole
 from snellen.files.documents import parse_as, parse_yaml, read_json, read_text
 from snellen.study.protocol import Protocol
-from snellen.study.scales import Scale
+from snellen.study.scales import Questionnaire
 from snellen.study.schedule import Page, schedule
 from snellen.study.stimuli import Item, Stimuli
 
@@ -53,7 +53,7 @@ class Study:
     items: tuple[Item, ...]
     subject: dict[str, Any]
     """The run that the study was made from: its name, the model, and fingerprints of model and images."""
-    scales: dict[str, Scale]
+    scales: dict[str, Questionnaire]
     texts: dict[str, dict[str, Any]]
     """By language, every sentence, nested by name."""
 
@@ -68,7 +68,7 @@ class Study:
         if not isinstance(values, dict) or values.get("schema") != SCHEMA:
             raise SnellenError(f"'{path / 'stimuli.json'}' was made by another version of Snellen; make the study again")
         stimuli = parse_as(Stimuli, values, f"'{path / 'stimuli.json'}'")
-        scales = {name: Scale.read(_existing(path / "questionnaires" / f"{name}.yaml")) for name in protocol.scales}
+        scales = {name: Questionnaire.read(_existing(path / "questionnaires" / f"{name}.yaml")) for name in protocol.scales}
         texts = {name: _yaml(_existing(path / "texts" / f"{name}.yaml")) for name in protocol.languages}
         study = Study(
             folder=path,

@@ -29,7 +29,7 @@ NONE = "none"
 
 
 @dataclass(frozen=True, order=True)
-class Condition:
+class StudyCondition:
     """An arm with the way in which its maps are presented."""
 
     arm: str
@@ -102,16 +102,16 @@ class Protocol:
         _check(self)
 
     @cached_property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[StudyCondition, ...]:
         """Every arm in every presentation; the arm without explanation has only one."""
         return tuple(
-            Condition(arm, presentation)
+            StudyCondition(arm, presentation)
             for arm in self.arms
             for presentation in (self.presentation if arm != NONE else ("photograph",))
         )
 
     @cached_property
-    def groups(self) -> tuple[tuple[Condition, ...], ...]:
+    def groups(self) -> tuple[tuple[StudyCondition, ...], ...]:
         """The groups of participants: a condition each, or within subjects an order of all conditions."""
         if self.design == "between":
             return tuple((condition,) for condition in self.conditions)

@@ -41,7 +41,7 @@ class _ScaleFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scale:
+class Questionnaire:
     """A questionnaire of statements to agree with, from 1 (disagree strongly) to `points` (agree strongly)."""
 
     name: str
@@ -69,11 +69,11 @@ class Scale:
         return self.points + 1 - answer if item in self.reverse else answer
 
     @staticmethod
-    def read(path: Path) -> Scale:
+    def read(path: Path) -> Questionnaire:
         """A scale from its file; raises SnellenError where something is missing or does not fit."""
         written = parse_as(_ScaleFile, Settings.read(path), f"the questionnaire '{path}'")
         texts = written.languages
-        scale = Scale(
+        scale = Questionnaire(
             name=path.stem,
             points=written.points,
             reverse=written.reverse or (),

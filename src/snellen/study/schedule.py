@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from snellen.study.protocol import NONE, Condition, Protocol, TaskPlan
+from snellen.study.protocol import NONE, Protocol, StudyCondition, TaskPlan
 from snellen.study.stimuli import Item
 from snellen.study.tasks import find_task
 from snellen.types import Rng
@@ -27,7 +27,7 @@ class Page:
 
     id: str
     kind: Kind
-    condition: Condition
+    condition: StudyCondition
     task: str = ""
     item: Item | None = None
     scale: str = ""
@@ -76,20 +76,20 @@ def _pages(protocol: Protocol, items: Sequence[Item], mapless: Collection[str], 
                 continue
             task_items = [item for item in items if item.task == plan.task]
             if plan.task not in explained:
-                yield Page("", "task", condition, plan.task)
+                yield Page(id="", kind="task", condition=condition, task=plan.task)
                 for item in (item for item in task_items if item.practice):
-                    yield Page("", "trial", condition, plan.task, item)
-                    yield Page("", "feedback", condition, plan.task, item)
+                    yield Page(id="", kind="trial", condition=condition, task=plan.task, item=item)
+                    yield Page(id="", kind="feedback", condition=condition, task=plan.task, item=item)
                 explained.add(plan.task)
             for item in _items_of_condition(protocol, plan, task_items, condition, group, number):
-                yield Page("", "trial", condition, plan.task, item)
+                yield Page(id="", kind="trial", condition=condition, task=plan.task, item=item)
         for scale in protocol.scales:
             if condition.arm != NONE or scale in mapless:
                 yield Page("", "scale", condition, scale=scale)
 
 
 def _items_of_condition(
-    protocol: Protocol, plan: TaskPlan, items: Sequence[Item], condition: Condition, group: int, number: int
+    protocol: Protocol, plan: TaskPlan, items: Sequence[Item], condition: StudyCondition, group: int, number: int
 ) -> list[Item]:
     """The items of a task that count under one condition: all of them or, within subjects, the share of the condition.
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from snellen.files.documents import EXACT, OPEN, PlainName
-from snellen.study.protocol import Condition
+from snellen.study.protocol import StudyCondition
 from snellen.study.tasks import TaskName, Truth, find_task
 
 Count = Annotated[int, Field(ge=0)]
@@ -110,7 +110,7 @@ class Item:
         """The pictures of all conditions and those to choose from."""
         return (*(picture for pictures in self.pictures.values() for picture in pictures), *self.choices)
 
-    def problems(self, conditions: tuple[Condition, ...]) -> Iterator[str]:
+    def problems(self, conditions: tuple[StudyCondition, ...]) -> Iterator[str]:
         """Why the item cannot be used, a sentence each."""
         for condition in conditions:
             if condition.name not in self.pictures:

@@ -150,7 +150,9 @@ def _channel_pairs(layers: list[tuple[str, nn.Module]]) -> list[ChannelPair]:
                 continue
             reads = _input_width(other)
             if reads == width or (isinstance(layer, nn.Conv2d) and isinstance(other, nn.Linear) and reads % width == 0):
-                pairs.append(ChannelPair(name, tuple(between), next_name, max(1, reads // width)))
+                pairs.append(
+                    ChannelPair(producer=name, between=tuple(between), reader=next_name, positions=max(1, reads // width))
+                )
             break
     return pairs
 

@@ -61,7 +61,7 @@ def simultaneous(
                 mean[at] - np.maximum(above, least) * error[at],
                 mean[at] + np.maximum(below, least) * error[at],
             )
-    return Intervals(mean, low, high, n, np.where(moving, error, 0.0), groups)
+    return Intervals(mean=mean, low=low, high=high, n=n, error=np.where(moving, error, 0.0), clusters=groups)
 
 
 def standard_error(

@@ -122,12 +122,12 @@ def trust(
     for metric, own, rivals, _ in metric_tables(scores, spec_methods, spec_metrics):
         label = metric.label
         trusts[label] = Trust(
-            label,
-            tuple(deceived.get(label, ())),
-            control_win_share(own, rivals),
-            split_half(own, seed=seed),
-            krippendorff(_ranks(own)),
-            textbox_results().get(metric.name),
+            metric=label,
+            fooled_by=tuple(deceived.get(label, ())),
+            beaten=control_win_share(own, rivals),
+            split_half=split_half(own, seed=seed),
+            alpha=krippendorff(_ranks(own)),
+            known=textbox_results().get(metric.name),
             axiom=metric.tolerance is not None,
         )
     return trusts
@@ -189,7 +189,12 @@ def textbox_results() -> dict[str, TextBoxResult]:
     text = resources.files("snellen.verdicts").joinpath("known_truth.csv").read_text(encoding="utf-8")
     return {
         row["metric"]: TextBoxResult(
-            row["metric"], float(row["auc"]), float(row["low"]), float(row["high"]), int(row["n"]), row["verdict"]
+            metric=row["metric"],
+            auc=float(row["auc"]),
+            low=float(row["low"]),
+            high=float(row["high"]),
+            n=int(row["n"]),
+            verdict=row["verdict"],
         )
         for row in csv.DictReader(text.splitlines())
     }

@@ -47,7 +47,11 @@ class EfficientNetLite0(nn.Module):
         channels = 32
         for expansion, out, repeats, stride, kernel in _STAGES:
             for repeat in range(repeats):
-                blocks.append(Block(channels, out, expansion, kernel, stride if repeat == 0 else 1))
+                blocks.append(
+                    Block(
+                        channels=channels, out=out, expansion=expansion, kernel=kernel, stride=stride if repeat == 0 else 1
+                    )
+                )
                 channels = out
         self.blocks = nn.Sequential(*blocks)
         self.head = _convolution(channels, 1280, kernel=1)

@@ -49,33 +49,42 @@ class Photograph:
 
 PHOTOGRAPHS = (
     Photograph(
-        "chelsea", _SKIMAGE, "chelsea.png", "596aa1e7cb875eb79f437e310381d26b338a81c2da23439704a73c4651e8c4bb",
-        "Stefan van der Walt", "CC0-1.0", (281, 282, 285), (0, 0, 395, 300),
+        name="chelsea", package=_SKIMAGE, file="chelsea.png",
+        sha256="596aa1e7cb875eb79f437e310381d26b338a81c2da23439704a73c4651e8c4bb",
+        credit="Stefan van der Walt", licence="CC0-1.0", sensible=(281, 282, 285), box=(0, 0, 395, 300),
     ),
     Photograph(
-        "coffee", _SKIMAGE, "coffee.png", "cc02f8ca188b167c775a7101b5d767d1e71792cf762c33d6fa15a4599b5a8de7",
-        "Rachel Michetti, courtesy of Pikolo Espresso Bar", "CC0-1.0", (967, 968, 504), (172, 17, 412, 308),
+        name="coffee", package=_SKIMAGE, file="coffee.png",
+        sha256="cc02f8ca188b167c775a7101b5d767d1e71792cf762c33d6fa15a4599b5a8de7",
+        credit="Rachel Michetti, courtesy of Pikolo Espresso Bar", licence="CC0-1.0", sensible=(967, 968, 504),
+        box=(172, 17, 412, 308),
     ),
     Photograph(
-        "camera", _SKIMAGE, "camera.png", "b0793d2adda0fa6ae899c03989482bff9a42d3d5690fc7e3648f2795d730c23a",
-        "Lav Varshney", "CC0-1.0", (872, 759), (230, 185, 410, 512),
+        name="camera", package=_SKIMAGE, file="camera.png",
+        sha256="b0793d2adda0fa6ae899c03989482bff9a42d3d5690fc7e3648f2795d730c23a",
+        credit="Lav Varshney", licence="CC0-1.0", sensible=(872, 759), box=(230, 185, 410, 512),
     ),
     Photograph(
-        "rocket", _SKIMAGE, "rocket.jpg", "c2dd0de7c538df8d111e479619b129464d0269d0ae5fd18ca91d33a7fdfea95c",
-        "SpaceX", "public domain", (657, 744, 812), (306, 126, 338, 408),
+        name="rocket", package=_SKIMAGE, file="rocket.jpg",
+        sha256="c2dd0de7c538df8d111e479619b129464d0269d0ae5fd18ca91d33a7fdfea95c",
+        credit="SpaceX", licence="public domain", sensible=(657, 744, 812), box=(306, 126, 338, 408),
     ),
     Photograph(
-        "motorcycle", _SKIMAGE, "motorcycle_left.png", "db18e9c4157617403c3537a6ba355dfeafe9a7eabb6b9b94cb33f6525dd49179",
-        "Middlebury 2014 stereo benchmark, Scharstein et al.", "distributed with scikit-image (BSD-3-Clause)", (665, 670),
-        (97, 75, 686, 452),
+        name="motorcycle", package=_SKIMAGE, file="motorcycle_left.png",
+        sha256="db18e9c4157617403c3537a6ba355dfeafe9a7eabb6b9b94cb33f6525dd49179",
+        credit="Middlebury 2014 stereo benchmark, Scharstein et al.",
+        licence="distributed with scikit-image (BSD-3-Clause)", sensible=(665, 670),
+        box=(97, 75, 686, 452),
     ),
     Photograph(
-        "china", _SKLEARN, "china.jpg", "8378025ad2519d649d02e32bd98990db4ab572357d9f09841c2fbfbb4fefad29",
-        "danielbuechele on Flickr", "CC-BY-2.0", (698, 663, 442, 832), (62, 28, 372, 420),
+        name="china", package=_SKLEARN, file="china.jpg",
+        sha256="8378025ad2519d649d02e32bd98990db4ab572357d9f09841c2fbfbb4fefad29",
+        credit="danielbuechele on Flickr", licence="CC-BY-2.0", sensible=(698, 663, 442, 832), box=(62, 28, 372, 420),
     ),
     Photograph(
-        "flower", _SKLEARN, "flower.jpg", "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
-        "vultilion on Flickr", "CC-BY-2.0", (985,), (168, 85, 446, 358),
+        name="flower", package=_SKLEARN, file="flower.jpg",
+        sha256="a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
+        credit="vultilion on Flickr", licence="CC-BY-2.0", sensible=(985,), box=(168, 85, 446, 358),
     ),
 )  # fmt: skip
 

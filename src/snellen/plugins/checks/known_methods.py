@@ -81,14 +81,14 @@ def planted_case(batch: PlantedBatch, method: Method, *, maps: Maps | None = Non
     if maps is None:
         maps = method(batch.classifier, batch.inputs, batch.targets, rng=batch.rng)
     return Case(
-        batch.classifier,
-        batch.inputs,
-        batch.targets,
-        maps,
-        Explainer(method, batch.classifier, batch.targets),
-        batch.truth,
-        {} if metric is None else planted_variants(metric, method, batch),
-        batch.targets.clone(),
+        classifier=batch.classifier,
+        inputs=batch.inputs,
+        targets=batch.targets,
+        maps=maps,
+        explain=Explainer(method, batch.classifier, batch.targets),
+        truth=batch.truth,
+        variants={} if metric is None else planted_variants(metric, method, batch),
+        labels=batch.targets.clone(),
     )
 
 

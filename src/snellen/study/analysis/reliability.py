@@ -10,7 +10,7 @@ import pandas as pd
 import pingouin
 
 from snellen.study.analysis.comparisons import MINIMUM_FOR_TESTS, is_constant
-from snellen.study.scales import Scale
+from snellen.study.scales import Questionnaire
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Reliability:
     why: str = ""
 
 
-def reliability(scale: Scale, ratings: pd.DataFrame) -> Reliability:
+def reliability(scale: Questionnaire, ratings: pd.DataFrame) -> Reliability:
     """Alpha over participants who rated every statement; within subjects a rating is the mean over arms."""
     rows = ratings[ratings["scale"] == scale.name]
     scores = pd.to_numeric(rows["score"]).astype(np.float64)

@@ -43,12 +43,17 @@ class ExportTable:
     @staticmethod
     def of(name: str, about: str, columns: Mapping[str, str], rows: pd.DataFrame, *, simulated: bool) -> ExportTable:
         """A table with its columns in order and of their kind; simulated rows say so in a column of every table."""
-        known = dict(columns)
+        existing = dict(columns)
         frame = rows[[column for column in columns if column in rows]].copy()
-        if simulated and "simulated" not in known:
-            known["simulated"] = PARTICIPANTS["simulated"]
+        if simulated and "simulated" not in existing:
+            existing["simulated"] = PARTICIPANTS["simulated"]
             frame["simulated"] = True
-        return ExportTable(name, about, known, frame.astype({column: DTYPES[kind(name, column)] for column in known}))
+        return ExportTable(
+            name=name,
+            about=about,
+            columns=existing,
+            frame=frame.astype({column: DTYPES[kind(name, column)] for column in existing}),
+        )
 
     def files(self, prefix: str) -> tuple[str, str]:
         """The names of the two files that hold it."""

@@ -14,7 +14,7 @@ from snellen import __version__
 from snellen.errors import SnellenError
 from snellen.files.atomic import write_whole
 from snellen.study.answers.codebook import ABOUT, SIMULATED, Codebook, ExportTable
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.participation import collect_data
 
@@ -22,7 +22,7 @@ RECRUITING = "recruiting"
 """The one table with names that others know people by; the others can be shown to anybody."""
 
 
-def write_export(study: Study, store: Store, folder: Path, *, simulated: bool) -> list[Path]:
+def write_export(study: Study, store: AnswerStore, folder: Path, *, simulated: bool) -> list[Path]:
     """Writes all tables and the codebook, of real or of simulated participants, into files for their owner alone."""
     contents = export_files(study, store, simulated=simulated)
     try:
@@ -35,9 +35,15 @@ def write_export(study: Study, store: Store, folder: Path, *, simulated: bool) -
     return [folder / name for name in contents]
 
 
-def export_files(study: Study, store: Store, *, simulated: bool) -> dict[str, bytes]:
+def export_files(study: Study, store: AnswerStore, *, simulated: bool) -> dict[str, bytes]:
     """All tables and the codebook by file name; those of simulated participants have names that say so."""
-    book = Codebook(study, _sheets(study, store, simulated), simulated, store.erased(simulated=simulated), store.time())
+    book = Codebook(
+        study=study,
+        sheets=_sheets(study, store, simulated),
+        simulated=simulated,
+        erased=store.erased(simulated=simulated),
+        at=store.time(),
+    )
     _check(book)
     contents: dict[str, bytes] = {}
     for sheet in book.sheets:
@@ -49,16 +55,16 @@ def export_files(study: Study, store: Store, *, simulated: bool) -> dict[str, by
     return contents
 
 
-def _sheets(study: Study, store: Store, simulated: bool) -> tuple[ExportTable, ...]:
+def _sheets(study: Study, store: AnswerStore, simulated: bool) -> tuple[ExportTable, ...]:
     collected = collect_data(study, store.participations(simulated=simulated), simulated=simulated)
     frames = {"participants": collected.participants, "answers": collected.answers, "ratings": collected.ratings}
-    found = [
+    result = [
         ExportTable.of(name, about, columns, frames[name], simulated=simulated) for name, (about, columns) in ABOUT.items()
     ]
-    return (*found, _recruiting(study, store, collected.participants["participant"].tolist(), simulated))
+    return (*result, _recruiting(study, store, collected.participants["participant"].tolist(), simulated))
 
 
-def _recruiting(study: Study, store: Store, people: list[str], simulated: bool) -> ExportTable:
+def _recruiting(study: Study, store: AnswerStore, people: list[str], simulated: bool) -> ExportTable:
     """Completion codes and the recruiting ids that the protocol names, to pay people by."""
     columns = {
         "participant": "random name of the participant",

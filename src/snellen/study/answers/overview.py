@@ -181,7 +181,10 @@ def _dropout_pages(gone: Sequence[Participation], pages: Callable[[int, int], tu
         )
         if page is not None:
             last[page.kind, page.scale or page.task] += 1
-    return tuple(DropoutPage(kind, about, people, people / len(gone)) for (kind, about), people in last.most_common())
+    return tuple(
+        DropoutPage(kind=kind, about=about, people=people, share=people / len(gone))
+        for (kind, about), people in last.most_common()
+    )
 
 
 def _answer_times(answers: Any) -> tuple[AnswerTimes, ...]:
@@ -190,7 +193,7 @@ def _answer_times(answers: Any) -> tuple[AnswerTimes, ...]:
     for (task, arm, presentation), seconds in counted.groupby(["task", "arm", "presentation"], sort=False)["seconds"]:
         low, middle, high = (float(value) for value in seconds.astype(float).quantile([0.25, 0.5, 0.75]))
         name = arm if presentation == "photograph" else f"{arm}/{presentation}"
-        rows.append(AnswerTimes(task, name, len(seconds), low, middle, high))
+        rows.append(AnswerTimes(task=task, condition=name, answers=len(seconds), low=low, median=middle, high=high))
     return tuple(sorted(rows, key=lambda times: (times.task, times.condition)))
 
 

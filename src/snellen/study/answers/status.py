@@ -13,7 +13,7 @@ from rich.text import Text
 
 from snellen.charts.numbers import count
 from snellen.study.answers.overview import GroupCount, Overview, overview
-from snellen.study.answers.store import Openness, Store
+from snellen.study.answers.store import AnswerStore, Openness
 from snellen.study.folder import Study
 
 LINGERING = (
@@ -33,7 +33,7 @@ class StudyStatus:
     lingering: bool
 
     @staticmethod
-    def of(study: Study, store: Store) -> StudyStatus:
+    def of(study: Study, store: AnswerStore) -> StudyStatus:
         """The present status."""
         real, simulated = (
             overview(
@@ -47,7 +47,7 @@ class StudyStatus:
             )
             for flag in (False, True)
         )
-        return StudyStatus(study, store.state, real, simulated, store.lingering)
+        return StudyStatus(study=study, state=store.state, real=real, simulated=simulated, lingering=store.lingering)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """The study in a line, and a table of its groups; simulated participants, if any, in a table of their own."""
@@ -66,7 +66,7 @@ class StudyStatus:
 def switch(folder: Path, url: str | None, state: Openness) -> str:
     """Opens, pauses or closes a study, and says how many participants have begun and not finished."""
     study = Study.read(folder)
-    with closing(Store.open(study, url)) as store:
+    with closing(AnswerStore.open(study, url)) as store:
         store.set_state(state)
         inside = StudyStatus.of(study, store).real.total.active
     return f"{state}; {count(inside, 'participant')} inside"

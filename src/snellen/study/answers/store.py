@@ -1,8 +1,8 @@
 """Stores participants and their answers in a database.
 
 Every event is added and never changed. The event of an answer has the key (participant, page), so an answer that is sent
-twice, by two tabs or to a server that was killed meanwhile, is stored once. When `Store.reply` returns, the answer is on
-disk. `allocation.py` decides which group a new participant is put into.
+twice, by two tabs or to a server that was killed meanwhile, is stored once. When `AnswerStore.reply` returns, the answer
+is on disk. `allocation.py` decides which group a new participant is put into.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _utc() -> datetime:
 
 
 @dataclass(frozen=True, eq=False)
-class Store:
+class AnswerStore:
     """The answers of one study. Threads and processes may use the same database at once."""
 
     study: Study
@@ -87,9 +87,9 @@ class Store:
     """Seconds that an erasure waits for other readers of the database."""
 
     @staticmethod
-    def open(study: Study, url: str | None = None, *, now: Callable[[], datetime] = _utc) -> Store:
+    def open(study: Study, url: str | None = None, *, now: Callable[[], datetime] = _utc) -> AnswerStore:
         """Opens the store in the study's folder or at an address; it must belong to this study in its present form."""
-        store = Store(study, Database.open(url, study.folder / FILE), now)
+        store = AnswerStore(study, Database.open(url, study.folder / FILE), now)
         try:
             with store.database.writing() as connection:
                 _claim(connection, study)
@@ -162,13 +162,13 @@ class Store:
         last = select(func.max(PARTICIPANTS.c.number)).where(PARTICIPANTS.c.simulated == simulated)
         number = connection.execute(last).scalar_one()
         participant = Participant(
-            secrets.token_hex(12),
-            0 if number is None else number + 1,
-            next_group(self.study.protocol, counting, simulated=simulated),
-            language,
-            simulated,
-            "started",
-            secrets.token_hex(4).upper(),
+            participant=secrets.token_hex(12),
+            number=0 if number is None else number + 1,
+            group=next_group(self.study.protocol, counting, simulated=simulated),
+            language=language,
+            simulated=simulated,
+            state="started",
+            code=secrets.token_hex(4).upper(),
         )
         at = self.time()
         own = {"token": digest, "recruited": recruited, "started": at, "finished": "", "seen": at}

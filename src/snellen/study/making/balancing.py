@@ -76,15 +76,15 @@ class _Balance:
     def cost(self, moves: Sequence[Move]) -> tuple[int, ...]:
         """By how much reuse and uneven traits would grow, in the order in which they count."""
         reuse = sum(taken[1] - (back[1] if back else 0) for back, taken in moves)
-        found = [reuse]
+        result = [reuse]
         for place, counts in enumerate(self.counts):
             change: Counter[Hashable] = Counter()
             for back, taken in moves:
                 change[taken[2][place]] += 1
                 if back is not None:
                     change[back[2][place]] -= 1
-            found.append(sum(step * (2 * counts[trait] + step) for trait, step in change.items()))
-        return tuple(found)
+            result.append(sum(step * (2 * counts[trait] + step) for trait, step in change.items()))
+        return tuple(result)
 
     def gains(self) -> Iterator[list[Move]]:
         """Exchanges that make it better: one for another, or one in each of two groups where those depend on each other."""

@@ -48,11 +48,11 @@ def candidates(samples: pd.DataFrame) -> tuple[Candidate, ...]:
     """The images of a run, from the table of its samples."""
     return tuple(
         Candidate(
-            str(row["sample"]),
-            None if pd.isna(row["label"]) else int(row["label"]),
-            int(row["prediction"]),
-            float(row["probability"]),
-            int(row["target"]) == int(row["prediction"]),
+            sample=str(row["sample"]),
+            label=None if pd.isna(row["label"]) else int(row["label"]),
+            prediction=int(row["prediction"]),
+            probability=float(row["probability"]),
+            explained=int(row["target"]) == int(row["prediction"]),
         )
         for row in samples.to_dict("records")
     )

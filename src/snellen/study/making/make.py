@@ -28,7 +28,7 @@ from snellen.study.folder import SCHEMA, Study, new_password
 from snellen.study.making import rendering
 from snellen.study.making.choosing import ItemChoice, candidates, choose
 from snellen.study.making.protocol_file import protocol_text
-from snellen.study.protocol import NONE, Condition, Protocol
+from snellen.study.protocol import NONE, Protocol, StudyCondition
 from snellen.study.stimuli import Item, Picture
 from snellen.study.tasks import TASKS, Candidate, ChosenItem, accuracy, find_task
 from snellen.study.texts import written_languages, written_texts
@@ -221,7 +221,7 @@ class _Renderer:
             choices=tuple(self._draw(image, NONE, rendering.PHOTOGRAPH) for image in chosen.further),
         )
 
-    def _style(self, condition: Condition) -> str:
+    def _style(self, condition: StudyCondition) -> str:
         """How pictures are drawn: without maps they are grey where all others lie under maps and are grey, too."""
         grey = condition.arm == NONE and self.protocol.presentation == ("overlay",)
         return rendering.GREY if grey else condition.presentation

@@ -31,7 +31,7 @@ class GroupPreview:
 def groups(study: Study) -> list[GroupPreview]:
     """Every group of the study, by its first participant."""
     sizes = {path.name: path.stat().st_size for path in (study.folder / "pictures").iterdir()}
-    found = []
+    result = []
     for group, conditions in enumerate(study.protocol.groups):
         pages = study.pages(group, group)
         names = {
@@ -42,10 +42,16 @@ def groups(study: Study) -> list[GroupPreview]:
         }
         trials = sum(page.kind == "trial" and not page.practice for page in pages)
         loaded = sum(sizes[name] for name in names)
-        found.append(
-            GroupPreview(tuple(condition.name for condition in conditions), len(pages), trials, minutes(pages), loaded)
+        result.append(
+            GroupPreview(
+                shown=tuple(condition.name for condition in conditions),
+                pages=len(pages),
+                trials=trials,
+                minutes=minutes(pages),
+                bytes=loaded,
+            )
         )
-    return found
+    return result
 
 
 @dataclass(frozen=True)
@@ -110,11 +116,11 @@ def _bands() -> str:
     return f"low is below {low}, high from {middle} on"
 
 
-def _flow(found: list[GroupPreview]) -> Table:
+def _flow(groups: list[GroupPreview]) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for column in ("group", "sees", "pages", "trials", "minutes", "pictures"):
         table.add_column(column, justify="left" if column == "sees" else "right")
-    for number, group in enumerate(found):
+    for number, group in enumerate(groups):
         cells = (str(group.pages), str(group.trials), f"{group.minutes:.0f}", _size(group.bytes))
         table.add_row(str(number), ", ".join(group.shown), *cells)
     return table
@@ -134,5 +140,5 @@ def _rules(study: Study) -> Iterator[str]:
         yield "nobody new is admitted when you close the study"
     else:
         yield f"nobody new is admitted when {protocol.people} have finished"
-    asked = ", ".join(f"{name} ({scale.items} statements)" for name, scale in study.scales.items())
-    yield f"questionnaires: {asked or 'none'}; languages: {', '.join(protocol.languages)}"
+    requested = ", ".join(f"{name} ({scale.items} statements)" for name, scale in study.scales.items())
+    yield f"questionnaires: {requested or 'none'}; languages: {', '.join(protocol.languages)}"

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from snellen.study.folder import Study
-from snellen.study.scales import Scale
+from snellen.study.scales import Questionnaire
 from snellen.study.tasks import AnswerBatch, AnswerNoise, Form, Rating, find_task
 from snellen.study.tasks.forms.form import Moments
 from snellen.study.tasks.task import truth_array
@@ -30,7 +30,7 @@ class AnswerModel:
     ability: bool
     """Whether it measures what participants can do, and not what they like."""
     needs_map: bool
-    scale: Scale | None
+    scale: Questionnaire | None
     """The questionnaire; None for a task."""
     items: tuple[str, ...]
     counts: Bool[np.ndarray, " items"]
@@ -64,7 +64,7 @@ class AnswerModel:
         return answers
 
     def score(self, answers: AnswerBatch) -> Float[np.ndarray, "people items"]:
-        """The scores of answers, equal to those of `Task.score_answer` and `Scale.score`."""
+        """The scores of answers, equal to those of `Task.score_answer` and `Questionnaire.score`."""
         return _rating(self.truth, answers) if self.scale else find_task(self.name).score(self.truth, answers)
 
     def moments(self, ease: Float[np.ndarray, "ways items"], bets: float) -> Moments:

@@ -13,7 +13,7 @@ import numpy as np
 
 from snellen.errors import SnellenError
 from snellen.study.folder import Study
-from snellen.study.protocol import Condition
+from snellen.study.protocol import StudyCondition
 from snellen.study.schedule import Page
 from snellen.study.simulation.behaviour import ParticipantAnswers
 from snellen.study.simulation.browser import Browser, NoResponseError, PageView, Response
@@ -73,7 +73,7 @@ class SimulatedParticipant:
         language = study.protocol.languages[int(draw.integers(len(study.protocol.languages)))]
         self.browser = Browser(link, {"X-Snellen-Rehearsal": study.rehearsal, "Accept-Language": language}, times)
         self.log = ParticipantLog(answers.row)
-        self._condition: Condition | None = None
+        self._condition: StudyCondition | None = None
         self._checks: dict[str, int] = {}
         self._previous: tuple[Page, PageView] | None = None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from snellen.errors import SnellenError
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.simulation.behaviour import Behaviour
 from snellen.study.simulation.effect import Effect
@@ -66,7 +66,7 @@ class ServedStudy:
     """The address of a served study, and its store if that can be read; `before` participants were simulated earlier."""
 
     link: str
-    store: Store | None
+    store: AnswerStore | None
     before: int = 0
 
     def compare(self, simulation: Simulation) -> AnswerCheck | None:
@@ -104,7 +104,7 @@ def served_study(study: Study, link: str | None = None, database: str | None = N
             raise SnellenError(f"'{link}' is no address of a study; write it as http://127.0.0.1:8000")
         yield ServedStudy(link.rstrip("/"), None)
         return
-    with serving(study.folder, database) as server, closing(Store.open(study, database)) as store:
+    with serving(study.folder, database) as server, closing(AnswerStore.open(study, database)) as store:
         yield ServedStudy(server.link, store, len(store.participations(simulated=True)))
 
 

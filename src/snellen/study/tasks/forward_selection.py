@@ -68,11 +68,11 @@ class ForwardSelection(Task):
     def choose(self, pool: Pool, *, practice: bool, items: int) -> None:
         """Each item is about the class that was asked about least, with images that no other such item has."""
         for _ in range(items):
-            asked, classes = pool.classes_of(self.traits.name), self.classes(pool, self._each)
-            name = f"{self.traits.name}/{asked.total()}"
+            requested, classes = pool.classes_of(self.traits.name), self.classes(pool, self._each)
+            name = f"{self.traits.name}/{requested.total()}"
             order = pool.shuffled(list(classes), name)
             # Where the model gets all images of a class right, or none, there is nothing to choose.
-            label = min(order, key=lambda one: (asked[one], len({image.right for image in classes[one]}) < 2))
+            label = min(order, key=lambda item: (requested[item], len({image.right for image in classes[item]}) < 2))
             images = pool.typical(classes[label], count=self.traits.images, name=name, spare=2)
             rest = [image for image in classes[label] if image not in images]
             # Two to four are wrong where there are so many, so that their number cannot be guessed.

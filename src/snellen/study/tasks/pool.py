@@ -83,7 +83,7 @@ class Pool:
     def add(self, task: str, *, practice: bool, images: Sequence[Candidate], further: Sequence[Candidate] = ()) -> None:
         """Adds an item."""
         self.used.update(image.sample for image in (*images, *further))
-        self.items.append(ChosenItem(task, practice, tuple(images), tuple(further)))
+        self.items.append(ChosenItem(task=task, practice=practice, images=tuple(images), further=tuple(further)))
 
     def seen(self, task: str) -> set[str]:
         """Names of the images in a task's items so far."""

@@ -135,7 +135,7 @@ class Task(ABC):
     def choose(self, pool: Pool, *, practice: bool, items: int) -> None:
         """Adds so many items to the pool; this one makes items of one image, even over groups, classes and confidence."""
         name, seen = self.traits.name, pool.seen(self.traits.name)
-        images = [one for one in pool.shuffled(self.images(pool), f"{name}/{practice}") if one.sample not in seen]
+        images = [item for item in pool.shuffled(self.images(pool), f"{name}/{practice}") if item.sample not in seen]
         needs = even_shares(items, Counter(self.group(image) for image in images))
         wrong = needs.get(False, 0)
         if "errors" in self.traits.needs and not practice and abs(2 * wrong - items) > 1:

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from snellen.errors import SnellenError
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 from snellen.study.web.experimenter_pages import ExperimenterPages
 from snellen.study.web.limits import MOST, SENDING, LimitedProtocol, Limits
@@ -42,7 +42,7 @@ log = logging.getLogger("snellen.study")
 
 
 def application(
-    study: Study, store: Store, *, secure: bool = False, proxies: Proxies | None = None, per_address: int | None = None
+    study: Study, store: AnswerStore, *, secure: bool = False, proxies: Proxies | None = None, per_address: int | None = None
 ) -> Starlette:
     """The web application of a study; `secure` where it is reached by https alone, `proxies` where they are in front.
 
@@ -60,7 +60,7 @@ def application(
         yield
 
     app = Starlette(
-        routes=[*ParticipantPages(site).routes(), *ExperimenterPages(site).routes(), *Files(site).routes()],
+        routes=[*ParticipantPages(site).routes(), *ExperimenterPages(site).routes(), *StudyFiles(site).routes()],
         middleware=[
             Middleware(SecureHeaders, secure=secure),
             Middleware(Forwarded, proxies=proxies or Proxies()),
@@ -140,7 +140,7 @@ def _kind(request: Request) -> Kind:
 
 
 @dataclass(frozen=True, eq=False)
-class Files:
+class StudyFiles:
     """Serves static files to everybody, and pictures to the participants who see them."""
 
     site: Site
@@ -184,7 +184,7 @@ class Files:
 
 def serve(
     study: Study,
-    store: Store,
+    store: AnswerStore,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -267,7 +267,7 @@ def _link(host: str, port: int, secure: bool) -> str:
     return f"{'https' if secure else 'http'}://{name}:{port}"
 
 
-def _greeting(study: Study, store: Store, link: str) -> list[str]:
+def _greeting(study: Study, store: AnswerStore, link: str) -> list[str]:
     counts = dict.fromkeys(("finished", "started", "withdrawn"), 0)
     for participation in store.participations(simulated=False):
         counts[participation.state] += 1

@@ -51,8 +51,8 @@ def _map() -> Float[np.ndarray, "height width"]:
     across, down = np.meshgrid(np.linspace(0, 1, SIDE), np.linspace(0, 1, SIDE))
 
     def hill(x: float, y: float, wide: float, high: float) -> Float[np.ndarray, "height width"]:
-        found: np.ndarray = np.exp(-(((across - x) / wide) ** 2) - ((down - y) / high) ** 2)
-        return found
+        result: np.ndarray = np.exp(-(((across - x) / wide) ** 2) - ((down - y) / high) ** 2)
+        return result
 
     return hill(0.57, 0.46, 0.15, 0.2) + 0.35 * hill(0.5, 0.72, 0.24, 0.07)
 

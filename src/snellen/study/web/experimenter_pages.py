@@ -157,8 +157,8 @@ class ExperimenterPages:
             session, name = await self.site.session(request), request.query_params.get("participant", "").strip()[:64]
             if session is None or not name:
                 return redirect("/admin")
-            known = await run_in_threadpool(self._known, name)
-            if not known:
+            existing = await run_in_threadpool(self._known, name)
+            if not existing:
                 return redirect(f"/admin?{urlencode({'unknown': name})}")
             facts = {"csrf": self.site.seal.form(session, "desk/erase"), "participant": name}
             return self.site.render("erase.html", self.site.language(request), facts)

@@ -46,8 +46,8 @@ def _trial(task: Task, form: Form) -> FormReply:
 
 
 def _number(form: Form, name: str, most: int) -> int | None:
-    given = first(form, name) or ""
-    return int(given) if len(given) <= 2 and given.isascii() and given.isdigit() and 1 <= int(given) <= most else None
+    values = first(form, name) or ""
+    return int(values) if len(values) <= 2 and values.isascii() and values.isdigit() and 1 <= int(values) <= most else None
 
 
 def _why(form: Form, name: str, missing: str) -> str:
@@ -56,7 +56,7 @@ def _why(form: Form, name: str, missing: str) -> str:
 
 def seconds(form: Form, since: float) -> float:
     """Time on the page: as the browser measured it, or, where it did not, since the server showed it."""
-    given = first(form, "ms") or ""
-    if given.isascii() and given.isdigit() and len(given) <= 9 and int(given) <= LONGEST_DAY:
-        return int(given) / 1000
+    values = first(form, "ms") or ""
+    if values.isascii() and values.isdigit() and len(values) <= 9 and int(values) <= LONGEST_DAY:
+        return int(values) / 1000
     return round(since, 3)

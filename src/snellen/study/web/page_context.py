@@ -68,9 +68,9 @@ def _item(item: Item, page: Page) -> dict[str, Any]:
     }
 
 
-def _feedback(task: Task, item: Item, given: Answer) -> dict[str, Any]:
+def _feedback(task: Task, item: Item, answer: Answer) -> dict[str, Any]:
     """What was answered in practice, and what was right: a practice item is asked of nobody again."""
-    facts: dict[str, Any] = {"answer": given, "score": round(task.score_answer(item.truth, given))}
+    facts: dict[str, Any] = {"answer": answer, "score": round(task.score_answer(item.truth, answer))}
     if isinstance(item.truth, tuple):
         return facts | {"judged": list(zip(item.choices, item.truth, strict=True))}
     return facts | {"truth": None if item.truth is None else round(item.truth)}

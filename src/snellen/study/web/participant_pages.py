@@ -98,8 +98,8 @@ class ParticipantPages:
 
     def _recruited(self, form: Form) -> dict[str, str]:
         """The recruiting ids that the protocol names, without control characters."""
-        found = {name: first(form, name) or "" for name in self.site.study.protocol.recruiting}
-        clean = {name: "".join(filter(str.isprintable, value))[:LONGEST] for name, value in found.items()}
+        result = {name: first(form, name) or "" for name in self.site.study.protocol.recruiting}
+        clean = {name: "".join(filter(str.isprintable, value))[:LONGEST] for name, value in result.items()}
         return {name: value for name, value in clean.items() if value}
 
     @cached_property
@@ -117,10 +117,10 @@ class ParticipantPages:
 
     def _page(self, request: Request, form: Form | None) -> Response:
         site, token = self.site, self.site.token(request)
-        found = site.store.progress(token) if token else None
-        if token is None or found is None:
+        result = site.store.progress(token) if token else None
+        if token is None or result is None:
             return redirect("/")
-        person, answered = found
+        person, answered = result
         if person.state != "started":
             return redirect("/end")
         pages = site.pages(person.group, person.number)
@@ -161,20 +161,20 @@ class ParticipantPages:
         filled: FormReply | None = None,
     ) -> Response:
         site, page = self.site, pages[place]
-        given = form or {}
+        settings = form or {}
         facts: dict[str, Any] = {
             "kind": page.kind,
             "page": page.id,
             "progress": (place + 1, len(pages)),
             "csrf": site.seal.form(token, page.id),
             # A form that comes back was first shown earlier, and time has been spent on it.
-            "shown": (first(given, "shown") if form else None) or site.seal.shown(token, page.id),
-            "ms": first(given, "ms") or "",
+            "shown": (first(settings, "shown") if form else None) or site.seal.shown(token, page.id),
+            "ms": first(settings, "ms") or "",
             "notice": notice,
             "refused": filled.refused if filled else {},
             "focus": next(iter(filled.refused)) if filled else "",
-            "entered": {name: values[0][:20] for name, values in given.items() if values},
-            "chosen": given.get("chosen", []),
+            "entered": {name: values[0][:20] for name, values in settings.items() if values},
+            "chosen": settings.get("chosen", []),
             "ahead": ahead(pages, place),
         }
         replies = site.store.replies(person) if page.kind == "feedback" else {}
@@ -234,11 +234,11 @@ def current(pages: tuple[Page, ...], answered: Container[str]) -> int | None:
 def points(pages: tuple[Page, ...], replies: Mapping[str, Reply]) -> int | None:
     """The sum of all scores that count in tasks whose points are told at the end; None without such a task."""
     scores: list[float] = []
-    told = False
+    message = False
     for page in pages:
         if page.kind == "trial" and page.item and not page.practice and find_task(page.task).traits.points_at_end:
-            told = True
+            message = True
             if page.id in replies:
                 answer = Answer.of(replies[page.id].content)
                 scores.append(find_task(page.task).score_answer(page.item.truth, answer))
-    return round(sum(scores)) if told else None
+    return round(sum(scores)) if message else None

@@ -105,7 +105,7 @@ def check_texts(study: Study) -> dict[str, Sentences]:
     """
     tasks = {plan.task for plan in study.protocol.tasks}
     required = _of_tasks(shipped(), tasks)
-    found = {}
+    result = {}
     for language, texts in study.texts.items():
         owner = f"'{study.folder / 'texts' / language}.yaml'"
         desk = {name: text for name, text in _own(language).items() if name.startswith("desk.")}
@@ -116,8 +116,8 @@ def check_texts(study: Study) -> dict[str, Sentences]:
             raise SnellenError(f"{owner} has an unknown name '{name}'{nearest(name, required)}")
         for name, text in own.items():
             _check_words(owner, name, words(text), words(required[name]))
-        found[language] = Sentences(language, own)
-    return found
+        result[language] = Sentences(language, own)
+    return result
 
 
 def _of_tasks(texts: Mapping[str, str], tasks: Collection[str]) -> dict[str, str]:

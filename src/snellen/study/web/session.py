@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from itsdangerous import BadSignature, TimestampSigner
 
-from snellen.study.answers.store import Store
+from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
 
 HOURS = 12
@@ -23,7 +23,7 @@ class Sessions:
     """The logins of one study. The store remembers those that were ended early, also for other servers and later ones."""
 
     study: Study
-    store: Store
+    store: AnswerStore
     now: Callable[[], float] = time.time
 
     def begin(self) -> str:
@@ -37,10 +37,10 @@ class Sessions:
     def login(self, cookie: str | None) -> str | None:
         """The login that a cookie holds; None where it holds none, or one that has ended."""
         try:
-            found = self._signer().unsign(cookie or "", max_age=HOURS * 3600).decode()
+            result = self._signer().unsign(cookie or "", max_age=HOURS * 3600).decode()
         except BadSignature:
             return None
-        return None if self.store.logged_out(found) else found
+        return None if self.store.logged_out(result) else result
 
     def _signer(self) -> _Signer:
         salt = f"session\0{self.study.password_mark}"

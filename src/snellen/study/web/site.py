@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from snellen.errors import SnellenError
-from snellen.study.answers.store import Participant, Store
+from snellen.study.answers.store import AnswerStore, Participant
 from snellen.study.folder import Study
 from snellen.study.schedule import Page
 from snellen.study.tasks import find_task
@@ -55,7 +55,7 @@ class Site:
     """A study that is being served."""
 
     study: Study
-    store: Store
+    store: AnswerStore
     sentences: Mapping[str, Sentences]
     files: Mapping[str, StaticFile]
     templates: jinja2.Environment
@@ -71,7 +71,7 @@ class Site:
     _lock: Lock = field(default_factory=Lock)
 
     @staticmethod
-    def of(study: Study, store: Store, *, secure: bool) -> Site:
+    def of(study: Study, store: AnswerStore, *, secure: bool) -> Site:
         """Reads and checks everything that pages are made of, once."""
         files = _files()
         environment = jinja2.Environment(
@@ -118,9 +118,9 @@ class Site:
 
     def token(self, request: Request) -> str | None:
         """The participant's token in the cookie, if it has the form of one."""
-        found = request.cookies.get(self.cookie("snellen"), "")
+        result = request.cookies.get(self.cookie("snellen"), "")
         # Who began with an earlier version has a cookie without a mark; whether somebody has begun with it, the store knows.
-        return self.seal.issued(found) or (found if _TOKEN.fullmatch(found) else None)
+        return self.seal.issued(result) or (result if _TOKEN.fullmatch(result) else None)
 
     def issued(self, request: Request) -> str | None:
         """The token in the cookie, if this server signed it."""
@@ -156,8 +156,8 @@ class Site:
 
     async def session(self, request: Request) -> str | None:
         """The valid login of the experimenter in a request, or None."""
-        found = request.cookies.get(self.cookie("snellen-desk"))
-        return await self.in_thread(self.sessions.login, found) if found else None
+        result = request.cookies.get(self.cookie("snellen-desk"))
+        return await self.in_thread(self.sessions.login, result) if result else None
 
     def language(self, request: Request) -> str:
         """The language of the link, or of the browser, or else the first of the study."""
