@@ -90,7 +90,7 @@ def test_a_run_made_in_python_says_where_its_methodology_is_measured_and_is(run)
 def test_what_was_measured_but_cannot_be_read_gets_one_sentence(run, broken):
     file = run.folder / "methodology" / methodology.FILE
     file.parent.mkdir()
-    file.write_text(json.dumps(methodology._blank(run) | {"findings": {"grad-cam": broken}}))
+    file.write_text(json.dumps(methodology._new_state(run) | {"findings": {"grad-cam": broken}}))
     found = CliRunner().invoke(app, ["card", "grad-cam", "--run", str(run.folder)])
     assert isinstance(found.exception, SnellenError)
     assert "cannot be read; delete it, and the methodology is measured again" in str(found.exception)
