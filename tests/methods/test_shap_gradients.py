@@ -104,9 +104,9 @@ def test_deepshap_says_what_it_lacks() -> None:
     method = DeepShap()
     with pytest.raises(SnellenError, match="deepshap"):
         method(Classifier(plain()), INPUTS, TARGETS, rng=RNG)
-    with pytest.raises(SnellenError, match="none were given"):
+    with pytest.raises(SnellenError, match="but there are none"):
         method.fit(Classifier(plain()), [], rng=RNG)
-    with pytest.raises(SnellenError, match="backgrounds of 3×16×16, but was given inputs of 3×32×32"):
+    with pytest.raises(SnellenError, match="backgrounds of 3×16×16, but the inputs are of 3×32×32"):
         method(taught(plain(), method, CROWD[:, :, :16, :16]), INPUTS, TARGETS, rng=RNG)
     with pytest.raises(SnellenError, match="backgrounds must be at least 1, not 0"):
         METHODS.parse("deepshap(backgrounds=0)")

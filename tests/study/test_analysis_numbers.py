@@ -363,8 +363,9 @@ def test_bets_by_hand() -> None:
 def scale(items: int) -> Questionnaire:
     texts = {"en": tuple(f"statement {at}" for at in range(items))}
     return Questionnaire(
-        "trust", 5, (2,), False, "here", "free", {"en": "T"}, {"en": "I"}, {"en": ("1", "2", "3", "4", "5")}, texts
-    )
+        name="trust", points=5, reverse=(2,), needs_map=False, source="here", licence="free", titles={"en": "T"},
+        introductions={"en": "I"}, answers={"en": ("1", "2", "3", "4", "5")}, statements=texts,
+    )  # fmt: skip
 
 
 def ratings(columns: list[list[int]]) -> pd.DataFrame:
@@ -404,7 +405,10 @@ def test_alpha_of_a_published_formula_in_another_form() -> None:
 def test_where_there_is_no_alpha_it_says_why(columns: list[list[int]], why: str) -> None:
     found = reliability(scale(len(columns)), ratings(columns)) if len(columns) > 1 else None
     if found is None:
-        one = Questionnaire("trust", 5, (), False, "", "", {}, {}, {"en": ("1",) * 5}, {"en": ("s",)})
+        one = Questionnaire(
+            name="trust", points=5, reverse=(), needs_map=False, source="", licence="", titles={}, introductions={},
+            answers={"en": ("1",) * 5}, statements={"en": ("s",)},
+        )  # fmt: skip
         found = reliability(one, ratings(columns))
     assert math.isnan(found.alpha)
     assert why in found.why

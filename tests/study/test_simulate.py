@@ -45,7 +45,7 @@ class Played:
 
 async def _played(study: Study, server: Server, store: AnswerStore) -> Simulation:
     async def kill() -> None:
-        while await asyncio.to_thread(store.kept, simulated=True) < 80:
+        while await asyncio.to_thread(store.reply_count, simulated=True) < 80:
             await asyncio.sleep(0.02)
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.start)
