@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from snellen.classifier import Classifier
     from snellen.variants.recipes import Training
 
+Images = Float[Tensor, "batch channels height width"]
+"""Normalised inputs, except where pixels are meant."""
+Targets = Int[Tensor, " batch"]
+"""The explained class of each image."""
+Maps = Float[Tensor, "batch height width"]
+
 Output = Literal["logit", "probability"]
 """Which output of the classifier is meant."""
 
@@ -124,14 +130,7 @@ class Method(Protocol):
     It returns signed, raw maps with one number per input pixel: no normalisation or clipping beyond the method's definition.
     """
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]: ...
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps: ...
 
     def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
         """Cost of explaining one image of `size` (height, width); the contract suite compares it with the real count.
@@ -145,9 +144,7 @@ class Method(Protocol):
 class Fill(Protocol):
     """What replaces removed pixels: it returns inputs of the same shape to copy from."""
 
-    def __call__(
-        self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], *, rng: Rng
-    ) -> Float[Tensor, "batch channels height width"]: ...
+    def __call__(self, classifier: Classifier, inputs: Images, *, rng: Rng) -> Images: ...
 
 
 @runtime_checkable
@@ -164,13 +161,8 @@ class Explain(Protocol):
     """Runs the method of a case again, on other inputs, targets or another classifier; results are cached by content."""
 
     def __call__(
-        self,
-        inputs: Float[Tensor, "batch channels height width"],
-        *,
-        targets: Int[Tensor, " batch"] | None = None,
-        classifier: Classifier | None = None,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]: ...
+        self, inputs: Images, *, targets: Targets | None = None, classifier: Classifier | None = None, rng: Rng
+    ) -> Maps: ...
 
 
 CHECKPOINT = "checkpoint/"

@@ -6,17 +6,14 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from snellen.cards.schema import Finding
 from snellen.charts.numbers import count
 from snellen.maps.similarity import likeness_to
+from snellen.types import Maps
 
 NEARLY = 0.95
 """From this mean rank correlation on, maps are called nearly the same."""
-
-Maps = Float[Tensor, "batch height width"]
 
 
 def repetitions(weight: float, images: int, seeds: int, budget: float) -> tuple[int, int]:

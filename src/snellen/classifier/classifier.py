@@ -26,12 +26,9 @@ from snellen.classifier.snapshot import fingerprint, frozen, snapshot
 from snellen.errors import SnellenError, first_line
 from snellen.images.geometry import AS_IS, Geometry
 from snellen.plugins.registry import Need
-from snellen.types import Output, Passes
+from snellen.types import Images, Output, Passes, Targets
 
 T = TypeVar("T")
-
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
 
 
 class Classifier:

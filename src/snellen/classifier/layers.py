@@ -15,8 +15,7 @@ from snellen.classifier.cache import Cache
 from snellen.classifier.network import Network
 from snellen.classifier.operations import Operation, intercepting
 from snellen.errors import SnellenError, nearest
-
-Images = Float[Tensor, "batch channels height width"]
+from snellen.types import Images
 
 
 class NetworkStructure:

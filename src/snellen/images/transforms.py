@@ -17,15 +17,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from snellen.types import Rng
+from snellen.types import Images, Maps, Rng
 
 if TYPE_CHECKING:
     from snellen.classifier import Classifier
 
-Images = Float[Tensor, "batch channels height width"]
 Levels = Float[Tensor, "batch channels height width"]
 """Whole numbers from 0 to 255."""
-Maps = Float[Tensor, "batch height width"]
 Masks = Bool[Tensor, "batch height width"]
 Steps = Int[Tensor, " batch"]
 """A signed magnitude per image, from -30 to 30; operations without magnitude ignore it."""

@@ -7,32 +7,27 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.classifier.cache import Cache
 from snellen.plugins.registry import label
-from snellen.types import Case, Method, Rng
+from snellen.types import Case, Images, Maps, Method, Rng, Targets
 
 
 class Explainer:
     """Runs the same method object on other inputs, other targets or a variant of the classifier."""
 
-    def __init__(self, method: Method, classifier: Classifier, targets: Int[Tensor, " batch"]) -> None:
+    def __init__(self, method: Method, classifier: Classifier, targets: Targets) -> None:
         self.method = method
         self.classifier = classifier
         self.targets = targets
         self._maps = Cache(copies=True)
 
     def __call__(
-        self,
-        inputs: Float[Tensor, "batch channels height width"],
-        *,
-        targets: Int[Tensor, " batch"] | None = None,
-        classifier: Classifier | None = None,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+        self, inputs: Images, *, targets: Targets | None = None, classifier: Classifier | None = None, rng: Rng
+    ) -> Maps:
         """One map per row of `inputs`; the default targets are those of the case, each repeated to fill the rows."""
         model = classifier or self.classifier
         if targets is None:
@@ -47,13 +42,13 @@ class Explainer:
 def case_of(
     method: Method,
     classifier: Classifier,
-    inputs: Float[Tensor, "batch channels height width"],
-    targets: Int[Tensor, " batch"],
+    inputs: Images,
+    targets: Targets,
     *,
     rng: Rng,
     truth: Bool[Tensor, "batch height width"] | None = None,
     labels: Int[Tensor, " batch"] | None = None,
-    maps: Float[Tensor, "batch height width"] | None = None,
+    maps: Maps | None = None,
     variants: Mapping[str, Classifier] | None = None,
 ) -> Case:
     """The case of a method on a batch of inputs.

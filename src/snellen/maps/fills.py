@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 from torch.nn import functional
 
 from snellen.classifier import Classifier
 from snellen.plugins.registry import fill
-from snellen.types import Rng
-
-Images = Float[Tensor, "batch channels height width"]
+from snellen.types import Images, Rng
 
 
 @fill("black", space="pixels")

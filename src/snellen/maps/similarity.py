@@ -11,7 +11,8 @@ from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional
 
-Maps = Float[Tensor, "batch height width"]
+from snellen.types import Maps
+
 Masks = Bool[Tensor, "batch height width"]
 
 Likeness = Literal["ssim", "pearson", "spearman"]

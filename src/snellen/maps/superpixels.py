@@ -16,9 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.types import Output
-
-Images = Float[Tensor, "batch channels height width"]
+from snellen.types import Images, Output
 
 Segmentation = Literal["quickshift", "quickshift-inputs", "slic", "grid"]
 """How an image is divided: by colour and position (quickshift as in lime, slic as in shap) or in squares.

@@ -8,9 +8,6 @@ import torch
 
 from snellen.classifier import Classifier
 from snellen.methods.class_activation import (
-    Images,
-    Maps,
-    Targets,
     blank_image,
     class_activation_method,
     count_features,
@@ -18,7 +15,7 @@ from snellen.methods.class_activation import (
     prepare_layer,
     upsample,
 )
-from snellen.types import Passes, Rng
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
 
 @class_activation_method(

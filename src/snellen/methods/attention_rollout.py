@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.methods.class_activation import Images, Maps, Targets, upsample
+from snellen.methods.class_activation import upsample
 from snellen.plugins.registry import method
-from snellen.types import Passes, Rng
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
 Weights = Float[Tensor, "batch heads tokens tokens"]
 Folded = Float[Tensor, "batch tokens tokens"]

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold, fold
 from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Output, Passes, Rng
+from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
 NUDGE = 0.01
 """Step in sigma, in pixels, by which the published code measures how a wider blur changes the image."""
@@ -57,14 +57,7 @@ class BlurIG:
         """One forward and one backward per step."""
         return Passes(self.steps, self.steps)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         height, width = inputs.shape[2:]
         count = classifier.copies(inputs)
         total = torch.zeros_like(inputs)

@@ -6,17 +6,9 @@ from dataclasses import dataclass
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
-from snellen.methods.class_activation import (
-    Images,
-    Maps,
-    Targets,
-    class_activation_method,
-    find_layer,
-    prepare_layer,
-    upsample,
-)
+from snellen.methods.class_activation import class_activation_method, find_layer, prepare_layer, upsample
 from snellen.methods.refusals import refuse
-from snellen.types import Rng
+from snellen.types import Images, Maps, Rng, Targets
 
 _REMEDY = "it is defined for a mean over all positions and one linear layer; use grad-cam"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -14,11 +14,8 @@ from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.plugins.registry import method
 from snellen.plugins.traits import LAYERS, Range
-from snellen.types import Passes, Rng
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
-Maps = Float[Tensor, "batch height width"]
 Features = Float[Tensor, "batch features rows columns"]
 Grids = Float[Tensor, "batch rows columns"]
 

@@ -5,20 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 from torch.nn import functional
 
 from snellen.classifier import Classifier
 from snellen.plugins.registry import method
-from snellen.types import Passes, Rng
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
 CONTROLS = ("random", "edge", "fake-cam", "centre")
 """The four controls that verdicts compare methods with."""
-
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
-Maps = Float[Tensor, "batch height width"]
 
 
 @method("random", cite="kim2022", class_specific=False, deterministic=False, control=True)

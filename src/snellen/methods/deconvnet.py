@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -15,7 +14,7 @@ from snellen.maps.folding import Fold, fold
 from snellen.methods.guided_backprop import rectify
 from snellen.methods.refusals import only_rectifiers
 from snellen.plugins.registry import method
-from snellen.types import Output, Passes, Rng
+from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
 
 @method(
@@ -42,7 +41,7 @@ class Deconvnet:
     fold: Fold = "absolute-max"
     of: Output = "logit"
 
-    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier whose activation functions are not rectifiers."""
         only_rectifiers("deconvnet", classifier, inputs)
 
@@ -50,14 +49,7 @@ class Deconvnet:
         """One forward and one backward."""
         return Passes(1, 1)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         self.prepare(classifier, inputs)
         gradient, _ = classifier.gradient(inputs, targets, of=self.of, through=deconvolved, cached=True)
         return fold(gradient, self.fold)

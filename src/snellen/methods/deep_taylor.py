@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold, fold
 from snellen.methods.propagation import Propagation, check
 from snellen.methods.relevance_rules import AlphaBeta, Box
 from snellen.plugins.registry import method
-from snellen.types import Passes, Rng
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
 
 @method(
@@ -40,7 +38,7 @@ class DeepTaylor:
 
     fold: Fold = "sum"
 
-    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier with an operation that has no rule."""
         check(self._rules(classifier), classifier, inputs)
 
@@ -48,14 +46,7 @@ class DeepTaylor:
         """One forward and one backward."""
         return Passes(1, 1)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         shares, output = classifier.gradient(inputs, targets, through=self._rules(classifier))
         return fold(shares * output.clamp_min(0).view(-1, 1, 1, 1), self.fold)
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxtyping import Float, Int
-from torch import Tensor
-
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.methods import rescale_rule, reveal_cancel_rule
 from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Fill, Passes, Rng
-
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
-Maps = Float[Tensor, "batch height width"]
+from snellen.types import Fill, Images, Maps, Passes, Rng, Targets
 
 
 @method(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -14,9 +14,7 @@ from snellen.errors import SnellenError
 from snellen.maps.fitted_state import read_fitted_state
 from snellen.methods import rescale_rule
 from snellen.plugins.registry import method
-from snellen.types import Passes, Rng
-
-Images = Float[Tensor, "batch channels height width"]
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
 
 @method(
@@ -75,9 +73,7 @@ class DeepShap:
         count = self.backgrounds if state is None else len(state["backgrounds"])
         return Passes(2 * count, count)
 
-    def __call__(
-        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         classifier.module  # noqa: B018  a black box is refused as such, fitted or not
         backgrounds = classifier.to_inputs(read_fitted_state(self, classifier)["backgrounds"].to(inputs))
         if backgrounds.shape[1:] != inputs.shape[1:]:

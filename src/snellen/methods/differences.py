@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 from torch.utils._pytree import tree_leaves
@@ -20,9 +20,7 @@ from snellen.classifier import Classifier
 from snellen.classifier.operations import Handler, Operation, intercepting
 from snellen.errors import SnellenError
 from snellen.methods.refusals import refuse
-
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
+from snellen.types import Images
 
 REMEDY = "use integrated-gradients"
 

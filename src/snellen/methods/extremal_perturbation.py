@@ -13,9 +13,8 @@ from torch.nn import functional
 from snellen.classifier import Classifier
 from snellen.methods.descent import Momentum
 from snellen.plugins.registry import method
-from snellen.types import Output, Passes, Rng
+from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
-Images = Float[Tensor, "batch channels height width"]
 Grids = Float[Tensor, "masks rows columns"]
 
 RATE = 0.02
@@ -83,17 +82,13 @@ class ExtremalPerturbation:
         """One forward and one backward per area and step."""
         return Passes(self.steps, self.steps) * len(self.areas)
 
-    def __call__(
-        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         # As many images at a time as fill a pass; each has a mask, a pyramid and a graph of its own.
         count = max(1, classifier.rows_for(inputs, gradients=True) // len(self.areas))
         parts = zip(inputs.split(count), targets.split(count), strict=True)
         return torch.cat([self._masks(classifier, *part) for part in parts])
 
-    def _masks(
-        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"]
-    ) -> Float[Tensor, "batch height width"]:
+    def _masks(self, classifier: Classifier, inputs: Images, targets: Targets) -> Maps:
         areas = torch.tensor(self.areas).to(inputs).repeat(len(inputs))
         owners = torch.arange(len(inputs), device=inputs.device).repeat_interleave(len(self.areas))
         pyramid = blurred(inputs)

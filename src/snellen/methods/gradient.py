@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
-from torch import Tensor
-
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold, fold
 from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Output, Passes, Rng
+from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
 
 @method(
@@ -42,14 +39,7 @@ class Gradient:
         """The gradient itself."""
         return "gradient", self.of
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         gradient, _ = classifier.gradient(inputs, targets, of=self.of, cached=True)
         return fold(gradient, self.fold)
 
@@ -79,13 +69,6 @@ class InputXGradient:
         """The gradient itself."""
         return "gradient", self.of
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         gradient, _ = classifier.gradient(inputs, targets, of=self.of, cached=True)
         return fold(inputs * gradient, self.fold)

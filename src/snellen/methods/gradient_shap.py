@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Fill, Output, Passes, Rng
-
-Images = Float[Tensor, "batch channels height width"]
+from snellen.types import Fill, Images, Maps, Output, Passes, Rng, Targets
 
 
 @method(
@@ -58,9 +54,7 @@ class GradientShap:
         """One forward and one backward per sample."""
         return Passes(self.samples, self.samples)
 
-    def __call__(
-        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         total = torch.zeros_like(inputs[:, 0])
         count = max(1, classifier.rows_for(inputs, gradients=True) // len(inputs))
         for first in range(0, self.samples, count):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -14,7 +14,7 @@ from snellen.classifier.operations import Operation
 from snellen.maps.folding import Fold, fold
 from snellen.methods.refusals import only_rectifiers
 from snellen.plugins.registry import method
-from snellen.types import Output, Passes, Rng
+from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
 
 @method(
@@ -39,7 +39,7 @@ class GuidedBackprop:
     fold: Fold = "absolute-max"
     of: Output = "logit"
 
-    def prepare(self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier whose activation functions are not rectifiers."""
         only_rectifiers("guided-backprop", classifier, inputs)
 
@@ -47,14 +47,7 @@ class GuidedBackprop:
         """One forward and one backward."""
         return Passes(1, 1)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         self.prepare(classifier, inputs)
         gradient, _ = classifier.gradient(inputs, targets, of=self.of, through=guided, cached=True)
         return fold(gradient, self.fold)

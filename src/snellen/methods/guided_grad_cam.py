@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold
-from snellen.methods.class_activation import Images, Maps, Targets, prepare_layer
+from snellen.methods.class_activation import prepare_layer
 from snellen.methods.guided_backprop import GuidedBackprop
 from snellen.methods.refusals import only_rectifiers
 from snellen.plugins.registry import METHODS, method
 from snellen.plugins.traits import LAYERS
-from snellen.types import Passes, Rng
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
 
 @method(

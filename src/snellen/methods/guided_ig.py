@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float64, Int
-from torch import Tensor
+from jaxtyping import Bool, Float, Float64
 
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold, fold
 from snellen.plugins.registry import method
-from snellen.types import Output, Passes, Rng
+from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
 CLOSE = 1e-9
 """The remaining distance at which the published code ends a step."""
@@ -72,14 +71,7 @@ class GuidedIG:
         """One forward and one backward per step."""
         return Passes(self.steps, self.steps)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         # The path starts at zero inputs, so a value's place on it is a share of the value itself. It is computed in double
         # precision: where a network's rectifiers are about to switch, single precision would find another path. And it is
         # computed in numpy, whose selection takes a tenth of the time of torch.kthvalue, row by row, so that a row stays in

@@ -17,9 +17,8 @@ from snellen.maps.fitted_state import read_fitted_state
 from snellen.methods.descent import Adam
 from snellen.plugins.registry import label, method
 from snellen.plugins.traits import LAYERS
-from snellen.types import Passes, Rng
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
-Images = Float[Tensor, "batch channels height width"]
 Batches = Float[Tensor, "_ channels height width"]
 Features = Float[Tensor, "batch features rows columns"]
 Mixed = Float[Tensor, "pairs features rows columns"]
@@ -104,9 +103,7 @@ class Iba:
         spread = (square / max(1, count - 1)).sqrt()
         return {"mean": mean.float(), "spread": spread.float(), "used": (used / count).float()}
 
-    def __call__(
-        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         layer = self.layer_in(classifier, inputs)
         state = {name: values.to(inputs) for name, values in read_fitted_state(self, classifier).items()}
         features = classifier.layer_features(inputs, layer)
@@ -170,7 +167,7 @@ def _cross_entropy_gradient(
     layer: str,
     mixed: Mixed,
     owners: Int[Tensor, " pairs"],
-    targets: Int[Tensor, " batch"],
+    targets: Targets,
 ) -> Mixed:
     """The gradient of each row's cross-entropy with its owner's target, at the layer."""
     with torch.enable_grad():

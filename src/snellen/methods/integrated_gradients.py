@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -14,11 +14,7 @@ from snellen.maps.fills import MEAN
 from snellen.maps.folding import Fold, fold
 from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Fill, Output, Passes, Rng
-
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
-Maps = Float[Tensor, "batch height width"]
+from snellen.types import Fill, Images, Maps, Output, Passes, Rng, Targets
 
 FEWEST, MOST = 32, 512
 """Steps of the first attempt, and the most steps: after these an image is left as it is, even if its sum misses the rise."""

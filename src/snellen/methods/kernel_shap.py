@@ -16,7 +16,7 @@ from snellen.maps.fills import MEAN
 from snellen.maps.superpixels import Segmentation, pad_blocks, superpixel_outputs, superpixels
 from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Fill, Output, Passes, Rng
+from snellen.types import Fill, Images, Maps, Output, Passes, Rng, Targets
 
 SMALLEST = 1e-10
 """Eigenvalues below this share of the largest belong to directions that the coalitions do not determine; these get zero."""
@@ -66,14 +66,7 @@ class KernelShap:
         """One forward per coalition, the image and the filled image; an image of few superpixels has fewer coalitions."""
         return Passes(forward=2 + self.samples)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         labels = superpixels(classifier, inputs, self.segments)
         counts = (labels.flatten(1).amax(dim=1) + 1).tolist()
         choices = [coalitions(count, self.samples, rng[i : i + 1]) for i, count in enumerate(counts)]

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.maps.superpixels import Segmentation, pad_blocks, superpixel_outputs, superpixels
 from snellen.plugins.registry import method
-from snellen.types import Fill, Output, Passes, Rng
+from snellen.types import Fill, Images, Maps, Output, Passes, Rng, Targets
 
 WIDTH = 0.25
 """Width of the kernel over cosine distances; the authors' setting for images."""
@@ -69,14 +69,7 @@ class Lime:
         """One forward per sample."""
         return Passes(forward=self.samples)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         labels = superpixels(classifier, inputs, self.segments)
         counts = (labels.flatten(1).amax(dim=1) + 1).tolist()
         keeps = [draw(rng[i : i + 1], self.samples, count).to(inputs.device) for i, count in enumerate(counts)]

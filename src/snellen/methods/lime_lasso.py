@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.maps.superpixels import Segmentation, pad_blocks, superpixel_outputs, superpixels
 from snellen.plugins.registry import method
-from snellen.types import Fill, Output, Passes, Rng
+from snellen.types import Fill, Images, Maps, Output, Passes, Rng, Targets
 
 WIDTH = 1000.0
 """Width of the kernel over Euclidean distances between inputs: so wide that all copies of a 224×224 image weigh alike."""
@@ -63,14 +63,7 @@ class LimeLasso:
         """One forward per sample."""
         return Passes(forward=self.samples)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         labels = superpixels(classifier, inputs, self.segments)
         counts = (labels.flatten(1).amax(dim=1) + 1).tolist()
         keeps = [draws(rng[i : i + 1], self.samples, count).to(inputs.device) for i, count in enumerate(counts)]

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
-from torch import Tensor
-
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold, fold
 from snellen.methods.propagation import Propagation, check
 from snellen.methods.relevance_rules import AlphaBeta, Epsilon, Flat
 from snellen.plugins.registry import method
 from snellen.plugins.traits import Range
-from snellen.types import Passes, Rng
-
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
-Maps = Float[Tensor, "batch height width"]
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
 _KIM = {"epsilon": 1.0, "relative": False}
 _RANGES: dict[str, Range] = {

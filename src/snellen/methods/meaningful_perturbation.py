@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import Blur
 from snellen.methods.descent import Adam
 from snellen.plugins.registry import method
-from snellen.types import Fill, Passes, Rng
+from snellen.types import Fill, Images, Maps, Passes, Rng, Targets
 
-Images = Float[Tensor, "batch channels height width"]
 Grids = Float[Tensor, "batch rows columns"]
 
 RATE = 0.1
@@ -68,9 +67,7 @@ class MeaningfulPerturbation:
         """One forward and one backward per step."""
         return Passes(self.steps, self.steps)
 
-    def __call__(
-        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         start = self.fill(classifier, inputs, rng=rng)
         way = inputs - start
         height, width = (int(side) for side in inputs.shape[2:])

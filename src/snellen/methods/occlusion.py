@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.plugins.registry import method
-from snellen.types import Fill, Output, Passes, Rng
+from snellen.types import Fill, Images, Maps, Output, Passes, Rng, Targets
 
 
 @method(
@@ -43,14 +43,7 @@ class Occlusion:
         """One forward per window, and one for the whole image."""
         return Passes(forward=1 + len(self._covered(size[0])) * len(self._covered(size[1])))
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         rows, columns = self._covered(inputs.shape[2]), self._covered(inputs.shape[3])
         covers = (rows[:, None, :, None] & columns[None, :, None, :]).flatten(0, 1)
         start = self.fill(classifier, inputs, rng=rng)

@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -31,8 +30,7 @@ from snellen.classifier.operations import Operation, intercepting
 from snellen.errors import SnellenError
 from snellen.methods.refusals import refuse
 from snellen.methods.relevance_rules import Layer, Rule, of_sign, per_unit, there_and_back
-
-Images = Float[Tensor, "batch channels height width"]
+from snellen.types import Images
 
 ZERO_KEEPING = frozenset(
     {"silu", "gelu", "elu", "leaky_relu", "hardswish", "mish", "selu", "celu", "prelu", "tanh", "softsign", "tanhshrink"}

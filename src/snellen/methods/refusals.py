@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from jaxtyping import Float
-from torch import Tensor
-
 from snellen.classifier import Classifier
 from snellen.classifier.operations import Kind, Operation
 from snellen.errors import SnellenError
-
-Images = Float[Tensor, "batch channels height width"]
+from snellen.types import Images
 
 
 def refuse(name: str, operation: Operation, remedy: str) -> SnellenError:

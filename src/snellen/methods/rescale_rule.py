@@ -13,8 +13,6 @@ from snellen.classifier import Classifier
 from snellen.classifier.operations import Handler, Operation
 from snellen.methods.differences import (
     REMEDY,
-    Images,
-    Targets,
     as_handler,
     bends,
     check,
@@ -28,6 +26,7 @@ from snellen.methods.differences import (
     walk,
 )
 from snellen.methods.refusals import refuse
+from snellen.types import Images, Targets
 
 
 def shares(name: str, classifier: Classifier, inputs: Images, starts: Images, targets: Targets) -> Images:

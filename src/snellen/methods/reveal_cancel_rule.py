@@ -22,8 +22,6 @@ from snellen.classifier.operations import Operation
 from snellen.methods.differences import (
     DIVISIONS,
     REMEDY,
-    Images,
-    Targets,
     as_handler,
     bends,
     check,
@@ -37,6 +35,7 @@ from snellen.methods.differences import (
     walk,
 )
 from snellen.methods.refusals import refuse
+from snellen.types import Images, Targets
 
 _SIGNS = {"sub": (1, -1), "__sub__": (1, -1), "rsub": (-1, 1), "__rsub__": (-1, 1)}
 

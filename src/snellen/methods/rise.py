@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.plugins.registry import method
-from snellen.types import Fill, Output, Passes, Rng
-
-Images = Float[Tensor, "batch channels height width"]
+from snellen.types import Fill, Images, Maps, Output, Passes, Rng, Targets
 
 
 @method(
@@ -60,9 +58,7 @@ class Rise:
         """One forward per mask."""
         return Passes(forward=self.masks)
 
-    def __call__(
-        self, classifier: Classifier, inputs: Images, targets: Int[Tensor, " batch"], *, rng: Rng
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         height, width = inputs.shape[2:]
         start = self.fill(classifier, inputs, rng=rng)
         way = inputs - start

@@ -10,16 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.methods.class_activation import (
-    Images,
-    Maps,
-    Targets,
-    class_activation_method,
-    count_features,
-    find_layer,
-    upsample,
-)
-from snellen.types import Output, Passes, Rng
+from snellen.methods.class_activation import class_activation_method, count_features, find_layer, upsample
+from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
 
 @class_activation_method(

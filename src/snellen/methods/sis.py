@@ -13,7 +13,7 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
 from snellen.maps.superpixels import CELLS, squares, superpixel_outputs
 from snellen.plugins.registry import method
-from snellen.types import Fill, Passes, Rng
+from snellen.types import Fill, Images, Maps, Passes, Rng, Targets
 
 _CAVEATS = {
     "carter2021": "the subset keeps the classifier confident, but people often see nothing in it: it may lie in the "
@@ -65,14 +65,7 @@ class Sis:
         steps = math.ceil(size[0] * size[1] / self.per_step)
         return Passes(steps, steps)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         start = self.fill(classifier, inputs, rng=rng)
         way = inputs - start
         batch, height, width = len(inputs), *inputs.shape[2:]
@@ -125,14 +118,7 @@ class SisRemoval:
         count = min(self.cells, size[0]) * min(self.cells, size[1])
         return Passes(forward=count * (count + 1) // 2)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         height, width = inputs.shape[2:]
         labels = squares(height, width, self.cells).to(inputs.device).expand(len(inputs), -1, -1)
         start = self.fill(classifier, inputs, rng=rng)

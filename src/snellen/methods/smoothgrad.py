@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
@@ -15,11 +15,7 @@ from snellen.methods.gradient import Gradient
 from snellen.methods.wrapping import prepare_inner, take_over
 from snellen.plugins.registry import method, traits
 from snellen.plugins.traits import Range, TraitEvidence
-from snellen.types import Method, Passes, Rng
-
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
-Maps = Float[Tensor, "batch height width"]
+from snellen.types import Images, Maps, Method, Passes, Rng, Targets
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -15,11 +15,7 @@ from snellen.methods.gradient import Gradient
 from snellen.methods.wrapping import inner_passes, prepare_inner, take_over
 from snellen.plugins.registry import method, traits
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Method, Rng
-
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
-Maps = Float[Tensor, "batch height width"]
+from snellen.types import Images, Maps, Method, Rng, Targets
 
 GRADIENT = Gradient()
 

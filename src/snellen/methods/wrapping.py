@@ -5,12 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Protocol, runtime_checkable
 
-from jaxtyping import Float
-from torch import Tensor
-
 from snellen.classifier import Classifier
 from snellen.plugins.registry import traits
-from snellen.types import Method, Passes
+from snellen.types import Images, Method, Passes
 
 
 @runtime_checkable
@@ -45,7 +42,7 @@ def take_over(wrapper: Wrapping, *, signed: bool, deterministic: bool, control: 
 # Wrappers assign these in the body of their class: `prepare = prepare_inner`.
 
 
-def prepare_inner(self: Wrapping, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"]) -> None:
+def prepare_inner(self: Wrapping, classifier: Classifier, inputs: Images) -> None:
     """Prepares the wrapped method, which may refuse the classifier."""
     prepare = getattr(self.of, "prepare", None)
     if prepare is not None:

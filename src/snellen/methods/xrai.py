@@ -11,13 +11,12 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt64
 from scipy import sparse
-from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.methods.integrated_gradients import integrated
 from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Output, Passes, Rng
+from snellen.types import Images, Maps, Output, Passes, Rng, Targets
 
 Baselines = Literal["both", "darkest", "brightest"]
 
@@ -64,14 +63,7 @@ class Xrai:
         count = self.steps * (2 if self.baselines == "both" else 1)
         return Passes(count, count)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         images = inputs.detach().movedim(1, 3).cpu().numpy()
         with ThreadPoolExecutor(1) as beside:  # segments while the model computes
             segments = [beside.submit(segments_of, image) for image in images]
@@ -87,9 +79,7 @@ class Xrai:
         ]
         return torch.from_numpy(np.stack(maps)).to(inputs)
 
-    def _attributions(
-        self, classifier: Classifier, inputs: Float[Tensor, "batch channels height width"], targets: Int[Tensor, " batch"]
-    ) -> Float[Tensor, "batch height width"]:
+    def _attributions(self, classifier: Classifier, inputs: Images, targets: Targets) -> Maps:
         values = {"darkest": inputs.amin(dim=(1, 2, 3), keepdim=True), "brightest": inputs.amax(dim=(1, 2, 3), keepdim=True)}
         chosen = list(values.values()) if self.baselines == "both" else [values[self.baselines]]
         starts = torch.stack(chosen, dim=1).expand(-1, -1, *inputs.shape[1:]).flatten(0, 1)

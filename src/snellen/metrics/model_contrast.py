@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from snellen.classifier import Classifier
 from snellen.metrics.requirements import require_labels, require_variant
 from snellen.plugins.registry import metric
-from snellen.types import Case, Method, Passes, Recipe, Rng, TrainedVariant
+from snellen.types import Case, Images, Method, Passes, Recipe, Rng, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 
 KINDS = 6
 SHARE = 0.25
 """Side of an object as a share of the image's shorter side."""
-
-Images = Float[Tensor, "batch channels height width"]
 
 
 def object_shapes(side: int) -> Bool[Tensor, "kinds side side"]:

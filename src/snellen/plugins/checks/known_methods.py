@@ -8,18 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
 from snellen.classifier import Classifier
 from snellen.maps.explainer import Explainer
 from snellen.plugins.checks.planted import PlantedBatch, patches, planted_classifier
 from snellen.plugins.registry import traits
-from snellen.types import CHECKPOINT, Case, Method, Metric, NeedsVariants, Passes, Rng
-
-Images = Float[Tensor, "batch channels height width"]
-Targets = Int[Tensor, " batch"]
-Maps = Float[Tensor, "batch height width"]
+from snellen.types import CHECKPOINT, Case, Images, Maps, Method, Metric, NeedsVariants, Passes, Rng, Targets
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from snellen.errors import SnellenError
 from snellen.plugins.registry import MethodTraits
 from snellen.textbox.exam.exam_scenes import EXAM_SEED, PER_BUCKET, draw_exam_scenes
 from snellen.textbox.networks.trained_network import find_network
-from snellen.types import Passes, Rng
+from snellen.types import Images, Maps, Passes, Rng, Targets
 
 ORACLE = "oracle"
 """Name of the perfect map, which is computed from the scenes alone."""
@@ -67,14 +67,7 @@ class Oracle:
         """None."""
         return Passes()
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         truth = _truth_of(self.reasoner, self.per_bucket, self.seed)
         if classifier.fingerprint != truth.fingerprint:
             raise SnellenError(
@@ -107,14 +100,7 @@ class Decoy:
         """Those of the oracle."""
         return self.of.passes(size, classifier)
 
-    def __call__(
-        self,
-        classifier: Classifier,
-        inputs: Float[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
-        *,
-        rng: Rng,
-    ) -> Float[Tensor, "batch height width"]:
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         maps = self.of(classifier, inputs, targets, rng=rng)
         return maps.roll((maps.shape[1] // 2, maps.shape[2] // 2), dims=(1, 2))
 
