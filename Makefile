@@ -4,7 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
-.PHONY: demo study-demo test coverage test-oldest test-browser test-slow system check docs format conformance bench bench-methods bench-metrics bench-commands bench-textbox planted-weights digits-weights textbox-models constraints release clean
+# Processes that tests start would compile every module again without its bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo study-demo test coverage test-slow test-exhaustive test-oldest test-browser system check docs format conformance bench bench-methods bench-metrics bench-commands bench-textbox planted-weights digits-weights textbox-models constraints release clean
 
 demo: $(VENV)/demo.stamp          ## seven photographs: a report and cards; 64 scenes: verdicts, cards and a choice of method
 	$(BIN)/snellen run demo.yaml
@@ -24,10 +27,17 @@ study-demo: $(VENV)/demo.stamp $(VENV)/study.stamp  ## two studies with people: 
 	$(BIN)/snellen study serve runs/study-textbox
 
 test: $(VENV)/test.stamp          ## the fast tests
-	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not slow and not exhaustive and not browser" -n 2 --dist worksteal
 
-coverage: $(VENV)/test.stamp      ## the fast tests, and which lines of src they never reach: build/coverage/index.html
-	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
+test-slow: $(VENV)/test.stamp     ## tests that start processes, train, or use larger networks
+	$(BIN)/python -m pytest -m "slow and not exhaustive" -n 2 --dist worksteal
+
+test-exhaustive: $(VENV)/test.stamp  ## tests that repeat and search for long; about an hour
+	$(BIN)/python -m pytest -m exhaustive
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
+
+coverage: $(VENV)/test.stamp      ## the fast and the slow tests, and which lines of src they never reach: build/coverage/index.html
+	$(BIN)/python -m pytest -m "not exhaustive and not browser" -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 test-oldest:                      ## what users meet first, with the oldest versions that pyproject.toml allows
 	rm -rf build/oldest && $(PYTHON) -m venv build/oldest
@@ -38,10 +48,6 @@ test-oldest:                      ## what users meet first, with the oldest vers
 
 test-browser: $(VENV)/test.stamp  ## studies in a real Chromium
 	$(BIN)/python -m pytest -m browser tests/study
-
-test-slow: $(VENV)/test.stamp     ## the exhaustive tests
-	$(BIN)/python -m pytest -m slow
-	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
 
 system:                           ## Debian's PostgreSQL and Chromium, which some tests use; needs root
 	command -v chromium && test -d /usr/lib/postgresql || { apt-get update -qq && apt-get install -y -qq postgresql chromium > /dev/null; }

@@ -14,7 +14,8 @@ import pytest
 import torch
 from tests.torchvision_kernels import import_torchvision
 
-# The fast tests try the same examples every time, so that no change fails by luck; `make test-slow` searches for new ones.
+# The fast tests try the same examples every time, so that no change fails by luck;
+# `make test-exhaustive` searches for new ones.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", max_examples=3000, deadline=None)
 hypothesis.settings.load_profile("steady")

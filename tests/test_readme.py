@@ -55,6 +55,7 @@ def run(words: list[str], folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_for_a_model_and_images_of_ones_own(workplace: Path) -> None:
     commands = blocks("Your own model and images")[0].replace("\\\n", " ").splitlines()
     words = [shlex.split(command) for command in commands]
@@ -64,6 +65,7 @@ def test_the_command_for_a_model_and_images_of_ones_own(workplace: Path) -> None
     assert (workplace / "runs" / "mine" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_the_same_in_python(workplace: Path) -> None:
     text = blocks("Your own model and images")[1]
     script = f"import mypackage.mymodule\nmy_module = mypackage.mymodule.load()\n{text}"

@@ -245,6 +245,7 @@ def test_what_is_no_card_is_refused(text):
         read_markdown(text)
 
 
+@pytest.mark.slow
 @given(read_cards())
 @settings(max_examples=150, deadline=None)
 def test_whatever_a_card_says_comes_back(made):

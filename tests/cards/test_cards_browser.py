@@ -19,7 +19,7 @@ from snellen.cards.priorities import Priorities, profiles
 from snellen.cards.recommend import recommend
 from snellen.cards.schema import ATTRIBUTES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 PLACES = ["", "#card-grad-cam", "#priorities?nice=minimality&essential=input-sensitivity"]
 VISIBLE = "(one) => one.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true })"

@@ -70,6 +70,7 @@ print(memory.peak(), Memory(torch.device("cpu")).peak(), float(held.sum()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is not measured")
 def test_memory_is_the_peak_above_what_was_held() -> None:
     # In a process of its own: a test that ran units here has told the allocator to keep what is freed.

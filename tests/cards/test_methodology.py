@@ -248,6 +248,7 @@ class Stopping(Silent):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["timing planted-dial", "seed 2 of 2", "settings"])
 def test_a_stopped_measurement_goes_on_where_it_was(tmp_path: Path, at: str) -> None:
     made = planted_run(tmp_path, ["planted-noise", "planted-dial"], ["sparseness"])

@@ -19,7 +19,8 @@ def plan(run: Run) -> Any:
     return json.loads((run.folder / "methodology" / "measured.json").read_bytes())["plan"]
 
 
-@pytest.mark.parametrize("slower", [pytest.param(0.1, marks=pytest.mark.slow), 10.0])
+@pytest.mark.slow
+@pytest.mark.parametrize("slower", [pytest.param(0.1, marks=pytest.mark.exhaustive), 10.0])
 def test_a_busy_machine_plans_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slower: float) -> None:
     """Both what the clock says of a map and what it says of the model are ten times as much, or as little."""
     given = {"images": 3, "seeds": 2, "passes": 4}  # 4 passes of 224×224 are 348 of 24×24: not enough for everything
@@ -39,6 +40,7 @@ def test_a_busy_machine_plans_and_finds_the_same(tmp_path: Path, monkeypatch: py
             assert second[name][attribute].share == first[name][attribute].share
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_method_does_not_hang_on_the_others_or_on_when_they_came(tmp_path: Path) -> None:
     together = planted_run(tmp_path / "together", COSTLY, None)
     measured(together, passes=4)

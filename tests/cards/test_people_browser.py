@@ -15,7 +15,7 @@ from snellen.cards.page import write_card, write_cards
 from snellen.cards.priorities import Priorities, profiles
 from snellen.cards.recommend import recommend
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 VISIBLE = "(one) => one.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true })"
 

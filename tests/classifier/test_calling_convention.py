@@ -63,6 +63,7 @@ def scores(model: object, images: Tensor, methods: list[str], metrics: list[str]
     return run.scores()["value"].to_numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_network_scores_as_if_it_were_written_with_reshape(name):
     images = pictures(name)
@@ -76,10 +77,11 @@ def test_a_tutorial_network_scores_as_if_it_were_written_with_reshape(name):
 FAST = {("lenet", "script"), ("lenet", "export"), ("mnist", "trace")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        pytest.param(name, kind, marks=[] if (name, kind) in FAST else pytest.mark.slow)
+        pytest.param(name, kind, marks=[] if (name, kind) in FAST else pytest.mark.exhaustive)
         for name in TUTORIALS
         for kind in ("script", "trace", "export")
     ],
@@ -319,7 +321,7 @@ class Named(nn.Module):
         return SimpleNamespace(logits=self.net(x))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(engines.compiler_missing() is not None, reason=f"{engines.compiler_missing()}")
 def test_a_compiled_tutorial_network_says_the_same():
     images = pictures("lenet", count=8)

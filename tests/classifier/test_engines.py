@@ -23,6 +23,7 @@ def images(count: int = 7, channels: int = 3) -> Tensor:
     return RNG[:count].normal("images", (channels, SIDE, SIDE))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(engines.compiler_missing() is not None, reason=f"{engines.compiler_missing()}")
 @pytest.mark.filterwarnings("ignore")
 def test_a_compiled_classifier_says_the_same() -> None:
@@ -51,6 +52,7 @@ def test_a_model_that_cannot_be_compiled_goes_on_without(monkeypatch: pytest.Mon
     assert torch.equal(classifier.logits(images()), expected)
 
 
+@pytest.mark.slow
 def test_another_precision_works_or_is_refused_and_never_ends_the_process() -> None:
     """On some processors bfloat16 ends the process, so that it is tried here in another one."""
     program = """

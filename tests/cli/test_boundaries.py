@@ -1,6 +1,6 @@
 """Every place where Snellen reads what people or files say: whatever stands there is read, or refused in one sentence.
 
-`make test` tries the same few examples each time; `make test-slow` searches through thousands and prints the counts.
+`make test` tries the same few examples each time; `make test-exhaustive` searches through thousands and prints the counts.
 """
 
 from __future__ import annotations
@@ -274,6 +274,7 @@ def read_study(folder: Path) -> None:
     study.admits("x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["stimuli.json", "study.yaml", "questionnaires/trust.yaml", "texts/en.yaml", "secret.json"])
 @examples(1)
 @given(data=st.data())

@@ -46,6 +46,7 @@ def test_run_writes_a_folder_and_a_report_and_says_where(finished):
     assert "grad-cam" in said
 
 
+@pytest.mark.slow
 def test_a_settings_file_gives_the_same_numbers(finished, images, tmp_path):
     out, _ = finished
     settings = tmp_path / "mine.toml"
@@ -90,6 +91,7 @@ def test_explain_draws_one_picture(images, tmp_path):
         assert picture.width > 600
 
 
+@pytest.mark.slow
 def test_explain_without_methods_leaves_out_those_that_refuse_the_model(images, tmp_path):
     done = snellen(
         "explain", images / "001.png", "--model", "subject:logits_of", "--size", "32", "--out", tmp_path / "maps.png"

@@ -82,8 +82,9 @@ def units(out: Path) -> list[Path]:
     return list(out.glob("units/*.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow)]
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGKILL, -9, marks=pytest.mark.exhaustive)]
 )
 def test_signals_stop_a_run_and_its_workers(images, tmp_path, number, code):
     """Also where the parent has no time to stop them."""
@@ -117,7 +118,7 @@ def test_a_closed_terminal_interrupts_and_an_ignored_one_does_not():
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("default")
 def test_a_dead_dask_scheduler_is_one_sentence(images, tmp_path):
     out, place = tmp_path / "run", tmp_path / "scheduler.json"
@@ -179,7 +180,7 @@ def test_a_model_that_calls_sys_exit_in_the_middle_is_named(one_white):
         evaluate(Exiting(), samples, methods=["random"], metrics=["complexity"])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_model_that_kills_its_worker_is_one_sentence(one_white):
     samples = from_folder(one_white, geometry=AS_IS)
     options = Options(workers=2)

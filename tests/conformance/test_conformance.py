@@ -145,6 +145,7 @@ def test_exit_code_1_when_snellen_fails_a_case(monkeypatch):
         assert "snellen" in done.output
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_table(tmp_path):
     command = [
         sys.executable,
@@ -160,6 +161,7 @@ def test_the_command_writes_the_table(tmp_path):
     assert all(f"| {name} |" in (tmp_path / "table.md").read_text() for name in CASES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["captum", "quantus", "grad-cam", "torchcam"])
 def test_every_cross_of_a_neighbour_is_explained(name):
     """A claim about somebody else's code must be one that was looked into."""

@@ -89,7 +89,7 @@ NETWORKS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("torchvision")
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")  # the libraries' own
 @pytest.mark.parametrize("network", NETWORKS)

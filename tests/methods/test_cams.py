@@ -290,6 +290,7 @@ CAMS: list[Method] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", CAMS, ids=str)
 @pytest.mark.parametrize("size", [(224, 224), (150, 213)])
 @pytest.mark.parametrize("cell", [(1, 5), (4, 2)])

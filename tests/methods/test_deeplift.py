@@ -161,6 +161,7 @@ WAYS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("way", WAYS)
 def test_the_map_sums_to_the_rise_however_the_network_is_written(way: str, method: Method) -> None:
@@ -215,6 +216,7 @@ def test_rescale_is_shaps_with_max_pooling() -> None:
         assert_same(one, expected)
 
 
+@pytest.mark.slow
 @both
 def test_a_photographs_map_sums_to_the_rise(method: Method) -> None:
     from snellen import zoo

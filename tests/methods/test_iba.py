@@ -127,6 +127,7 @@ def test_images_of_another_size_are_refused() -> None:
         method(classifier, torch.rand(1, 3, 12, 8), torch.tensor([0]), rng=Rng(0, ("a",)))
 
 
+@pytest.mark.slow
 def test_the_cameraman_is_explained_by_his_tripod() -> None:
     """The embedded classifier calls the picture a tripod: the lower middle must carry more than its share of bits."""
     from snellen import zoo

@@ -93,7 +93,7 @@ def test_a_picture_like_the_baseline_costs_no_further_steps() -> None:
     assert not maps.any()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_guided_ig_misses_the_rise_where_integrated_gradients_meets_it() -> None:
     case = real("complex-cr4", 10)
     assert float(Tried(GuidedIG(), case).gap().max()) > 0.3

@@ -174,6 +174,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("torchvision")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("network", sorted(NETWORKS))
@@ -193,6 +194,7 @@ def test_rules_are_zennits(network: str, name: str) -> None:
         assert_same(explain(METHODS.build(f"{name}@kim2022"), net, inputs, targets), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("torchvision")
 @pytest.mark.parametrize("name", ["lrp-epsilon", "lrp-alpha1-beta0", "lrp-alpha2-beta1"])
 def test_rules_are_zennits_on_a_photograph(name: str) -> None:
@@ -355,6 +357,7 @@ def squeeze_net(torchvision: Any) -> nn.Module:
     return torchvision.models.squeezenet1_1(num_classes=CLASSES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [timm_resnet, dense_net, squeeze_net], ids=lambda make: make.__name__)
 def test_lrp_z_of_rectifier_networks_is_input_times_gradient(torchvision: Any, make: Callable[[Any], nn.Module]) -> None:
     with torch.random.fork_rng():

@@ -119,6 +119,7 @@ def test_blur_matrices_are_scipys_filter(height: int, width: int) -> None:
         np.testing.assert_allclose(grown, wider, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "max_sigma"), [(100, 50.0), (13, 6.0), (1, 3.0)])
 def test_blur_ig_is_pairs(problem: Problem, steps: int, max_sigma: float) -> None:
     found = problem.ours(BlurIG(steps=steps, max_sigma=max_sigma))
@@ -158,6 +159,7 @@ def test_blur_ig_of_a_linear_model_is_weight_times_what_the_blur_took() -> None:
 # Guided -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("old_quantile")
 @pytest.mark.parametrize(
     ("steps", "fraction", "max_dist"), [(40, 0.25, 0.02), (25, 0.1, 0.1), (15, 0.5, 1.0), (10, 0.25, 0.0), (7, 1.0, 0.3)]
@@ -169,6 +171,7 @@ def test_guided_ig_is_pairs(problem: Problem, steps: int, fraction: float, max_d
     assert_same(found, expected.sum(dim=1), 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("old_quantile")
 def test_guided_ig_with_the_settings_of_cose_is_pairs(problem: Problem) -> None:
     expected = problem.pairs(pair.GuidedIG(), "probability", x_steps=200, fraction=0.25, max_dist=0.02)

@@ -41,6 +41,7 @@ def taught(net: nn.Module, method: DeepShap, images: Tensor, rows: int | None = 
 # DeepSHAP ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Setting forward, backward hooks", "ignore:Input Tensor 0 did not already")
 @pytest.mark.parametrize("net", sorted(NETWORKS))
 def test_deepshap_is_captums(net: str) -> None:

@@ -134,6 +134,7 @@ def reshape(name: str) -> Callable[[Tensor], Tensor] | None:
     return as_map
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_grad_cam_is_pytorch_grad_cams_with_a_reshape_function(name: str) -> None:
     from pytorch_grad_cam import GradCAM
@@ -154,6 +155,7 @@ def test_grad_cam_is_pytorch_grad_cams_with_a_reshape_function(name: str) -> Non
     assert float(expected.max()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_methods_that_know_nothing_of_layers_run(name: str) -> None:
     inputs = images(name)
@@ -324,6 +326,7 @@ def grid_of(name: str, flow: np.ndarray) -> np.ndarray:
     return read[:, PREFIX.get(name, 1) :].mean(axis=0).reshape(rows, columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAIN)
 def test_attention_rollout_is_a_product_of_matrices(name: str) -> None:
     inputs = images(name)
@@ -348,6 +351,7 @@ def test_attention_rollout_is_a_product_of_matrices(name: str) -> None:
         close(found, expected, 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAIN)
 def test_transformer_attribution_is_the_rule_head_by_head(name: str) -> None:
     inputs = images(name)
@@ -440,6 +444,7 @@ def test_packed_attention_step_by_step_is_packed_attention(settings: dict[str, A
         torch.testing.assert_close(weights, wanted, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["attention-rollout", "transformer-attribution"])
 @pytest.mark.parametrize(
     ("name", "what"),

@@ -50,6 +50,7 @@ def test_segments_of_a_photograph_are_pairs(picture: np.ndarray, masks: list[np.
     assert (segments_of(picture) != as_columns(masks)).nnz == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(256, 240), (300, 448)])
 def test_segments_of_a_larger_picture_are_pairs(picture: np.ndarray, size: tuple[int, int]) -> None:
     rows, columns = (np.linspace(0, 223, one).round().astype(int) for one in size)
@@ -77,6 +78,7 @@ def test_regions_are_taken_in_pairs_order(masks: list[np.ndarray], algorithm: st
     assert np.array_equal(rank[~left_over], order[~left_over])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["full", "fast"])
 def test_xrai_of_a_network_is_pairs_up_to_the_quadrature_of_its_base(algorithm: str) -> None:
     """A smooth network and 100 steps: the bases agree to a percent, and so do the densities nearly everywhere."""

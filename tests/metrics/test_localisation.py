@@ -31,6 +31,7 @@ def test_the_area_is_that_of_scikit_learn_with_and_without_ties(metric, theirs, 
     assert values.tolist() == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [MeanIou(), RelevanceRank()])
 def test_ties_give_the_mean_over_every_order(metric):
     """All 720 orders of six pixels, each made strict by a little less for each place."""

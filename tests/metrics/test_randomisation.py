@@ -34,6 +34,7 @@ def asked(method: str, net: str = "cnn", count: int = 3):
     return scene, case_of(METHODS.parse(method), scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("metric", [*AXIOMS, *SANITY, EfficientRandomisation(), ModelConsistency()])
 @pytest.mark.parametrize("method", ["gradient", "smoothgrad", "grad-cam"])
@@ -60,6 +61,7 @@ def test_implementation_invariance__fails_guided_backprop_by_channels_that_cance
     assert max(columns[name].max() for name in ("folded", "permuted", "rescaled")) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("weight", [0.2, 0.5])
 @pytest.mark.parametrize("partner", ["renamed", "randomised"])

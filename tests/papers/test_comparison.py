@@ -92,6 +92,7 @@ def measured(name: str, folder: Path) -> TableComparison:
     return reproduce(name, given, methods=LIGHT[name].split(","), observer=Silent())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_a_protocol_runs_on_a_tiny_classifier(name, folder):
     found = measured(name, folder)

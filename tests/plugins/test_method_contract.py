@@ -59,13 +59,18 @@ def build(name: str) -> Method:
 
 
 def contract() -> list[Any]:
-    """All checks of all methods; those that must fail are strict expected failures."""
+    """All checks of all methods; those that must fail are strict expected failures.
+
+    Each method's first network belongs to the fast tests, its other networks to the slow ones.
+    """
     params = []
     for name in NAMES:
         accepted = [kind for kind in KINDS if (name, kind) not in REFUSES]
         for check in method_checks(build(name), kinds=accepted):
             reason = exemption(name, check.name)
             marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
+            if check.name.endswith(tuple(f"/{kind}" for kind in accepted[1:])):
+                marks.append(pytest.mark.slow)
             params.append(pytest.param(check, id=f"{check.name}-{name}", marks=marks))
     return params
 

@@ -82,7 +82,7 @@ def test_it_agrees_with_its_slow_twin(name):
     assert_twin(name, FEWER.get(name, 4))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", FEWER)
 def test_it_agrees_with_its_slow_twin_on_all_images(name):
     assert_twin(name, 4)

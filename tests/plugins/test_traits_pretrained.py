@@ -84,6 +84,7 @@ def cheap(method: Method, network: str) -> bool:
     return accepted(method, network) and weight_of(method.passes(size, case.classifier)) <= FAST[network]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", FAST)
 @pytest.mark.parametrize("name", METHODS)
 def test_traits(name: str, network: str) -> None:
@@ -92,14 +93,15 @@ def test_traits(name: str, network: str) -> None:
         assert_traits(method, network, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [name if name == "deep-taylor" else pytest.param(name, marks=pytest.mark.slow) for name in DEPTHWISE]
+    "name", [name if name == "deep-taylor" else pytest.param(name, marks=pytest.mark.exhaustive) for name in DEPTHWISE]
 )
 def test_traits_on_depthwise_convolutions(name: str) -> None:
     assert_traits(METHODS.build(name), zoo.EMBEDDED, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("network", names())
 @pytest.mark.parametrize("name", METHODS)

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tests.runs.subject import write_images
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from snellen.cli.main import main; main()"
@@ -65,7 +67,8 @@ def test_an_interrupted_run_says_that_nothing_is_lost(undisturbed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kills", [pytest.param((1,), marks=pytest.mark.slow), (3, 9), pytest.param((6, 14, 20), marks=pytest.mark.slow)]
+    "kills",
+    [pytest.param((1,), marks=pytest.mark.exhaustive), (3, 9), pytest.param((6, 14, 20), marks=pytest.mark.exhaustive)],
 )
 def test_killed_runs_continue_to_the_same_bits(undisturbed, tmp_path, kills):
     images, reference = undisturbed

@@ -47,6 +47,7 @@ def test_two_workers_give_the_same_bits(subject, alone, tmp_path):
     assert (tmp_path / "scores.parquet").read_bytes() == alone
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_no_unit(subject, alone, tmp_path):
     killed = []
 
@@ -69,6 +70,7 @@ def test_a_killed_worker_loses_no_unit(subject, alone, tmp_path):
     assert (tmp_path / "scores.parquet").read_bytes() == alone
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_dask_cluster_gives_the_same_bits_and_survives_a_lost_worker(subject, alone, tmp_path):
     from distributed import Client, LocalCluster
@@ -108,6 +110,7 @@ def test_a_dask_cluster_gives_the_same_bits_and_survives_a_lost_worker(subject, 
         assert (second / "scores.parquet").read_bytes() == alone
 
 
+@pytest.mark.slow
 def test_black_boxes_from_a_module_and_lambdas_travel(subject, tmp_path):
     _, samples = subject
     options = Options(shard=6, workers=2)
@@ -118,6 +121,7 @@ def test_black_boxes_from_a_module_and_lambdas_travel(subject, tmp_path):
     assert evaluate(hidden, samples, methods=["rise(masks=20)"], metrics=["complexity"], options=options).complete
 
 
+@pytest.mark.slow
 def test_an_address_where_nobody_answers_is_one_sentence():
     from snellen.runs.executors import dask_executor
 
@@ -171,6 +175,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_classes_and_lambdas_of_a_script_reach_the_workers() -> None:
     """A notebook defines methods and models in `__main__`, which no worker can import."""
     found = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=280, check=False)

@@ -114,6 +114,7 @@ def test_what_the_user_taught_is_used_and_gives_other_maps(classifier, pictures,
     np.testing.assert_array_equal(again.maps(IBA, ids), alone.maps(IBA, ids))  # another lesson, other units
 
 
+@pytest.mark.slow
 def test_workers_learn_the_same(pictures, alone, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     evaluate(snellen.Classifier(load()), pictures, **REQUEST, out=tmp_path, options=Options(shard=3, workers=2))

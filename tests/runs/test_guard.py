@@ -63,6 +63,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_method_that_changes_what_is_shared_fails_by_name_and_alone(samples, clean, tmp_path, what):
     with (
@@ -74,6 +75,7 @@ def test_a_method_that_changes_what_is_shared_fails_by_name_and_alone(samples, c
     assert bits(Run(tmp_path)) == clean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["the inputs", "the targets", "the maps", "the truth", "'head.weight' of the model"])
 def test_a_metric_that_changes_what_is_shared_fails_by_name_and_alone(samples, clean, tmp_path, what):
     def act(case) -> None:

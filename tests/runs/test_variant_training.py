@@ -159,12 +159,14 @@ def test_a_recipe_may_seed_what_it_likes(given, tmp_path):
     assert torch.equal(torch.get_rng_state(), states[1])
 
 
+@pytest.mark.slow
 def test_workers_train_the_same(given, alone, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
     found = run(given, tmp_path, options=Options(shard=4, workers=2))
     assert found.table().equals(alone.table())
 
 
+@pytest.mark.slow
 def test_every_test_that_needs_relatives_runs_on_the_digits(tmp_path):
     """From so few training pictures that the recipe takes a second."""
     classifier = snellen.zoo.load_classifier("digits")
@@ -343,6 +345,7 @@ def trained(out: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in out.glob("relatives/*.json")}
 
 
+@pytest.mark.slow
 def test_a_killed_run_trains_only_what_is_missing(folders, tmp_path):
     reference, out = tmp_path / "undisturbed", tmp_path / "killed"
     done = subprocess.run(command(folders, reference), cwd=HERE, capture_output=True, text=True, timeout=240)

@@ -222,7 +222,7 @@ def test_what_could_have_been_found_is_what_is_found_in_four_of_five():
     assert 0.7 < np.mean(found) < 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_in_null_studies_a_link_is_found_in_about_one_of_twenty(tmp_path):
     """People differ between arms, metrics like some methods everywhere, and neither knows anything of the other."""
     study, run = linked(tmp_path / "s", tasks=[{"task": "error-detection", "items": 12, "practice": 0}], scales=[])
@@ -239,7 +239,7 @@ def test_in_null_studies_a_link_is_found_in_about_one_of_twenty(tmp_path):
     assert families <= 7  # of 50, each of ten metrics, corrected
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_interval_holds_what_it_promises():
     draw, inside, links = np.random.default_rng(2), [], []
     for _ in range(400):

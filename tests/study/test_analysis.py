@@ -135,6 +135,7 @@ SPOILT: list[tuple[str, int, Callable[[StudyData], StudyData]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("design", "people", "spoil"), SPOILT)
 def test_whatever_is_wrong_the_report_is_written_and_says_it(
     design: str, people: int, spoil: Callable[[StudyData], StudyData], request: pytest.FixtureRequest, tmp_path: Path

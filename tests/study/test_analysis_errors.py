@@ -19,7 +19,7 @@ from snellen.study.simulation.effect import Effect
 STUDIES = 150
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1200)
 def test_small_null_studies_err_about_once_in_twenty(tmp_path: Path) -> None:
     study = study_between(tmp_path / "s")

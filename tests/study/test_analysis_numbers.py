@@ -91,6 +91,7 @@ def test_no_explanation_stands_second_wherever_the_protocol_names_it() -> None:
     assert arm_pairs(["none", "a", "b"]) == [("a", "b"), ("a", "none"), ("b", "none")]
 
 
+@pytest.mark.slow
 def test_holms_correction_is_that_of_statsmodels_and_skips_what_has_no_p() -> None:
     rng = np.random.default_rng(0)
     for size in (1, 2, 5, 9):

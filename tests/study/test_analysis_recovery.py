@@ -85,6 +85,7 @@ def test_in_a_null_study_nothing_is_found(between: Study) -> None:
     assert not [pair for one in analysis.outcomes for pair in one.comparison.contrasts if one.different(pair, 0.05)]
 
 
+@pytest.mark.slow
 def test_trust_that_differs_is_called_different_and_not_equal(between: Study) -> None:
     effect = Effect.of("trust:grad-cam=1.5", between.protocol, CAREFUL)
     trust = by_name(analyse(between, simulate_answers(between, 150, effect, seed=3)))["trust"]
@@ -131,7 +132,7 @@ def test_calibration_is_found_as_it_was_put_in(between: Study) -> None:
     assert all(arm.insight.low < 0 < arm.insight.high for arm in found[1])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_effects_are_covered_by_their_intervals_as_often_as_promised(between: Study) -> None:
     effect = Effect.of("grad-cam=0.8", between.protocol, CAREFUL)
     hits = []

@@ -20,6 +20,7 @@ from snellen.study.web.application import serve
 SNELLEN = "from snellen.cli.main import main; main()"
 
 
+@pytest.mark.slow
 def test_serving_tells_the_links_answers_and_stops_in_peace(tmp_path: Path) -> None:
     study, old = plant(tmp_path / "s")
     command = [sys.executable, "-c", SNELLEN, "study", "serve", str(study.folder), "--port", "0"]

@@ -52,6 +52,7 @@ def test_a_declared_difference_is_the_difference_of_participants_means(
     assert found * sign == pytest.approx(declared, abs=3.5 * np.sqrt(2 / MANY))  # three and a half standard errors of d
 
 
+@pytest.mark.slow
 def test_within_subjects_a_declared_difference_holds_between_conditions(within: Study) -> None:
     tables = simulate_answers(within, 400, Effect({"abilities": {"grad-cam": 0.6}}, mix=EARNEST), seed=2)
     for task, sign in (("error-detection", 1), ("confidence", -1)):

@@ -68,6 +68,7 @@ def test_an_erasure_that_somebody_reads_past_is_told_and_completed_later(study: 
         assert [one.participant for one in store.participations(simulated=False)] == [other.participant]
 
 
+@pytest.mark.slow
 def test_what_an_erasure_left_is_removed_when_the_store_is_closed_or_opened(study: Study) -> None:
     store = replace(AnswerStore.open(study), patience=0.0)
     person = admit(store, "a", PID=ID)
@@ -82,6 +83,7 @@ def test_what_an_erasure_left_is_removed_when_the_store_is_closed_or_opened(stud
     assert _traces(study.folder) == []
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_left(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(AnswerStore.open(study)) as store:
         name = admit(store, "a", PID=ID).participant
@@ -132,6 +134,7 @@ def test_where_somebody_else_writes_the_desk_says_that_nobody_was_erased(tmp_pat
         assert len(store.participations(simulated=False)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["study", "events"])
 def test_an_old_transaction_of_postgresql_keeps_no_trace_unnoticed(
     study: Study, cluster: postgres.Cluster, table: str
@@ -165,6 +168,7 @@ def _serve(folder: Path) -> tuple[subprocess.Popen[str], str]:
     return server, told[1].removeprefix("participants: ").strip()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_told_to_end_leaves_no_trace_of_who_was_erased(study: Study) -> None:
     server, link = _serve(study.folder)
     try:

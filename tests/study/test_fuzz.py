@@ -23,7 +23,7 @@ from snellen.study.web.security import HEADERS
 
 SOME = settings(max_examples=settings.default.max_examples // 2)
 FEW = settings(max_examples=settings.default.max_examples // 4)
-"""Every example is several requests; `make test-slow` tries many more of them."""
+"""Every example is several requests; `make test-exhaustive` tries many more of them."""
 
 TRUTH = 61.803
 TASKS = [
@@ -211,6 +211,7 @@ SPOILT = st.one_of(
 )
 
 
+@pytest.mark.slow
 @FEW
 @given(steps=st.lists(st.one_of(st.none(), SPOILT), min_size=4, max_size=24))
 def test_spoilt_forms_never_lose_or_double_an_answer_and_never_lead_astray(

@@ -95,6 +95,7 @@ def _asked(port: int) -> bytes:
         return _status(connection)
 
 
+@pytest.mark.slow
 def test_silent_connections_lock_nobody_out_where_descriptors_are_few(study: Study) -> None:
     few = 256
     words = ["sh", "-c", f'ulimit -n {few}; exec "$0" -c "from snellen.cli.main import main; main()" "$@"', sys.executable]

@@ -28,6 +28,7 @@ def _arms(one: Served) -> Iterator[tuple[str, Visitor]]:
         yield groups[group][0].arm, visitor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_can_be_taken_from_consent_to_code_in_both_languages_and_with_or_without_maps(
     task: str, tmp_path: Path

@@ -250,6 +250,7 @@ def test_guessing_passwords_is_slowed_down(one: Served) -> None:
     assert visitor.client.post("/admin/login", data={}, headers=rehearsed).status_code == 429
 
 
+@pytest.mark.slow
 def test_simulated_participants_may_come_from_one_address_as_fast_as_they_like(tmp_path: Path) -> None:
     with served(tmp_path / "s") as one:
         several = RATES["arrive"].burst + 5

@@ -56,6 +56,7 @@ def _edited(study: Study, change: Any) -> Study:
     return Study.read(study.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -176,6 +176,7 @@ def test_people_answer_it_on_its_page_and_the_answer_is_scored_and_exported(stud
         assert files["answers.csv"].read_text().count(",doubt,") == 5
 
 
+@pytest.mark.slow
 def test_simulated_people_answer_it_over_the_web(study: Study, tmp_path: Path) -> None:
     with served_study(study, database=f"sqlite:///{tmp_path}/simulated.sqlite") as served:
         simulation = asyncio.run(

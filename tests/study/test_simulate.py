@@ -25,6 +25,8 @@ from snellen.study.simulation.server import Server, serving
 from snellen.study.simulation.simulate import AnswerCheck, ServedStudy, Simulation, served_study, simulate
 from snellen.study.simulation.summary_table import SimulationSummary
 
+pytestmark = pytest.mark.slow
+
 PEOPLE, SEED = 12, 7
 EFFECT = Effect({"all": {"grad-cam": 0.6}}, mix=ParticipantMix(leaving=0.0, inattentive=0.2))
 TASKS = [

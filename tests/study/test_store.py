@@ -176,6 +176,7 @@ def test_two_hundred_arriving_at_once_leave_the_groups_balanced(store: AnswerSto
     assert sorted(one.number for one in store.participations(simulated=False)) == list(range(200))
 
 
+@pytest.mark.slow
 def test_arriving_at_several_servers_at_once_leaves_the_groups_balanced(study: Study, url: str) -> None:
     # Half of the people try two servers, and the tables are made by whichever server comes first.
     names = [f"t{one}" for one in range(200)]

@@ -139,6 +139,7 @@ def study(tmp_path: Path) -> Study:
     return plant(tmp_path / "study", people=PEOPLE, abandoned=ABANDONED)[0]
 
 
+@pytest.mark.slow
 def test_whatever_happens_the_store_follows_its_rules(study: Study, url: str) -> None:
     tried: Counter[str] = Counter()
 

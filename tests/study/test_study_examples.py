@@ -73,7 +73,7 @@ def test_example_studies_ask_for_methods_that_their_runs_have(name: str) -> None
     assert parse_metrics(settings.metrics)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_study_on_textbox_can_be_made_as_the_demonstration_makes_it(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

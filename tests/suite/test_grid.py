@@ -127,6 +127,7 @@ def test_the_csv_has_one_line_per_test_and_method(grid, tmp_path):
 METHODS = "gradient,grad-cam,random,fake-cam"
 
 
+@pytest.mark.slow
 def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
     settings = subject({"methods": METHODS.split(","), "out": str(tmp_path), "workers": 0}, full=False)
     assert (settings.model, settings.images) == ("digits", "zoo:digits")
@@ -145,6 +146,7 @@ def test_a_quick_suite_on_the_default_subject_fills_what_it_says(tmp_path):
     assert [cell.verdict for cell in deletion.cells] == ["pass", "pass", "", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("named", "controls"), [([], ("random", "edge", "fake-cam", "centre")), (["blurred"], ("blurred",))]
 )

@@ -38,16 +38,18 @@ def most(draws: int, rate: float = 0.05) -> int:
     return int(scipy.stats.binom.ppf(0.999, draws, rate))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "images", "family"), CELLS)
 def test_false_passes_are_rare(name, images, family):
     assert passes(name, images, family, 25) <= most(25)
 
 
+@pytest.mark.slow
 def test_false_passes_are_rare_in_the_hardest_case():
     assert passes(*HARDEST, 500) <= 25
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(3600)  # half a minute each, but not while others compute
 @pytest.mark.parametrize(("name", "images", "family"), [*CELLS, *((name, 30, (1, 1)) for name in POPULATIONS)])
 def test_false_passes_are_rare_in_many_draws(name, images, family):
@@ -69,6 +71,7 @@ def test_hit_or_miss_is_safe_for_every_share_of_hits(images):
         assert scipy.stats.multinomial.pmf(counts, images, [share, share, 1 - 2 * share]).sum() <= 0.02
 
 
+@pytest.mark.slow
 def test_worse_methods_never_pass_and_better_ones_seldom_fail():
     assert passes("normal", 60, (8, 4), 40, effect=-0.3) == 0
     assert passes("normal", 60, (8, 4), 40, effect=0.5, wanted="fail") <= most(40)

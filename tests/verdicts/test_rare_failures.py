@@ -121,7 +121,7 @@ def test_the_lower_limit_of_the_margin_by_hand():
     assert one.margin == pytest.approx(MARGIN * own.std(ddof=1) * math.exp(-student_quantile(0.99, 39) * error / 2))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("draw", [populations.tail_up, populations.normal, populations.heavy])
 @pytest.mark.parametrize("images", [30, 100, 300])

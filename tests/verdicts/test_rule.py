@@ -322,6 +322,7 @@ def test_advice_by_hand():
     assert further_images([pair(0.0, margin=0.0)]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("effect", "controls", "n"), [(0.5, 1, 30), (0.5, 3, 30), (0.0, 1, 200), (-0.5, 1, 30)])
 def test_the_advised_number_settles_it_in_about_four_of_five(effect, controls, n):
     rng = np.random.default_rng(4)

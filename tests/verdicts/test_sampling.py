@@ -193,7 +193,7 @@ def test_false_passes_are_rare_from_the_least_number_of_groups_on():
     assert verdict_limits.class_rates(MINIMUM_GROUPS, 8, (1, 1), 60, whole=True, these=False) <= 5 / 60
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("classes", "each"), [(5, 6), (5, 60), (10, 20)])
 @pytest.mark.parametrize("family", [(1, 1), (8, 4)])
@@ -201,7 +201,7 @@ def test_few_classes_keep_the_promise_about_themselves_in_many_draws(classes, ea
     assert verdict_limits.class_rates(classes, each, family, 1000, whole=False, these=True) <= 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("classes", "each"), [(10, 8), (20, 6), (20, 40), (50, 6)])
 @pytest.mark.parametrize("family", [(1, 1), (8, 4)])

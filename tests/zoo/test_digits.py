@@ -124,6 +124,7 @@ def test_the_recipe_reaches_95_per_cent(classifier: Classifier, trained: DigitNe
     assert right(classifier.variant(trained, "seed 5"), 1800) >= 0.95
 
 
+@pytest.mark.slow
 def test_the_recipe_is_decided_by_its_seed_and_leaves_the_global_state(classifier: Classifier) -> None:
     few = Training.from_samples(training_digits()[:96], classifier)
     before = torch.random.get_rng_state()

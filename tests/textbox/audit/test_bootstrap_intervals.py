@@ -120,13 +120,14 @@ def coverage(networks: int, *, trials: int, seed: int) -> tuple[float, float]:
     return float(everything), float(images_alone)
 
 
+@pytest.mark.slow
 def test_intervals_over_images_alone_are_too_narrow_and_those_over_everything_hold() -> None:
     everything, images_alone = coverage(5, trials=100, seed=3)
     assert images_alone < 0.5
     assert everything >= 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("networks", [2, 3, 5, 7])
 def test_intervals_hold_however_few_networks_there_are(networks: int) -> None:
     everything, images_alone = coverage(networks, trials=500, seed=networks)

@@ -155,6 +155,7 @@ OWN = """
 """
 
 
+@pytest.mark.slow
 def test_one_s_own_method_is_scored_and_stays_and_a_broken_one_is_said_and_forgotten(cached, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_good.py").write_text(textwrap.dedent(OWN.format(power=2, more="")))
@@ -225,6 +226,7 @@ class Interrupting(Silent):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_interrupted_work_is_kept_and_the_same_call_continues(made, tmp_path):
     asked = {"methods": QUICK, "out": tmp_path, "per_bucket": 1, "workers": 0, "threads": 1}
     with pytest.raises(KeyboardInterrupt):
@@ -236,6 +238,7 @@ def test_interrupted_work_is_kept_and_the_same_call_continues(made, tmp_path):
     assert found.frame().equals(made.frame())
 
 
+@pytest.mark.slow
 def test_an_interrupted_addition_leaves_the_field_as_it_was(made, cached):
     asked = {"methods": ["deconvnet", "guided-backprop", *QUICK], "out": cached, "per_bucket": 1, "workers": 0, "threads": 1}
     with pytest.raises(KeyboardInterrupt):
@@ -255,6 +258,7 @@ def test_a_folder_of_another_exam_or_of_other_weights_says_so(cached, taught):
         run_exam([taught], methods=["gradient"], out=cached, per_bucket=1)
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_follow_its_rule_is_no_ground_truth(taught, tmp_path):
     weights = load_file(taught / "weights.safetensors")
     last = max(name for name in weights if name.endswith("bias"))
@@ -319,6 +323,7 @@ def test_corrupt_weights_are_one_sentence_too(taught, tmp_path, monkeypatch, cap
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table_and_writes_the_report(cached, monkeypatch, capsys):
     words = ["--method", "input-x-gradient", "--out", str(cached), "--workers", "0", "--threads", "1"]
     monkeypatch.setattr(sys, "argv", ["snellen", "textbox", "run", *words])

@@ -129,6 +129,7 @@ def test_the_figure_shows_simple_and_complex_here_and_plain_and_leaves_gaps() ->
     assert "- `deep-taylor` is not among the methods on noise: no." in markdown(studied)
 
 
+@pytest.mark.slow
 def test_a_field_that_is_there_already_is_used_for_the_plain_networks(
     robust: tuple[Path, VariationResult], tmp_path: Path
 ) -> None:

@@ -160,6 +160,7 @@ def test_the_same_scenes_give_the_same_table() -> None:
     assert one.equals(two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", shipped_names())
 def test_the_shipped_networks_follow_their_rules(name: str) -> None:
     found = verify(find_network(name), pairs=60)

@@ -83,6 +83,7 @@ def test_what_is_linked_is_there() -> None:
     assert (DOCS / "textbox.jpg").stat().st_size < 150_000
 
 
+@pytest.mark.slow
 def test_the_python_runs(tmp_path: Path) -> None:
     own, asked = blocks("python")
     (tmp_path / "mymethod.py").write_text(own, encoding="utf-8")
