@@ -253,6 +253,14 @@ class SharedPasses(Protocol):
         return sum(self.parts(size, explain, classifier).values(), Passes())
 
 
+class OneGradient(Protocol):
+    """A method that runs the classifier once each way: it inherits from this class instead of defining `passes`."""
+
+    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
+        """One forward and one backward."""
+        return Passes(1, 1)
+
+
 class NoPasses(Protocol):
     """A metric that runs neither the classifier nor the method: it inherits from this class instead of defining `passes`."""
 

@@ -14,7 +14,7 @@ from snellen.maps.folding import Fold, fold
 from snellen.methods.guided_backprop import rectify
 from snellen.methods.refusals import only_rectifiers
 from snellen.plugins.registry import method
-from snellen.types import Images, Maps, Output, Passes, Rng, Targets
+from snellen.types import Images, Maps, OneGradient, Output, Rng, Targets
 
 
 @method(
@@ -31,7 +31,7 @@ from snellen.types import Images, Maps, Output, Passes, Rng, Targets
     ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
 @dataclass(frozen=True)
-class Deconvnet:
+class Deconvnet(OneGradient):
     """The gradient of the target's logit along paths on which every rectifier receives a positive gradient.
 
     Whether a rectifier was active for this image does not matter; which pixel was the maximum of a max-pooling does.
@@ -44,10 +44,6 @@ class Deconvnet:
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier whose activation functions are not rectifiers."""
         only_rectifiers("deconvnet", classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward."""
-        return Passes(1, 1)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         self.prepare(classifier, inputs)

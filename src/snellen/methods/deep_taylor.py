@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.maps.folding import Fold, fold
-from snellen.methods.propagation import Propagation, check
+from snellen.maps.folding import Fold
+from snellen.methods.propagation import Propagation, RelevancePropagation
 from snellen.methods.relevance_rules import AlphaBeta, Box
 from snellen.plugins.registry import method
-from snellen.types import Images, Maps, Passes, Rng, Targets
 
 
 @method(
@@ -28,7 +29,7 @@ from snellen.types import Images, Maps, Passes, Rng, Targets
     ranges={"fold": ("absolute-sum", "absolute-max", "norm")},
 )
 @dataclass(frozen=True)
-class DeepTaylor:
+class DeepTaylor(RelevancePropagation):
     """Each pixel's share of the target's positive logit, handed down among what excites each neuron, never below zero.
 
     Biases take no share: the map sums to the logit but for neurons that nothing excites except their bias. Of a class whose
@@ -38,19 +39,12 @@ class DeepTaylor:
 
     fold: Fold = "sum"
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """Refuses a classifier with an operation that has no rule."""
-        check(self._rules(classifier), classifier, inputs)
+    def relevance(self, output: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """What is handed down: the target's logit where it is positive."""
+        return output.clamp_min(0)
 
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward."""
-        return Passes(1, 1)
-
-    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
-        shares, output = classifier.gradient(inputs, targets, through=self._rules(classifier))
-        return fold(shares * output.clamp_min(0).view(-1, 1, 1, 1), self.fold)
-
-    def _rules(self, classifier: Classifier) -> Propagation:
+    def rules(self, classifier: Classifier) -> Propagation:
+        """One for all layers but the first, which uses the range of the pixels."""
         excited = AlphaBeta(biased=False)
         pixels = torch.arange(2.0).view(2, 1, 1, 1).expand(2, classifier.channels, 1, 1)
         black, white = classifier.to_inputs(pixels).flatten(1).tolist()

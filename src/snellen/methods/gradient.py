@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Protocol
 
 from snellen.classifier import Classifier
 from snellen.maps.folding import Fold, fold
 from snellen.plugins.registry import method
 from snellen.plugins.traits import TraitEvidence
-from snellen.types import Images, Maps, Output, Passes, Rng, Targets
+from snellen.types import Images, Maps, OneGradient, Output, Rng, Targets
+
+
+class _CachedGradient(OneGradient, Protocol):
+    @property
+    def of(self) -> Output: ...
+
+    def cache_key(self) -> Hashable:
+        """The gradient itself."""
+        return "gradient", self.of
 
 
 @method(
@@ -22,7 +32,7 @@ from snellen.types import Images, Maps, Output, Passes, Rng, Targets
     ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
 @dataclass(frozen=True)
-class Gradient:
+class Gradient(_CachedGradient):
     """How much the target's output would change with a small change of each pixel; by default the largest of its channels.
 
     A linear classifier `2 * red - 3 * green` has the map 3 everywhere, and -1 with `fold="sum"`.
@@ -30,14 +40,6 @@ class Gradient:
 
     fold: Fold = "absolute-max"
     of: Output = "logit"
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward."""
-        return Passes(1, 1)
-
-    def cache_key(self) -> Hashable:
-        """The gradient itself."""
-        return "gradient", self.of
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         gradient, _ = classifier.gradient(inputs, targets, of=self.of, cached=True)
@@ -55,19 +57,11 @@ class Gradient:
     ranges={"of": ("probability",), "fold": ("absolute-sum", "absolute-max", "norm")},
 )
 @dataclass(frozen=True)
-class InputXGradient:
+class InputXGradient(_CachedGradient):
     """Each pixel's share of the target's output were the classifier linear: input times gradient, summed over channels."""
 
     of: Output = "logit"
     fold: Fold = "sum"
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward."""
-        return Passes(1, 1)
-
-    def cache_key(self) -> Hashable:
-        """The gradient itself."""
-        return "gradient", self.of
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         gradient, _ = classifier.gradient(inputs, targets, of=self.of, cached=True)

@@ -14,7 +14,7 @@ from snellen.classifier.operations import Operation
 from snellen.maps.folding import Fold, fold
 from snellen.methods.refusals import only_rectifiers
 from snellen.plugins.registry import method
-from snellen.types import Images, Maps, Output, Passes, Rng, Targets
+from snellen.types import Images, Maps, OneGradient, Output, Rng, Targets
 
 
 @method(
@@ -30,7 +30,7 @@ from snellen.types import Images, Maps, Output, Passes, Rng, Targets
     ranges={"fold": ("absolute-sum", "norm", "sum"), "of": ("probability",)},
 )
 @dataclass(frozen=True)
-class GuidedBackprop:
+class GuidedBackprop(OneGradient):
     """The gradient along paths on which every rectifier passes something positive, forward and backward.
 
     It is defined for rectifiers only: a classifier without one, or with another activation function, is refused.
@@ -42,10 +42,6 @@ class GuidedBackprop:
     def prepare(self, classifier: Classifier, inputs: Images) -> None:
         """Refuses a classifier whose activation functions are not rectifiers."""
         only_rectifiers("guided-backprop", classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward."""
-        return Passes(1, 1)
 
     def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
         self.prepare(classifier, inputs)

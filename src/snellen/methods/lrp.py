@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snellen.classifier import Classifier
-from snellen.maps.folding import Fold, fold
-from snellen.methods.propagation import Propagation, check
+from snellen.maps.folding import Fold
+from snellen.methods.propagation import Propagation, RelevancePropagation
 from snellen.methods.relevance_rules import AlphaBeta, Epsilon, Flat
 from snellen.plugins.registry import method
 from snellen.plugins.traits import Range
-from snellen.types import Images, Maps, Passes, Rng, Targets
 
 _KIM = {"epsilon": 1.0, "relative": False}
 _RANGES: dict[str, Range] = {
@@ -42,21 +41,14 @@ def _check_epsilon(epsilon: float) -> None:
     ranges={"fold": ("absolute-sum", "absolute-max", "norm")},
 )
 @dataclass(frozen=True)
-class LrpZ:
+class LrpZ(RelevancePropagation):
     """Each pixel's share of the target's logit, handed down in proportion to signed contributions; biases keep theirs."""
 
     fold: Fold = "sum"
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """Refuses a classifier with an operation that has no rule."""
-        check(_Z, classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward."""
-        return Passes(1, 1)
-
-    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
-        return _relevance(_Z, classifier, inputs, targets, self.fold)
+    def rules(self, classifier: Classifier) -> Propagation:
+        """The same for all layers."""
+        return Propagation("lrp-z", dense=Epsilon(), convolution=Epsilon())
 
 
 @method(
@@ -70,7 +62,7 @@ class LrpZ:
     ranges=_RANGES,
 )
 @dataclass(frozen=True)
-class LrpEpsilon:
+class LrpEpsilon(RelevancePropagation):
     """Each pixel's share of the target's logit, handed down by signed contributions, weak and contradictory sums damped.
 
     `epsilon` is added to every layer's denominators. It is `relative` to the root mean square of the layer's outputs by
@@ -84,18 +76,8 @@ class LrpEpsilon:
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """Refuses a classifier with an operation that has no rule."""
-        check(self._rules(), classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward."""
-        return Passes(1, 1)
-
-    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
-        return _relevance(self._rules(), classifier, inputs, targets, self.fold)
-
-    def _rules(self) -> Propagation:
+    def rules(self, classifier: Classifier) -> Propagation:
+        """The same for all layers."""
         rule = Epsilon(self.epsilon, self.relative)
         return Propagation("lrp-epsilon", dense=rule, convolution=rule)
 
@@ -115,7 +97,7 @@ class LrpEpsilon:
     ranges=_RANGES,
 )
 @dataclass(frozen=True)
-class LrpAlpha1Beta0:
+class LrpAlpha1Beta0(RelevancePropagation):
     """Each pixel's share of the target's logit, handed down in convolutions among what excites, evenly in the first layer.
 
     Linear layers use the epsilon rule, as in Kim et al. 2022, so that evidence against a class stays visible.
@@ -128,18 +110,8 @@ class LrpAlpha1Beta0:
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """Refuses a classifier with an operation that has no rule."""
-        check(self._rules(), classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward."""
-        return Passes(1, 1)
-
-    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
-        return _relevance(self._rules(), classifier, inputs, targets, self.fold)
-
-    def _rules(self) -> Propagation:
+    def rules(self, classifier: Classifier) -> Propagation:
+        """One for linear layers, one for convolutions, one for the first layer."""
         dense = Epsilon(self.epsilon, self.relative)
         return Propagation("lrp-alpha1-beta0", dense=dense, convolution=AlphaBeta(1.0, 0.0), first=Flat())
 
@@ -155,7 +127,7 @@ class LrpAlpha1Beta0:
     ranges=_RANGES,
 )
 @dataclass(frozen=True)
-class LrpAlpha2Beta1:
+class LrpAlpha2Beta1(RelevancePropagation):
     """Each pixel's share of the target's logit: in convolutions twice what excites less what inhibits, first layer evenly.
 
     Linear layers use the epsilon rule, as in Kim et al. 2022.
@@ -168,26 +140,7 @@ class LrpAlpha2Beta1:
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
 
-    def prepare(self, classifier: Classifier, inputs: Images) -> None:
-        """Refuses a classifier with an operation that has no rule."""
-        check(self._rules(), classifier, inputs)
-
-    def passes(self, size: tuple[int, int], classifier: Classifier) -> Passes:
-        """One forward and one backward."""
-        return Passes(1, 1)
-
-    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
-        return _relevance(self._rules(), classifier, inputs, targets, self.fold)
-
-    def _rules(self) -> Propagation:
+    def rules(self, classifier: Classifier) -> Propagation:
+        """One for linear layers, one for convolutions, one for the first layer."""
         dense = Epsilon(self.epsilon, self.relative)
         return Propagation("lrp-alpha2-beta1", dense=dense, convolution=AlphaBeta(2.0, 1.0), first=Flat())
-
-
-_Z = Propagation("lrp-z", dense=Epsilon(), convolution=Epsilon())
-
-
-def _relevance(rules: Propagation, classifier: Classifier, inputs: Images, targets: Targets, how: Fold) -> Maps:
-    # Every rule is linear in the relevance that comes from above, so the logit may enter at the end.
-    shares, output = classifier.gradient(inputs, targets, through=rules)
-    return fold(shares * output.view(-1, 1, 1, 1), how)

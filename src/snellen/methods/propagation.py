@@ -17,20 +17,23 @@ so that they end with the pass and a module that is used twice is no special cas
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from snellen.classifier import Classifier
 from snellen.classifier.operations import Operation, intercepting
 from snellen.errors import SnellenError
+from snellen.maps.folding import Fold, fold
 from snellen.methods.refusals import refuse
 from snellen.methods.relevance_rules import Layer, Rule, of_sign, per_unit, there_and_back
-from snellen.types import Images
+from snellen.types import Images, Maps, OneGradient, Rng, Targets
 
 ZERO_KEEPING = frozenset(
     {"silu", "gelu", "elu", "leaky_relu", "hardswish", "mish", "selu", "celu", "prelu", "tanh", "softsign", "tanhshrink"}
@@ -201,6 +204,31 @@ def check(propagation: Propagation, classifier: Classifier, inputs: Images) -> N
     start = inputs[:1].detach().to(classifier.device).clone().requires_grad_()
     with torch.enable_grad(), intercepting(classifier.module, propagation):
         classifier.module(start.clone())
+
+
+class RelevancePropagation(OneGradient, Protocol):
+    """The frame of methods that hand the logit down by rules: a class that inherits from it defines `rules` and `fold`."""
+
+    @property
+    def fold(self) -> Fold: ...
+
+    @abstractmethod
+    def rules(self, classifier: Classifier) -> Propagation:
+        """How relevance passes each operation."""
+        ...
+
+    def relevance(self, output: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """What is handed down: the target's logit."""
+        return output
+
+    def prepare(self, classifier: Classifier, inputs: Images) -> None:
+        """Refuses a classifier with an operation that has no rule."""
+        check(self.rules(classifier), classifier, inputs)
+
+    def __call__(self, classifier: Classifier, inputs: Images, targets: Targets, *, rng: Rng) -> Maps:
+        # Every rule is linear in the relevance that comes from above, so the logit may enter at the end.
+        shares, output = classifier.gradient(inputs, targets, through=self.rules(classifier))
+        return fold(shares * self.relevance(output).view(-1, 1, 1, 1), self.fold)
 
 
 def _never_merged(operation: Operation) -> bool:
