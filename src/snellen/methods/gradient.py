@@ -14,8 +14,7 @@ from snellen.types import Images, Maps, OneGradient, Output, Rng, Targets
 
 
 class _CachedGradient(OneGradient, Protocol):
-    @property
-    def of(self) -> Output: ...
+    of: Output
 
     def cache_key(self) -> Hashable:
         """The gradient itself."""

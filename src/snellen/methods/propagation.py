@@ -209,8 +209,7 @@ def check(propagation: Propagation, classifier: Classifier, inputs: Images) -> N
 class RelevancePropagation(OneGradient, Protocol):
     """The frame of methods that hand the logit down by rules: a class that inherits from it defines `rules` and `fold`."""
 
-    @property
-    def fold(self) -> Fold: ...
+    fold: Fold
 
     @abstractmethod
     def rules(self, classifier: Classifier) -> Propagation:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -28,6 +29,14 @@ _READING = (
 _FOOLED = {"poppi2021": "a map of ones that hides a single pixel (fake-cam) scores almost perfectly and is useless"}
 
 
+class _MaskedConfidence(SharedPasses, Protocol):
+    fill: Fill
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The outputs for the image and the masked image."""
+        return confidence_parts(self.fill)
+
+
 @metric(
     "average-drop",
     cite="chattopadhay2018",
@@ -41,7 +50,7 @@ _FOOLED = {"poppi2021": "a map of ones that hides a single pixel (fake-cam) scor
     presets={"poppi2021": {"fill": "mean"}},
 )
 @dataclass(frozen=True)
-class AverageDrop(SharedPasses):
+class AverageDrop(_MaskedConfidence):
     """The share of its confidence that the classifier loses when the map masks the image: low is good.
 
     Chattopadhay et al. 2018: [p - o]+ / p, with p the target's probability on the image and o on the masked image. The
@@ -54,10 +63,6 @@ class AverageDrop(SharedPasses):
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (before - after).clamp_min(0) / before.clamp_min(_TINY)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The outputs for the image and the masked image."""
-        return confidence_parts(self.fill)
 
 
 @metric(
@@ -73,7 +78,7 @@ class AverageDrop(SharedPasses):
     presets={"poppi2021": {"fill": "mean"}},
 )
 @dataclass(frozen=True)
-class AverageIncrease(SharedPasses):
+class AverageIncrease(_MaskedConfidence):
     """Whether the classifier is more confident about the masked image than about the whole (1) or not (0).
 
     Chattopadhay et al. 2018: 1[o > p], as for average-drop; its mean is the share of images with more confidence. From p
@@ -85,10 +90,6 @@ class AverageIncrease(SharedPasses):
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (after > before).to(after.dtype).masked_fill(after.isnan(), torch.nan)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The outputs for the image and the masked image."""
-        return confidence_parts(self.fill)
 
 
 @metric(
@@ -103,7 +104,7 @@ class AverageIncrease(SharedPasses):
     caveats={"zhang2024": "most maps gain nothing on most images, so few images decide the mean"},
 )
 @dataclass(frozen=True)
-class AverageGain(SharedPasses):
+class AverageGain(_MaskedConfidence):
     """The gain of confidence when the map masks the image, as a share of what is missing to 1: high is good.
 
     Zhang et al. 2024 (Opti-CAM): [o - p]+ / (1 - p), as for average-drop. From p = 0.6 to o = 0.8 the gain is 0.5. A
@@ -115,10 +116,6 @@ class AverageGain(SharedPasses):
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (after - before).clamp_min(0) / (1 - before).clamp_min(_TINY)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The outputs for the image and the masked image."""
-        return confidence_parts(self.fill)
 
 
 @metric(
@@ -133,7 +130,7 @@ class AverageGain(SharedPasses):
     caveats={**_FOOLED, "zhang2024": "it does not distinguish a loss of confidence from a gain"},
 )
 @dataclass(frozen=True)
-class LocalAccuracy(SharedPasses):
+class LocalAccuracy(_MaskedConfidence):
     """The absolute change of the confidence when the map masks the image: 0 is no change.
 
     Lundberg & Lee 2017, as Zhang et al. 2024 read it for images: |p - o|, as for average-drop. From p = 0.8 to o = 0.6
@@ -145,10 +142,6 @@ class LocalAccuracy(SharedPasses):
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         before, after = confidences(case, self.fill, rng)
         return (before - after).abs()
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The outputs for the image and the masked image."""
-        return confidence_parts(self.fill)
 
 
 def confidence_parts(fill: Fill) -> dict[Hashable, Passes]:

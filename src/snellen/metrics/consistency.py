@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from jaxtyping import Float
 from torch import Tensor
 
 from snellen.classifier import Classifier
-from snellen.metrics.transformed import KINDS, Alike, ChangeComparison, check_magnitudes
+from snellen.metrics.transformed import KINDS, Alike, ChangeComparison, ChangeMetric
 from snellen.plugins.registry import metric
-from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
+from snellen.types import Case, Rng
 
 _UNDEFINED = (
     "every change of the image changes the prediction, or the map and all that it is compared with are constant or hold "
@@ -34,6 +34,22 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 _CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so consistency means nothing without sensitivity"}
 
 
+class _SamePrediction(ChangeMetric, Protocol):
+    correct_only: bool
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
+        """The likeness for each transform; NaN where the prediction changed."""
+        return self.comparison.results(case, rng=rng).consistent(self.correct_only)
+
+    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
+        """The mean over the transforms that keep the prediction."""
+        return curve.nanmean(dim=1)
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The names of the transforms."""
+        return self.comparison.names
+
+
 @metric(
     "consistency",
     cite="cose2023",
@@ -49,7 +65,7 @@ _CAVEATS = {"yeh2019": "a map that never changes is perfectly consistent, so con
     presets=PRESETS,
 )
 @dataclass(frozen=True)
-class Consistency(CurveMetric, SharedPasses):
+class Consistency(_SamePrediction):
     """How alike the maps of an image and of its transformed copies with the same prediction are: 1 is the same map.
 
     Daroya et al. 2023, equation 4: the image is moved, turned, flipped, and changed in light and colour; `magnitudes`
@@ -62,27 +78,9 @@ class Consistency(CurveMetric, SharedPasses):
     magnitudes: int = 6
     correct_only: bool = False
 
-    def __post_init__(self) -> None:
-        check_magnitudes(self.magnitudes)
-
-    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The likeness for each transform; NaN where the prediction changed."""
-        return self._comparison.results(case, rng=rng).consistent(self.correct_only)
-
-    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
-        """The mean over the transforms that keep the prediction."""
-        return curve.nanmean(dim=1)
-
-    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The names of the transforms."""
-        return self._comparison.names
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """All passes; the predictions are the same for every method."""
-        return self._comparison.parts(size, explain, classifier)
-
     @property
-    def _comparison(self) -> ChangeComparison:
+    def comparison(self) -> ChangeComparison:
+        """All transforms."""
         return ChangeComparison(KINDS, self.magnitudes, self.likeness)
 
 
@@ -102,7 +100,7 @@ class Consistency(CurveMetric, SharedPasses):
     caveats=_CAVEATS,
 )
 @dataclass(frozen=True)
-class InputConsistency(CurveMetric, SharedPasses):
+class InputConsistency(_SamePrediction):
     """How alike a map stays when light and colours of the image change and the prediction does not: 1 is the same map.
 
     Ding and Koehn 2021 require that maps agree on inputs that differ only in what is irrelevant. Here: the photometric
@@ -114,25 +112,7 @@ class InputConsistency(CurveMetric, SharedPasses):
     magnitudes: int = 6
     correct_only: bool = False
 
-    def __post_init__(self) -> None:
-        check_magnitudes(self.magnitudes)
-
-    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
-        """The likeness for each transform; NaN where the prediction changed."""
-        return self._comparison.results(case, rng=rng).consistent(self.correct_only)
-
-    def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
-        """The mean over the transforms that keep the prediction."""
-        return curve.nanmean(dim=1)
-
-    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The names of the transforms."""
-        return self._comparison.names
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """All passes; the predictions are the same for every method."""
-        return self._comparison.parts(size, explain, classifier)
-
     @property
-    def _comparison(self) -> ChangeComparison:
+    def comparison(self) -> ChangeComparison:
+        """Changes of light and colour."""
         return ChangeComparison(("photometric",), self.magnitudes, self.likeness)

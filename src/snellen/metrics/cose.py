@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -11,9 +11,9 @@ from torch import Tensor
 
 from snellen.classifier import Classifier
 from snellen.metrics.consistency import PRESETS
-from snellen.metrics.transformed import KINDS, Alike, ChangeComparison, check_magnitudes
+from snellen.metrics.transformed import KINDS, Alike, ChangeComparison, ChangeMetric
 from snellen.plugins.registry import metric
-from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
+from snellen.types import Case, Rng
 
 _CAVEATS = {
     "hedstrom2024": "a noisy map is unlike any other, so it seems sensitive; only its consistency shows that it is noise",
@@ -25,6 +25,18 @@ _READING = (
     "also requires a right prediction for the unchanged image (correct_only). The map after the change explains the new "
     "prediction, as published; fixed_class=true explains the target throughout. "
 )
+
+
+class _ImagesAndModels(ChangeMetric, Protocol):
+    likeness: Alike
+    fixed_class: bool
+
+    @property
+    def comparison(self) -> ChangeComparison:
+        """All transforms, and other models."""
+        return ChangeComparison(
+            kinds=KINDS, magnitudes=self.magnitudes, alike=self.likeness, fixed_class=self.fixed_class, models=True
+        )
 
 
 @metric(
@@ -45,7 +57,7 @@ _READING = (
     optional_needs={"checkpoints"},
 )
 @dataclass(frozen=True)
-class Sensitivity(CurveMetric, SharedPasses):
+class Sensitivity(_ImagesAndModels):
     """How much a map changes when a change of the image or of the model changes the prediction: 0 is not at all.
 
     Daroya et al. 2023, equation 7. The changes of the image are those of consistency, with the same maps; the models are
@@ -58,12 +70,9 @@ class Sensitivity(CurveMetric, SharedPasses):
     correct_only: bool = False
     fixed_class: bool = False
 
-    def __post_init__(self) -> None:
-        check_magnitudes(self.magnitudes)
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """1 - likeness for each transform and model (NaN where the prediction stays the same), and the number of models."""
-        results = self._comparison.results(case, rng=rng)
+        results = self.comparison.results(case, rng=rng)
         return torch.cat([results.sensitive(self.correct_only), results.models], dim=1)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
@@ -72,17 +81,7 @@ class Sensitivity(CurveMetric, SharedPasses):
 
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The names of the transforms and models."""
-        return (*self._comparison.names, "models")
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """All passes; the predictions are the same for every method."""
-        return self._comparison.parts(size, explain, classifier)
-
-    @property
-    def _comparison(self) -> ChangeComparison:
-        return ChangeComparison(
-            kinds=KINDS, magnitudes=self.magnitudes, alike=self.likeness, fixed_class=self.fixed_class, models=True
-        )
+        return (*self.comparison.names, "models")
 
 
 @metric(
@@ -104,7 +103,7 @@ class Sensitivity(CurveMetric, SharedPasses):
     optional_needs={"checkpoints"},
 )
 @dataclass(frozen=True)
-class Cose(CurveMetric, SharedPasses):
+class Cose(_ImagesAndModels):
     """Whether a map changes when the prediction changes, and only then: high needs both.
 
     Daroya et al. 2023, equation 8: the harmonic mean of consistency and sensitivity, over the same changes. Consistency
@@ -116,12 +115,9 @@ class Cose(CurveMetric, SharedPasses):
     correct_only: bool = False
     fixed_class: bool = False
 
-    def __post_init__(self) -> None:
-        check_magnitudes(self.magnitudes)
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The points of consistency, those of sensitivity, the number of models, and the geometric mean."""
-        results = self._comparison.results(case, rng=rng)
+        results = self.comparison.results(case, rng=rng)
         alike = results.consistent(self.correct_only)[:, : self._transforms()]
         unlike = results.sensitive(self.correct_only)
         mean = geometric(alike.nanmean(dim=1), unlike.nanmean(dim=1)).unsqueeze(1)
@@ -134,24 +130,14 @@ class Cose(CurveMetric, SharedPasses):
     def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
         """The names of the changes, once for consistency and once for sensitivity."""
         return (
-            *(f"consistency/{name}" for name in self._comparison.changes),
-            *(f"sensitivity/{name}" for name in self._comparison.names),
+            *(f"consistency/{name}" for name in self.comparison.changes),
+            *(f"sensitivity/{name}" for name in self.comparison.names),
             "models",
             "geometric-mean",
         )
 
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """All passes; the predictions are the same for every method."""
-        return self._comparison.parts(size, explain, classifier)
-
-    @property
-    def _comparison(self) -> ChangeComparison:
-        return ChangeComparison(
-            kinds=KINDS, magnitudes=self.magnitudes, alike=self.likeness, fixed_class=self.fixed_class, models=True
-        )
-
     def _transforms(self) -> int:
-        return len(self._comparison.changes)
+        return len(self.comparison.changes)
 
 
 def harmonic(consistency: Float[Tensor, "*any"], sensitivity: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:

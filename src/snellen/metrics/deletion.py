@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
-from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.metrics.pixel_removal import area_under_curve, check_steps, removal_outputs, removal_parts
+from snellen.metrics.pixel_removal import RemovalMetric, area_under_curve
 from snellen.plugins.registry import metric
-from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
+from snellen.types import Case, CurveMetric, Fill, Output, Rng
 
 
 @metric(
@@ -35,7 +34,7 @@ from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPa
     presets={"petsiuk2018": {"steps": 224}, "zhang2024": {"steps": 28}},
 )
 @dataclass(frozen=True)
-class Deletion(CurveMetric, SharedPasses):
+class Deletion(CurveMetric, RemovalMetric):
     """The target's mean probability while pixels are removed, most salient first: low is good.
 
     Petsiuk et al. 2018. In each of `steps` equal steps the next pixels take the fill's value; 28 steps on 224×224 are
@@ -43,21 +42,15 @@ class Deletion(CurveMetric, SharedPasses):
     + 0.2 / 2) / 2 = 0.35. The bounds hold for probabilities, not for `of="logit"`.
     """
 
+    keep_salient: ClassVar[bool] = False
     steps: int = 28
     fill: Fill = MEAN
     of: Output = "probability"
 
-    def __post_init__(self) -> None:
-        check_steps(self.steps)
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from the whole image to the fill alone."""
-        return removal_outputs(case, self.fill, keep_salient=False, steps=self.steps, rng=rng).of(self.of)
+        return self.outputs(case, rng).of(self.of)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The normalised area under each curve."""
         return area_under_curve(curve)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The removal curve, and the unchanged image."""
-        return removal_parts(self.fill, keep_salient=False, steps=self.steps, size=size)

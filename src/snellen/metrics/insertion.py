@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
-from snellen.classifier import Classifier
 from snellen.maps.fills import BLUR
-from snellen.metrics.pixel_removal import area_under_curve, check_steps, removal_outputs, removal_parts
+from snellen.metrics.pixel_removal import RemovalMetric, area_under_curve
 from snellen.plugins.registry import metric
-from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
+from snellen.types import Case, CurveMetric, Fill, Output, Rng
 
 
 @metric(
@@ -37,7 +36,7 @@ from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPa
     },
 )
 @dataclass(frozen=True)
-class Insertion(CurveMetric, SharedPasses):
+class Insertion(CurveMetric, RemovalMetric):
     """The target's mean probability while pixels are inserted into a blurred image, most salient first: high is good.
 
     Petsiuk et al. 2018. In each of `steps` equal steps the next pixels of the image replace the fill. Probabilities 0.2,
@@ -45,21 +44,15 @@ class Insertion(CurveMetric, SharedPasses):
     probabilities, not for `of="logit"`.
     """
 
+    keep_salient: ClassVar[bool] = True
     steps: int = 28
     fill: Fill = BLUR
     of: Output = "probability"
 
-    def __post_init__(self) -> None:
-        check_steps(self.steps)
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from the fill alone to the whole image."""
-        return removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).of(self.of)
+        return self.outputs(case, rng).of(self.of)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The normalised area under each curve."""
         return area_under_curve(curve)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The removal curve, and the unchanged image."""
-        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)

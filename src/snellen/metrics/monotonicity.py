@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -14,10 +15,15 @@ from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN, NOISE
 from snellen.maps.similarity import correlation, rank_correlation
 from snellen.metrics.case_cache import output_parts
-from snellen.metrics.pixel_removal import check_steps, has_nan, pixel_ranks, removal_counts, removal_outputs, removal_parts
+from snellen.metrics.pixel_removal import (
+    RemovalMetric,
+    has_nan,
+    pixel_ranks,
+    removal_counts,
+)
 from snellen.metrics.rounding import within_rounding
 from snellen.plugins.registry import metric
-from snellen.types import Case, Fill, Output, Passes, Rng, SharedPasses
+from snellen.types import Case, Fill, Output, Passes, Rng
 
 
 @metric(
@@ -37,7 +43,7 @@ from snellen.types import Case, Fill, Output, Passes, Rng, SharedPasses
     },
 )
 @dataclass(frozen=True)
-class Monotonicity(SharedPasses):
+class Monotonicity(RemovalMetric):
     """The correlation of saliency with the target's probability while pixels are inserted, least salient first: 1 is best.
 
     Arya et al. 2019, as Zhang et al. 2024 write it: `steps` equal chunks of pixels are inserted into the fill in rising
@@ -46,15 +52,13 @@ class Monotonicity(SharedPasses):
     0.9.
     """
 
+    keep_salient: ClassVar[bool] = False
     steps: int = 28
     fill: Fill = MEAN
     of: Output = "probability"
 
-    def __post_init__(self) -> None:
-        check_steps(self.steps)
-
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        removed = removal_outputs(case, self.fill, keep_salient=False, steps=self.steps, rng=rng).of(self.of)
+        removed = self.outputs(case, rng).of(self.of)
         points = removal_counts(self.steps, case.size)
         falling = case.maps.flatten(1).double().sort(dim=1, descending=True).values
         means = _chunk_means(falling, points)
@@ -62,10 +66,6 @@ class Monotonicity(SharedPasses):
         outputs = removed[:, :-1].double()
         constant = within_rounding(outputs.amax(dim=1) - outputs.amin(dim=1), outputs.abs().amax(dim=1))
         return correlation(means, outputs).masked_fill(constant, torch.nan).to(case.maps.dtype)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The removal curve, and the unchanged image."""
-        return removal_parts(self.fill, keep_salient=False, steps=self.steps, size=size)
 
 
 @metric(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
-from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.metrics.pixel_removal import check_steps, removal_outputs, removal_parts
+from snellen.metrics.pixel_removal import RemovalMetric
 from snellen.plugins.registry import metric
-from snellen.types import Case, CurveMetric, Fill, Output, Passes, Rng, SharedPasses
+from snellen.types import Case, CurveMetric, Fill, Output, Rng
 
 _NAN = "the map holds NaN"
 _FILL = (
@@ -39,31 +38,25 @@ _FILL = (
     },
 )
 @dataclass(frozen=True)
-class MoRF(CurveMetric, SharedPasses):
+class MoRF(CurveMetric, RemovalMetric):
     """How far the target's output falls on average while pixels are removed, most salient first: high is good.
 
     Ancona et al. 2018, after Samek et al. 2017. In each of `steps` equal steps the next pixels take the fill's value.
     Outputs 5, 2, 1 at nothing, half and all removed give ((5 - 2) + (5 - 1)) / 2 = 3.5.
     """
 
+    keep_salient: ClassVar[bool] = False
     steps: int = 28
     fill: Fill = MEAN
     of: Output = "logit"
 
-    def __post_init__(self) -> None:
-        check_steps(self.steps)
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from the whole image to the fill alone."""
-        return removal_outputs(case, self.fill, keep_salient=False, steps=self.steps, rng=rng).of(self.of)
+        return self.outputs(case, rng).of(self.of)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean distance below the first point."""
         return _fall(curve)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The removal curve, and the unchanged image."""
-        return removal_parts(self.fill, keep_salient=False, steps=self.steps, size=size)
 
 
 @metric(
@@ -83,31 +76,25 @@ class MoRF(CurveMetric, SharedPasses):
     },
 )
 @dataclass(frozen=True)
-class LeRF(CurveMetric, SharedPasses):
+class LeRF(CurveMetric, RemovalMetric):
     """How far the target's output falls on average while pixels are removed, least salient first: low is good.
 
     Ancona et al. 2018. As morf from the other end: after k of `steps` steps only the most salient pixels are left.
     Outputs 5, 5, 1 at nothing, half and all removed give ((5 - 5) + (5 - 1)) / 2 = 2.
     """
 
+    keep_salient: ClassVar[bool] = True
     steps: int = 28
     fill: Fill = MEAN
     of: Output = "logit"
 
-    def __post_init__(self) -> None:
-        check_steps(self.steps)
-
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's output from the whole image to the fill alone."""
-        return removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).of(self.of).flip(1)
+        return self.outputs(case, rng).of(self.of).flip(1)
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The mean distance below the first point."""
         return _fall(curve)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The removal curve, and the unchanged image."""
-        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)
 
 
 def _fall(curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from typing import ClassVar, Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from snellen.classifier import Classifier
 from snellen.classifier.outputs import TargetOutputs
 from snellen.metrics.case_cache import cached_per_case, output_parts
-from snellen.types import Case, Fill, Passes, Rng
+from snellen.types import Case, Fill, Passes, Rng, SharedPasses
 
 
 def pixel_ranks(maps: Float[Tensor, "batch height width"], *, rng: Rng) -> Int[Tensor, "batch height width"]:
@@ -104,6 +106,26 @@ def removal_parts(fill: Fill, *, keep_salient: bool, steps: int, size: tuple[int
     """The cost of `removal_outputs` for one image, by cache key."""
     changed = len(removal_counts(steps, size)) - 1
     return output_parts() | {("sweep", fill, keep_salient, steps): Passes(forward=changed)}
+
+
+class RemovalMetric(SharedPasses, Protocol):
+    """The frame of metrics of a removal curve: a class that inherits from it says what is kept and has these fields."""
+
+    keep_salient: ClassVar[bool]
+    """False removes the most salient pixels first, True keeps only these."""
+    steps: int
+    fill: Fill
+
+    def __post_init__(self) -> None:
+        check_steps(self.steps)
+
+    def outputs(self, case: Case, rng: Rng) -> TargetOutputs:
+        """The classifier's outputs at each point of the curve."""
+        return removal_outputs(case, self.fill, keep_salient=self.keep_salient, steps=self.steps, rng=rng)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The removal curve, and the unchanged image."""
+        return removal_parts(self.fill, keep_salient=self.keep_salient, steps=self.steps, size=size)
 
 
 def check_steps(steps: int) -> None:

@@ -6,9 +6,10 @@ the same random draws for every variant: with new draws a map of pure noise woul
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -23,7 +24,9 @@ from snellen.types import Case, CurveMetric, Passes, Rng, SharedPasses
 from snellen.variants.randomised import randomise_in_turn
 from snellen.variants.weight_layers import WeightLayer, weight_layers
 
-Protocol = Literal["mprt", "smprt"]
+Variant = Literal["mprt", "smprt"]
+Stage = tuple[WeightLayer, ...]
+"""The layers that are randomised together, from the top."""
 
 NOISE = 0.1
 """Standard deviation of the smoothing noise, as a share of the range of each image's inputs (Hedström et al. 2024)."""
@@ -40,11 +43,52 @@ _INITIAL = (
 )
 
 
-def _check(layers: int, samples: int) -> None:
-    if layers < 1:
-        raise ValueError(f"layers must be at least 1, not {layers}")
-    if samples < 1:
-        raise ValueError(f"samples must be at least 1, not {samples}")
+class _StageCurve(CurveMetric, SharedPasses, Protocol):
+    """A point per stage of randomisation: a class that inherits from it defines `stages`."""
+
+    layers: int
+    likeness: Likeness
+    magnitude: bool
+    variant: Variant
+    samples: int
+
+    def __post_init__(self) -> None:
+        if self.layers < 1:
+            raise ValueError(f"layers must be at least 1, not {self.layers}")
+        if self.samples < 1:
+            raise ValueError(f"samples must be at least 1, not {self.samples}")
+
+    @abstractmethod
+    def stages(self, classifier: Classifier, size: tuple[int, int]) -> tuple[Stage, ...]:
+        """The layers that are randomised at each point."""
+        ...
+
+    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch stages"]:
+        """The likeness at each stage."""
+        stages = self.stages(case.classifier, case.size)
+        if self.variant == "mprt":
+            own, others = case.maps, _maps_of_stages(case, stages, rng)
+        else:
+            own = _smoothed(case, case.classifier, self.samples, rng) if stages else case.maps
+            networks = randomise_in_turn(case.classifier, stages, rng=rng)
+            others = (_smoothed(case, variant, self.samples, rng) for variant in networks)
+        return _likenesses(own, others, self.likeness, self.magnitude)
+
+    def score(self, curve: Float[Tensor, "batch stages"]) -> Float[Tensor, " batch"]:
+        """The mean over the stages that have a likeness."""
+        return curve.nanmean(dim=1)
+
+    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
+        """The lowest randomised layer of each stage."""
+        return tuple(stage[-1].name for stage in self.stages(classifier, size))
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The map of each stage."""
+        stages = self.stages(classifier, size)
+        if self.variant == "mprt":
+            return {_key(stage): explain for stage in stages}
+        whole = {("smprt", self.samples): explain * self.samples} if stages else {}
+        return whole | {("smprt", self.samples, *_key(stage)): explain * self.samples for stage in stages}
 
 
 @metric(
@@ -64,7 +108,7 @@ def _check(layers: int, samples: int) -> None:
     presets={"adebayo2018-ssim": {"likeness": "ssim"}, "hedstrom2024": {"variant": "smprt", "samples": 50, "layers": 1000}},
 )
 @dataclass(frozen=True)
-class CascadingRandomisation(CurveMetric, SharedPasses):
+class CascadingRandomisation(_StageCurve):
     """How alike the map stays while layers are randomised one after the other from the top: low is good.
 
     Adebayo et al. 2018. The curve has a point per stage, named after the lowest randomised layer; of a deep network
@@ -75,27 +119,12 @@ class CascadingRandomisation(CurveMetric, SharedPasses):
     layers: int = 8
     likeness: Likeness = "spearman"
     magnitude: bool = True
-    variant: Protocol = "mprt"
+    variant: Variant = "mprt"
     samples: int = 10
 
-    def __post_init__(self) -> None:
-        _check(self.layers, self.samples)
-
-    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch stages"]:
-        """The likeness at each stage, from the top layer alone to all layers."""
-        return _curve(self, case, cascade(case.classifier, case.size, self.layers), rng)
-
-    def score(self, curve: Float[Tensor, "batch stages"]) -> Float[Tensor, " batch"]:
-        """The mean over the stages that have a likeness."""
-        return curve.nanmean(dim=1)
-
-    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The lowest randomised layer of each stage."""
-        return tuple(stage[-1].name for stage in cascade(classifier, size, self.layers))
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The map of each stage."""
-        return _parts(self, cascade(classifier, size, self.layers), explain)
+    def stages(self, classifier: Classifier, size: tuple[int, int]) -> tuple[Stage, ...]:
+        """From the top layer alone to all layers."""
+        return cascade(classifier, size, self.layers)
 
 
 @metric(
@@ -115,7 +144,7 @@ class CascadingRandomisation(CurveMetric, SharedPasses):
     presets={"adebayo2018-ssim": {"likeness": "ssim"}, "hedstrom2024": {"variant": "smprt", "samples": 50, "layers": 1000}},
 )
 @dataclass(frozen=True)
-class IndependentRandomisation(CurveMetric, SharedPasses):
+class IndependentRandomisation(_StageCurve):
     """How alike the map stays when a single layer is randomised and all others stay trained: low is good.
 
     Adebayo et al. 2018. The curve has a point per layer, from the top; of a deep network `layers` evenly spaced ones are
@@ -125,27 +154,12 @@ class IndependentRandomisation(CurveMetric, SharedPasses):
     layers: int = 8
     likeness: Likeness = "spearman"
     magnitude: bool = True
-    variant: Protocol = "mprt"
+    variant: Variant = "mprt"
     samples: int = 10
 
-    def __post_init__(self) -> None:
-        _check(self.layers, self.samples)
-
-    def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch layers"]:
-        """The likeness for each layer, from the top."""
-        return _curve(self, case, single(case.classifier, case.size, self.layers), rng)
-
-    def score(self, curve: Float[Tensor, "batch layers"]) -> Float[Tensor, " batch"]:
-        """The mean over the layers that have a likeness."""
-        return curve.nanmean(dim=1)
-
-    def points(self, size: tuple[int, int], classifier: Classifier) -> tuple[str, ...]:
-        """The layer of each column."""
-        return tuple(stage[-1].name for stage in single(classifier, size, self.layers))
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The map of each layer."""
-        return _parts(self, single(classifier, size, self.layers), explain)
+    def stages(self, classifier: Classifier, size: tuple[int, int]) -> tuple[Stage, ...]:
+        """One layer at a time, from the top."""
+        return single(classifier, size, self.layers)
 
 
 @metric(
@@ -235,9 +249,6 @@ class EfficientRandomisation(SharedPasses):
 
 # Which layers -------------------------------------------------------------------------------------------------------
 
-Stage = tuple[WeightLayer, ...]
-"""The layers that are randomised together, from the top."""
-
 
 def cascade(classifier: Classifier, size: tuple[int, int], layers: int) -> tuple[Stage, ...]:
     """From the top layer alone to all of them, in at most `layers` even steps."""
@@ -283,16 +294,6 @@ def _smoothed(case: Case, classifier: Classifier, samples: int, rng: Rng) -> Flo
     return total / samples
 
 
-def _curve(of: CascadingRandomisation | IndependentRandomisation, case: Case, stages: tuple[Stage, ...], rng: Rng) -> Tensor:
-    if of.variant == "mprt":
-        own, others = case.maps, _maps_of_stages(case, stages, rng)
-    else:
-        own = _smoothed(case, case.classifier, of.samples, rng) if stages else case.maps
-        networks = randomise_in_turn(case.classifier, stages, rng=rng)
-        others = (_smoothed(case, variant, of.samples, rng) for variant in networks)
-    return _likenesses(own, others, of.likeness, of.magnitude)
-
-
 def _likenesses(
     maps: Float[Tensor, "batch height width"], others: Iterable[Tensor], how: Likeness, magnitude: bool
 ) -> Float[Tensor, "batch others"]:
@@ -309,15 +310,6 @@ def _pattern(maps: Float[Tensor, "batch height width"], magnitude: bool) -> Floa
     return (maps.abs() if magnitude else maps) / maps.abs().amax(dim=(1, 2), keepdim=True).clamp_min(
         torch.finfo(maps.dtype).tiny
     )
-
-
-def _parts(
-    of: CascadingRandomisation | IndependentRandomisation, stages: tuple[Stage, ...], explain: Passes
-) -> dict[Hashable, Passes]:
-    if of.variant == "mprt":
-        return {_key(stage): explain for stage in stages}
-    whole = {("smprt", of.samples): explain * of.samples} if stages else {}
-    return whole | {("smprt", of.samples, *_key(stage)): explain * of.samples for stage in stages}
 
 
 def _key(stage: Stage) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import torch
 from jaxtyping import Float
@@ -15,7 +15,7 @@ from snellen.maps.similarity import Likeness, likeness
 from snellen.metrics.case_cache import output_parts
 from snellen.metrics.requirements import require_variant
 from snellen.plugins.registry import metric
-from snellen.types import Case, Method, Metric, Passes, Recipe, Rng, SharedPasses, TrainedVariant
+from snellen.types import Case, Method, Passes, Recipe, Rng, SharedPasses, TrainedVariant
 from snellen.variants.recipes import Training, seed_for
 
 
@@ -93,18 +93,27 @@ class DataRandomisation:
         return explain
 
 
-def agreement(case: Case, metric: Metric, name: str, how: Likeness, *, rng: Rng) -> Float[Tensor, " batch"]:
-    """The likeness of the maps of the classifier and of a variant; NaN where they predict different classes."""
-    other = require_variant(case, metric, name)
-    predicted = case.classifier.cached_outputs(case.inputs, case.targets).predicted
-    agreed = other.cached_outputs(case.inputs, case.targets).predicted == predicted
-    alike = likeness(case.maps, case.explain(case.inputs, classifier=other, rng=rng), how)
-    return alike.masked_fill(~agreed, torch.nan)
+class _TrainedAgain(SharedPasses, Protocol):
+    """Compares with the maps of a variant: a class that inherits from it names the variant and has a field `likeness`."""
 
+    variant: ClassVar[TrainedVariant]
+    likeness: Likeness
 
-def agreement_parts(name: str, explain: Passes) -> Mapping[Hashable, Passes]:
-    """The cost of `agreement`, by cache key."""
-    return output_parts() | output_parts(name) | ({("explained", name): explain} if explain != Passes() else {})
+    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
+        """One model, the same for every method."""
+        return (self.variant,)
+
+    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
+        other = require_variant(case, self, self.variant.name)
+        predicted = case.classifier.cached_outputs(case.inputs, case.targets).predicted
+        agreed = other.cached_outputs(case.inputs, case.targets).predicted == predicted
+        alike = likeness(case.maps, case.explain(case.inputs, classifier=other, rng=rng), self.likeness)
+        return alike.masked_fill(~agreed, torch.nan)
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The outputs of both models, and the map of the other one."""
+        name = self.variant.name
+        return output_parts() | output_parts(name) | ({("explained", name): explain} if explain != Passes() else {})
 
 
 @metric(
@@ -123,7 +132,7 @@ def agreement_parts(name: str, explain: Passes) -> Mapping[Hashable, Passes]:
     },
 )
 @dataclass(frozen=True)
-class Repeatability(SharedPasses):
+class Repeatability(_TrainedAgain):
     """How alike the maps of two models are that were trained with different seeds.
 
     Arun et al. 2021. Images for which the two models predict different classes are left out. Maps with a structural
@@ -131,18 +140,8 @@ class Repeatability(SharedPasses):
     fails.
     """
 
+    variant: ClassVar[TrainedVariant] = OtherSeed()
     likeness: Likeness = "ssim"
-
-    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
-        """One model, the same for every method."""
-        return (OtherSeed(),)
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return agreement(case, self, OtherSeed().name, self.likeness, rng=rng)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The outputs of both models, and the map of the other one."""
-        return agreement_parts(OtherSeed().name, explain)
 
 
 @metric(
@@ -161,7 +160,7 @@ class Repeatability(SharedPasses):
     },
 )
 @dataclass(frozen=True)
-class Reproducibility(SharedPasses):
+class Reproducibility(_TrainedAgain):
     """How alike the maps of two architectures are that were trained on the same images.
 
     Arun et al. 2021. Images for which the two models predict different classes are left out. Maps with a structural
@@ -169,15 +168,5 @@ class Reproducibility(SharedPasses):
     against a method.
     """
 
+    variant: ClassVar[TrainedVariant] = OtherArchitecture()
     likeness: Likeness = "ssim"
-
-    def trained_variants(self, method: Method) -> tuple[TrainedVariant, ...]:
-        """One model, the same for every method."""
-        return (OtherArchitecture(),)
-
-    def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        return agreement(case, self, OtherArchitecture().name, self.likeness, rng=rng)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The outputs of both models, and the map of the other one."""
-        return agreement_parts(OtherArchitecture().name, explain)

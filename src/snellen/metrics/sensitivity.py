@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -29,11 +30,20 @@ _FOOLED = {
 _PRESETS: dict[str, dict[str, object]] = {"yeh2019": {"relative": False}, "kokhlikyan2020": {"radius": 0.02}}
 
 
-def _check(samples: int, radius: float) -> None:
-    if samples < 1:
-        raise ValueError(f"samples must be at least 1, not {samples}")
-    if radius < 0:
-        raise ValueError(f"radius must not be negative, not {radius}")
+class _PerturbedMaps(SharedPasses, Protocol):
+    samples: int
+    radius: float
+    relative: bool
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise ValueError(f"samples must be at least 1, not {self.samples}")
+        if self.radius < 0:
+            raise ValueError(f"radius must not be negative, not {self.radius}")
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """The perturbed maps."""
+        return {("sensitivity", self.samples, self.radius): explain * self.samples}
 
 
 @metric(
@@ -51,7 +61,7 @@ def _check(samples: int, radius: float) -> None:
     presets=_PRESETS,
 )
 @dataclass(frozen=True)
-class MaxSensitivity(SharedPasses):
+class MaxSensitivity(_PerturbedMaps):
     """The largest change of the map under small noise on the inputs, relative to the map's own size: 0 is no change.
 
     Yeh et al. 2019: max over `samples` of ‖Φ(x + δ) - Φ(x)‖ / ‖Φ(x)‖ (Frobenius), δ uniform in ±`radius` per input
@@ -63,15 +73,8 @@ class MaxSensitivity(SharedPasses):
     radius: float = 0.2
     relative: bool = True
 
-    def __post_init__(self) -> None:
-        _check(self.samples, self.radius)
-
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _changes(case, self.samples, self.radius, rng).of(case.maps, self.relative).amax(dim=1)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The perturbed maps."""
-        return {("sensitivity", self.samples, self.radius): explain * self.samples}
 
 
 @metric(
@@ -88,7 +91,7 @@ class MaxSensitivity(SharedPasses):
     presets=_PRESETS,
 )
 @dataclass(frozen=True)
-class AvgSensitivity(SharedPasses):
+class AvgSensitivity(_PerturbedMaps):
     """The mean change of the map under small noise on the inputs, relative to the map's own size: 0 is no change.
 
     As max-sensitivity (Yeh et al. 2019), with the mean over `samples` in place of the largest. Changes of norm 1 and 2
@@ -99,15 +102,8 @@ class AvgSensitivity(SharedPasses):
     radius: float = 0.2
     relative: bool = True
 
-    def __post_init__(self) -> None:
-        _check(self.samples, self.radius)
-
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         return _changes(case, self.samples, self.radius, rng).of(case.maps, self.relative).mean(dim=1)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The perturbed maps."""
-        return {("sensitivity", self.samples, self.radius): explain * self.samples}
 
 
 @metric(
@@ -126,7 +122,7 @@ class AvgSensitivity(SharedPasses):
     caveats={"alvarezmelis2018": "the largest of a few random neighbours is only a lower bound of the Lipschitz constant"},
 )
 @dataclass(frozen=True)
-class Robustness(SharedPasses):
+class Robustness(_PerturbedMaps):
     """The largest change of the map per change of the image, relative to the map's own size: 0 is no change.
 
     Alvarez-Melis & Jaakkola 2018, the local Lipschitz constant: max over `samples` of ‖Φ(x + δ) - Φ(x)‖ / ‖δ‖, divided
@@ -139,17 +135,13 @@ class Robustness(SharedPasses):
     relative: bool = True
 
     def __post_init__(self) -> None:
-        _check(self.samples, self.radius)
+        super().__post_init__()
         if self.radius == 0:
             raise ValueError("radius must be above 0, because otherwise the image does not change")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
         changes = _changes(case, self.samples, self.radius, rng)
         return replace(changes, maps=changes.maps / changes.inputs).of(case.maps, self.relative).amax(dim=1)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The perturbed maps."""
-        return {("sensitivity", self.samples, self.radius): explain * self.samples}
 
 
 def perturb_inputs(

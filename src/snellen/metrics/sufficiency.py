@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from snellen.classifier import Classifier
 from snellen.maps.fills import MEAN
-from snellen.metrics.pixel_removal import check_steps, removal_counts, removal_outputs, removal_parts
+from snellen.metrics.pixel_removal import RemovalMetric, removal_counts
 from snellen.plugins.registry import metric
-from snellen.types import Case, CurveMetric, Fill, NoPasses, Output, Passes, Rng, SharedPasses
+from snellen.types import Case, CurveMetric, Fill, NoPasses, Output, Rng
 
 _TINY = torch.finfo(torch.float32).tiny
 
@@ -42,34 +41,31 @@ def _check_share(name: str, value: float) -> None:
     },
 )
 @dataclass(frozen=True)
-class Sufficiency(CurveMetric, SharedPasses):
+class Sufficiency(CurveMetric, RemovalMetric):
     """How much of the target's probability is left when only the most salient quarter of the pixels is kept.
 
     After Carter et al. 2019; all other pixels take the fill's value. `share` is taken at the nearest of `steps` equal
     steps. From p = 0.8 on the image to 0.6 on its salient quarter the score is 0.75; more than before counts as 1.
     """
 
+    keep_salient: ClassVar[bool] = True
     share: float = 0.25
     steps: int = 28
     fill: Fill = MEAN
 
     def __post_init__(self) -> None:
-        check_steps(self.steps)
+        super().__post_init__()
         _check_share("share", self.share)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's probability from nothing kept to the whole image."""
-        return removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).probability
+        return self.outputs(case, rng).probability
 
     def score(self, curve: Float[Tensor, "batch points"]) -> Float[Tensor, " batch"]:
         """The ratio of the point at `share` to the last, at most 1."""
         at = round(self.share * (curve.shape[1] - 1))
         whole = curve[:, -1]
         return (curve[:, at] / whole).clamp_max(1).masked_fill(whole == 0, torch.nan)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The removal curve, and the unchanged image."""
-        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)
 
 
 @metric(
@@ -91,7 +87,7 @@ class Sufficiency(CurveMetric, SharedPasses):
     },
 )
 @dataclass(frozen=True)
-class Minimality(CurveMetric, SharedPasses):
+class Minimality(CurveMetric, RemovalMetric):
     """The smallest share of the most salient pixels that keeps the prediction and most of its probability: low is good.
 
     After Carter et al. 2019; all other pixels take the fill's value. Probabilities 0.1, 0.75, 0.8 with nothing, half and
@@ -99,17 +95,18 @@ class Minimality(CurveMetric, SharedPasses):
     does.
     """
 
+    keep_salient: ClassVar[bool] = True
     confidence: float = 0.9
     steps: int = 28
     fill: Fill = MEAN
 
     def __post_init__(self) -> None:
-        check_steps(self.steps)
+        super().__post_init__()
         _check_share("confidence", self.confidence)
 
     def curve(self, case: Case, *, rng: Rng) -> Float[Tensor, "batch points"]:
         """The target's probability relative to the whole image's, from nothing to all; 0 where it is not the prediction."""
-        outputs = removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng)
+        outputs = self.outputs(case, rng)
         ratio = outputs.probability / outputs.probability[:, -1:].clamp_min(_TINY)
         is_predicted = outputs.predicted == case.targets.unsqueeze(1)
         return ratio.masked_fill(~is_predicted & ~ratio.isnan(), 0.0).masked_fill(~is_predicted[:, -1:], torch.nan)
@@ -119,10 +116,6 @@ class Minimality(CurveMetric, SharedPasses):
         # Zero means that the target is not the prediction, which is never high enough.
         first = ((curve >= self.confidence) & (curve > 0)).float().argmax(dim=1)
         return (first / (curve.shape[1] - 1)).masked_fill(curve[:, -1].isnan(), torch.nan)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The removal curve, and the unchanged image."""
-        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)
 
 
 @metric(
@@ -139,7 +132,7 @@ class Minimality(CurveMetric, SharedPasses):
     caveats={"carter2021": "classifiers may be confident about a few pixels that mean nothing to people"},
 )
 @dataclass(frozen=True)
-class EffectiveComplexity(SharedPasses):
+class EffectiveComplexity(RemovalMetric):
     """The least number of most salient pixels that keep the target's output where it was: low is good.
 
     Nguyen & Martínez 2020: squared loss at most `tolerance`. Pixels come in `steps` equal steps, so the count is rounded
@@ -147,26 +140,23 @@ class EffectiveComplexity(SharedPasses):
     kept give 8, as (0.9 - 0.85)² = 0.0025 ≤ 0.01.
     """
 
+    keep_salient: ClassVar[bool] = True
     tolerance: float = 0.01
     steps: int = 28
     fill: Fill = MEAN
     of: Output = "probability"
 
     def __post_init__(self) -> None:
-        check_steps(self.steps)
+        super().__post_init__()
         if self.tolerance < 0:
             raise ValueError(f"tolerance must not be negative, not {self.tolerance}")
 
     def __call__(self, case: Case, *, rng: Rng) -> Float[Tensor, " batch"]:
-        outputs = removal_outputs(case, self.fill, keep_salient=True, steps=self.steps, rng=rng).of(self.of)
+        outputs = self.outputs(case, rng).of(self.of)
         loss = (outputs - outputs[:, -1:]).square()
         counts = torch.tensor(removal_counts(self.steps, case.size), dtype=outputs.dtype)
         first = (loss <= self.tolerance).float().argmax(dim=1)
         return counts[first].masked_fill(outputs[:, -1].isnan(), torch.nan)
-
-    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
-        """The removal curve, and the unchanged image."""
-        return removal_parts(self.fill, keep_salient=True, steps=self.steps, size=size)
 
 
 @metric(

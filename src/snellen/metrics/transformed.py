@@ -7,9 +7,10 @@ for all metrics. Changes are computed one at a time, so that only one changed ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,7 +20,7 @@ from snellen.classifier import Classifier
 from snellen.images.transforms import STEPS, Kind, augmentations
 from snellen.maps.similarity import is_constant, likeness
 from snellen.metrics.case_cache import cached_per_case, output_parts
-from snellen.types import CHECKPOINT, Case, Passes, Rng, by_number
+from snellen.types import CHECKPOINT, Case, CurveMetric, Passes, Rng, SharedPasses, by_number
 from snellen.variants.randomised import randomise_layers
 from snellen.variants.weight_layers import weight_layers
 
@@ -57,12 +58,6 @@ class ChangeResults:
 
     def _included(self, correct_only: bool) -> Bool[Tensor, "batch 1"]:
         return (self.right | torch.tensor(not correct_only)).unsqueeze(1)
-
-
-def check_magnitudes(magnitudes: int) -> None:
-    """Raises for a number of magnitudes that cannot be drawn."""
-    if not 1 <= magnitudes <= 2 * STEPS:
-        raise ValueError(f"magnitudes must be from 1 to {2 * STEPS}, not {magnitudes}")
 
 
 @dataclass(frozen=True)
@@ -121,6 +116,26 @@ class ChangeComparison:
         models = len(_models(case)) if self.models else 0
         right = torch.zeros(len(case), dtype=torch.bool) if case.labels is None else case.labels == predicted
         return ChangeResults(likeness=likeness, same=same, right=right, models=torch.full((len(case), 1), float(models)))
+
+
+class ChangeMetric(CurveMetric, SharedPasses, Protocol):
+    """The frame of metrics over changes: a class that inherits from it defines `comparison` and a curve of its results."""
+
+    magnitudes: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.magnitudes <= 2 * STEPS:
+            raise ValueError(f"magnitudes must be from 1 to {2 * STEPS}, not {self.magnitudes}")
+
+    @property
+    @abstractmethod
+    def comparison(self) -> ChangeComparison:
+        """Which changes are made."""
+        ...
+
+    def parts(self, size: tuple[int, int], explain: Passes, classifier: Classifier) -> Mapping[Hashable, Passes]:
+        """All passes; the predictions are the same for every method."""
+        return self.comparison.parts(size, explain, classifier)
 
 
 def _compare_transforms(
