@@ -342,19 +342,19 @@ def answers(task: str, rows: list[tuple[str, int, int, int]]) -> pd.DataFrame:
 
 def test_calibration_by_hand() -> None:
     table = answers("error-detection", [("p", 1, 80, 1), ("p", 0, 60, 1), ("p", 1, 100, 1), ("p", 0, 50, 1)])
-    found = calibrations(table, ("a", "none"))[0]
+    found = calibrations(table, ["error-detection"], ("a", "none"))[0]
     assert found.brier.mean == pytest.approx((0.2**2 + 0.6**2 + 0 + 0.5**2) / 4)
     assert found.overconfidence.mean == pytest.approx(0.725 - 0.5)
     assert math.isnan(found.overconfidence.low)
     assert [(one.low, one.n, one.right) for one in found.bins] == [(50, 1, 0.0), (60, 1, 0.0), (80, 1, 1.0), (90, 1, 1.0)]
     everyone = answers("error-detection", [*(("p", 1, 80, 1),) * 4, *(("q", 1, 80, 0),) * 8])
     # A participant with twice as many answers counts no more than another.
-    assert calibrations(everyone, ("a",))[0].right.mean == pytest.approx(0.5)
+    assert calibrations(everyone, ["error-detection"], ("a",))[0].right.mean == pytest.approx(0.5)
 
 
 def test_bets_by_hand() -> None:
     rows = [("p", 1, 9, 1), ("p", 1, 1, 0), ("p", 1, 8, 1), ("q", 1, 5, 1), ("q", 1, 5, 0), ("q", 0, 5, 1)]
-    found = betting_results(answers("betting", rows), ("a",))[0]
+    found = betting_results(answers("betting", rows), ["betting"], ("a",))[0]
     assert found.points.mean == pytest.approx(((9 - 1 + 8) / 3 + (5 - 5 - 5) / 3) / 2)
     assert found.insight.mean == pytest.approx(stats.spearmanr([9, 1, 8], [1, 0, 1]).statistic)
     assert (found.insight.n, found.insight.undefined) == (1, 1)

@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.study.analysed import by_name
+from tests.study.planted_study import plant
 from tests.study.visitor import Fields, Read, Visitor, filled
 
 from snellen.errors import SnellenError
 from snellen.runs.progress import Silent
 from snellen.runs.settings import Settings
 from snellen.study.analysis import analyse
+from snellen.study.analysis.page import page
 from snellen.study.answers.export import write_export
 from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
@@ -82,6 +84,50 @@ class Doubt(Task):
 
     def score(self, truth, answers: AnswerBatch):
         return np.abs(answers.value - truth)
+'''
+
+DECISION = '''
+"""Task: is the model right, with a number from another range than the tasks that are shipped."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from snellen.study.tasks import Decision, Task, task
+
+ENGLISH = """
+title: Right or wrong?
+introduction: Please decide.
+maps: The map shows what the answer rests on.
+question: Is the answer right or wrong?
+beside: How sure are you?
+unit: A number
+low: little
+high: much
+"""
+
+
+@task(
+    "hunch",
+    title="Hunch",
+    score="the number, with a minus for a wrong answer",
+    mean="mean of the numbers, with a minus for wrong answers",
+    unit="points",
+    bounds=(-100.0, 100.0),
+    higher_is_better=True,
+    texts={"en": ENGLISH},
+)
+@dataclass(frozen=True)
+class Hunch(Task):
+    """Participants decide whether the model is right, and say how sure they are."""
+
+    form = Decision(RANGE)
+
+    def truth(self, item, accuracy):
+        return float(item.images[0].right is False)
+
+    def score(self, truth, answers):
+        return answers.beside * np.where(answers.value == truth, 1.0, -1.0)
 '''
 
 PROTOCOL: dict[str, Any] = {
@@ -204,3 +250,57 @@ def test_a_task_without_a_text_of_its_form_is_refused_when_it_is_registered(doub
     with pytest.raises(SnellenError, match="the task 'doubt-too' has no text 'low' in 'en'"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
     assert "doubt-too" not in TASKS
+
+
+def planted_hunch(folder: Path, form: str) -> Study:
+    """A study with betting, error detection and the task of `DECISION`, whose form has these arguments."""
+    path = folder / "hunch.py"
+    path.write_text(DECISION.replace("RANGE", form))
+    spec = importlib.util.spec_from_file_location("hunch", path)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    tasks = [{"task": name, "items": 6, "practice": 0} for name in ("betting", "hunch", "error-detection")]
+    return plant(folder / "study", tasks=tasks, languages=["en"])[0]
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forgets tasks that a test registers."""
+    monkeypatch.setattr(TASKS, "_classes", dict(TASKS._classes))
+    yield
+    find_task.cache_clear()
+
+
+def test_its_stakes_are_analysed_as_bets(registry: None, tmp_path: Path) -> None:
+    study = planted_hunch(tmp_path, '0, 20, "stake"')
+    analysis = analyse(study, simulate_answers(study, 60, Effect(), seed=3))
+    arms = list(study.protocol.arms)
+    assert [(row.task, row.arm) for row in analysis.bets] == [(task, arm) for task in ("betting", "hunch") for arm in arms]
+    assert {row.task for row in analysis.calibrations} == {"error-detection"}
+    hunch = [row for row in analysis.bets if row.task == "hunch"]
+    assert {(part.low, part.high) for row in hunch for part in row.bins} <= {(0, 0), (1, 6), (7, 13), (14, 19), (20, 20)}
+    assert all(sum(part.n for part in row.bins) == row.answers for row in hunch)
+    assert all(row.insight.n > 0 and row.points.mean > 0 for row in hunch)
+    assert any(row.stake.mean > 10 for row in hunch)
+    assert analysis.as_values()["calibration_tasks"]["bets"] == ["betting"] * 3 + ["hunch"] * 3
+    text = page(analysis)
+    assert text.count("stakes against the share of right answers") == 2
+    assert "Hunch <small>stakes against" in text
+
+
+def test_its_certainties_are_analysed_as_calibration(registry: None, tmp_path: Path) -> None:
+    study = planted_hunch(tmp_path, '0, 100, "certainty"')
+    data = simulate_answers(study, 60, Effect(), seed=3)
+    analysis = analyse(study, data)
+    assert {row.task for row in analysis.bets} == {"betting"}
+    hunch = [row for row in analysis.calibrations if row.task == "hunch"]
+    assert [row.arm for row in hunch] == list(study.protocol.arms)
+    rows = data.counted.answers.query("task == 'hunch' and arm == 'none'")
+    stated = rows.assign(stated=rows["beside"].astype(float) / 100).groupby("participant")["stated"].mean()
+    assert hunch[2].certainty.mean == pytest.approx(stated.mean())
+    assert {(part.low, part.high) for row in hunch for part in row.bins} <= {
+        (0, 19), (20, 39), (40, 59), (60, 79), (80, 100)
+    }  # fmt: skip
+    assert all(sum(part.n for part in row.bins) == row.answers for row in hunch)
+    assert "Hunch <small>certainty against" in page(analysis)

@@ -151,6 +151,8 @@ class Analysis:
     def as_values(self) -> dict[str, Any]:
         """The content of `analysis.json`; undefined numbers are null."""
         values = _to_json(self)
+        # Rows of `calibrations` and `bets` keep the keys of schema 1, which knew one task of each.
+        values["calibration_tasks"] = {name: [row.pop("task") for row in values[name]] for name in ("calibrations", "bets")}
         return {"schema": SCHEMA, **values.pop("setup"), **values}
 
 
@@ -172,6 +174,7 @@ def analyse(
         on_progress: called at the beginning of every step.
     """
     protocol, counted = study.protocol, collected.counted
+    tasks = [plan.task for plan in protocol.tasks]
     scores, scores_of_all = outcomes(study, counted), outcomes(study, _not_withdrawn(collected))
     analyses = []
     for number, (outcome, of_all) in enumerate(zip(scores, scores_of_all, strict=True)):
@@ -195,8 +198,8 @@ def analyse(
         setup=setup,
         flow=participant_flow(protocol, collected.participants, erased),
         outcomes=_with_conclusions(analyses, protocol.alpha),
-        calibrations=calibrations(counted.answers, protocol.arms),
-        bets=betting_results(counted.answers, protocol.arms),
+        calibrations=calibrations(counted.answers, tasks, protocol.arms),
+        bets=betting_results(counted.answers, tasks, protocol.arms),
         reliabilities=tuple(reliability(study.scales[name], counted.ratings) for name in protocol.scales),
         quality=answer_quality(study, collected),
         last_answer=max(times, default=""),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +13,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from snellen.study.analysis.comparisons import is_constant
 from snellen.study.analysis.distributions import mean_interval
-
-CERTAINTIES = ((50, 59), (60, 69), (70, 79), (80, 89), (90, 100))
-"""Bins of certainty, in per cent."""
-STAKES = ((0, 0), (1, 3), (4, 6), (7, 9), (10, 10))
-"""Bins of stakes, in points."""
+from snellen.study.tasks import Assurance, find_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +45,9 @@ class CalibrationBin:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """One arm of error detection, with certainty as a probability of being right."""
+    """One arm of a task with certainties, each taken as a probability of being right."""
 
+    task: str
     arm: str
     answers: int
     bins: tuple[CalibrationBin, ...]
@@ -64,8 +61,9 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class BettingResults:
-    """One arm of betting."""
+    """One arm of a task with stakes."""
 
+    task: str
     arm: str
     answers: int
     bins: tuple[CalibrationBin, ...]
@@ -76,18 +74,19 @@ class BettingResults:
     """The rank correlation of stake and rightness within a participant; undefined where either never varies."""
 
 
-def calibrations(answers: pd.DataFrame, arms: Sequence[str]) -> tuple[Calibration, ...]:
-    """The calibration of every arm with answers to error detection."""
+def calibrations(answers: pd.DataFrame, tasks: Sequence[str], arms: Sequence[str]) -> tuple[Calibration, ...]:
+    """The calibration of every task with certainties, by arm; arms without answers are left out."""
     results = []
-    for arm, rows in _answers_by_arm(answers, "error-detection", arms):
+    for task, assurance, arm, rows in _answers_by_arm(answers, "certainty", tasks, arms):
         stated, right = rows["beside"] / 100, rows["right"]
         rated = rows.assign(stated=stated, brier=(stated - right) ** 2, over=stated - right)
         means = rated.groupby("participant")[["right", "stated", "brier", "over"]].mean()
         results.append(
             Calibration(
+                task=task,
                 arm=arm,
                 answers=len(rows),
-                bins=_bins(rows, CERTAINTIES),
+                bins=_bins(rows, assurance.bins),
                 right=_participant_mean(means["right"]),
                 certainty=_participant_mean(means["stated"]),
                 brier=_participant_mean(means["brier"]),
@@ -97,18 +96,19 @@ def calibrations(answers: pd.DataFrame, arms: Sequence[str]) -> tuple[Calibratio
     return tuple(results)
 
 
-def betting_results(answers: pd.DataFrame, arms: Sequence[str]) -> tuple[BettingResults, ...]:
-    """The bets of every arm with answers to betting."""
+def betting_results(answers: pd.DataFrame, tasks: Sequence[str], arms: Sequence[str]) -> tuple[BettingResults, ...]:
+    """The bets of every task with stakes, by arm; arms without answers are left out."""
     results = []
-    for arm, rows in _answers_by_arm(answers, "betting", arms):
+    for task, assurance, arm, rows in _answers_by_arm(answers, "stake", tasks, arms):
         participants = rows.groupby("participant")
         means = participants[["right", "beside", "score"]].mean()
         insight = pd.Series({str(name): _insight(bets) for name, bets in participants}, dtype=np.float64)
         results.append(
             BettingResults(
+                task=task,
                 arm=arm,
                 answers=len(rows),
-                bins=_bins(rows, STAKES),
+                bins=_bins(rows, assurance.bins),
                 right=_participant_mean(means["right"]),
                 stake=_participant_mean(means["beside"]),
                 points=_participant_mean(means["score"]),
@@ -118,12 +118,19 @@ def betting_results(answers: pd.DataFrame, arms: Sequence[str]) -> tuple[Betting
     return tuple(results)
 
 
-def _answers_by_arm(answers: pd.DataFrame, task: str, arms: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
-    rows = answers[(answers["task"] == task) & ~answers["practice"].astype(bool)]
-    columns = {name: pd.to_numeric(rows[name]).astype(np.float64) for name in ("value", "beside", "truth", "score")}
-    rows = rows.assign(**columns).dropna(subset=list(columns))
-    rows = rows.assign(right=(rows["value"] == rows["truth"]).astype(np.float64))
-    return [(arm, rows[rows["arm"] == arm]) for arm in arms if (rows["arm"] == arm).any()]
+def _answers_by_arm(
+    answers: pd.DataFrame, kind: str, tasks: Sequence[str], arms: Sequence[str]
+) -> Iterator[tuple[str, Assurance, str, pd.DataFrame]]:
+    """Task, assurance, arm and answers, of the tasks with this kind of assurance."""
+    for task in tasks:
+        assurance = find_task(task).form.assurance
+        if assurance is None or assurance.kind != kind:
+            continue
+        rows = answers[(answers["task"] == task) & ~answers["practice"].astype(bool)]
+        columns = {name: pd.to_numeric(rows[name]).astype(np.float64) for name in ("value", "beside", "truth", "score")}
+        rows = rows.assign(**columns).dropna(subset=list(columns))
+        rows = rows.assign(right=(rows["value"] == rows["truth"]).astype(np.float64))
+        yield from ((task, assurance, arm, rows[rows["arm"] == arm]) for arm in arms if (rows["arm"] == arm).any())
 
 
 def _bins(rows: pd.DataFrame, edges: Sequence[tuple[int, int]]) -> tuple[CalibrationBin, ...]:

@@ -15,6 +15,7 @@ from snellen.study.analysis.comparisons import ArmDifference
 from snellen.study.analysis.distributions import Distribution
 from snellen.study.analysis.equivalence import Equivalence
 from snellen.study.analysis.outcomes import Better
+from snellen.study.tasks import Assurance
 
 NARROWEST = 300
 """The least width of a swarm on the page, in pixels; dots that do not overlap at this width never do."""
@@ -122,21 +123,21 @@ def quantile_plot(points: Sequence[tuple[float, float]], description: str) -> Ch
     return _panel(area, [diagonal, *dots], ("expected of normal residuals", "observed"), description)
 
 
-def calibration_plot(
-    bins: Sequence[CalibrationBin], ends: tuple[float, float], axes: tuple[str, str], description: str
-) -> Chart:
+def calibration_plot(bins: Sequence[CalibrationBin], assurance: Assurance, axes: tuple[str, str], description: str) -> Chart:
     """The share of right answers by what was stated; on the diagonal certainty equals the share of right answers.
 
     Args:
         bins: answers by stated certainty or stake; a larger dot is more answers.
-        ends: the lowest and highest value that can be stated.
+        assurance: what was stated, and its range.
         axes: names of the horizontal and the vertical axis.
         description: the chart in words.
     """
+    ends = (float(assurance.low), float(assurance.high))
     area = _area(Scale(*ends), Scale(0.0, 1.0))
     most = max((answers.n for answers in bins), default=1)
     # Stakes have no diagonal: they are no probabilities.
-    shapes: list[Shape] = [_diagonal(area, (50.0, 0.5), (100.0, 1.0))] if ends == (50.0, 100.0) else []
+    start, end = ((value, value / 100) for value in ends)
+    shapes: list[Shape] = [_diagonal(area, start, end)] if assurance.kind == "certainty" else []
     for answers in bins:
         x, radius = area.x(answers.stated), 2 + 4 * math.sqrt(answers.n / most)
         low, high = area.y(answers.right_low), area.y(answers.right_high)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,11 +20,14 @@ from snellen.files.atomic import write_whole
 from snellen.plugins.citations import CITATIONS
 from snellen.study.analysis import charts, sentences
 from snellen.study.analysis.analyse import Analysis, OutcomeAnalysis
-from snellen.study.analysis.calibration import ParticipantMean
+from snellen.study.analysis.calibration import BettingResults, Calibration, ParticipantMean
 from snellen.study.analysis.comparisons import ArmDifference
 from snellen.study.analysis.distributions import Distribution
 from snellen.study.analysis.equivalence import Equivalence
 from snellen.study.analysis.mixed_model import NEGLIGIBLE, Coefficient, MixedModel
+from snellen.study.tasks import find_task
+
+T = TypeVar("T", Calibration, BettingResults)
 
 SIMULATED = "SIMULATED: nobody took part"
 
@@ -82,8 +86,8 @@ def _template_values(analysis: Analysis) -> dict[str, Any]:
         "outcomes": [_outcome(outcome, setup.alpha) for outcome in analysis.outcomes],
         "mixed_models": [_mixed_model(outcome, outcome.mixed) for outcome in analysis.outcomes if outcome.mixed],
         "equalities": [_equality(outcome) for outcome in analysis.outcomes if outcome.equivalences],
-        "calibrations": _calibrations(analysis),
-        "bets": _bets(analysis),
+        "calibrations": _calibrations(analysis.calibrations),
+        "bets": _bets(analysis.bets),
         "why_decision": sentences.WHY_WELCH if setup.design == "between" else sentences.WHY_REPEATED,
         "why_linear": sentences.WHY_LINEAR,
         "agreement": analysis.agreement,
@@ -92,6 +96,7 @@ def _template_values(analysis: Analysis) -> dict[str, Any]:
         "number": _number,
         "mean": _mean,
         "signed_mean": _signed_mean,
+        "confidence": _confidence,
         "p_cell": sentences.p_cell,
         "statistic": sentences.statistic,
         "arm_name": sentences.arm_name,
@@ -241,14 +246,34 @@ def _equal_pair(pair: Equivalence, scale: Scale | None) -> dict[str, Any]:
 # Calibration -------------------------------------------------------------------------------------------------------------
 
 
-def _calibrations(analysis: Analysis) -> list[dict[str, Any]]:
-    arms = []
-    for arm in analysis.calibrations:
-        name, over = sentences.arm_name(arm.arm), numbers.signed(100 * arm.overconfidence.mean)
-        about = f"{name}: share right by certainty; certainty less share right {over} percentage points"
-        plot = charts.calibration_plot(arm.bins, (50.0, 100.0), ("certainty, per cent", "share right"), about)
-        arms.append({"name": name, "results": arm, "chart": plot, "confidence": _confidence(arm.overconfidence)})
-    return arms
+def _calibrations(rows: Sequence[Calibration]) -> list[dict[str, Any]]:
+    """The tasks with certainties, each with its arms."""
+    return _by_task(rows, _calibration_about, ("certainty, per cent", "share right"))
+
+
+def _bets(rows: Sequence[BettingResults]) -> list[dict[str, Any]]:
+    """The tasks with stakes, each with its arms."""
+    return _by_task(rows, _bets_about, ("points staked", "share right"))
+
+
+def _by_task(rows: Sequence[T], about: Callable[[str, T], str], axes: tuple[str, str]) -> list[dict[str, Any]]:
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        assurance = find_task(row.task).form.assurance
+        assert assurance is not None
+        name = sentences.arm_name(row.arm)
+        plot = charts.calibration_plot(row.bins, assurance, axes, about(name, row))
+        tasks.setdefault(row.task, []).append({"name": name, "results": row, "chart": plot})
+    return [{"title": find_task(task).traits.title, "arms": arms} for task, arms in tasks.items()]
+
+
+def _calibration_about(name: str, row: Calibration) -> str:
+    over = numbers.signed(100 * row.overconfidence.mean)
+    return f"{name}: share right by certainty; certainty less share right {over} percentage points"
+
+
+def _bets_about(name: str, row: BettingResults) -> str:
+    return f"{name}: share right by stake; {numbers.signed(row.points.mean)} points per bet"
 
 
 def _confidence(overconfidence: ParticipantMean) -> str:
@@ -257,16 +282,6 @@ def _confidence(overconfidence: ParticipantMean) -> str:
     if overconfidence.low > 0:
         return "overconfident"
     return "underconfident" if overconfidence.high < 0 else "neither is shown"
-
-
-def _bets(analysis: Analysis) -> list[dict[str, Any]]:
-    arms = []
-    for arm in analysis.bets:
-        name = sentences.arm_name(arm.arm)
-        about = f"{name}: share right by stake; {numbers.signed(arm.points.mean)} points per bet"
-        plot = charts.calibration_plot(arm.bins, (0.0, 10.0), ("points staked", "share right"), about)
-        arms.append({"name": name, "results": arm, "chart": plot})
-    return arms
 
 
 # Numbers -----------------------------------------------------------------------------------------------------------------

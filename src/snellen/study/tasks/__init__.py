@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 
 from snellen.study.tasks.answer import Answer, AnswerBatch, AnswerError, AnswerNoise, SentAnswer, Truth
-from snellen.study.tasks.forms import Decision, Form, Percent, Rating, Selection
+from snellen.study.tasks.forms import Assurance, Decision, Form, Percent, Rating, Selection
 from snellen.study.tasks.pool import BANDS, Candidate, ChosenItem, Pool, accuracy
 from snellen.study.tasks.task import TASKS, Task, TaskName, TaskTraits, find_task, task
 
@@ -18,6 +18,7 @@ __all__ = [
     "AnswerBatch",
     "AnswerError",
     "AnswerNoise",
+    "Assurance",
     "Candidate",
     "ChosenItem",
     "Decision",

@@ -70,7 +70,7 @@ FEEDBACK = """
 class Betting(Task):
     """Participants decide whether the model's prediction for an image is right, and stake up to 10 points on that."""
 
-    form = Decision(0, 10, "stake in points")
+    form = Decision(0, 10, "stake")
     feedback_html = FEEDBACK
 
     def truth(self, item: ChosenItem, accuracy: Mapping[int, float]) -> Truth:

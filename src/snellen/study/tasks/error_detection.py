@@ -62,7 +62,7 @@ high: ganz sicher
 class ErrorDetection(Task):
     """Participants see an image with the model's prediction and decide whether it is right; then they state a certainty."""
 
-    form = Decision(50, 100, "certainty in per cent")
+    form = Decision(50, 100, "certainty")
 
     def truth(self, item: ChosenItem, accuracy: Mapping[int, float]) -> Truth:
         return float(item.images[0].right is False)

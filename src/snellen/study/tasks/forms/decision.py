@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr
 
 from snellen.study.tasks.answer import Answer, AnswerBatch, AnswerNoise, SentAnswer, Truth
-from snellen.study.tasks.forms.form import Form, Moments, Score, answer_of, percent_problems, read_number
+from snellen.study.tasks.forms.form import Assurance, Form, Moments, Score, answer_of, percent_problems, read_number
 from snellen.study.tasks.forms.simulation import chance_right, guessed, rounded, rounded_chances
 
 _NOISE = 0.15
@@ -27,8 +28,8 @@ class Decision(Form):
 
     low: int = 50
     high: int = 100
-    about: str = "certainty"
-    """What the second number is, for the codebook."""
+    kind: Literal["certainty", "stake"] = "certainty"
+    """What the second number is: a certainty in per cent, or a stake in points."""
 
     feels_ease = True
     texts = ("beside", "unit", "low", "high")
@@ -50,8 +51,14 @@ class Decision(Form):
 """
 
     @property
+    def assurance(self) -> Assurance:
+        return Assurance(self.kind, self.low, self.high)
+
+    @property
     def columns(self) -> Mapping[str, str]:
-        return {"value": "1 for 'the model is wrong', 0 for 'right'", "beside": f"{self.about}, {self.low} to {self.high}"}
+        unit = "in points" if self.kind == "stake" else "in per cent"
+        beside = f"{self.kind} {unit}, {self.low} to {self.high}"
+        return {"value": "1 for 'the model is wrong', 0 for 'right'", "beside": beside}
 
     def read(self, sent: SentAnswer) -> Answer:
         return answer_of(read_number(sent.value, 0, 1), read_number(sent.beside, self.low, self.high, "beside-missing"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +17,32 @@ Score = Callable[[Float[np.ndarray, "*truths"], AnswerBatch], Float[np.ndarray, 
 
 Moments = tuple[Float[np.ndarray, "ways items"], Float[np.ndarray, "ways items"]]
 """Mean and mean square of a score."""
+
+
+@dataclass(frozen=True)
+class Assurance:
+    """A number that says how sure a participant is of an answer: a certainty in per cent, or a stake in points."""
+
+    kind: Literal["certainty", "stake"]
+    low: int
+    high: int
+
+    @property
+    def bins(self) -> list[tuple[int, int]]:
+        """Lowest and highest number of five bins; the ends of a stake, nothing and everything, are bins of their own.
+
+        >>> Assurance("certainty", 50, 100).bins
+        [(50, 59), (60, 69), (70, 79), (80, 89), (90, 100)]
+        >>> Assurance("stake", 0, 10).bins
+        [(0, 0), (1, 3), (4, 6), (7, 9), (10, 10)]
+        """
+        low, high = self.low, self.high
+        if self.kind == "stake":
+            inner = [low + 1 + round(third * (high - low - 1) / 3) for third in range(3)]
+            starts = [low, *inner, high]
+        else:
+            starts = [low + round(fifth * (high - low) / 5) for fifth in range(5)]
+        return list(zip(starts, [*(start - 1 for start in starts[1:]), high], strict=True))
 
 
 class Form(ABC):
@@ -33,6 +60,11 @@ class Form(ABC):
     """Names of the texts that a task with this form needs besides title, introduction, maps and question."""
     feels_ease: ClassVar[bool] = False
     """Whether a second question asks for something that follows how easy the item is at that moment."""
+
+    @property
+    def assurance(self) -> Assurance | None:
+        """What a second number says about a decision that is right or wrong; its calibration is analysed."""
+        return None
 
     @property
     @abstractmethod
