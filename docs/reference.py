@@ -15,7 +15,7 @@ PAGE = Path(__file__).with_name("reference.md")
 
 def settings(plugin: type) -> str:
     """Names and defaults of a plug-in's settings."""
-    fields = [f"`{one.name} = {text_of(getattr(plugin(), one.name))}`" for one in dataclasses.fields(plugin)]
+    fields = [f"`{field.name} = {text_of(getattr(plugin(), field.name))}`" for field in dataclasses.fields(plugin)]
     return ", ".join(fields) or "none"
 
 

@@ -41,9 +41,9 @@ def write(folder: Path) -> None:
     spec = find_network(NETWORK).spec
     objects = spec.rule.objects
     kinds = [
-        (letter, bucket_number(objects, {"text": letter, "box1": one, "box2": other}))
+        (letter, bucket_number(objects, {"text": letter, "box1": first, "box2": other}))
         for letter in LETTERS
-        for one in (None, "box1")
+        for first in (None, "box1")
         for other in (None, "box2")
     ]
     chosen = [kind for kind in kinds for _ in range(EACH)]

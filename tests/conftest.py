@@ -56,6 +56,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     counts = getattr(sys.modules.get("mutations"), "COUNTS", {})
     if counts:
         terminalreporter.section("inputs with mistakes: read, or refused in one sentence")
-    for boundary in sorted({one for one, _ in counts}):
+    for boundary in sorted({name for name, _ in counts}):
         read, refused = (counts[boundary, word] for word in ("read", "refused"))
         terminalreporter.line(f"{boundary:28} {read + refused:7,} tried {read:7,} read {refused:7,} refused")

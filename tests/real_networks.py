@@ -37,10 +37,10 @@ def real(name: str, count: int) -> Real:
     """The network of this name, with `count` of its pictures; TextBox scenes are of all buckets that show something."""
     if name in trained_network.shipped_names():
         network = trained_network.find_network(name)
-        found = exam_scenes.draw_exam_scenes(network, per_bucket=-(-count // (len(network.spec.rule.defined) - 1)))
-        (shown,) = torch.nonzero(found.visible > 0, as_tuple=True)
+        scenes = exam_scenes.draw_exam_scenes(network, per_bucket=-(-count // (len(network.spec.rule.defined) - 1)))
+        (shown,) = torch.nonzero(scenes.visible > 0, as_tuple=True)
         chosen = shown[torch.linspace(0, len(shown) - 1, count).round().long()]
-        return on(name, network.classifier(), found.samples().take(chosen.tolist()))
+        return on(name, network.classifier(), scenes.samples().take(chosen.tolist()))
     classifier = zoo.load_classifier(name)
     samples = zoo.digit_samples() if name == zoo.DIGITS else zoo.photographs(classifier.geometry)
     return on(name, classifier, samples[:count])
@@ -49,5 +49,7 @@ def real(name: str, count: int) -> Real:
 def on(name: str, classifier: Classifier, samples: Samples) -> Real:
     """A classifier with these pictures."""
     chosen = list(samples)
-    inputs = classifier.to_inputs(torch.stack([one.image for one in chosen]))
-    return Real(name, classifier, samples, inputs, classifier.predictions(inputs), Rng(0, tuple(one.id for one in chosen)))
+    inputs = classifier.to_inputs(torch.stack([sample.image for sample in chosen]))
+    return Real(
+        name, classifier, samples, inputs, classifier.predictions(inputs), Rng(0, tuple(sample.id for sample in chosen))
+    )

@@ -14,7 +14,7 @@ from snellen.conformance.adapters import NEIGHBOURS
 STRANGERS = {f"snellen.conformance.adapters.{name}" for name in NEIGHBOURS.values()}
 """Modules that import somebody else's package, which need not be installed."""
 
-MODULES = [one.name for one in pkgutil.walk_packages(snellen.__path__, "snellen.") if one.name not in STRANGERS]
+MODULES = [module.name for module in pkgutil.walk_packages(snellen.__path__, "snellen.") if module.name not in STRANGERS]
 
 
 @pytest.mark.parametrize("name", MODULES)

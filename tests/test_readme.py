@@ -60,8 +60,8 @@ def test_the_command_for_a_model_and_images_of_ones_own(workplace: Path) -> None
     commands = blocks("Your own model and images")[0].replace("\\\n", " ").splitlines()
     words = [shlex.split(command) for command in commands]
     (ours,) = [command[1:] for command in words if command[0] == "snellen"]
-    told = run([sys.executable, "-c", "from snellen.cli.main import main; main()", *ours], workplace)
-    assert "report.html" in told
+    printed = run([sys.executable, "-c", "from snellen.cli.main import main; main()", *ours], workplace)
+    assert "report.html" in printed
     assert (workplace / "runs" / "mine" / "report.html").exists()
 
 
@@ -69,6 +69,6 @@ def test_the_command_for_a_model_and_images_of_ones_own(workplace: Path) -> None
 def test_the_same_in_python(workplace: Path) -> None:
     text = blocks("Your own model and images")[1]
     script = f"import mypackage.mymodule\nmy_module = mypackage.mymodule.load()\n{text}"
-    told = run([sys.executable, "-c", script], workplace)
-    assert "grad-cam" in told
+    printed = run([sys.executable, "-c", script], workplace)
+    assert "grad-cam" in printed
     assert (workplace / "report.html").exists()

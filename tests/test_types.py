@@ -13,17 +13,17 @@ ids = st.lists(names, min_size=1, max_size=5, unique=True)
 
 
 @given(st.integers(0, 2**63), ids, st.data())
-def test_a_draw_depends_on_neither_batch_nor_order(seed, known, data):
-    rng = Rng(seed, tuple(known))
-    order = data.draw(st.permutations(range(len(known))))
+def test_a_draw_depends_neither_on_the_batch_nor_on_the_order(seed, names, data):
+    rng = Rng(seed, tuple(names))
+    order = data.draw(st.permutations(range(len(names))))
     for draw in ("uniform", "normal"):
         whole = getattr(rng, draw)("noise", (2, 3))
-        assert whole.shape == (len(known), 2, 3)
+        assert whole.shape == (len(names), 2, 3)
         assert whole.dtype == torch.float32
         assert torch.equal(getattr(rng, draw)("noise", (2, 3)), whole)
-        turned = getattr(Rng(seed, tuple(known[one] for one in order)), draw)("noise", (2, 3))
+        turned = getattr(Rng(seed, tuple(names[row] for row in order)), draw)("noise", (2, 3))
         assert torch.equal(turned, whole[list(order)])
-        cut = data.draw(st.integers(0, len(known)))
+        cut = data.draw(st.integers(0, len(names)))
         assert torch.equal(torch.cat([getattr(part, draw)("noise", (2, 3)) for part in (rng[:cut], rng[cut:])]), whole)
 
 
@@ -60,7 +60,7 @@ def test_repeat_lays_rows_out_like_repeat_interleave():
     for row, (sample, copy) in enumerate(zip(rows.tolist(), [0, 1, 2] * 2, strict=True)):
         alone = rng[sample : sample + 1].repeat([copy]).uniform("noise", (4,))
         assert torch.equal(drawn[row : row + 1], alone)
-    assert len({tuple(one.tolist()) for one in drawn}) == 6
+    assert len({tuple(values.tolist()) for values in drawn}) == 6
 
 
 def test_a_later_group_of_copies_continues_the_same_numbers():
@@ -80,7 +80,7 @@ def test_shared_depends_on_seed_and_name_alone():
     assert bank(rng) != bank(Rng(1, ("a", "b")))
 
 
-def test_nothing_else_draws_from_it_or_is_moved_by_it():
+def test_the_global_random_state_is_neither_used_nor_changed():
     torch.manual_seed(5)
     np.random.seed(5)
     before = torch.random.get_rng_state(), np.random.get_state()[1].copy()

@@ -15,7 +15,7 @@ def import_torchvision() -> object:
     try:
         import torchvision
     except RuntimeError:
-        for name in [one for one in sys.modules if one.split(".")[0] == "torchvision"]:
+        for name in [module for module in sys.modules if module.split(".")[0] == "torchvision"]:
             del sys.modules[name]
         for name in ("nms", "qnms"):
             torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -11,15 +11,15 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from tests.planted import SIDE, Net, planted, truth_of
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from snellen.plugins.checks.planted import SIDE, PlantedCNN, patches, planted_batch
 from snellen.plugins.checks.planted_networks import WEIGHTS, PlantedResNet, PlantedViT
 
 BATCH = 64
-INSIDE = truth_of(torch.arange(3)).float()
+INSIDE = patches(torch.arange(3)).float()
 
 
 def views(inputs: Tensor, generator: torch.Generator) -> Tensor:
@@ -46,7 +46,7 @@ def spilt(net: nn.Module, layer: str, inputs: Tensor, labels: Tensor) -> Tensor:
     (features,) = seen
     (gradient,) = torch.autograd.grad(logits.gather(1, labels[:, None]).sum(), features, create_graph=True)
     if features.dim() == 3:  # tokens, the class token first
-        features, gradient = (one[:, 1:].transpose(1, 2).unflatten(2, (6, 6)) for one in (features, gradient))
+        features, gradient = (values[:, 1:].transpose(1, 2).unflatten(2, (6, 6)) for values in (features, gradient))
     maps = functional.relu((features * gradient.mean(dim=(2, 3), keepdim=True)).sum(dim=1))
     outside = maps * (1 - functional.avg_pool2d(INSIDE, 4)[labels])
     return outside.sum(dim=(1, 2)) / (maps.sum(dim=(1, 2)) + 1e-6)
@@ -55,8 +55,8 @@ def spilt(net: nn.Module, layer: str, inputs: Tensor, labels: Tensor) -> Tensor:
 def train(net: nn.Module, layer: str, steps: int, rate: float, settled: int) -> nn.Module:
     """`settled`: the step from which batch statistics no longer move and what falls outside the patches is paid for."""
     generator = torch.Generator().manual_seed(0)
-    teacher = Net()
-    case = planted(1536, seed=1)
+    teacher = PlantedCNN()
+    case = planted_batch(1536, seed=1)
     optimiser = torch.optim.Adam(net.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=steps)
     net.train()
@@ -66,9 +66,9 @@ def train(net: nn.Module, layer: str, steps: int, rate: float, settled: int) -> 
         chosen = torch.randint(len(case.inputs), (BATCH,), generator=generator)
         inputs = views(case.inputs[chosen], generator).requires_grad_()
         with torch.no_grad():
-            wanted = teacher(inputs)
+            expected = teacher(inputs)
         logits = net(inputs)
-        loss = (logits - wanted).square().mean()
+        loss = (logits - expected).square().mean()
         if step >= settled:
             k = torch.randint(3, (BATCH,), generator=generator)
             (gradient,) = torch.autograd.grad(logits.gather(1, k[:, None]).sum(), inputs, create_graph=True)

@@ -96,11 +96,11 @@ class Tried:
     def moved_by_rewriting(self) -> PerPicture:
         """The most that maps move when the same function is written with other weights."""
         size = (int(self.real.inputs.shape[2]), int(self.real.inputs.shape[3]))
-        found = [
+        distances = [
             self.moved(self.maps(classifier=rewrite(self.real.classifier, way, size)))
             for way in possible_rewrites(self.real.classifier, size)
         ]
-        return torch.stack(found).amax(dim=0)
+        return torch.stack(distances).amax(dim=0)
 
     def negative(self) -> PerPicture:
         """The lowest value, in shares of the largest size; 0 where nothing is below zero."""

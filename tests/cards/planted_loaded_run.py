@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from tests.planted import SIDE, Planted, planted
 from torch import Tensor
 
 from snellen.cards.card_set import Findings
 from snellen.cards.loaded_run import LoadedRun
 from snellen.cards.methodology import measure
 from snellen.images import Samples, from_arrays
+from snellen.plugins.checks.planted import SIDE, PlantedBatch, planted_batch
 from snellen.plugins.registry import METHODS, method
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.progress import Silent
@@ -100,7 +100,7 @@ def registered() -> Iterator[None]:
         METHODS._classes.update(before)
 
 
-def samples(case: Planted) -> Samples:
+def samples(case: PlantedBatch) -> Samples:
     return from_arrays(case.pixels.clamp(0, 1), case.targets, case.truth)
 
 
@@ -108,7 +108,7 @@ def planted_run(
     folder: Path | None, methods: list[str], metrics: list[str] | None, count: int = COUNT, seed: int = 0
 ) -> Run:
     """A run made from Python objects."""
-    case = planted(count)
+    case = planted_batch(count)
     options = Options(shard=4)
     return evaluate(
         case.classifier, samples(case), methods=methods, metrics=metrics, out=folder, options=options,
@@ -118,7 +118,7 @@ def planted_run(
 
 def measured(run: Run, **given: Any) -> Findings:
     """What is measured of a run of all planted images, with little of everything."""
-    case = planted(COUNT)
+    case = planted_batch(COUNT)
     asked = {"observer": Silent(), "images": 2, "seeds": 2, "classifier": case.classifier, "samples": samples(case)}
     return measure(run, **asked | given)
 
@@ -126,6 +126,6 @@ def measured(run: Run, **given: Any) -> Findings:
 @cache
 def small_bench() -> LoadedRun:
     """Three planted images that gradient explained."""
-    case = planted(3)
+    case = planted_batch(3)
     run = planted_run(None, ["gradient"], None, count=3)
     return LoadedRun.of(run, case.classifier, samples(case), Silent())

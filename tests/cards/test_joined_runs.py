@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cards.planted_card_set import planted_deck
-from tests.planted import planted
 
 from snellen.cards.card_set import cards_of_runs
 from snellen.cards.compare import CardComparison
@@ -22,6 +21,7 @@ from snellen.cli import main as cli
 from snellen.errors import SnellenError
 from snellen.files.integrity import dump_record
 from snellen.images import from_arrays
+from snellen.plugins.checks.planted import planted_batch
 from snellen.report.readable import Readable
 from snellen.runs import Options, Run, evaluate
 
@@ -29,7 +29,7 @@ from snellen.runs import Options, Run, evaluate
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Small runs: one whole, one that adds to it, and others that do not belong to it."""
-    scene, resnet = planted(), planted(net="resnet")
+    scene, resnet = planted_batch(), planted_batch(kind="resnet")
     pixels = scene.classifier.to_pixels(scene.inputs).clamp(0, 1)
     samples, others = from_arrays(pixels), from_arrays(pixels.flip(2))
     folder = tmp_path_factory.mktemp("joined")

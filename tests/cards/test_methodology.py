@@ -12,11 +12,11 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 from tests.cards.planted_loaded_run import ACROSS, COUNT, RAMP, measured, planted_run, registered, samples
-from tests.planted import planted
 
 from snellen import fit
 from snellen.cards.methodology import measure, read
 from snellen.errors import SnellenError
+from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.registry import METHODS
 from snellen.runs import Run, evaluate
 from snellen.runs.evaluate import UnfinishedError
@@ -115,7 +115,7 @@ def test_places_among_the_methods_are_those_of_a_naive_twin(run: Run) -> None:
     assert len(metrics) == 2
     assert "deletion" not in metrics  # the others cost nothing
     assert "energy-pointing-game" in metrics  # another attribute than sparseness and complexity
-    case, names = planted(COUNT), ids(run, 2)
+    case, names = planted_batch(COUNT), ids(run, 2)
     alone = evaluate(
         case.classifier, samples(case)[:2], methods=["planted-dial(turn=1.0)"], metrics=metrics, observer=Silent()
     )
@@ -138,7 +138,7 @@ def test_the_default_is_tried_where_the_run_has_another_value(run: Run) -> None:
 
 
 def test_maps_with_other_settings_learn_from_all_images(run: Run) -> None:
-    case, name = planted(COUNT), "deepshap(backgrounds=4)"
+    case, name = planted_batch(COUNT), "deepshap(backgrounds=4)"
     fit(case.classifier, samples(case), methods=[name], seed=1, observer=Silent())
     rng = Rng(1, tuple(ids(run, 2)))
     twin = METHODS.parse(name)(case.classifier, case.inputs[:2], case.targets[:2], rng=rng)
@@ -320,15 +320,15 @@ def test_a_run_of_python_objects_says_how_to_give_them(tmp_path: Path) -> None:
     ):
         measure(made, observer=Silent())
     with pytest.raises(SnellenError, match="belong together"):
-        measure(made, observer=Silent(), classifier=planted(1).classifier)
+        measure(made, observer=Silent(), classifier=planted_batch(1).classifier)
 
 
 def test_another_classifier_or_other_images_are_refused(tmp_path: Path) -> None:
     made = planted_run(tmp_path, ["centre"], None)
     with pytest.raises(SnellenError, match="made with another classifier"):
-        measured(made, classifier=planted(1, net="resnet").classifier)
+        measured(made, classifier=planted_batch(1, kind="resnet").classifier)
     with pytest.raises(SnellenError, match="made with other images"):
-        measured(made, samples=samples(planted(COUNT, seed=4)))
+        measured(made, samples=samples(planted_batch(COUNT, seed=4)))
     assert not (tmp_path / "methodology").exists()
 
 

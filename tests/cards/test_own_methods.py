@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 from tests.cards.planted_loaded_run import COUNT, Free, planted_run, samples
-from tests.planted import planted
 from typer.testing import CliRunner
 
 from snellen.cards import files, methodology
@@ -17,6 +16,7 @@ from snellen.cards.markdown_writer import write_markdown
 from snellen.cards.page import card_page
 from snellen.cli.main import app
 from snellen.errors import SnellenError
+from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.registry import METHODS, method
 
 WRAPPED = "smoothgrad(of=grad-cam, samples=3)"
@@ -42,7 +42,7 @@ def run(tmp_path):
 
 
 def again(run):
-    case = planted(COUNT)
+    case = planted_batch(COUNT)
     return methodology.measure(run, classifier=case.classifier, samples=samples(case), images=2, passes=0)
 
 

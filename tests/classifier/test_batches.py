@@ -28,9 +28,9 @@ def test_scores_of_regrouped_blocks_are_the_logits(sizes: tuple[int, ...], rows:
     with classifier.counting(lambda passes: calls.append(passes.forward)):
         logit = classifier.scores(iter(blocks), of="logit")
         probability = classifier.scores(iter(blocks), of="probability")
-    wanted = classifier.logits(images())
-    torch.testing.assert_close(logit, wanted.gather(1, targets[:, None])[:, 0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(probability, wanted.softmax(1).gather(1, targets[:, None])[:, 0], rtol=1e-4, atol=1e-5)
+    expected = classifier.logits(images())
+    torch.testing.assert_close(logit, expected.gather(1, targets[:, None])[:, 0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(probability, expected.softmax(1).gather(1, targets[:, None])[:, 0], rtol=1e-4, atol=1e-5)
     # Every pass is full but the last one.
     full, rest = divmod(7, rows)
     assert calls == 2 * ([rows] * full + [rest] * bool(rest))

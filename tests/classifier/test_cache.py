@@ -7,13 +7,13 @@ import gc
 import weakref
 
 import torch
-from tests.planted import planted
 
+from snellen.plugins.checks.planted import planted_batch
 from snellen.types import Passes
 
 
 def test_ledgers_nest_and_cached_passes_are_booked_separately() -> None:
-    case = planted(3)
+    case = planted_batch(3)
     with case.classifier.counting() as outer:
         case.classifier.logits(case.inputs)
         with case.classifier.counting() as inner:
@@ -32,7 +32,7 @@ def test_ledgers_nest_and_cached_passes_are_booked_separately() -> None:
 
 
 def test_only_the_same_unchanged_tensors_hit_the_cache() -> None:
-    case = planted(3)
+    case = planted_batch(3)
     gradient = case.classifier.gradient
     first, _ = gradient(case.inputs, case.targets, cached=True)
     with case.classifier.counting() as ledger:
@@ -47,7 +47,7 @@ def test_only_the_same_unchanged_tensors_hit_the_cache() -> None:
 
 
 def test_cached_results_are_dropped_with_their_tensors() -> None:
-    case = planted(3)
+    case = planted_batch(3)
     for _ in range(5):
         case.classifier.gradient(case.inputs.clone(), case.targets, cached=True)
         case.classifier.layer_gradient(case.inputs, case.targets.clone(), "pool")
@@ -55,7 +55,7 @@ def test_cached_results_are_dropped_with_their_tensors() -> None:
 
 
 def test_cached_results_are_dropped_with_a_variant_though_the_tensors_live_on() -> None:
-    case = planted(3)
+    case = planted_batch(3)
     variant = case.classifier.variant(copy.deepcopy(case.classifier.module), "twin")
     variant.cached_logits(case.inputs)
     (entry,) = variant._cache._cache.entries.values()

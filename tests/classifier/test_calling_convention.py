@@ -67,7 +67,9 @@ def scores(model: object, images: Tensor, methods: list[str], metrics: list[str]
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_network_scores_as_if_it_were_written_with_reshape(name):
     images = pictures(name)
-    methods = [one for one in METHODS if one != "lrp-epsilon" or name != "mnist"]  # it cannot pass through log_softmax
+    methods = [
+        method for method in METHODS if method != "lrp-epsilon" or name != "mnist"
+    ]  # it cannot pass through log_softmax
     viewed = scores(tutorial(name, View), images, methods, METRICS)
     reshaped = scores(tutorial(name, Reshape), images, methods, METRICS)
     assert len(viewed) == 3 * len(methods) * len(METRICS)
@@ -86,7 +88,7 @@ FAST = {("lenet", "script"), ("lenet", "export"), ("mnist", "trace")}
         for kind in ("script", "trace", "export")
     ],
 )
-def test_so_does_its_graph(name, kind):
+def test_a_compiled_graph_of_a_tutorial_network_scores_the_same(name, kind):
     images = pictures(name)
     graph = scores(KINDS[kind](tutorial(name, View), images), images, GRAPH_METHODS, GRAPH_METRICS)
     module = scores(tutorial(name, Reshape), images, GRAPH_METHODS, GRAPH_METRICS)
@@ -95,8 +97,8 @@ def test_so_does_its_graph(name, kind):
 
 def test_a_network_that_does_not_mind_is_called_channels_last():
     reshaped, viewed = (Classifier(tutorial("vgg", flat)) for flat in (Reshape, View))
-    for one in (reshaped, viewed):
-        one.check(pictures("vgg")[:1])
+    for classifier in (reshaped, viewed):
+        classifier.check(pictures("vgg")[:1])
     assert reshaped.network.convention.channels_last
     assert not viewed.network.convention.channels_last
     kernel = viewed.module.get_submodule("features.0").weight
@@ -194,12 +196,12 @@ def test_what_follows_a_layer_takes_features_in_any_layout():
     features = classifier.layer_features(images, layer)
     expected = classifier.logits(images)
     owners = torch.arange(3)
-    for given in (
+    for layout in (
         features,
         features.to(memory_format=torch.channels_last),
         features.permute(0, 1, 3, 2).permute(0, 1, 3, 2),
     ):
-        assert torch.allclose(classifier.resume(images, layer, given, owners), expected, atol=1e-5)
+        assert torch.allclose(classifier.resume(images, layer, layout, owners), expected, atol=1e-5)
     assert classifier.layer_to_logits(images, layer) is not None
 
 
@@ -213,9 +215,9 @@ def test_variants_are_called_as_the_model_is():
         mix_classes(classifier, 0.3, (32, 32)), shift_inputs(classifier, 0.5, (32, 32)),
         sum_classifiers(Classifier(tutorial("vgg", Reshape)), classifier, 0.5),
     ]  # fmt: skip
-    for one in made:
-        assert bool(one.logits(images).isfinite().all())
-        assert one.gradient(images, torch.zeros(3, dtype=torch.long))[0].shape == images.shape
+    for variant in made:
+        assert bool(variant.logits(images).isfinite().all())
+        assert variant.gradient(images, torch.zeros(3, dtype=torch.long))[0].shape == images.shape
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
@@ -254,8 +256,8 @@ def test_a_model_with_a_batch_size_of_its_own_takes_any_number_of_images(rows, s
     assert torch.allclose(classifier.logits(images), free(images), atol=1e-6)
     leaf = images.clone().requires_grad_()
     (expected,) = torch.autograd.grad(free(leaf)[:, 2].sum(), leaf)
-    found, _ = classifier.gradient(images, torch.full((6,), 2))
-    assert torch.allclose(found, expected, atol=1e-6)
+    gradient, _ = classifier.gradient(images, torch.full((6,), 2))
+    assert torch.allclose(gradient, expected, atol=1e-6)
     assert classifier.offers == {"gradients"}
 
 
@@ -299,7 +301,7 @@ def test_the_sentence_about_a_model_that_takes_no_such_image_is_the_models_own()
         Classifier(tutorial("lenet")).check(torch.rand(1, 3, 20, 20))
 
 
-def test_trying_is_in_no_account_and_leaves_the_global_random_state():
+def test_trial_passes_are_not_counted_and_leave_the_global_random_state():
     images = pictures("lenet")
     classifier = Classifier(nn.Sequential(tutorial("lenet"), nn.Dropout()))
     before = torch.random.get_rng_state()
@@ -323,7 +325,7 @@ class Named(nn.Module):
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(engines.compiler_missing() is not None, reason=f"{engines.compiler_missing()}")
-def test_a_compiled_tutorial_network_says_the_same():
+def test_a_compiled_tutorial_network_gives_the_same_logits():
     images = pictures("lenet", count=8)
     classifier = Classifier(Named(), rows=8)
     with warnings.catch_warnings():

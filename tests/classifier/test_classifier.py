@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from tests.networks import CLASSES, SIDE, plain, residual
-from tests.planted import Net, planted
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.plugins.checks.planted import PlantedCNN, planted_batch
 from snellen.types import Passes, Rng
 
 IDS = tuple("abcdefg")
@@ -27,22 +27,22 @@ def images(count: int = 7, channels: int = 3) -> Tensor:
 def test_a_model_left_in_train_mode_is_seen_in_evaluation_mode_and_stays_in_train_mode() -> None:
     net = nn.Sequential(residual(), nn.Dropout(0.5))
     net.train()
-    statistics = {name: one.clone() for name, one in net.state_dict().items()}
+    statistics = {name: values.clone() for name, values in net.state_dict().items()}
     classifier = Classifier(net)
-    alone = torch.cat([classifier.logits(one[None]) for one in images()])
+    alone = torch.cat([classifier.logits(image[None]) for image in images()])
     torch.testing.assert_close(classifier.logits(images()), alone, rtol=1e-4, atol=1e-5)
     assert all(module.training for module in net.modules())
     torch.testing.assert_close(dict(net.state_dict()), statistics, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("ask", ["logits", "gradient", "layer_gradient", "feature_layer", "operations", "rows_for"])
-def test_a_model_that_raises_leaves_everything_as_found(ask: str) -> None:
-    class Broken(Net):
+def test_a_model_that_raises_leaves_everything_unchanged(ask: str) -> None:
+    class Broken(PlantedCNN):
         def forward(self, inputs: Tensor) -> Tensor:
             super().forward(inputs)
             raise RuntimeError("the model's own failure")
 
-    case = planted(3)
+    case = planted_batch(3)
     classifier = Classifier(Broken())
     arguments = {"gradient": (case.targets,), "layer_gradient": (case.targets, "pool")}.get(ask, ())
     with classifier.counting() as outer, pytest.raises(RuntimeError, match="the model's own failure"):
@@ -75,11 +75,11 @@ def test_a_model_that_works_in_place_on_its_input_leaves_the_inputs_alone() -> N
 
 
 def test_the_callers_gradient_mode_does_not_matter() -> None:
-    case = planted(3)
+    case = planted_batch(3)
     expected, _ = case.classifier.gradient(case.inputs, case.targets)
     with torch.no_grad():
-        found, _ = case.classifier.gradient(case.inputs, case.targets)
-    assert torch.equal(found, expected)
+        gradient, _ = case.classifier.gradient(case.inputs, case.targets)
+    assert torch.equal(gradient, expected)
     assert all(parameter.grad is None and not parameter.requires_grad for parameter in case.classifier.module.parameters())
 
 
@@ -203,8 +203,8 @@ def test_gradient_in_parts_is_the_gradient() -> None:
     parts, outputs = Classifier(net, rows=2).gradient(images(), targets)
     leaf = images().requires_grad_()
     (expected,) = torch.autograd.grad(net(leaf).gather(1, targets[:, None]).sum(), leaf)
-    for found in (whole, parts):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
+    for gradient in (whole, parts):
+        torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-6)
     torch.testing.assert_close(output, outputs)
 
 
@@ -225,16 +225,16 @@ def test_layer_gradient_times_a_small_step_is_the_change_of_the_logit() -> None:
 
 
 def test_layer_gradient_survives_an_operation_in_place_behind_the_layer() -> None:
-    case, in_place = planted(3), planted(3, relu="in-place")
+    case, in_place = planted_batch(3), planted_batch(3, relu="in-place")
     expected = case.classifier.layer_gradient(case.inputs, case.targets, "features")
-    found = in_place.classifier.layer_gradient(in_place.inputs, in_place.targets, "features")
-    for one, two in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, two)
+    tensors = in_place.classifier.layer_gradient(in_place.inputs, in_place.targets, "features")
+    for tensor, expected_tensor in zip(tensors, expected, strict=True):
+        torch.testing.assert_close(tensor, expected_tensor)
     torch.testing.assert_close(in_place.classifier.layer_features(in_place.inputs.clone(), "features"), expected[0])
 
 
 def test_a_classifier_survives_pickling() -> None:
-    case = planted(3)
+    case = planted_batch(3)
     with case.classifier.counting():
         case.classifier.gradient(case.inputs, case.targets, cached=True)
         travelled = pickle.loads(pickle.dumps(case.classifier))

@@ -9,10 +9,10 @@ import sys
 import pytest
 import torch
 from tests.networks import SIDE, plain
-from tests.planted import Net, planted
 from torch import Tensor
 
 from snellen.classifier import Classifier, engines
+from snellen.plugins.checks.planted import PlantedCNN, planted_batch
 from snellen.types import Passes, Rng
 
 IDS = tuple("abcdefg")
@@ -26,16 +26,16 @@ def images(count: int = 7, channels: int = 3) -> Tensor:
 @pytest.mark.slow
 @pytest.mark.skipif(engines.compiler_missing() is not None, reason=f"{engines.compiler_missing()}")
 @pytest.mark.filterwarnings("ignore")
-def test_a_compiled_classifier_says_the_same() -> None:
-    case, net = planted(7), Net()
+def test_a_compiled_classifier_gives_the_same_logits() -> None:
+    case, net = planted_batch(7), PlantedCNN()
     eager, classifier = Classifier(net), Classifier(net, rows=4)
     assert classifier.compile_for(case.inputs) is None
     assert classifier.compile_for(case.inputs) is None
     with classifier.counting() as ledger:
-        found = classifier.logits(case.inputs)  # one full pass, and one that is filled up and cut again
+        logits = classifier.logits(case.inputs)  # one full pass, and one that is filled up and cut again
         scores = classifier.scores([(case.inputs, case.targets)], of="probability")
     assert ledger.passes == Passes(forward=14)
-    torch.testing.assert_close(found, eager.logits(case.inputs), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(logits, eager.logits(case.inputs), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(scores, eager.scores([(case.inputs, case.targets)], of="probability"), rtol=1e-4, atol=1e-5)
     gradient, _ = classifier.gradient(case.inputs, case.targets)
     torch.testing.assert_close(gradient, eager.gradient(case.inputs, case.targets)[0], rtol=1e-3, atol=1e-6)
@@ -44,7 +44,7 @@ def test_a_compiled_classifier_says_the_same() -> None:
     )
 
 
-def test_a_model_that_cannot_be_compiled_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_compiled_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = Classifier(plain())
     expected = classifier.logits(images())
     monkeypatch.setenv("PATH", "")  # no compiler is found there

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.networks import CLASSES, SIDE, plain, residual
-from tests.planted import Net, planted
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
+from snellen.plugins.checks.planted import PlantedCNN, planted_batch
 from snellen.types import Rng
 
 IDS = tuple("abcdefg")
@@ -21,7 +21,7 @@ def images(count: int = 7, channels: int = 3) -> Tensor:
 
 
 def test_layers_that_cannot_be_recorded_are_refused() -> None:
-    case = planted(3, relu="reused")
+    case = planted_batch(3, relu="reused")
     for layer, sentence in (
         ("nowhere", "'planted' has no layer 'nowhere'"),
         ("head", "layer 'head' of 'planted' does not output a feature map"),
@@ -31,9 +31,9 @@ def test_layers_that_cannot_be_recorded_are_refused() -> None:
             case.classifier.layer_gradient(case.inputs, case.targets, layer)
 
 
-@pytest.mark.parametrize(("net", "layer"), [(plain(), "5"), (residual(), "2"), (Net(), "pool")])
+@pytest.mark.parametrize(("net", "layer"), [(plain(), "5"), (residual(), "2"), (PlantedCNN(), "pool")])
 def test_the_feature_layer_is_the_last_one_with_places(net: nn.Module, layer: str) -> None:
-    inputs = planted(1).inputs if isinstance(net, Net) else images(1)
+    inputs = planted_batch(1).inputs if isinstance(net, PlantedCNN) else images(1)
     assert Classifier(net).feature_layer(inputs) == layer
 
 

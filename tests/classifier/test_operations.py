@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.networks import SIDE, plain
-from tests.planted import planted
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
+from snellen.plugins.checks.planted import planted_batch
 from snellen.types import Rng
 
 IDS = tuple("abcdefg")
@@ -28,12 +28,12 @@ def images(count: int = 7, channels: int = 3) -> Tensor:
     ],
 )
 def test_rectifiers_are_seen_however_they_are_written(relu, layers: list[str]) -> None:
-    case = planted(1, relu=relu)
+    case = planted_batch(1, relu=relu)
     seen = case.classifier.operations(case.inputs)
-    assert [(one.kind, one.name, one.layer) for one in seen if one.kind == "rectifier"] == [
+    assert [(operation.kind, operation.name, operation.layer) for operation in seen if operation.kind == "rectifier"] == [
         ("rectifier", "relu", layer) for layer in layers
     ]
-    assert [one.kind for one in seen] == [
+    assert [operation.kind for operation in seen] == [
         "convolution", "rectifier", "convolution", "rectifier", "mean-pool", "shape", "linear",
     ]  # fmt: skip
 
@@ -41,6 +41,6 @@ def test_rectifiers_are_seen_however_they_are_written(relu, layers: list[str]) -
 def test_other_activation_functions_are_named() -> None:
     net = nn.Sequential(plain(activation=nn.SiLU), nn.GELU(), nn.ReLU6(), nn.Hardswish())
     seen = Classifier(net).operations(images(1))
-    assert [(one.name, one.layer) for one in seen if one.kind in ("activation", "rectifier")] == [
+    assert [(operation.name, operation.layer) for operation in seen if operation.kind in ("activation", "rectifier")] == [
         ("silu", "0.1"), ("silu", "0.4"), ("gelu", "1"), ("relu6", "2"), ("hardswish", "3"),
     ]  # fmt: skip

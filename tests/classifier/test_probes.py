@@ -80,7 +80,7 @@ def test_values_alone_show_sigmoids_on_enough_images(form):
     assert run(model, count=3).record.notes == ()  # three images show too little
 
 
-def test_what_is_stated_is_believed_and_noted():
+def test_stated_outputs_are_used_and_noted():
     (note,) = run(nn.Sequential(sharp(), nn.Sigmoid()), outputs="logits").record.notes
     assert "they are taken as logits, as was stated" in note
     (note,) = run(nn.Sequential(sharp(), nn.Softmax(dim=1)), outputs="logits").record.notes

@@ -88,7 +88,7 @@ def test_rounding_raises_no_alarm(samples, scale, offset):
 
 
 @pytest.mark.parametrize("rows", [None, 1])
-def test_a_model_of_one_image_at_a_time_is_asked_about_one(samples, rows):
+def test_a_model_of_one_image_at_a_time_is_probed_with_one(samples, rows):
     def alone(images):
         assert len(images) == 1
         return images.mean(dim=(2, 3))

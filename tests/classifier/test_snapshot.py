@@ -19,7 +19,7 @@ def images(count: int = 7, channels: int = 3) -> Tensor:
     return RNG[:count].normal("images", (channels, SIDE, SIDE))
 
 
-def test_what_happens_to_the_model_afterwards_does_not_reach_the_classifier() -> None:
+def test_later_changes_of_the_model_do_not_reach_the_classifier() -> None:
     net = residual()
     classifier = Classifier(net)
     before, mark = classifier.logits(images()), classifier.fingerprint
@@ -52,7 +52,7 @@ def test_the_fingerprint_changes_with_any_weight() -> None:
     assert Classifier(nn.Sequential(net, nn.ReLU())).fingerprint not in marks
 
 
-def test_a_black_box_is_known_by_its_source() -> None:
+def test_the_fingerprint_of_a_black_box_is_its_source() -> None:
     def first(inputs: Tensor) -> Tensor:
         return inputs.mean(dim=(2, 3))
 

@@ -42,7 +42,7 @@ def test_mass_is_shares_of_magnitude():
     assert shares[2].tolist() == [[0.5, 0.5]]
 
 
-values = st.floats(-1000, 1000, width=32).filter(lambda one: one == 0 or abs(one) > 1e-3)
+values = st.floats(-1000, 1000, width=32).filter(lambda value: value == 0 or abs(value) > 1e-3)
 
 
 @given(st.lists(values, min_size=4, max_size=4), st.sampled_from([0.25, 2.0, -8.0]))

@@ -9,14 +9,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import captum.attr
 import pytest
 import torch
+from tests.methods import problems
+from tests.methods.problems import Problem, photograph_problem, random_problem
 from tests.networks import CLASSES, NETWORKS, SIDE, plain, residual
-from tests.planted import planted
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -34,6 +36,7 @@ from snellen.methods.hires_cam import HiResCam
 from snellen.methods.layer_cam import LayerCam
 from snellen.methods.score_cam import ScoreCam
 from snellen.methods.xgrad_cam import XGradCam
+from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.registry import METHODS
 from snellen.types import Method, Passes, Rng
 
@@ -42,46 +45,17 @@ pytestmark = pytest.mark.filterwarnings(
 )  # captum, of its own doing
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A plain module for the twin, and the same one for us."""
-
-    net: nn.Module
-    classifier: Classifier
-    inputs: Tensor
-    targets: Tensor
-    rng: Rng
-    layer: str
-
-    def explain(self, method: Method) -> Tensor:
-        return method(self.classifier, self.inputs, self.targets, rng=self.rng)
-
-
 @pytest.fixture(params=sorted(NETWORKS))
 def problem(request: pytest.FixtureRequest) -> Problem:
-    net = NETWORKS[request.param]()
-    rng = Rng(seed=1, ids=("a", "b", "c"))
-    layer = {"plain": "5", "residual": "2"}[request.param]
-    return Problem(net, Classifier(net), rng.normal("images", (3, SIDE, SIDE)), torch.tensor([0, 3, 1]), rng, layer)
+    return random_problem(request.param)
 
 
 @pytest.fixture(scope="module")
 def photograph() -> Problem:
-    from snellen import zoo
-
-    classifier = zoo.load_classifier(zoo.EMBEDDED)
-    sample = zoo.photographs(classifier.geometry)[0]
-    inputs = classifier.to_inputs(sample.image[None])
-    targets = classifier.logits(inputs).argmax(dim=1)
-    net = copy.deepcopy(classifier.module).to(memory_format=torch.contiguous_format).requires_grad_()
-    return Problem(net, classifier, inputs, targets, Rng(seed=1, ids=(sample.id,)), "head")
+    return photograph_problem()
 
 
-def assert_same(found: Tensor, expected: Tensor, share: float = 1e-5) -> None:
-    assert found.shape == expected.shape
-    size = float(expected.abs().max())
-    assert size > 0
-    assert float((found - expected).abs().max()) <= share * size
+assert_same = partial(problems.assert_same, share=1e-5)
 
 
 # pytorch-grad-cam -----------------------------------------------------------------------------------------------------
@@ -92,12 +66,12 @@ def twin_grids(name: str, problem: Problem) -> Tensor:
     import pytorch_grad_cam
     from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 
-    wanted = [ClassifierOutputTarget(one) for one in problem.targets.tolist()]
+    targets = [ClassifierOutputTarget(target) for target in problem.targets.tolist()]
     kept = []
     with getattr(pytorch_grad_cam, name)(problem.net, [problem.net.get_submodule(problem.layer)]) as twin:
         own = twin.get_cam_image
         twin.get_cam_image = lambda *args, **kwargs: kept.append(own(*args, **kwargs)) or kept[0]
-        twin(problem.inputs.clone(), targets=wanted)
+        twin(problem.inputs.clone(), targets=targets)
     return torch.from_numpy(kept[0]).float()
 
 
@@ -120,10 +94,10 @@ def test_maps_are_pytorch_grad_cams_before_its_stretching(problem: Problem, name
     for layer in (problem.layer, "1"):
         if layer == "1" and name == "AblationCAM" and problem.layer == "2":
             continue
-        one = Problem(problem.net, problem.classifier, problem.inputs, problem.targets, problem.rng, layer)
+        at_layer = replace(problem, layer=layer)
         method = METHODS.build(TWINS[name].traits.name, {**vars(TWINS[name]), "layer": layer})
-        expected = upsample(twin_grids(name, one).relu(), one.inputs)
-        assert_same(one.explain(method), expected)
+        expected = upsample(twin_grids(name, at_layer).relu(), at_layer.inputs)
+        assert_same(at_layer.explain(method), expected)
 
 
 @pytest.mark.usefixtures("torchvision")
@@ -133,7 +107,7 @@ def test_centred_eigen_cam_is_pytorch_grad_cams_with_its_sign_settled(problem: P
     flip = grids.amin(dim=(1, 2)).abs() > grids.amax(dim=(1, 2))
     expected = upsample(torch.where(flip[:, None, None], -grids, grids), problem.inputs)
     assert_same(problem.explain(EigenCam(centred=True)), expected)
-    early = Problem(problem.net, problem.classifier, problem.inputs, problem.targets, problem.rng, "0")
+    early = replace(problem, layer="0")
     grids = twin_grids("EigenCAM", early)  # more places than features: the other Gram matrix
     flip = grids.amin(dim=(1, 2)).abs() > grids.amax(dim=(1, 2))
     expected = upsample(torch.where(flip[:, None, None], -grids, grids), problem.inputs)
@@ -142,14 +116,14 @@ def test_centred_eigen_cam_is_pytorch_grad_cams_with_its_sign_settled(problem: P
 
 @pytest.mark.usefixtures("torchvision")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [one for one in sorted(TWINS) if one not in ("ScoreCAM", "AblationCAM")])
+@pytest.mark.parametrize("name", [name for name in sorted(TWINS) if name not in ("ScoreCAM", "AblationCAM")])
 def test_photograph_maps_are_pytorch_grad_cams(photograph: Problem, name: str) -> None:
     expected = upsample(twin_grids(name, photograph).relu(), photograph.inputs)
     assert_same(photograph.explain(TWINS[name]), expected)
 
 
 @pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU activations")
-def test_guided_grad_cam_is_captums(problem: Problem) -> None:
+def test_guided_grad_cam_is_that_of_captum(problem: Problem) -> None:
     net = copy.deepcopy(problem.net)
     twin = captum.attr.GuidedGradCam(net, net.get_submodule(problem.layer))
     expected = twin.attribute(problem.inputs, problem.targets, interpolate_mode="bilinear").detach()
@@ -201,8 +175,8 @@ def test_ablation_cam_is_a_loop_over_whole_passes(layer: str) -> None:
                 without[0, k] = 0
                 total += (whole - rest(without)[0, target]) / whole * features[0, k]
             grids.append(total.relu())
-    found = AblationCam(layer=layer)(Classifier(net), inputs, targets, rng=rng)
-    assert_same(found, upsample(torch.stack(grids), inputs), share=1e-4)  # small differences of logits
+    maps = AblationCam(layer=layer)(Classifier(net), inputs, targets, rng=rng)
+    assert_same(maps, upsample(torch.stack(grids), inputs), share=1e-4)  # small differences of logits
 
 
 def test_eigen_cam_is_the_papers_projection(problem: Problem) -> None:
@@ -220,7 +194,7 @@ def test_eigen_cam_is_the_papers_projection(problem: Problem) -> None:
     assert_same(problem.explain(EigenCam()), upsample(torch.stack(grids), problem.inputs))
 
 
-def test_grad_cam_plus_plus_without_epsilon_does_not_hang_on_the_scale_of_features(problem: Problem) -> None:
+def test_grad_cam_plus_plus_without_epsilon_does_not_depend_on_the_scale_of_features(problem: Problem) -> None:
     """Features a thousand times as large, read by weights a thousand times as small: the same network, the same map.
 
     The weights go down as the features go up, so the map stays; a constant in the denominator would be felt.
@@ -302,8 +276,8 @@ def test_a_single_active_cell_is_drawn_where_it_is(method: Method, size: tuple[i
     inputs[0, 0, int(row * tall) + 2 : int((row + 1) * tall) - 1, int(column * wide) + 2 : int((column + 1) * wide) - 1] = (
         1.0
     )
-    found = method(Classifier(Cells(), channels=1), inputs, torch.tensor([0]), rng=Rng(seed=0, ids=("a",)))[0]
-    weight = (found - found.min()).double()
+    saliency = method(Classifier(Cells(), channels=1), inputs, torch.tensor([0]), rng=Rng(seed=0, ids=("a",)))[0]
+    weight = (saliency - saliency.min()).double()
     weight /= weight.sum()
     middle = (weight.sum(dim=1) @ torch.arange(height).double(), weight.sum(dim=0) @ torch.arange(width).double())
     # A pixel's own centre lies half a pixel from its corner. A cell has 21 to 32 pixels: a shift by half of it shows.
@@ -312,12 +286,12 @@ def test_a_single_active_cell_is_drawn_where_it_is(method: Method, size: tuple[i
 
 
 def test_guided_grad_cam_is_zero_where_grad_cam_is() -> None:
-    case = planted(3)
+    case = planted_batch(3)
     place = GradCam()(case.classifier, case.inputs, case.targets, rng=case.rng)
     fine = GuidedBackprop()(case.classifier, case.inputs, case.targets, rng=case.rng)
-    found = GuidedGradCam()(case.classifier, case.inputs, case.targets, rng=case.rng)
-    assert torch.equal(found, place * fine)
-    assert bool((found > 0).any())
+    maps = GuidedGradCam()(case.classifier, case.inputs, case.targets, rng=case.rng)
+    assert torch.equal(maps, place * fine)
+    assert bool((maps > 0).any())
 
 
 # Refusals ---------------------------------------------------------------------------------------------------------------
@@ -369,10 +343,10 @@ def test_all_variants_share_one_forward_and_backward() -> None:
     inputs, targets = rng.normal("images", (3, SIDE, SIDE)), torch.tensor([4, 2])
     classifier = Classifier(residual())
     variants: list[Any] = [GradCam(), Cam(), GradCamPlusPlus(), LayerCam(), XGradCam(), HiResCam()]
-    assert len({one.cache_key() for one in variants}) == 1
+    assert len({variant.cache_key() for variant in variants}) == 1
     with classifier.counting() as ledger:
-        for one in (*variants, EigenCam(), AblationCam()):
-            one(classifier, inputs, targets, rng=rng)
+        for method in (*variants, EigenCam(), AblationCam()):
+            method(classifier, inputs, targets, rng=rng)
     assert ledger.passes == Passes(2, 2)
     assert ledger.cached == Passes(2 * 7, 2 * 5)
     with classifier.counting() as ledger:
@@ -419,7 +393,7 @@ def test_score_cam_asks_once_for_features_with_the_same_mask() -> None:
     classifier = Classifier(Sparse())
     method = ScoreCam(layer="features")
     with classifier.counting() as ledger:
-        found = method(classifier, inputs, targets, rng=rng)
+        maps = method(classifier, inputs, targets, rng=rng)
     # Zero; the three multiples; one cell; two more; a square: six masks for ten features.
     assert ledger.passes == 2 * Passes(1 + 6)
     assert method.passes((24, 24), classifier) == Passes(1 + 10)
@@ -429,7 +403,7 @@ def test_score_cam_asks_once_for_features_with_the_same_mask() -> None:
     masks = (masks - low) / (high - low).clamp_min(1e-12)
     seen = inputs.repeat_interleave(10, 0) * masks[:, None]
     weights = classifier.logits(seen).gather(1, targets.repeat_interleave(10)[:, None]).view(2, 10).softmax(dim=1)
-    assert_same(found, upsample((weights[:, :, None, None] * features).sum(dim=1), inputs))
+    assert_same(maps, upsample((weights[:, :, None, None] * features).sum(dim=1), inputs))
 
 
 # Tails --------------------------------------------------------------------------------------------------------------------
@@ -530,32 +504,30 @@ def test_gradients_flow_through_the_rest_of_the_model(net: Callable[[], nn.Modul
     features, expected = classifier.layer_gradient(inputs, targets, layer)
     start = features.clone().requires_grad_()
     logits = classifier.resume(inputs, layer, start, torch.arange(2))
-    (found,) = torch.autograd.grad(logits.gather(1, targets[:, None]).sum(), start)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    (gradient,) = torch.autograd.grad(logits.gather(1, targets[:, None]).sum(), start)
+    torch.testing.assert_close(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_photograph_tail_is_the_model(photograph: Problem) -> None:
-    one = photograph
-    features = one.classifier.layer_features(one.inputs, "head")
-    with one.classifier.counting() as ledger:
-        logits = one.classifier.resume(one.inputs, "head", features, torch.tensor([0]))
+def test_photograph_resumed_from_a_layer_gives_the_models_logits(photograph: Problem) -> None:
+    features = photograph.classifier.layer_features(photograph.inputs, "head")
+    with photograph.classifier.counting() as ledger:
+        logits = photograph.classifier.resume(photograph.inputs, "head", features, torch.tensor([0]))
     assert ledger.passes == Passes()
-    torch.testing.assert_close(logits, one.classifier.logits(one.inputs), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits, photograph.classifier.logits(photograph.inputs), rtol=1e-5, atol=1e-5)
 
 
-def test_photograph_ablation_cam_is_known_behind_one_linear_layer(photograph: Problem) -> None:
+def test_photograph_ablation_cam_has_a_formula_behind_one_linear_layer(photograph: Problem) -> None:
     """Without feature k, the logit falls by the head's weight times the feature's mean."""
-    one = photograph
-    features = one.classifier.layer_features(one.inputs, "head")
-    weights = one.net.get_submodule("classifier").weight.detach()[one.targets]
-    logit = one.classifier.logits(one.inputs).gather(1, one.targets[:, None])
+    features = photograph.classifier.layer_features(photograph.inputs, "head")
+    weights = photograph.net.get_submodule("classifier").weight.detach()[photograph.targets]
+    logit = photograph.classifier.logits(photograph.inputs).gather(1, photograph.targets[:, None])
     lost = weights * features.mean(dim=(2, 3)) / logit
-    expected = upsample((lost[:, :, None, None] * features).sum(dim=1).relu(), one.inputs)
-    assert_same(one.explain(AblationCam()), expected, share=1e-4)  # differences of logits near 1e-3 of them
+    expected = upsample((lost[:, :, None, None] * features).sum(dim=1).relu(), photograph.inputs)
+    assert_same(photograph.explain(AblationCam()), expected, share=1e-4)  # differences of logits near 1e-3 of them
 
 
 def test_tokens_go_through_the_whole_model() -> None:
-    case = planted(2, net="vit")
+    case = planted_batch(2, kind="vit")
     layer = case.classifier.feature_layer(case.inputs)
     assert case.classifier.layer_to_logits(case.inputs, layer) is None
     features = case.classifier.layer_features(case.inputs, layer)

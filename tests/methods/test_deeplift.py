@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import captum.attr
 import numpy as np
 import pytest
 import torch
+from tests.methods import problems
 from tests.networks import CLASSES, NETWORKS, SIDE, plain
-from tests.planted import planted
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -25,6 +26,7 @@ from snellen.maps.fills import Black, Blur, Noise
 from snellen.methods.deeplift import DeepLiftRescale, DeepLiftRevealCancel
 from snellen.methods.rescale_rule import shares as rescale
 from snellen.methods.reveal_cancel_rule import shares as reveal_cancel
+from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.registry import METHODS
 from snellen.types import Method, Rng
 
@@ -37,11 +39,7 @@ TARGETS = torch.tensor([0, 3, 1])
 STARTS = RNG.normal("starts", (3, SIDE, SIDE))
 
 
-def assert_same(found: Tensor, expected: Tensor, share: float = 1e-4) -> None:
-    size = float(expected.abs().max())
-    assert size > 0
-    assert found.shape == expected.shape
-    assert float((found - expected).abs().max()) <= share * size
+assert_same = partial(problems.assert_same, share=1e-4)
 
 
 def assert_complete(
@@ -126,10 +124,10 @@ def normalised(activation: type[nn.Module]) -> nn.Module:
     net = NETWORKS["residual"](activation=activation)
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(5)
-        for one in net.modules():
-            if isinstance(one, nn.BatchNorm2d):
-                one.weight.mul_(torch.randn_like(one.weight).sign())
-                nn.init.uniform_(one.bias, -0.5, 0.5)
+        for module in net.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.weight.mul_(torch.randn_like(module.weight).sign())
+                nn.init.uniform_(module.bias, -0.5, 0.5)
     return net
 
 
@@ -176,18 +174,18 @@ def test_the_map_sums_to_the_rise_from_any_baseline(method: Method, baseline) ->
 
 @both
 def test_how_a_rectifier_is_written_does_not_matter(method: Method) -> None:
-    case = planted(3)
+    case = planted_batch(3)
     expected = method(case.classifier, case.inputs, case.targets, rng=case.rng)
     for relu in ("functional", "reused", "in-place"):
-        found = method(planted(3, relu=relu).classifier, case.inputs, case.targets, rng=case.rng)
-        assert torch.equal(found, expected)
+        maps = method(planted_batch(3, relu=relu).classifier, case.inputs, case.targets, rng=case.rng)
+        assert torch.equal(maps, expected)
 
 
 @both
 def test_a_linear_model_gets_weight_times_difference(method: Method) -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(3 * SIDE**2, CLASSES))
     expected = net[1].weight[TARGETS].view_as(INPUTS) * INPUTS
-    assert_same(method(Classifier(net), INPUTS, TARGETS, rng=RNG), expected.detach().sum(dim=1), 1e-6)
+    assert_same(method(Classifier(net), INPUTS, TARGETS, rng=RNG), expected.detach().sum(dim=1), share=1e-6)
 
 
 # captum --------------------------------------------------------------------------------------------------------------
@@ -195,25 +193,25 @@ def test_a_linear_model_gets_weight_times_difference(method: Method) -> None:
 
 @pytest.mark.parametrize("net", sorted(NETWORKS))
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.ELU, nn.Softplus, nn.Tanh, nn.LeakyReLU, nn.Sigmoid])
-def test_rescale_is_captums(net: str, activation: type[nn.Module]) -> None:
+def test_rescale_is_that_of_captum(net: str, activation: type[nn.Module]) -> None:
     # In double precision, because captum divides by differences that float32 has rounded away.
     network = NETWORKS[net](activation=activation).double()
     inputs, starts = INPUTS.double(), STARTS.double()
     expected = captum.attr.DeepLift(copy.deepcopy(network)).attribute(inputs, starts, target=TARGETS)
-    assert_same(rescale("twin", Classifier(network), inputs, starts, TARGETS), expected.detach(), 1e-5)
+    assert_same(rescale("twin", Classifier(network), inputs, starts, TARGETS), expected.detach(), share=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore")  # shap's
-def test_rescale_is_shaps_with_max_pooling() -> None:
+def test_rescale_is_that_of_shap_with_max_pooling() -> None:
     """captum's rule for max-pooling takes one row's gradient for every row; its sums miss the rise, shap's meet it."""
     import shap
 
-    network = nn.Sequential(*[nn.MaxPool2d(2) if isinstance(one, nn.AvgPool2d) else one for one in plain()])
-    found = rescale("twin", Classifier(network), INPUTS, STARTS, TARGETS)
-    for one, image, start, target in zip(found, INPUTS, STARTS, TARGETS.tolist(), strict=True):
+    network = nn.Sequential(*[nn.MaxPool2d(2) if isinstance(layer, nn.AvgPool2d) else layer for layer in plain()])
+    maps = rescale("twin", Classifier(network), INPUTS, STARTS, TARGETS)
+    for saliency, image, start, target in zip(maps, INPUTS, STARTS, TARGETS.tolist(), strict=True):
         twin = shap.DeepExplainer(copy.deepcopy(network), start[None])
         expected = torch.from_numpy(twin.shap_values(image[None])[0, ..., target])
-        assert_same(one, expected)
+        assert_same(saliency, expected)
 
 
 @pytest.mark.slow
@@ -237,8 +235,8 @@ def dense(seed: int) -> tuple[nn.Sequential, list[tuple[np.ndarray, np.ndarray]]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         net = nn.Sequential(nn.Flatten(), nn.Linear(12, 9), nn.ReLU(), nn.Linear(9, 7), nn.ReLU(), nn.Linear(7, 3))
-    layers = [one for one in net if isinstance(one, nn.Linear)]
-    return net, [(one.weight.detach().double().numpy(), one.bias.detach().double().numpy()) for one in layers]
+    layers = [layer for layer in net if isinstance(layer, nn.Linear)]
+    return net, [(layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()) for layer in layers]
 
 
 def one_at_a_time(
@@ -257,8 +255,8 @@ def one_at_a_time(
         up, down, at = [], [], []
         for row, shift in zip(weight, bias, strict=True):
             terms = [w * (r + f) for w, r, f in zip(row, rising, falling, strict=True)]
-            up.append(sum(one for one in terms if one > 0))
-            down.append(sum(one for one in terms if one < 0))
+            up.append(sum(term for term in terms if term > 0))
+            down.append(sum(term for term in terms if term < 0))
             at.append(sum(w * b for w, b in zip(row, base, strict=True)) + shift)
         if number == len(layers) - 1:
             break
@@ -272,9 +270,9 @@ def one_at_a_time(
             else:
                 pairs.append(((relu(r + p + q) - relu(r)) / (p + q),) * 2)
         slopes.append(pairs)
-        rising = [m * one for (m, _), one in zip(pairs, up, strict=True)]
-        falling = [m * one for (_, m), one in zip(pairs, down, strict=True)]
-        base = [relu(one) for one in at]
+        rising = [m * rise for (m, _), rise in zip(pairs, up, strict=True)]
+        falling = [m * fall for (_, m), fall in zip(pairs, down, strict=True)]
+        base = [relu(value) for value in at]
         entering.append((rising, falling))
     # Multipliers of the target for each unit's rising and falling part.
     above = [(float(k == target), float(k == target)) for k in range(len(layers[-1][0]))]
@@ -302,14 +300,14 @@ def test_dense_networks_one_neuron_at_a_time(seed: int, cancel: bool) -> None:
     rng = Rng(seed, ("a", "b"))
     inputs, starts, targets = rng.normal("images", (3, 2, 2)), rng.normal("starts", (3, 2, 2)), torch.tensor([0, 2])
     if cancel:
-        found = reveal_cancel("twin", Classifier(net), inputs, starts, targets, everywhere=True)
+        maps = reveal_cancel("twin", Classifier(net), inputs, starts, targets, everywhere=True)
     else:
-        found = rescale("twin", Classifier(net), inputs, starts, targets)
-    for one, image, start, target in zip(found, inputs, starts, targets, strict=True):
+        maps = rescale("twin", Classifier(net), inputs, starts, targets)
+    for saliency, image, start, target in zip(maps, inputs, starts, targets, strict=True):
         expected = one_at_a_time(
             layers, image.double().flatten().numpy(), start.double().flatten().numpy(), int(target), cancel
         )
-        assert_same(one.flatten().double(), torch.from_numpy(expected), 1e-5)
+        assert_same(saliency.flatten().double(), torch.from_numpy(expected), share=1e-5)
 
 
 class Least(nn.Module):
@@ -339,14 +337,14 @@ def test_where_nothing_cancels_both_rules_agree() -> None:
             parameter.abs_()
         net[3].bias.sub_(1.5)  # some units stay shut at the reference, so that the secant is not simply one
     inputs = INPUTS.abs()
-    found = DeepLiftRevealCancel()(Classifier(net), inputs, TARGETS, rng=RNG)
-    assert_same(found, DeepLiftRescale()(Classifier(net), inputs, TARGETS, rng=RNG), 1e-5)
+    maps = DeepLiftRevealCancel()(Classifier(net), inputs, TARGETS, rng=RNG)
+    assert_same(maps, DeepLiftRescale()(Classifier(net), inputs, TARGETS, rng=RNG), share=1e-5)
 
 
 def test_where_parts_cancel_the_rules_differ() -> None:
-    rescaled, revealed, mixed = (one(Classifier(Written()), INPUTS, TARGETS, rng=RNG) for one in BOTH)
-    for one, two in pairwise((rescaled, revealed, mixed)):
-        assert float((one - two).abs().max()) > 0.01 * float(one.abs().max())
+    rescaled, revealed, mixed = (method(Classifier(Written()), INPUTS, TARGETS, rng=RNG) for method in BOTH)
+    for first, second in pairwise((rescaled, revealed, mixed)):
+        assert float((first - second).abs().max()) > 0.01 * float(first.abs().max())
 
 
 # Refusals ------------------------------------------------------------------------------------------------------------
@@ -385,7 +383,7 @@ def headed(*body: nn.Module) -> nn.Module:
         (headed(nn.Upsample(scale_factor=2)), "interpolate at 1;"),
         (Mixing(), "mean; it mixes the images of a batch;"),
     ],
-    ids=lambda one: type(one).__name__ if isinstance(one, nn.Module) else one.split(";")[0],
+    ids=lambda step: type(step).__name__ if isinstance(step, nn.Module) else step.split(";")[0],
 )
 def test_an_operation_without_a_rule_is_refused_by_name_and_layer(net: nn.Module, words: str, method: Method) -> None:
     classifier = Classifier(net)
@@ -424,10 +422,10 @@ class Constants(nn.Module):
         return (functional.relu(inputs) * constant.mul_(2)).mean((2, 3))
 
 
-def test_an_activation_of_a_constant_is_no_difference() -> None:
-    found = DeepLiftRescale()(Classifier(Constants()), INPUTS, TARGETS % 3, rng=RNG)
-    wanted = 2 * INPUTS.clamp_min(0)[range(len(INPUTS)), TARGETS % 3] / INPUTS[0, 0].numel()
-    assert torch.allclose(found, wanted, atol=1e-7)
+def test_an_activation_of_a_constant_contributes_nothing() -> None:
+    maps = DeepLiftRescale()(Classifier(Constants()), INPUTS, TARGETS % 3, rng=RNG)
+    expected = 2 * INPUTS.clamp_min(0)[range(len(INPUTS)), TARGETS % 3] / INPUTS[0, 0].numel()
+    assert torch.allclose(maps, expected, atol=1e-7)
 
 
 class Cancelling(nn.Module):
@@ -448,13 +446,13 @@ def test_where_image_and_baseline_meet_the_slope_is_the_derivative(in_place: boo
     image = torch.tensor([0.0, 1.0, -1.0, 1.0, tiny, 7.0, 8.0])
     start = torch.tensor([0.0, 1.0, -1.0, 1.0 - 2**-24, -tiny, 7.0, 5.0])
     ones, zeros = torch.ones(7), torch.zeros(7)
-    images, starts = (torch.stack(one).view(1, 3, 1, 7) for one in ([ones, -ones, image], [zeros, zeros, start]))
+    images, starts = (torch.stack(rows).view(1, 3, 1, 7) for rows in ([ones, -ones, image], [zeros, zeros, start]))
     shares = rescale("deeplift-rescale", Classifier(Cancelling(in_place)), images, starts, torch.tensor([0]))
     assert shares[0, 0, 0].tolist() == pytest.approx([0, 1, 0, 1, 0.5, 0, 1 / 3])
 
 
 @both
-def test_what_cannot_be_looked_into_is_refused(method: Method) -> None:
+def test_compiled_graphs_and_probabilities_are_refused(method: Method) -> None:
     with pytest.warns(DeprecationWarning, match="torch.jit.trace"):
         graph = torch.jit.trace(plain(), INPUTS)
     probabilities = Classifier(nn.Sequential(plain(), nn.Softmax(dim=1)), outputs="probabilities")

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 from tests.networks import CLASSES, NETWORKS, SIDE
-from tests.planted import planted
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -15,6 +14,7 @@ from snellen import fit
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
 from snellen.methods.iba import Iba
+from snellen.plugins.checks.planted import planted_batch
 from snellen.types import Rng
 
 
@@ -68,17 +68,20 @@ def test_agrees_with_a_slow_version(name: str, settings: dict[str, float]) -> No
     net = NETWORKS[name](activation=nn.SiLU)  # without kinks, which rounding alone could move
     layer, body, head = split(name, net)
     rng = Rng(seed=2, ids=("a", "b", "c"))
-    inputs, lessons = rng.normal("images", (3, SIDE, SIDE)), Rng(7, tuple("pqrstuvw")).normal("lessons", (3, SIDE, SIDE))
+    inputs, fitting_images = (
+        rng.normal("images", (3, SIDE, SIDE)),
+        Rng(7, tuple("pqrstuvw")).normal("lessons", (3, SIDE, SIDE)),
+    )
     targets = torch.tensor([0, 3, CLASSES - 1])
     classifier = Classifier(net, rows=8)
     method = Iba(layer=layer, **settings)  # type: ignore[arg-type]
-    classifier.fitted_state[method.fit_key()] = method.fit(classifier, lessons.split(3), rng=rng)
-    found = method(classifier, inputs, targets, rng=rng)
+    classifier.fitted_state[method.fit_key()] = method.fit(classifier, fitting_images.split(3), rng=rng)
+    maps = method(classifier, inputs, targets, rng=rng)
     with torch.no_grad():
-        features, seen = body(inputs), body(lessons)
+        features, seen = body(inputs), body(fitting_images)
     for i, target in enumerate(targets.tolist()):
         expected = slow_bits(method, head, features[i], seen, target, rng[i : i + 1], (SIDE, SIDE))
-        torch.testing.assert_close(found[i], expected, rtol=1e-4, atol=1e-4 * float(expected.max()))
+        torch.testing.assert_close(maps[i], expected, rtol=1e-4, atol=1e-4 * float(expected.max()))
 
 
 def test_statistics_are_those_of_all_images_whatever_the_batches() -> None:
@@ -89,25 +92,25 @@ def test_statistics_are_those_of_all_images_whatever_the_batches() -> None:
     with torch.no_grad():
         features = body(images)
     for size in (1, 4, 11):
-        found = method.fit(classifier, images.split(size), rng=Rng(0, ()))
-        torch.testing.assert_close(found["mean"], features.mean(dim=0), rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(found["spread"], features.std(dim=0), rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(found["used"], (features != 0).float().mean(dim=0))
+        state = method.fit(classifier, images.split(size), rng=Rng(0, ()))
+        torch.testing.assert_close(state["mean"], features.mean(dim=0), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(state["spread"], features.std(dim=0), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(state["used"], (features != 0).float().mean(dim=0))
 
 
-def test_without_a_price_on_information_everything_passes_and_with_a_high_one_nothing_does() -> None:
-    case = planted(3)
+def test_beta_zero_keeps_all_information_and_a_high_beta_none() -> None:
+    case = planted_batch(3)
     sums = []
     for beta in (0.0, 1e6):
         method = Iba(beta=beta, steps=20)
-        classifier = planted(3).classifier
-        classifier.fitted_state[method.fit_key()] = method.fit(classifier, [planted(12, seed=5).inputs], rng=case.rng)
+        classifier = planted_batch(3).classifier
+        classifier.fitted_state[method.fit_key()] = method.fit(classifier, [planted_batch(12, seed=5).inputs], rng=case.rng)
         sums.append(method(classifier, case.inputs, case.targets, rng=case.rng).sum(dim=(1, 2)))
     assert bool((sums[1] < 0.02 * sums[0]).all())
 
 
-def test_nothing_learnt_gets_a_remedy_that_works() -> None:
-    case = planted(3)
+def test_without_fitted_state_the_error_names_a_remedy_that_works() -> None:
+    case = planted_batch(3)
     with pytest.raises(SnellenError) as caught:
         Iba(beta=1.0)(case.classifier, case.inputs, case.targets, rng=case.rng)
     assert str(caught.value) == (
@@ -134,7 +137,7 @@ def test_the_cameraman_is_explained_by_his_tripod() -> None:
 
     classifier = zoo.load_classifier(zoo.EMBEDDED)
     photographs = zoo.photographs(classifier.geometry)
-    place = next(i for i, one in enumerate(photographs.ids) if "camera" in one)
+    place = next(i for i, name in enumerate(photographs.ids) if "camera" in name)
     inputs = classifier.to_inputs(photographs[place].image[None])
     targets = classifier.logits(inputs).argmax(dim=1)
     fit(classifier, photographs, methods=["iba"])

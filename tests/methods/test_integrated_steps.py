@@ -49,7 +49,7 @@ def by_trapezoids(inputs: Tensor, target: Tensor, steps: int) -> Tensor:
 
 def test_the_default_keeps_the_promise_that_a_fixed_number_of_steps_breaks() -> None:
     case = real("complex-cr3", COUNT)
-    fixed, default = (Tried(one, case).gap() for one in (IntegratedGradients(steps=32), IntegratedGradients()))
+    fixed, default = (Tried(method, case).gap() for method in (IntegratedGradients(steps=32), IntegratedGradients()))
     assert float(fixed.max()) > 0.1
     assert float(default.max()) <= IntegratedGradients().tolerance
 
@@ -66,9 +66,9 @@ def test_the_map_is_the_trapezoid_rule_with_as_many_steps() -> None:
     place = costs().index(max(costs()))
     row = slice(place, place + 1)
     steps = costs()[place] - 1
-    found = STRICT(case.classifier, case.inputs[row], case.targets[row], rng=case.rng[row])
+    maps = STRICT(case.classifier, case.inputs[row], case.targets[row], rng=case.rng[row])
     expected = by_trapezoids(case.inputs[row], case.targets[row], steps)
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))
+    torch.testing.assert_close(maps, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))
 
 
 def test_a_batch_equals_its_images_alone() -> None:

@@ -65,18 +65,18 @@ def slow_meaningful(
 def test_meaningful_perturbation_agrees_with_a_slow_version(name: str) -> None:
     net, classifier, inputs = problem(name)
     method = MeaningfulPerturbation(steps=6, cells=9, fill=Blur(kernel=7, sigma=3.0), area=1e-3, roughness=0.05)
-    found = method(classifier, inputs, TARGETS, rng=RNG)
+    maps = method(classifier, inputs, TARGETS, rng=RNG)
     fill = method.fill(classifier, inputs, rng=RNG)
     for i, target in enumerate(TARGETS.tolist()):
         expected = slow_meaningful(method, net, inputs[i], fill[i], target, RNG[i : i + 1])
         # Adam's first steps have a fixed length, so the rounding of a gradient near zero is seen in the third digit.
-        torch.testing.assert_close(found[i], expected, rtol=0, atol=1e-3)
+        torch.testing.assert_close(maps[i], expected, rtol=0, atol=1e-3)
 
 
 def test_an_image_moves_as_a_whole_and_repeats_its_border() -> None:
     images = torch.arange(36.0).view(1, 1, 6, 6).repeat(40, 1, 1, 1)
     rng = Rng(0, tuple(str(i) for i in range(40)))
-    seen = {tuple(one[0, 2:4, 2:4].flatten().tolist()) for one in shifted(images, rng, 0)}
+    seen = {tuple(image[0, 2:4, 2:4].flatten().tolist()) for image in shifted(images, rng, 0)}
     centre = images[0, 0]
     assert seen == {tuple(centre[2 + i : 4 + i, 2 + j : 4 + j].flatten().tolist()) for i in (-1, 0, 1) for j in (-1, 0, 1)}
     torch.testing.assert_close(shifted(images, rng, 3)[7:8], shifted(images[7:8], rng[7:8], 3))
@@ -208,10 +208,10 @@ def test_extremal_perturbation_agrees_with_a_slow_version(name: str) -> None:
     net = Loud(quiet)
     classifier = Classifier(net)
     method = ExtremalPerturbation(areas=(0.1, 0.3), steps=4, cells=4)
-    found = method(classifier, inputs, TARGETS, rng=RNG)
+    maps = method(classifier, inputs, TARGETS, rng=RNG)
     for i, target in enumerate(TARGETS.tolist()):
         expected = torch.stack([slow_extremal(method, net, inputs[i], target, area) for area in method.areas]).mean(dim=0)
-        torch.testing.assert_close(found[i], expected, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(maps[i], expected, rtol=1e-3, atol=1e-4)
 
 
 def test_smooth_masks_lie_between_nothing_and_all_and_follow_a_lone_cell() -> None:
@@ -226,7 +226,7 @@ def test_smooth_masks_lie_between_nothing_and_all_and_follow_a_lone_cell() -> No
     torch.testing.assert_close(mask, slow_mask(cells[0]))
 
 
-def test_the_area_penalty_is_the_one_that_a_person_works_out() -> None:
+def test_the_area_penalty_by_hand() -> None:
     masks = torch.tensor([[[0.1, 0.9], [0.6, 0.2]], [[0.5, 0.5], [0.5, 0.5]]])
     expected = torch.tensor([(0.01 + 0.04 + 0.16 + 0.01) / 4, 0.0])
     torch.testing.assert_close(area_penalty(masks, torch.tensor([0.5, 0.5])), expected)

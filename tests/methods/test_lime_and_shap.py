@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from sklearn.metrics import pairwise_distances
+from tests.methods import problems
+from tests.methods.problems import Problem, photograph_problem
 from tests.networks import CLASSES, NETWORKS, SIDE
 from torch import Tensor, nn
 
@@ -31,37 +33,21 @@ with warnings.catch_warnings():
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
 
 
-def assert_same(found: Tensor, expected: Tensor, share: float = 1e-5) -> None:
-    assert found.shape == expected.shape
-    size = float(expected.abs().max())
-    assert size > 0
-    assert float((found - expected).abs().max()) <= share * size
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    classifier: Classifier
-    inputs: Tensor
-    targets: Tensor
-    rng: Rng
+assert_same = partial(problems.assert_same, share=1e-5)
 
 
 @pytest.fixture(params=sorted(NETWORKS))
 def problem(request: pytest.FixtureRequest) -> Problem:
     rng = Rng(seed=1, ids=("a", "b", "c"))
-    classifier = Classifier(NETWORKS[request.param](activation=nn.ReLU), mean=MEAN, std=STD)
+    net = NETWORKS[request.param](activation=nn.ReLU)
+    classifier = Classifier(net, mean=MEAN, std=STD)
     inputs = classifier.to_inputs(rng.uniform("images", (3, SIDE, SIDE)))
-    return Problem(classifier, inputs, torch.tensor([0, 3, 1]), rng)
+    return Problem(net=net, classifier=classifier, inputs=inputs, targets=torch.tensor([0, 3, 1]), rng=rng)
 
 
 @pytest.fixture(scope="module")
 def photograph() -> Problem:
-    from snellen import zoo
-
-    classifier = zoo.load_classifier(zoo.EMBEDDED)
-    sample = zoo.photographs(classifier.geometry)[0]
-    inputs = classifier.to_inputs(sample.image[None])
-    return Problem(classifier, inputs, classifier.logits(inputs).argmax(dim=1), Rng(seed=1, ids=(sample.id,)))
+    return photograph_problem()
 
 
 # LIME ---------------------------------------------------------------------------------------------------------------
@@ -107,23 +93,23 @@ def package(problem: Problem, row: int, samples: int, labels: Tensor):
 
 @pytest.mark.parametrize("segments", ["quickshift", "quickshift-inputs", "slic", "grid"])
 def test_lime_is_the_lime_packages(problem: Problem, segments: str) -> None:
-    found = Lime(samples=150, segments=segments, fill=BLACK)(
+    maps = Lime(samples=150, segments=segments, fill=BLACK)(
         problem.classifier, problem.inputs, problem.targets, rng=problem.rng
     )
     labels = superpixels(problem.classifier, problem.inputs, segments)
     for row in range(3):
         _, expected = package(problem, row, 150, labels[row])
-        assert_same(found[row], expected)
+        assert_same(maps[row], expected)
 
 
 def test_lime_on_a_photograph_is_the_lime_packages(photograph: Problem) -> None:
-    found = Lime(samples=40, fill=BLACK)(photograph.classifier, photograph.inputs, photograph.targets, rng=photograph.rng)
+    maps = Lime(samples=40, fill=BLACK)(photograph.classifier, photograph.inputs, photograph.targets, rng=photograph.rng)
     image = photograph.classifier.to_pixels(photograph.inputs)[0].permute(1, 2, 0).double().numpy()
     cut = lime_image.SegmentationAlgorithm("quickshift", kernel_size=4, max_dist=200, ratio=0.2, random_seed=0)(image)
     labels = superpixels(photograph.classifier, photograph.inputs, "quickshift")[0]
     assert torch.equal(labels, torch.from_numpy(cut))
     _, expected = package(photograph, 0, 40, labels)
-    assert_same(found[0], expected)
+    assert_same(maps[0], expected)
 
 
 def test_what_lime_shows_of_its_weights(problem: Problem) -> None:
@@ -151,7 +137,7 @@ def test_regressions_of_many_images_are_the_lime_packages_one_by_one() -> None:
         kept[row, :, :count] = torch.from_numpy(rng.integers(0, 2, (samples, count)))
         kept[row, 0, :count] = 1
         kept[row, 1] = 0  # a copy that keeps nothing lies at distance 1
-    found = surrogate(kept, outputs)
+    coefficients = surrogate(kept, outputs)
     base = lime_base.LimeBase(lambda distances: np.sqrt(np.exp(-(distances**2) / 0.25**2)), random_state=0)
     for row, count in enumerate(counts):
         data = kept[row, :, :count].numpy()
@@ -162,8 +148,8 @@ def test_regressions_of_many_images_are_the_lime_packages_one_by_one() -> None:
         expected = torch.zeros(max(counts), dtype=torch.float64)
         for superpixel, weight in weights:
             expected[superpixel] = weight
-        torch.testing.assert_close(found[row], expected, rtol=0, atol=1e-10)
-        assert bool((found[row, count:] == 0).all())
+        torch.testing.assert_close(coefficients[row], expected, rtol=0, atol=1e-10)
+        assert bool((coefficients[row, count:] == 0).all())
 
 
 def test_lime_finds_the_weights_of_a_linear_output() -> None:
@@ -174,7 +160,7 @@ def test_lime_finds_the_weights_of_a_linear_output() -> None:
     )  # the penalty shrinks a little
 
 
-def test_presets_of_lime_are_what_those_works_ran() -> None:
+def test_presets_of_lime_are_the_papers_settings() -> None:
     assert METHODS.parse("lime@cose2023") == Lime(segments="quickshift-inputs", show="ternary")
     assert METHODS.parse("lime@boggust2023") == Lime(segments="quickshift-inputs", show="positive")
     assert Lime().samples == 1000
@@ -199,7 +185,8 @@ class Tangled(nn.Module):
 @pytest.fixture
 def tangled() -> Problem:
     rng = Rng(seed=2, ids=("a", "b"))
-    return Problem(Classifier(Tangled()), 2 * rng.normal("images", (3, 2, 4)), torch.tensor([1, 2]), rng)
+    net, inputs = Tangled(), 2 * rng.normal("images", (3, 2, 4))
+    return Problem(net=net, classifier=Classifier(net), inputs=inputs, targets=torch.tensor([1, 2]), rng=rng)
 
 
 def game(problem: Problem, row: int):
@@ -214,36 +201,34 @@ def game(problem: Problem, row: int):
 
 def exact(worth, count: int) -> np.ndarray:
     """Shapley's sum over all coalitions, as it is defined."""
-    values = {members: worth(np.array([[one in members for one in range(count)]]))[0]
+    values = {members: worth(np.array([[player in members for player in range(count)]]))[0]
               for size in range(count + 1) for members in itertools.combinations(range(count), size)}  # fmt: skip
-    found = np.zeros(count)
+    shapley = np.zeros(count)
     for player in range(count):
         for members, value in values.items():
             if player not in members:
                 weight = 1 / (count * math.comb(count - 1, len(members)))
-                found[player] += weight * (values[tuple(sorted((*members, player)))] - value)
-    return found
+                shapley[player] += weight * (values[tuple(sorted((*members, player)))] - value)
+    return shapley
 
 
-def test_kernel_shap_with_all_coalitions_is_exact_and_is_shaps(tangled: Problem) -> None:
+def test_kernel_shap_with_all_coalitions_is_exact_and_is_that_of_shap(tangled: Problem) -> None:
     with tangled.classifier.counting() as ledger:
-        found = KernelShap(samples=254, segments="grid")(
-            tangled.classifier, tangled.inputs, tangled.targets, rng=tangled.rng
-        )
+        maps = KernelShap(samples=254, segments="grid")(tangled.classifier, tangled.inputs, tangled.targets, rng=tangled.rng)
     assert ledger.passes.forward == 2 * 2**8
     for row in range(2):
         expected = exact(game(tangled, row), 8)
-        assert_same(found[row].flatten(), torch.from_numpy(expected).float())
+        assert_same(maps[row].flatten(), torch.from_numpy(expected).float())
         twin = shap.KernelExplainer(game(tangled, row), np.zeros((1, 8)))
         theirs = twin.shap_values(np.ones((1, 8)), nsamples=254, l1_reg=False, silent=True)[0]
         np.testing.assert_allclose(theirs, expected, atol=1e-5)
 
 
 def test_kernel_shap_with_few_coalitions_is_near(tangled: Problem) -> None:
-    found = KernelShap(samples=120, segments="grid")(tangled.classifier, tangled.inputs, tangled.targets, rng=tangled.rng)
+    maps = KernelShap(samples=120, segments="grid")(tangled.classifier, tangled.inputs, tangled.targets, rng=tangled.rng)
     for row in range(2):
         expected = exact(game(tangled, row), 8)
-        assert 1e-4 < np.abs(found[row].flatten().numpy() - expected).max() < 0.1 * np.abs(expected).max()
+        assert 1e-4 < np.abs(maps[row].flatten().numpy() - expected).max() < 0.1 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("samples", [60, 200])
@@ -279,12 +264,12 @@ def test_every_image_of_a_batch_has_its_own_regression() -> None:
     for count in (3, 11, 1):
         kept, weights = coalitions(count, 40, Rng(seed=0, ids=("a",)))
         blocks.append((kept, weights, torch.from_numpy(rng.normal(size=len(kept))), float(rng.normal())))
-    rows, columns, counts = max(len(one[0]) for one in blocks), 11, torch.tensor([3, 11, 1])
+    rows, columns, counts = max(len(block[0]) for block in blocks), 11, torch.tensor([3, 11, 1])
     together = shapley(
-        cutting.pad_blocks([one[0] for one in blocks], (rows, columns)),
-        cutting.pad_blocks([one[1] for one in blocks], (rows,)),
-        cutting.pad_blocks([one[2] for one in blocks], (rows,)),
-        torch.tensor([one[3] for one in blocks], dtype=torch.float64),
+        cutting.pad_blocks([block[0] for block in blocks], (rows, columns)),
+        cutting.pad_blocks([block[1] for block in blocks], (rows,)),
+        cutting.pad_blocks([block[2] for block in blocks], (rows,)),
+        torch.tensor([block[3] for block in blocks], dtype=torch.float64),
         counts,
     )
     for row, (count, (kept, weights, rises, whole)) in enumerate(zip(counts.tolist(), blocks, strict=True)):
@@ -300,7 +285,7 @@ def test_every_image_of_a_batch_has_its_own_regression() -> None:
 
 def test_fewer_coalitions_than_superpixels_still_sum_to_the_rise(problem: Problem) -> None:
     maps = KernelShap(samples=10, segments="grid")(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
-    ends = torch.stack([problem.classifier.logits(one) for one in (torch.zeros_like(problem.inputs), problem.inputs)])
+    ends = torch.stack([problem.classifier.logits(images) for images in (torch.zeros_like(problem.inputs), problem.inputs)])
     rise = (ends[1] - ends[0]).gather(1, problem.targets[:, None])[:, 0]
     torch.testing.assert_close(maps.sum(dim=(1, 2)), rise, rtol=1e-4, atol=1e-5)
 
@@ -315,16 +300,16 @@ def test_superpixels_are_numbered_without_gaps(how: str, channels: int, height: 
     classifier = Classifier(nn.Flatten(), mean=0.5, std=0.25, channels=channels)
     labels = superpixels(classifier, classifier.to_inputs(rng.uniform("images", (channels, height, width))), how)
     assert labels.shape == (2, height, width)
-    for one in labels:
-        assert one.unique().tolist() == list(range(int(one.max()) + 1))
-        assert int(one.max()) > 0
+    for segments in labels:
+        assert segments.unique().tolist() == list(range(int(segments.max()) + 1))
+        assert int(segments.max()) > 0
     if how == "grid":
         assert int(labels.max()) == 48
         sizes = labels[0].flatten().bincount()
         assert int(sizes.max()) <= math.ceil(height / 7) * math.ceil(width / 7)
 
 
-def test_an_image_is_cut_once_and_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_is_segmented_once_and_few_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     cuts = []
     real = cutting._segment
     monkeypatch.setattr(cutting, "_segment", lambda picture, how: cuts.append(how) or real(picture, how))

@@ -26,12 +26,12 @@ def test_the_lasso_is_scikit_learns_for_every_image_of_a_batch(penalty: float) -
     features[1, :, 20:] = 0  # an image of fewer superpixels is padded with zeros
     outputs = features @ draw.normal(size=(25,)) + draw.normal(size=(3, 60))
     importance = draw.random((3, 60)) + 0.1
-    found = lasso(*(torch.from_numpy(one) for one in (features, outputs, importance)), penalty)  # type: ignore[call-arg]
+    coefficients = lasso(*(torch.from_numpy(array) for array in (features, outputs, importance)), penalty)  # type: ignore[call-arg]
     for i in range(3):
         expected = Lasso(alpha=penalty, tol=1e-12, max_iter=100_000).fit(features[i], outputs[i], importance[i]).coef_
-        np.testing.assert_allclose(found[i].numpy(), expected, atol=1e-7)
-    assert bool((found[1, 20:] == 0).all())
-    assert penalty < 0.08 or bool((found[0] == 0).any())
+        np.testing.assert_allclose(coefficients[i].numpy(), expected, atol=1e-7)
+    assert bool((coefficients[1, 20:] == 0).all())
+    assert penalty < 0.08 or bool((coefficients[0] == 0).any())
 
 
 @pytest.mark.filterwarnings("ignore:.*")  # captum's own
@@ -41,8 +41,8 @@ def test_the_map_is_captums_over_the_same_superpixels_and_copies(name: str) -> N
     classifier, rng = Classifier(net), Rng(seed=2, ids=("a", "b"))
     inputs, targets = rng.normal("images", (3, SIDE, SIDE)), torch.tensor([1, 3])
     method = LimeLasso(samples=60, segments="grid", penalty=0.0002)
-    found = method(classifier, inputs, targets, rng=rng)
-    assert float(found.abs().max()) > 0
+    maps = method(classifier, inputs, targets, rng=rng)
+    assert float(maps.abs().max()) > 0
     labels = superpixels(classifier, inputs, "grid")
     for i in range(2):
         copies = iter(draws(rng[i : i + 1], 60, int(labels[i].max()) + 1).float())
@@ -61,7 +61,7 @@ def test_the_map_is_captums_over_the_same_superpixels_and_copies(name: str) -> N
         )
         weights = theirs.attribute(inputs[i : i + 1], target=int(targets[i]), n_samples=60)
         expected = weights.flatten()[labels[i]].float()
-        assert float((found[i] - expected).abs().max()) <= 1e-4 * float(expected.abs().max())
+        assert float((maps[i] - expected).abs().max()) <= 1e-4 * float(expected.abs().max())
 
 
 def test_a_linear_model_gets_its_own_weights_less_the_penalty() -> None:
@@ -79,7 +79,7 @@ def test_a_linear_model_gets_its_own_weights_less_the_penalty() -> None:
     assert float(maps[0, 4:].abs().max()) == 0
 
 
-def test_the_paper_that_ran_it_finds_it_under_lime() -> None:
+def test_the_lime_preset_of_zhang2024_is_lime_lasso() -> None:
     assert label(METHODS.parse("lime@zhang2024")) == "lime-lasso@zhang2024"
     assert METHODS.parse("lime@zhang2024").samples == 40
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import captum.attr
 import pytest
 import torch
+from tests.methods import problems
 from tests.networks import CLASSES, SIDE, Residual, plain, residual
 from torch import Tensor, nn
 from torch.nn import functional
@@ -53,12 +55,7 @@ def lived_in(net: nn.Module, seed: int = 0) -> nn.Module:
     return net.eval()
 
 
-def assert_same(found: Tensor, expected: Tensor, share: float = 1e-3) -> None:
-    assert found.shape == expected.shape
-    expected = expected.detach()
-    size = float(expected.abs().max())
-    assert size > 0
-    assert float((found - expected).abs().max()) <= share * size
+assert_same = partial(problems.assert_same, share=1e-3)
 
 
 def explain(method: Method, net: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -76,7 +73,7 @@ class Summed(nn.Module):
         super().__init__()
         import zennit.layer
 
-        self.parts = nn.ModuleList(getattr(block, one) if one else nn.Identity() for one in parts)
+        self.parts = nn.ModuleList(getattr(block, name) if name else nn.Identity() for name in parts)
         self.add = zennit.layer.Sum()
         self.last = getattr(block, last) if last else nn.Identity()
 
@@ -178,7 +175,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.usefixtures("torchvision")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("network", sorted(NETWORKS))
-def test_rules_are_zennits(network: str, name: str) -> None:
+def test_rules_are_those_of_zennit(network: str, name: str) -> None:
     import zennit.core
 
     net, inputs = NETWORKS[network](), pictures()
@@ -197,7 +194,7 @@ def test_rules_are_zennits(network: str, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("torchvision")
 @pytest.mark.parametrize("name", ["lrp-epsilon", "lrp-alpha1-beta0", "lrp-alpha2-beta1"])
-def test_rules_are_zennits_on_a_photograph(name: str) -> None:
+def test_rules_are_those_of_zennit_on_a_photograph(name: str) -> None:
     import zennit.core
 
     from snellen import zoo
@@ -206,13 +203,13 @@ def test_rules_are_zennits_on_a_photograph(name: str) -> None:
     sample = zoo.photographs(classifier.geometry)[0]
     inputs = functional.avg_pool2d(classifier.to_inputs(sample.image[None]), 2)  # smaller, because zennit takes its time
     targets = classifier.logits(inputs).argmax(dim=1)
-    found = METHODS.build(name)(classifier, inputs, targets, rng=RNG[:1])
+    maps = METHODS.build(name)(classifier, inputs, targets, rng=RNG[:1])
     net = copy.deepcopy(classifier.module).double()
     rules = composite(name, zennit.core.Stabilizer(0.25, norm_scale=True))
     expected = by_zennit(fused(summed(net)), rules, inputs.double(), targets)
-    assert_same(found, expected)
+    assert_same(maps, expected)
     assert_same(
-        METHODS.build(name)(Classifier(net), inputs.double(), targets, rng=RNG[:1]), expected, 1e-6
+        METHODS.build(name)(Classifier(net), inputs.double(), targets, rng=RNG[:1]), expected, share=1e-6
     )  # the logit itself is float32
 
 
@@ -223,7 +220,7 @@ def test_activations_pass_relevance_as_in_zennit(torchvision: Any) -> None:
         assert_same(explain(METHODS.build(f"{name}@kim2022"), net, inputs, targets), expected)
 
 
-def test_resnets_of_torchvision_are_zennits(torchvision: Any) -> None:
+def test_resnets_of_torchvision_are_those_of_zennit(torchvision: Any) -> None:
     from zennit.torchvision import ResNetCanonizer
 
     with torch.random.fork_rng():
@@ -261,22 +258,22 @@ def by_captum(net: nn.Sequential, inputs: Tensor, targets: Tensor, epsilon: floa
 
 
 @pytest.mark.filterwarnings("ignore")  # captum's hooks warn of their own doing
-def test_epsilon_is_captums() -> None:
+def test_epsilon_is_that_of_captum() -> None:
     net, inputs, targets = plain(), pictures(), torch.tensor([0, 3, 1])
     assert_same(explain(LrpZ(), net, inputs, targets), by_captum(net, inputs, targets, 1e-12))
     for epsilon in (0.01, 1.0):
-        found = explain(LrpEpsilon(epsilon=epsilon, relative=False), net, inputs, targets)
-        assert_same(found, by_captum(net, inputs, targets, epsilon))
+        maps = explain(LrpEpsilon(epsilon=epsilon, relative=False), net, inputs, targets)
+        assert_same(maps, by_captum(net, inputs, targets, epsilon))
 
 
 @pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU activations")
 @pytest.mark.filterwarnings("ignore:Input Tensor 0 did not already require gradients")
 @pytest.mark.parametrize("network", ["plain", "residual"])
-def test_deconvnet_is_captums(network: str) -> None:
+def test_deconvnet_is_that_of_captum(network: str) -> None:
     net, inputs, targets = NETWORKS[network](), pictures(), torch.tensor([0, 3, 1])
     expected = captum.attr.Deconvolution(copy.deepcopy(net)).attribute(inputs, target=targets)
-    assert_same(explain(Deconvnet(), net, inputs, targets), expected.abs().amax(dim=1), 1e-4)
-    assert_same(explain(Deconvnet(fold="sum"), net, inputs, targets), expected.sum(dim=1), 1e-4)
+    assert_same(explain(Deconvnet(), net, inputs, targets), expected.abs().amax(dim=1), share=1e-4)
+    assert_same(explain(Deconvnet(fold="sum"), net, inputs, targets), expected.sum(dim=1), share=1e-4)
 
 
 # Answers that can be worked out ---------------------------------------------------------------------------------------
@@ -313,19 +310,19 @@ class TwoLayers(nn.Module):
 def test_two_layers_by_hand(method: Method, bias: float, expected: tuple[float, float]) -> None:
     classifier = Classifier(TwoLayers(bias), channels=1)
     inputs = torch.tensor([3.0, 1.0]).view(1, 1, 1, 2)
-    found = method(classifier, inputs, torch.tensor([0]), rng=RNG[:1])
-    torch.testing.assert_close(found, torch.tensor(expected).view(1, 1, 2))
+    maps = method(classifier, inputs, torch.tensor([0]), rng=RNG[:1])
+    torch.testing.assert_close(maps, torch.tensor(expected).view(1, 1, 2))
 
 
 def test_deep_taylor_by_hand() -> None:
     classifier = Classifier(TwoLayers(0.0), channels=1)
     inputs = torch.tensor([0.75, 0.25]).view(1, 1, 1, 2)
     # h = (1.25, 1); y0 = 0.25 falls to h1 alone, whose root lies at (0, 1): contributions 2*0.75 and -1*(0.25 - 1).
-    found = DeepTaylor()(classifier, inputs, torch.tensor([0]), rng=RNG[:1])
-    torch.testing.assert_close(found, 0.25 * torch.tensor([1.5, 0.75]).view(1, 1, 2) / 2.25)
+    maps = DeepTaylor()(classifier, inputs, torch.tensor([0]), rng=RNG[:1])
+    torch.testing.assert_close(maps, 0.25 * torch.tensor([1.5, 0.75]).view(1, 1, 2) / 2.25)
     # y1 = 3 falls to h2 alone, whose root is black.
-    found = DeepTaylor()(classifier, inputs, torch.tensor([1]), rng=RNG[:1])
-    torch.testing.assert_close(found, 3 * inputs[:, 0])
+    maps = DeepTaylor()(classifier, inputs, torch.tensor([1]), rng=RNG[:1])
+    torch.testing.assert_close(maps, 3 * inputs[:, 0])
     # A class that the network speaks against has no root to expand at.
     negative = DeepTaylor()(classifier, 1 - inputs, torch.tensor([0]), rng=RNG[:1])
     assert torch.equal(negative, torch.zeros(1, 1, 2))
@@ -335,11 +332,11 @@ def test_linear_model() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 6 * 6, CLASSES))
     inputs, targets = pictures(side=6), torch.tensor([0, 3, 1])
     shares = (inputs * net[1].weight.detach()[targets].view_as(inputs)).sum(dim=1)
-    assert_same(explain(LrpZ(), net, inputs, targets), shares, 1e-5)
+    assert_same(explain(LrpZ(), net, inputs, targets), shares, share=1e-5)
     logits = net(inputs).gather(1, targets[:, None]).detach().view(-1, 1, 1)
     assert_same(explain(LrpEpsilon(epsilon=0.5, relative=False), net, inputs, targets),
                 shares * logits / (logits + 0.5 * logits.sign()), 1e-5)  # fmt: skip
-    assert_same(explain(LrpAlpha1Beta0(), net, inputs, targets), (logits / 36).expand(-1, 6, 6), 1e-5)
+    assert_same(explain(LrpAlpha1Beta0(), net, inputs, targets), (logits / 36).expand(-1, 6, 6), share=1e-5)
 
 
 def timm_resnet(torchvision: Any) -> nn.Module:
@@ -470,13 +467,13 @@ def test_how_a_network_is_written_does_not_matter(name: str) -> None:
     inputs, targets = pictures(), AsModules()(pictures()).argmax(dim=1)
     expected = explain(METHODS.build(name), AsModules(), inputs, targets)
     for kind in (InPlace, Functional, Folded):
-        found = explain(METHODS.build(name), kind(), inputs, targets)
+        maps = explain(METHODS.build(name), kind(), inputs, targets)
         if kind is Functional and name in ("lrp-alpha1-beta0", "lrp-alpha2-beta1"):
             # The even first layer gives a padded border its share too, where that is an operation of its own.
-            found, expected_here = found[:, 2:-2, 2:-2], expected[:, 2:-2, 2:-2]
+            maps, expected_here = maps[:, 2:-2, 2:-2], expected[:, 2:-2, 2:-2]
         else:
             expected_here = expected
-        assert_same(found, expected_here)
+        assert_same(maps, expected_here)
 
 
 class Normalising(nn.Module):
@@ -497,23 +494,29 @@ def test_a_network_that_normalises_its_own_pixels(method: Method) -> None:
     net, inputs = plain(), pictures()
     targets = net(inputs).argmax(dim=1)
     pixels = inputs * torch.tensor(STD).view(3, 1, 1) + torch.tensor(MEAN).view(3, 1, 1)
-    found = method(Classifier(Normalising(net)), pixels, targets, rng=RNG)
-    assert_same(found, explain(method, net, inputs, targets))
+    maps = method(Classifier(Normalising(net)), pixels, targets, rng=RNG)
+    assert_same(maps, explain(method, net, inputs, targets))
 
 
 def test_additions_and_means_by_hand() -> None:
     class Sums(nn.Module):
         def forward(self, inputs: Tensor) -> Tensor:
-            one, two = inputs[:, 0].relu(), 2 * inputs[:, 0]
-            return torch.cat([(one + two + 5).mean((1, 2))[:, None], torch.sub(one, two, alpha=2).sum((1, 2))[:, None]], 1)
+            rectified, doubled = inputs[:, 0].relu(), 2 * inputs[:, 0]
+            return torch.cat(
+                [
+                    (rectified + doubled + 5).mean((1, 2))[:, None],
+                    torch.sub(rectified, doubled, alpha=2).sum((1, 2))[:, None],
+                ],
+                1,
+            )
 
     classifier = Classifier(Sums(), channels=1)
     inputs = torch.tensor([1.0, 3.0, -1.0, 4.0]).view(1, 1, 2, 2)
-    # one = (1, 3, 0, 4), two = (2, 6, -2, 8); the mean gives each place a quarter of one + two + 5
-    found = LrpZ()(classifier, inputs, torch.tensor([0]), rng=RNG[:1])
-    torch.testing.assert_close(found, torch.tensor([3.0, 9.0, -2.0, 12.0]).view(1, 2, 2) / 4)
-    found = LrpZ()(classifier, inputs, torch.tensor([1]), rng=RNG[:1])
-    torch.testing.assert_close(found, torch.tensor([-3.0, -9.0, 4.0, -12.0]).view(1, 2, 2))
+    # rectified = (1, 3, 0, 4), doubled = (2, 6, -2, 8); the mean gives each place a quarter of rectified + doubled + 5
+    maps = LrpZ()(classifier, inputs, torch.tensor([0]), rng=RNG[:1])
+    torch.testing.assert_close(maps, torch.tensor([3.0, 9.0, -2.0, 12.0]).view(1, 2, 2) / 4)
+    maps = LrpZ()(classifier, inputs, torch.tensor([1]), rng=RNG[:1])
+    torch.testing.assert_close(maps, torch.tensor([-3.0, -9.0, 4.0, -12.0]).view(1, 2, 2))
 
 
 # What has no rule -----------------------------------------------------------------------------------------------------
@@ -570,7 +573,7 @@ def test_deep_taylor_and_deconvnet_know_rectifiers_only() -> None:
             method.prepare(classifier, pictures(1))
 
 
-def test_questions_and_masks_are_no_steps() -> None:
+def test_comparisons_and_detached_masks_need_no_rule() -> None:
     """What a network asks of its features may stay, as long as nothing differentiable comes of it."""
 
     def step(features: Tensor) -> Tensor:
@@ -582,7 +585,7 @@ def test_questions_and_masks_are_no_steps() -> None:
         net = around(step)
     expected = explain(LrpZ(), net, inputs, targets)
     net.step.step = lambda features: features
-    assert_same(expected, explain(LrpZ(), net, inputs, targets), 1e-5)
+    assert_same(expected, explain(LrpZ(), net, inputs, targets), share=1e-5)
 
 
 def test_a_wrong_epsilon_gets_one_sentence() -> None:

@@ -7,7 +7,7 @@ so on smooth networks 1e-4 of the largest pixel is what rounding leaves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,8 @@ import torch
 from saliency import core as pair
 from saliency.core import guided_ig as pair_guided_ig
 from scipy import ndimage
-from tests.networks import NETWORKS, SIDE
+from tests.methods.problems import Problem, assert_same, photograph_problem, random_problem
+from tests.networks import NETWORKS
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
@@ -25,59 +26,40 @@ from snellen.methods.guided_ig import GuidedIG, least
 from snellen.methods.integrated_gradients import IntegratedGradients
 from snellen.methods.smoothgrad import SmoothGradSquared
 from snellen.plugins.registry import METHODS
-from snellen.types import Method, Output, Rng
+from snellen.types import Output, Rng
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """Three pictures for us, and the same model as PAIR wants it: channels last, one picture at a time."""
+def pair_attributions(problem: Problem, saliency: object, of: Output, **settings: object) -> Tensor:
+    """PAIR's attributions with channels, for each picture."""
+    masks = []
+    for image, target in zip(problem.inputs, problem.targets, strict=True):
+        model = pair_model(problem.net, int(target), of)
+        masks.append(saliency.GetMask(image.movedim(0, 2).double().numpy(), model, **settings))  # type: ignore[attr-defined]
+    return torch.from_numpy(np.stack(masks)).movedim(3, 1).float()
 
-    net: nn.Module
-    classifier: Classifier
-    inputs: Tensor
-    targets: Tensor
-    rng: Rng
 
-    def ours(self, method: Method) -> Tensor:
-        return method(self.classifier, self.inputs, self.targets, rng=self.rng)
+def pair_model(net: nn.Module, target: int, of: Output) -> Callable[..., dict[str, np.ndarray]]:
+    """The model as PAIR wants it: channels last, one picture at a time."""
 
-    def pairs(self, saliency: object, of: Output, **settings: object) -> Tensor:
-        """PAIR's attributions with channels, for each picture."""
-        found = []
-        for image, target in zip(self.inputs, self.targets, strict=True):
-            model = self.model(int(target), of)
-            found.append(saliency.GetMask(image.movedim(0, 2).double().numpy(), model, **settings))  # type: ignore[attr-defined]
-        return torch.from_numpy(np.stack(found)).movedim(3, 1).float()
+    def gradients(images: np.ndarray, call_model_args=None, expected_keys=None) -> dict[str, np.ndarray]:
+        leaf = torch.tensor(images, dtype=torch.float32).movedim(3, 1).contiguous().requires_grad_()
+        logits = net(leaf)
+        output = logits if of == "logit" else logits.softmax(dim=1)
+        (gradient,) = torch.autograd.grad(output[:, target].sum(), leaf)
+        return {pair.INPUT_OUTPUT_GRADIENTS: gradient.movedim(1, 3).numpy()}
 
-    def model(self, target: int, of: Output) -> Callable[..., dict[str, np.ndarray]]:
-        def gradients(images: np.ndarray, call_model_args=None, expected_keys=None) -> dict[str, np.ndarray]:
-            leaf = torch.tensor(images, dtype=torch.float32).movedim(3, 1).contiguous().requires_grad_()
-            logits = self.net(leaf)
-            output = logits if of == "logit" else logits.softmax(dim=1)
-            (gradient,) = torch.autograd.grad(output[:, target].sum(), leaf)
-            return {pair.INPUT_OUTPUT_GRADIENTS: gradient.movedim(1, 3).numpy()}
-
-        return gradients
+    return gradients
 
 
 @pytest.fixture(params=sorted(NETWORKS))
 def problem(request: pytest.FixtureRequest) -> Problem:
     """Without kinks: over many passes, rounding alone would open or close one of so many rectifiers."""
-    net = NETWORKS[request.param](activation=nn.SiLU)
-    rng = Rng(seed=1, ids=("a", "b", "c"))
-    return Problem(net, Classifier(net), rng.normal("images", (3, SIDE, SIDE)), torch.tensor([0, 3, 1]), rng)
+    return random_problem(request.param, nn.SiLU)
 
 
 @pytest.fixture(scope="module")
 def photograph() -> Problem:
-    from snellen import zoo
-
-    classifier = zoo.load_classifier(zoo.EMBEDDED)
-    sample = zoo.photographs(classifier.geometry)[0]
-    inputs = classifier.to_inputs(sample.image[None])
-    return Problem(
-        classifier.module, classifier, inputs, classifier.logits(inputs).argmax(dim=1), Rng(seed=1, ids=(sample.id,))
-    )
+    return photograph_problem()
 
 
 @pytest.fixture
@@ -93,13 +75,6 @@ def old_quantile(monkeypatch: pytest.MonkeyPatch) -> None:
             return np.quantile(values, share, method=interpolation)
 
     monkeypatch.setattr(pair_guided_ig, "np", Numpy())
-
-
-def assert_same(found: Tensor, expected: Tensor, share: float) -> None:
-    assert found.shape == expected.shape
-    size = float(expected.abs().max())
-    assert size > 0
-    assert float((found - expected).abs().max()) <= share * size
 
 
 # Blur ---------------------------------------------------------------------------------------------------------------
@@ -121,26 +96,26 @@ def test_blur_matrices_are_scipys_filter(height: int, width: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("steps", "max_sigma"), [(100, 50.0), (13, 6.0), (1, 3.0)])
-def test_blur_ig_is_pairs(problem: Problem, steps: int, max_sigma: float) -> None:
-    found = problem.ours(BlurIG(steps=steps, max_sigma=max_sigma))
+def test_blur_ig_is_that_of_pair(problem: Problem, steps: int, max_sigma: float) -> None:
+    maps = problem.explain(BlurIG(steps=steps, max_sigma=max_sigma))
     if steps == 1:  # the only step stands at the image itself, which a hundredth of a pixel of blur does not change
-        assert torch.equal(found, torch.zeros_like(found))
+        assert torch.equal(maps, torch.zeros_like(maps))
         return
-    expected = problem.pairs(pair.BlurIG(), "logit", steps=steps, max_sigma=max_sigma)
-    assert_same(found, expected.sum(dim=1), 1e-4)
+    expected = pair_attributions(problem, pair.BlurIG(), "logit", steps=steps, max_sigma=max_sigma)
+    assert_same(maps, expected.sum(dim=1), 1e-4)
 
 
-def test_blur_ig_with_the_settings_of_cose_is_pairs(problem: Problem) -> None:
-    expected = problem.pairs(pair.BlurIG(), "probability", steps=100, max_sigma=50, grad_step=0.01, sqrt=False)
-    assert_same(problem.ours(METHODS.build("blur-ig@cose2023")), expected.abs().sum(dim=1), 1e-4)
+def test_blur_ig_with_the_settings_of_cose_is_that_of_pair(problem: Problem) -> None:
+    expected = pair_attributions(problem, pair.BlurIG(), "probability", steps=100, max_sigma=50, grad_step=0.01, sqrt=False)
+    assert_same(problem.explain(METHODS.build("blur-ig@cose2023")), expected.abs().sum(dim=1), 1e-4)
 
 
-def test_blur_ig_of_a_photograph_is_pairs(photograph: Problem) -> None:
+def test_blur_ig_of_a_photograph_is_that_of_pair(photograph: Problem) -> None:
     """Blurred areas are flat, so rounding switches whole areas of rectifiers, which some pixels show: 1e-3 for 99 in 100."""
-    expected = photograph.pairs(pair.BlurIG(), "logit", steps=8, max_sigma=8.0, batch_size=4).sum(dim=1)
-    found = photograph.ours(BlurIG(steps=8, max_sigma=8.0))
-    assert_same(found, expected, 0.03)
-    off = (found - expected).abs().flatten()
+    expected = pair_attributions(photograph, pair.BlurIG(), "logit", steps=8, max_sigma=8.0, batch_size=4).sum(dim=1)
+    maps = photograph.explain(BlurIG(steps=8, max_sigma=8.0))
+    assert_same(maps, expected, 0.03)
+    off = (maps - expected).abs().flatten()
     assert float(off.kthvalue(int(0.99 * len(off))).values) <= 1e-3 * float(expected.abs().max())
 
 
@@ -152,8 +127,8 @@ def test_blur_ig_of_a_linear_model_is_weight_times_what_the_blur_took() -> None:
     inputs = rng.uniform("image", (3, 12, 12))
     far = torch.from_numpy(ndimage.gaussian_filter(inputs.double().numpy(), (0, 0, 6, 6), mode="constant")).float()
     expected = (net[1].weight[1].view(3, 12, 12) * (inputs - far)).sum(dim=1)
-    found = BlurIG(steps=3000, max_sigma=6.0)(Classifier(net), inputs, torch.tensor([1]), rng=rng)
-    assert_same(found, expected.detach(), 5e-3)
+    maps = BlurIG(steps=3000, max_sigma=6.0)(Classifier(net), inputs, torch.tensor([1]), rng=rng)
+    assert_same(maps, expected.detach(), 5e-3)
 
 
 # Guided -------------------------------------------------------------------------------------------------------------
@@ -164,26 +139,26 @@ def test_blur_ig_of_a_linear_model_is_weight_times_what_the_blur_took() -> None:
 @pytest.mark.parametrize(
     ("steps", "fraction", "max_dist"), [(40, 0.25, 0.02), (25, 0.1, 0.1), (15, 0.5, 1.0), (10, 0.25, 0.0), (7, 1.0, 0.3)]
 )
-def test_guided_ig_is_pairs(problem: Problem, steps: int, fraction: float, max_dist: float) -> None:
-    expected = problem.pairs(pair.GuidedIG(), "logit", x_steps=steps, fraction=fraction, max_dist=max_dist)
-    found = problem.ours(GuidedIG(steps=steps, fraction=fraction, max_dist=max_dist))
+def test_guided_ig_is_that_of_pair(problem: Problem, steps: int, fraction: float, max_dist: float) -> None:
+    expected = pair_attributions(problem, pair.GuidedIG(), "logit", x_steps=steps, fraction=fraction, max_dist=max_dist)
+    maps = problem.explain(GuidedIG(steps=steps, fraction=fraction, max_dist=max_dist))
     # The value at the edge of the chosen fraction may be another one when two gradients differ in their last digit.
-    assert_same(found, expected.sum(dim=1), 1e-3)
+    assert_same(maps, expected.sum(dim=1), 1e-3)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("old_quantile")
-def test_guided_ig_with_the_settings_of_cose_is_pairs(problem: Problem) -> None:
-    expected = problem.pairs(pair.GuidedIG(), "probability", x_steps=200, fraction=0.25, max_dist=0.02)
-    assert_same(problem.ours(METHODS.build("guided-ig@cose2023")), expected.abs().sum(dim=1), 1e-3)
+def test_guided_ig_with_the_settings_of_cose_is_that_of_pair(problem: Problem) -> None:
+    expected = pair_attributions(problem, pair.GuidedIG(), "probability", x_steps=200, fraction=0.25, max_dist=0.02)
+    assert_same(problem.explain(METHODS.build("guided-ig@cose2023")), expected.abs().sum(dim=1), 1e-3)
 
 
 @pytest.mark.usefixtures("old_quantile")
-def test_guided_ig_of_a_photograph_is_pairs(photograph: Problem) -> None:
+def test_guided_ig_of_a_photograph_is_that_of_pair(photograph: Problem) -> None:
     """Every kink that rounding moves may also turn the path, so single pixels differ; the maps as a whole do not."""
-    expected = photograph.pairs(pair.GuidedIG(), "logit", x_steps=8, max_dist=0.2).sum(dim=1)
-    found = photograph.ours(GuidedIG(steps=8, max_dist=0.2))
-    assert float(torch.corrcoef(torch.stack([found.flatten(), expected.flatten()]))[0, 1]) > 0.999
+    expected = pair_attributions(photograph, pair.GuidedIG(), "logit", x_steps=8, max_dist=0.2).sum(dim=1)
+    maps = photograph.explain(GuidedIG(steps=8, max_dist=0.2))
+    assert float(torch.corrcoef(torch.stack([maps.flatten(), expected.flatten()]))[0, 1]) > 0.999
 
 
 def test_guided_ig_without_room_is_the_straight_line(problem: Problem) -> None:
@@ -191,8 +166,8 @@ def test_guided_ig_without_room_is_the_straight_line(problem: Problem) -> None:
     total = torch.zeros_like(problem.inputs)
     for step in range(9):
         total += problem.classifier.gradient(problem.inputs * step / 9, problem.targets)[0] / 9
-    found = problem.ours(GuidedIG(steps=9, max_dist=0.0))
-    assert_same(found, (total * problem.inputs).sum(dim=1), 1e-4)
+    maps = problem.explain(GuidedIG(steps=9, max_dist=0.0))
+    assert_same(maps, (total * problem.inputs).sum(dim=1), 1e-4)
 
 
 def test_guided_ig_ends_also_where_gradients_are_not_numbers() -> None:
@@ -200,11 +175,11 @@ def test_guided_ig_ends_also_where_gradients_are_not_numbers() -> None:
         def forward(self, inputs: Tensor) -> Tensor:
             return inputs.flatten(1).sqrt()
 
-    found = GuidedIG(steps=3)(
+    maps = GuidedIG(steps=3)(
         Classifier(Root(), channels=1), -torch.ones(1, 1, 2, 2), torch.tensor([0]), rng=Rng(seed=0, ids=("a",))
     )
-    assert found.shape == (1, 2, 2)
-    assert bool(found.isnan().any())
+    assert maps.shape == (1, 2, 2)
+    assert bool(maps.isnan().any())
 
 
 def test_guided_ig_of_a_linear_model_is_its_terms() -> None:
@@ -215,10 +190,10 @@ def test_guided_ig_of_a_linear_model_is_its_terms() -> None:
     inputs = rng.normal("image", (3, 12, 12))
     inputs[:, :, :3] = 0
     inputs[1] = 0  # an image that is the baseline itself
-    found = GuidedIG(steps=11, max_dist=0.5)(Classifier(net), inputs, torch.tensor([1, 0]), rng=rng)
+    maps = GuidedIG(steps=11, max_dist=0.5)(Classifier(net), inputs, torch.tensor([1, 0]), rng=rng)
     expected = (net[1].weight[[1, 0]].view(2, 3, 12, 12) * inputs).sum(dim=1).detach()
-    assert_same(found, expected, 1e-5)
-    assert float(found[1].abs().max()) == 0
+    assert_same(maps, expected, 1e-5)
+    assert float(maps[1].abs().max()) == 0
 
 
 def test_the_least_steep_by_hand() -> None:
@@ -236,31 +211,33 @@ def test_the_least_steep_by_hand() -> None:
 # Presets of methods that stand elsewhere ------------------------------------------------------------------------------
 
 
-def test_integrated_gradients_with_the_settings_of_cose_is_pairs_up_to_quadrature(problem: Problem) -> None:
+def test_integrated_gradients_with_the_settings_of_cose_is_that_of_pair_up_to_quadrature(problem: Problem) -> None:
     """25 points on the line: ours are Gauss-Legendre nodes, PAIR's are equally spaced; both meet where many are taken."""
-    found = problem.ours(METHODS.build("integrated-gradients@cose2023"))
-    few = problem.pairs(pair.IntegratedGradients(), "probability", x_steps=25).abs().sum(dim=1)
-    many = problem.pairs(pair.IntegratedGradients(), "probability", x_steps=1000, batch_size=250).abs().sum(dim=1)
-    assert_same(found, few, 0.05)
-    assert_same(found, many, 2e-3)
-    assert float((found - many).abs().max()) < float((few - many).abs().max())
+    maps = problem.explain(METHODS.build("integrated-gradients@cose2023"))
+    few = pair_attributions(problem, pair.IntegratedGradients(), "probability", x_steps=25).abs().sum(dim=1)
+    many = (
+        pair_attributions(problem, pair.IntegratedGradients(), "probability", x_steps=1000, batch_size=250).abs().sum(dim=1)
+    )
+    assert_same(maps, few, 0.05)
+    assert_same(maps, many, 2e-3)
+    assert float((maps - many).abs().max()) < float((few - many).abs().max())
 
 
-def test_smoothgrad_squared_with_the_settings_of_cose_is_pairs(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smoothgrad_squared_with_settings_of_cose_is_that_of_pair(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same noise on both sides: PAIR's square is taken per channel, and its picture adds the channels up."""
     method = METHODS.build("smoothgrad-squared@cose2023")
     assert isinstance(method, SmoothGradSquared)
     assert (method.samples, method.spread) == (50, 0.15)
     few = replace(method, samples=5)
-    found = problem.ours(few)
+    maps = problem.explain(few)
     for i, (image, target) in enumerate(zip(problem.inputs, problem.targets, strict=True)):
         copies = problem.rng[i : i + 1].child("smoothgrad").repeat(range(5))
         drawn = iter(copies.normal("noise", (3, SIDE, SIDE)).movedim(1, 3).numpy())
         monkeypatch.setattr(np.random, "normal", lambda mean, deviation, shape, drawn=drawn: deviation * next(drawn))
         expected = pair.GradientSaliency().GetSmoothedMask(
-            image.movedim(0, 2).numpy(), problem.model(int(target), "probability"), nsamples=5, stdev_spread=0.15
+            image.movedim(0, 2).numpy(), pair_model(problem.net, int(target), "probability"), nsamples=5, stdev_spread=0.15
         )
-        assert_same(found[i], torch.from_numpy(expected).abs().sum(dim=2), 1e-4)
+        assert_same(maps[i], torch.from_numpy(expected).abs().sum(dim=2), 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import captum.attr
 import numpy as np
 import pytest
 import torch
+from tests.methods import problems
 from tests.networks import CLASSES, NETWORKS, SIDE, plain
 from torch import Tensor, nn
 
@@ -25,14 +27,10 @@ TARGETS = torch.tensor([0, 3, 1])
 CROWD = Rng(seed=2, ids=tuple(map(str, range(40)))).normal("images", (3, SIDE, SIDE))
 
 
-def assert_same(found: Tensor, expected: Tensor, share: float = 1e-4) -> None:
-    size = float(expected.abs().max())
-    assert size > 0
-    assert found.shape == expected.shape
-    assert float((found - expected).abs().max()) <= share * size
+assert_same = partial(problems.assert_same, share=1e-4)
 
 
-def taught(net: nn.Module, method: DeepShap, images: Tensor, rows: int | None = None) -> Classifier:
+def fitted(net: nn.Module, method: DeepShap, images: Tensor, rows: int | None = None) -> Classifier:
     classifier = Classifier(net, rows=rows)
     classifier.fitted_state[method.fit_key()] = method.fit(classifier, [images], rng=RNG)
     return classifier
@@ -44,31 +42,33 @@ def taught(net: nn.Module, method: DeepShap, images: Tensor, rows: int | None = 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Setting forward, backward hooks", "ignore:Input Tensor 0 did not already")
 @pytest.mark.parametrize("net", sorted(NETWORKS))
-def test_deepshap_is_captums(net: str) -> None:
+def test_deepshap_is_that_of_captum(net: str) -> None:
     network, method = NETWORKS[net](), DeepShap(backgrounds=6)
     expected = captum.attr.DeepLiftShap(copy.deepcopy(network)).attribute(INPUTS, CROWD[:6], target=TARGETS)
     for rows in (None, 2, 8):
-        found = method(taught(network, method, CROWD[:6], rows), INPUTS, TARGETS, rng=RNG)
-        assert_same(found, expected.detach().sum(dim=1))
+        maps = method(fitted(network, method, CROWD[:6], rows), INPUTS, TARGETS, rng=RNG)
+        assert_same(maps, expected.detach().sum(dim=1))
 
 
 @pytest.mark.filterwarnings("ignore")  # shap's
-def test_deepshap_is_shaps() -> None:
+def test_deepshap_is_that_of_shap() -> None:
     import shap
 
     network, method = (
-        nn.Sequential(*[nn.MaxPool2d(2) if isinstance(one, nn.AvgPool2d) else one for one in plain()]),
+        nn.Sequential(*[nn.MaxPool2d(2) if isinstance(layer, nn.AvgPool2d) else layer for layer in plain()]),
         DeepShap(),
     )
     expected = shap.DeepExplainer(copy.deepcopy(network), CROWD[:5]).shap_values(INPUTS)
-    found = method(taught(network, method, CROWD[:5]), INPUTS, TARGETS, rng=RNG)
-    rows = [torch.from_numpy(one[..., target].sum(axis=0)) for one, target in zip(expected, TARGETS.tolist(), strict=True)]
-    assert_same(found, torch.stack(rows))
+    maps = method(fitted(network, method, CROWD[:5]), INPUTS, TARGETS, rng=RNG)
+    rows = [
+        torch.from_numpy(values[..., target].sum(axis=0)) for values, target in zip(expected, TARGETS.tolist(), strict=True)
+    ]
+    assert_same(maps, torch.stack(rows))
 
 
 def test_deepshap_sums_to_the_rise_above_the_mean_background() -> None:
     network, method = NETWORKS["residual"](), DeepShap(backgrounds=7)
-    classifier = taught(network, method, CROWD)
+    classifier = fitted(network, method, CROWD)
     backgrounds = classifier.fitted_state[method.fit_key()]["backgrounds"]
     assert len(backgrounds) == 7
     rise = (classifier.logits(INPUTS) - classifier.logits(backgrounds).mean(dim=0)).gather(1, TARGETS[:, None])[:, 0]
@@ -92,23 +92,23 @@ def test_the_choice_of_backgrounds_is_fair_and_does_not_depend_on_batches() -> N
     assert len(method.fit(classifier, [numbered[:3]], rng=RNG)["backgrounds"]) == 3
 
 
-def test_deepshap_costs_what_was_learnt_not_what_was_wanted() -> None:
+def test_deepshap_costs_one_pass_per_fitted_background() -> None:
     method = DeepShap(backgrounds=10)
-    classifier = taught(plain(), method, CROWD[:3])
+    classifier = fitted(plain(), method, CROWD[:3])
     with classifier.counting() as ledger:
         method(classifier, INPUTS, TARGETS, rng=RNG)
     assert ledger.passes == 3 * method.passes((SIDE, SIDE), classifier)
     assert ledger.passes.forward == 3 * 3 * 2
 
 
-def test_deepshap_says_what_it_lacks() -> None:
+def test_deepshap_refuses_missing_or_unfit_backgrounds() -> None:
     method = DeepShap()
     with pytest.raises(SnellenError, match="deepshap"):
         method(Classifier(plain()), INPUTS, TARGETS, rng=RNG)
     with pytest.raises(SnellenError, match="but there are none"):
         method.fit(Classifier(plain()), [], rng=RNG)
     with pytest.raises(SnellenError, match="backgrounds of 3×16×16, but the inputs are of 3×32×32"):
-        method(taught(plain(), method, CROWD[:, :, :16, :16]), INPUTS, TARGETS, rng=RNG)
+        method(fitted(plain(), method, CROWD[:, :, :16, :16]), INPUTS, TARGETS, rng=RNG)
     with pytest.raises(SnellenError, match="backgrounds must be at least 1, not 0"):
         METHODS.parse("deepshap(backgrounds=0)")
     assert METHODS.parse("deepshap@kim2022") == DeepShap(backgrounds=1000)
@@ -146,13 +146,13 @@ def test_gradient_shap_and_captums_have_the_same_mean() -> None:
         twin = captum.attr.GradientShap(net).attribute(
             image, torch.zeros_like(image), n_samples=2000, stdevs=0.5, target=target
         )
-    assert_same(ours, twin.detach().sum(dim=1), 0.1)
+    assert_same(ours, twin.detach().sum(dim=1), share=0.1)
 
 
 def test_gradient_shap_of_a_linear_model_is_exact() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(3 * SIDE**2, CLASSES))
     expected = (net[1].weight[TARGETS].view_as(INPUTS) * INPUTS).detach().sum(dim=1)
-    assert_same(GradientShap(samples=3)(Classifier(net), INPUTS, TARGETS, rng=RNG), expected, 1e-5)
+    assert_same(GradientShap(samples=3)(Classifier(net), INPUTS, TARGETS, rng=RNG), expected, share=1e-5)
 
 
 def test_gradient_shap_settings() -> None:

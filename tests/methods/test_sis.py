@@ -32,12 +32,12 @@ def slow(net: nn.Module, image: Tensor, fill: Tensor, target: int, threshold: fl
         probabilities.append(float(probability.detach()))
         left -= set(sorted(left, key=lambda place: float(slope[place]))[:per_step])
     needed = threshold if probabilities[0] >= threshold else threshold * probabilities[0]
-    return subsets, max(step for step, one in enumerate(probabilities) if one >= needed)
+    return subsets, max(step for step, probability in enumerate(probabilities) if probability >= needed)
 
 
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 @pytest.mark.parametrize(("threshold", "per_step"), [(0.15, 40), (0.85, 90)])
-def test_sis_is_the_slow_one(name: str, threshold: float, per_step: int) -> None:
+def test_sis_agrees_with_a_slow_version(name: str, threshold: float, per_step: int) -> None:
     net = NETWORKS[name](activation=nn.SiLU).eval()
     rng = Rng(seed=1, ids=("a", "b", "c"))
     classifier = Classifier(net, mean=0.5, std=0.25)
@@ -71,7 +71,7 @@ class Sums(nn.Module):
 def test_the_subset_of_a_sum_is_its_largest_terms(whole: float) -> None:
     weights = Rng(seed=0, ids=("a",)).normal("weights", (1, 5, 6))[0]
     weights += (whole - weights.sum()) / weights.numel()
-    found = Sis(threshold=0.9, per_step=1)(
+    saliency = Sis(threshold=0.9, per_step=1)(
         Classifier(Sums(weights), channels=1), torch.ones(1, 1, 5, 6), torch.tensor([0]), rng=Rng(seed=0, ids=("a",))
     )[0].flatten()
     terms, order = weights.flatten().sort(descending=True)
@@ -80,9 +80,9 @@ def test_the_subset_of_a_sum_is_its_largest_terms(whole: float) -> None:
     logit = math.log(needed / (1 - needed))
     # The fewest of the largest terms that reach it; at a low need a single one may do.
     count = next(n for n in range(1, 31) if float(terms[:n].sum()) >= logit)
-    assert (found > 0).sum() == count
-    assert set(found.nonzero().flatten().tolist()) == set(order[:count].tolist())
-    torch.testing.assert_close(found[order[:count]], 1 - torch.arange(count) / 30)
+    assert (saliency > 0).sum() == count
+    assert set(saliency.nonzero().flatten().tolist()) == set(order[:count].tolist())
+    torch.testing.assert_close(saliency[order[:count]], 1 - torch.arange(count) / 30)
 
 
 def test_the_subset_of_a_photograph_suffices() -> None:
@@ -90,9 +90,9 @@ def test_the_subset_of_a_photograph_suffices() -> None:
 
     classifier = zoo.load_classifier(zoo.EMBEDDED)
     samples = zoo.photographs(classifier.geometry)[:1]
-    inputs = classifier.to_inputs(torch.stack([one.image for one in samples]))
+    inputs = classifier.to_inputs(torch.stack([sample.image for sample in samples]))
     own, targets = classifier.probabilities(inputs).max(dim=1)
-    rng = Rng(seed=0, ids=tuple(one.id for one in samples))
+    rng = Rng(seed=0, ids=tuple(sample.id for sample in samples))
     maps = Sis(per_step=5000)(classifier, inputs, targets, rng=rng)
     subset = classifier.probabilities(inputs * (maps > 0)[:, None]).gather(1, targets[:, None])[:, 0]
     assert bool((subset >= torch.where(own >= 0.85, 0.85, 0.85 * own) - 1e-4).all())
@@ -103,7 +103,7 @@ def test_preset_of_sis_is_the_subset_alone() -> None:
     assert METHODS.parse("sis@boggust2023") == Sis(threshold=0.85, per_step=100, ranked=False)
 
 
-def test_removal_is_the_search_with_sets() -> None:
+def test_sis_removal_agrees_with_a_search_over_sets() -> None:
     net = NETWORKS["plain"](activation=nn.SiLU).eval()
     rng = Rng(seed=1, ids=("a", "b"))
     inputs, targets = rng.normal("images", (3, SIDE, SIDE))[..., :5, :4], torch.tensor([0, 3])
@@ -113,7 +113,7 @@ def test_removal_is_the_search_with_sets() -> None:
 
     classifier = Classifier(pad)
     with classifier.counting() as ledger:
-        found = SisRemoval()(classifier, inputs, targets, rng=rng)
+        maps = SisRemoval()(classifier, inputs, targets, rng=rng)
     assert ledger.passes.forward == 2 * 20 * 21 // 2
     for row in range(2):
 
@@ -131,8 +131,8 @@ def test_removal_is_the_search_with_sets() -> None:
             subsets.append(set(left))
         whole = probability(subsets[0])
         needed = 0.85 if whole >= 0.85 else 0.85 * whole
-        smallest = [one for one in subsets if probability(one) >= needed][-1]
+        smallest = [subset for subset in subsets if probability(subset) >= needed][-1]
         expected = torch.zeros(5, 4)
         for place in smallest:
             expected[place] = sum(place in subset for subset in subsets) / 20
-        torch.testing.assert_close(found[row], expected)
+        torch.testing.assert_close(maps[row], expected)

@@ -103,12 +103,12 @@ def images(name: str) -> Tensor:
     return RNG.normal("images", (3, *SIZE.get(name, (64, 64))))
 
 
-def close(found: Tensor, expected: Tensor, share: float) -> None:
+def close(actual: Tensor, expected: Tensor, share: float) -> None:
     """Equal up to a share of the largest value of each map."""
-    assert found.shape == expected.shape
+    assert actual.shape == expected.shape
     largest = expected.abs().amax(dim=tuple(range(1, expected.dim())), keepdim=True)
     assert float(largest.min()) > 0
-    error = ((found - expected).abs() / largest).max()
+    error = ((actual - expected).abs() / largest).max()
     assert float(error) < share, float(error)
 
 
@@ -150,14 +150,14 @@ def test_grad_cam_is_pytorch_grad_cams_with_a_reshape_function(name: str) -> Non
         activations, gradients = seen.activations[0].numpy(), seen.gradients[0].numpy()
         coarse = twin.get_cam_image(inputs, layer, None, activations, gradients, False)
     expected = upsample(torch.from_numpy(coarse).relu(), inputs.shape[2:])
-    found = METHODS.build("grad-cam")(classifier, inputs, TARGETS, rng=RNG)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4 * float(expected.max()))
+    maps = METHODS.build("grad-cam")(classifier, inputs, TARGETS, rng=RNG)
+    torch.testing.assert_close(maps, expected, rtol=1e-4, atol=1e-4 * float(expected.max()))
     assert float(expected.max()) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
-def test_methods_that_know_nothing_of_layers_run(name: str) -> None:
+def test_methods_without_a_layer_setting_run(name: str) -> None:
     inputs = images(name)
     classifier = Classifier(network(name), name=name)
     for text in (
@@ -264,10 +264,10 @@ def test_the_peak_lies_in_the_one_patch_that_matters(kind: str) -> None:
     classifier = Classifier(net)
     lit = inputs[0, 0] > 0
     for name in ("grad-cam", "attention-rollout", "transformer-attribution"):
-        found = METHODS.build(name)(classifier, inputs, torch.tensor([1]), rng=RNG[:1])[0]
-        assert float(found[lit].mean()) > 1.5 * float(found[~lit].mean()) > 0, name
+        saliency = METHODS.build(name)(classifier, inputs, torch.tensor([1]), rng=RNG[:1])[0]
+        assert float(saliency[lit].mean()) > 1.5 * float(saliency[~lit].mean()) > 0, name
         # The cell is drawn out around its centre.
-        for at, place in zip(torch.where(found >= (1 - 1e-6) * found.max()), torch.where(lit), strict=True):
+        for at, place in zip(torch.where(saliency >= (1 - 1e-6) * saliency.max()), torch.where(lit), strict=True):
             assert float(at.float().mean()) == pytest.approx(float(place.float().mean()), abs=1e-3), name
 
 
@@ -276,7 +276,7 @@ def test_the_peak_lies_in_the_one_patch_that_matters(kind: str) -> None:
 
 def attention_by_hooks(name: str, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
     """The attention weights of every block with the graph behind them, from the library's own slow path; the logits."""
-    net, found = network(name), []
+    net, matrices = network(name), []
     leaf = inputs.clone().requires_grad_()
     if name == "torchvision-vit":
         handles = []
@@ -292,7 +292,7 @@ def attention_by_hooks(name: str, inputs: Tensor) -> tuple[list[Tensor], Tensor]
                     (q[..., i : i + 16] @ k[..., i : i + 16].transpose(1, 2) / 4).softmax(dim=-1) for i in range(0, 48, 16)
                 ]
                 weights = torch.stack(heads, dim=1)
-                found.append(weights)
+                matrices.append(weights)
                 mixed = torch.cat([weights[:, i] @ v[..., 16 * i : 16 * i + 16] for i in range(3)], dim=-1)
                 return attention.out_proj(mixed), None
 
@@ -302,10 +302,11 @@ def attention_by_hooks(name: str, inputs: Tensor) -> tuple[list[Tensor], Tensor]
         finally:
             for attention, forward in original.items():
                 attention.forward = forward
-        return found, logits
+        return matrices, logits
     fused = [block.attn.fused_attn for block in net.blocks]
     handles = [
-        block.attn.attn_drop.register_forward_hook(lambda module, args, output: found.append(output)) for block in net.blocks
+        block.attn.attn_drop.register_forward_hook(lambda module, args, output: matrices.append(output))
+        for block in net.blocks
     ]
     try:
         for block in net.blocks:
@@ -316,7 +317,7 @@ def attention_by_hooks(name: str, inputs: Tensor) -> tuple[list[Tensor], Tensor]
             block.attn.fused_attn = flag
         for handle in handles:
             handle.remove()
-    return found, logits
+    return matrices, logits
 
 
 def grid_of(name: str, flow: np.ndarray) -> np.ndarray:
@@ -346,9 +347,9 @@ def test_attention_rollout_is_a_product_of_matrices(name: str) -> None:
         expected = upsample(torch.stack(coarse), inputs.shape[2:])
         method = METHODS.build("attention-rollout", {"heads": heads})
         with classifier.counting() as ledger:
-            found = method(classifier, inputs, TARGETS, rng=RNG)
+            maps = method(classifier, inputs, TARGETS, rng=RNG)
         assert ledger.passes == Passes(3)
-        close(found, expected, 1e-4)
+        close(maps, expected, 1e-4)
 
 
 @pytest.mark.slow
@@ -370,11 +371,11 @@ def test_transformer_attribution_is_the_rule_head_by_head(name: str) -> None:
     expected = upsample(torch.stack(coarse), inputs.shape[2:])
     classifier = Classifier(network(name), name=name, rows=2)
     with classifier.counting() as ledger:
-        found = METHODS.build("transformer-attribution")(classifier, inputs, TARGETS, rng=RNG)
+        maps = METHODS.build("transformer-attribution")(classifier, inputs, TARGETS, rng=RNG)
     assert ledger.passes == Passes(3, 3)
-    close(found, expected, 1e-3)
+    close(maps, expected, 1e-3)
     other = METHODS.build("transformer-attribution")(classifier, inputs, (TARGETS + 1) % CLASSES, rng=RNG)
-    assert not torch.allclose(found, other)
+    assert not torch.allclose(maps, other)
 
 
 class Scaled(nn.Module):
@@ -401,21 +402,21 @@ SHOWN.fill_diagonal_(True)
     ids=str,
 )  # fmt: skip
 def test_fused_attention_step_by_step_is_fused_attention(settings: dict[str, Any]) -> None:
-    query, key, value = (RNG.normal(one, (4, 7, 5)) for one in ("query", "key", "value"))
+    query, key, value = (RNG.normal(name, (4, 7, 5)) for name in ("query", "key", "value"))
     module, noted = Scaled(**settings), AttentionRecorder()
     with intercepting(module, noted):
-        found = module(query, key, value)
-    torch.testing.assert_close(found, module(query, key, value), rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(noted.weights[0] @ value, found)
+        attended = module(query, key, value)
+    torch.testing.assert_close(attended, module(query, key, value), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(noted.weights[0] @ value, attended)
     few = Scaled(enable_gqa=True)
     with intercepting(few, AttentionRecorder()):
         grouped = few(query, key[:, :2], value[:, :2])
     torch.testing.assert_close(grouped, few(query, key[:, :2], value[:, :2]), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("given", ["nothing", "mask", "masks", "padding", "weights", "all-weights"])
+@pytest.mark.parametrize("masking", ["nothing", "mask", "masks", "padding", "weights", "all-weights"])
 @pytest.mark.parametrize("settings", [{}, {"batch_first": True}, {"kdim": 6, "vdim": 4}, {"bias": False}], ids=str)
-def test_packed_attention_step_by_step_is_packed_attention(settings: dict[str, Any], given: str) -> None:
+def test_packed_attention_step_by_step_is_packed_attention(settings: dict[str, Any], masking: str) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         module = nn.MultiheadAttention(8, 2, **settings).eval()
@@ -423,7 +424,7 @@ def test_packed_attention_step_by_step_is_packed_attention(settings: dict[str, A
     widths = (8, settings.get("kdim", 8), settings.get("vdim", 8))
     tokens = [RNG.normal(name, (7, width)) for name, width in zip(("query", "key", "value"), widths, strict=True)]
     if not settings.get("batch_first"):
-        tokens = [one.transpose(0, 1) for one in tokens]
+        tokens = [token_rows.transpose(0, 1) for token_rows in tokens]
     arguments = {
         "nothing": {"need_weights": False},
         "mask": {"attn_mask": ~SHOWN},
@@ -431,17 +432,17 @@ def test_packed_attention_step_by_step_is_packed_attention(settings: dict[str, A
         "padding": {"key_padding_mask": torch.arange(7).expand(3, 7) > 4},
         "weights": {},
         "all-weights": {"average_attn_weights": False},
-    }[given]
+    }[masking]
     with torch.no_grad():
-        expected, wanted = module(*tokens, **arguments)
+        expected, expected_weights = module(*tokens, **arguments)
         with intercepting(module, noted := AttentionRecorder()):
-            found, weights = module(*tokens, **arguments)
+            attended, weights = module(*tokens, **arguments)
         _, every = module(*tokens, **(arguments | {"need_weights": True, "average_attn_weights": False}))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(attended, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(noted.weights[0], every, rtol=1e-4, atol=1e-6)
-    assert (weights is None) == (wanted is None)
-    if wanted is not None:
-        torch.testing.assert_close(weights, wanted, rtol=1e-4, atol=1e-6)
+    assert (weights is None) == (expected_weights is None)
+    if expected_weights is not None:
+        torch.testing.assert_close(weights, expected_weights, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -461,11 +462,11 @@ def test_networks_without_attention_between_all_tokens_are_refused(method: str, 
     assert str(caught.value).endswith("; use grad-cam")
 
 
-def test_what_was_looked_up_stays_behind_when_a_classifier_is_sent_away() -> None:
+def test_the_cached_structure_is_not_pickled_with_a_classifier() -> None:
     classifier = Classifier(network("timm-vit"))
     method = METHODS.build("transformer-attribution")
     method.prepare(classifier, images("timm-vit"))
     sent = pickle.loads(pickle.dumps(classifier))
     assert not sent._structure._cache
-    found = method(sent, images("timm-vit"), TARGETS, rng=RNG)
-    assert torch.equal(found, method(classifier, images("timm-vit"), TARGETS, rng=RNG))
+    maps = method(sent, images("timm-vit"), TARGETS, rng=RNG)
+    assert torch.equal(maps, method(classifier, images("timm-vit"), TARGETS, rng=RNG))

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from functools import partial
 
 import captum.attr
 import numpy as np
 import pytest
 import torch
 from skimage.transform import resize
+from tests.methods import problems
+from tests.methods.problems import Problem, photograph_problem, random_problem
 from tests.networks import CLASSES, NETWORKS, SIDE, plain
-from tests.planted import planted
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -33,6 +34,7 @@ from snellen.methods.integrated_gradients import IntegratedGradients
 from snellen.methods.occlusion import Occlusion
 from snellen.methods.rise import Rise
 from snellen.methods.smoothgrad import SmoothGrad, SmoothGradSquared, VarGrad
+from snellen.plugins.checks.planted import planted_batch
 from snellen.types import Rng
 
 pytestmark = pytest.mark.filterwarnings(
@@ -40,55 +42,23 @@ pytestmark = pytest.mark.filterwarnings(
 )  # captum, of its own doing
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A plain module for the twin, and the same one for us."""
-
-    net: nn.Module
-    classifier: Classifier
-    inputs: Tensor
-    targets: Tensor
-    rng: Rng
-    layer: str
-
-
 @pytest.fixture(params=sorted(NETWORKS))
 def problem(request: pytest.FixtureRequest) -> Problem:
-    return problem_of(request.param, nn.ReLU)
+    return random_problem(request.param, nn.ReLU)
 
 
 @pytest.fixture(params=sorted(NETWORKS))
 def smooth(request: pytest.FixtureRequest) -> Problem:
     """Without kinks: over many passes, rounding alone would open or close one of so many rectifiers."""
-    return problem_of(request.param, nn.SiLU)
-
-
-def problem_of(name: str, activation: type[nn.Module]) -> Problem:
-    net = NETWORKS[name](activation=activation)
-    rng = Rng(seed=1, ids=("a", "b", "c"))
-    inputs = rng.normal("images", (3, SIDE, SIDE))
-    layer = {"plain": "5", "residual": "2"}[name]
-    return Problem(net, Classifier(net), inputs, torch.tensor([0, 3, 1]), rng, layer)
+    return random_problem(request.param, nn.SiLU)
 
 
 @pytest.fixture(scope="module")
 def photograph() -> Problem:
-    from snellen import zoo
-
-    classifier = zoo.load_classifier(zoo.EMBEDDED)
-    sample = zoo.photographs(classifier.geometry)[0]
-    inputs = classifier.to_inputs(sample.image[None])
-    targets = classifier.logits(inputs).argmax(dim=1)
-    net = copy.deepcopy(classifier.module).to(memory_format=torch.contiguous_format)
-    return Problem(net, classifier, inputs, targets, Rng(seed=1, ids=(sample.id,)), "")
+    return photograph_problem()
 
 
-def assert_same(found: Tensor, expected: Tensor, share: float = 1e-4) -> None:
-    assert found.shape == expected.shape
-    expected = expected.detach()
-    size = float(expected.abs().max())
-    assert size > 0
-    assert float((found - expected).abs().max()) <= share * size
+assert_same = partial(problems.assert_same, share=1e-4)
 
 
 def probability(net: nn.Module):
@@ -109,27 +79,27 @@ def test_gradient_is_captums_saliency(problem: Problem) -> None:
         assert_same(Gradient(fold=fold)(problem.classifier, problem.inputs, problem.targets, rng=problem.rng), folded)
 
 
-def test_gradient_of_the_probability_is_captums(problem: Problem) -> None:
+def test_gradient_of_the_probability_is_that_of_captum(problem: Problem) -> None:
     expected = captum.attr.Saliency(probability(problem.net)).attribute(problem.inputs, target=problem.targets)
-    found = Gradient(of="probability")(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
-    assert_same(found, expected.amax(dim=1))
+    maps = Gradient(of="probability")(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
+    assert_same(maps, expected.amax(dim=1))
 
 
-def test_input_x_gradient_is_captums(problem: Problem) -> None:
+def test_input_x_gradient_is_that_of_captum(problem: Problem) -> None:
     expected = captum.attr.InputXGradient(problem.net).attribute(problem.inputs, target=problem.targets)
-    found = InputXGradient()(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
-    assert_same(found, expected.sum(dim=1))
+    maps = InputXGradient()(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
+    assert_same(maps, expected.sum(dim=1))
 
 
 @pytest.mark.parametrize("steps", [1, 7, 32])
-def test_integrated_gradients_is_captums(smooth: Problem, steps: int) -> None:
+def test_integrated_gradients_is_that_of_captum(smooth: Problem, steps: int) -> None:
     twin = captum.attr.IntegratedGradients(smooth.net)
     expected = twin.attribute(smooth.inputs, target=smooth.targets, n_steps=steps, method="gausslegendre")
-    found = IntegratedGradients(steps=steps)(smooth.classifier, smooth.inputs, smooth.targets, rng=smooth.rng)
-    assert_same(found, expected.sum(dim=1))
+    maps = IntegratedGradients(steps=steps)(smooth.classifier, smooth.inputs, smooth.targets, rng=smooth.rng)
+    assert_same(maps, expected.sum(dim=1))
 
 
-def test_integrated_gradients_from_black_is_captums(smooth: Problem) -> None:
+def test_integrated_gradients_from_black_is_that_of_captum(smooth: Problem) -> None:
     mean, std = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
     classifier = Classifier(smooth.net, mean=mean, std=std)
     black = (-torch.tensor(mean) / torch.tensor(std)).view(1, 3, 1, 1).expand_as(smooth.inputs)
@@ -171,10 +141,10 @@ class Folded(captum.attr.Attribution):
 @pytest.mark.parametrize(
     ("method", "kind", "fold"),
     [
-        (SmoothGrad(samples=6), "smoothgrad", lambda one: one.abs().amax(dim=1)),
-        (SmoothGrad(of=Gradient(fold="sum"), samples=6), "smoothgrad", lambda one: one.sum(dim=1)),
-        (SmoothGradSquared(samples=6), "smoothgrad_sq", lambda one: one.abs().amax(dim=1)),
-        (VarGrad(samples=6), "vargrad", lambda one: one.sum(dim=1)),
+        (SmoothGrad(samples=6), "smoothgrad", lambda gradients: gradients.abs().amax(dim=1)),
+        (SmoothGrad(of=Gradient(fold="sum"), samples=6), "smoothgrad", lambda gradients: gradients.sum(dim=1)),
+        (SmoothGradSquared(samples=6), "smoothgrad_sq", lambda gradients: gradients.abs().amax(dim=1)),
+        (VarGrad(samples=6), "vargrad", lambda gradients: gradients.sum(dim=1)),
     ],
 )
 def test_smoothing_is_captums_noise_tunnel(smooth: Problem, method, kind: str, fold) -> None:
@@ -183,38 +153,38 @@ def test_smoothing_is_captums_noise_tunnel(smooth: Problem, method, kind: str, f
     noise *= (0.15 * span).repeat_interleave(6).view(-1, 1, 1, 1)
     twin = Aligned(Folded(smooth.net, fold), noise)
     expected = twin.attribute(smooth.inputs, nt_type=kind, nt_samples=6, target=smooth.targets)
-    found = method(smooth.classifier, smooth.inputs, smooth.targets, rng=smooth.rng)
-    assert_same(found, expected, share=1e-3 if kind == "vargrad" else 1e-4)  # captum subtracts squares in float32
+    maps = method(smooth.classifier, smooth.inputs, smooth.targets, rng=smooth.rng)
+    assert_same(maps, expected, share=1e-3 if kind == "vargrad" else 1e-4)  # captum subtracts squares in float32
 
 
 @pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU activations")
-def test_guided_backprop_is_captums(problem: Problem) -> None:
+def test_guided_backprop_is_that_of_captum(problem: Problem) -> None:
     expected = captum.attr.GuidedBackprop(copy.deepcopy(problem.net)).attribute(problem.inputs, target=problem.targets)
-    found = GuidedBackprop(fold="sum")(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
-    assert_same(found, expected.sum(dim=1))
+    maps = GuidedBackprop(fold="sum")(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
+    assert_same(maps, expected.sum(dim=1))
     unguided = Gradient(fold="sum")(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
-    assert float((found - unguided).abs().max()) > 0.1 * float(unguided.abs().max())
+    assert float((maps - unguided).abs().max()) > 0.1 * float(unguided.abs().max())
 
 
-def test_grad_cam_is_captums(problem: Problem) -> None:
+def test_grad_cam_is_that_of_captum(problem: Problem) -> None:
     layer = problem.net.get_submodule(problem.layer)
     coarse = captum.attr.LayerGradCam(problem.net, layer).attribute(problem.inputs, problem.targets, relu_attributions=True)
     expected = captum.attr.LayerAttribution.interpolate(coarse, (SIDE, SIDE), "bilinear")[:, 0]
-    found = GradCam()(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
-    assert_same(found, expected)
+    maps = GradCam()(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
+    assert_same(maps, expected)
     named = GradCam(layer=problem.layer)(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
-    assert torch.equal(found, named)
+    assert torch.equal(maps, named)
 
 
 @pytest.mark.parametrize(("cells", "overlap"), [(7, 2), (4, 1), (5, 3)])
-def test_occlusion_is_captums(problem: Problem, cells: int, overlap: int) -> None:
+def test_occlusion_is_that_of_captum(problem: Problem, cells: int, overlap: int) -> None:
     window = math.ceil(SIDE / cells)
     stride = math.ceil(window / overlap)
     expected = captum.attr.Occlusion(probability(problem.net)).attribute(
         problem.inputs, (3, window, window), (3, stride, stride), baselines=0, target=problem.targets
     )
-    found = Occlusion(cells=cells, overlap=overlap)(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
-    assert_same(found, expected[:, 0], share=1e-3)  # falls are small differences of probabilities near 0.2
+    maps = Occlusion(cells=cells, overlap=overlap)(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
+    assert_same(maps, expected[:, 0], share=1e-3)  # falls are small differences of probabilities near 0.2
 
 
 # grad-cam and RISE --------------------------------------------------------------------------------------------------
@@ -231,12 +201,12 @@ def test_grad_cam_is_pytorch_grad_cams_up_to_its_stretching(problem: Problem) ->
     from pytorch_grad_cam import GradCAM
     from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 
-    wanted = [ClassifierOutputTarget(one) for one in problem.targets.tolist()]
+    targets = [ClassifierOutputTarget(target) for target in problem.targets.tolist()]
     with GradCAM(problem.net, target_layers=[problem.net.get_submodule(problem.layer)]) as twin:
-        expected = torch.from_numpy(twin(problem.inputs.clone(), targets=wanted))
-    found = GradCam()(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
+        expected = torch.from_numpy(twin(problem.inputs.clone(), targets=targets))
+    maps = GradCam()(problem.classifier, problem.inputs, problem.targets, rng=problem.rng)
     assert_same(
-        stretched(found), stretched(expected), share=1e-3
+        stretched(maps), stretched(expected), share=1e-3
     )  # the twin stretches twice, each time with a small constant
 
 
@@ -275,41 +245,43 @@ def test_rise_masks_leave_the_stated_share_visible() -> None:
 # A real photograph --------------------------------------------------------------------------------------------------
 
 
-def test_photograph_gradients_are_captums(photograph: Problem) -> None:
-    one = photograph
-    expected = captum.attr.Saliency(one.net).attribute(one.inputs, target=one.targets, abs=False)
-    assert_same(Gradient(fold="sum")(one.classifier, one.inputs, one.targets, rng=one.rng), expected.sum(dim=1), share=1e-3)
-    found = InputXGradient()(one.classifier, one.inputs, one.targets, rng=one.rng)
-    assert_same(found, (expected * one.inputs).sum(dim=1), share=1e-3)
+def test_photograph_gradients_are_those_of_captum(photograph: Problem) -> None:
+    expected = captum.attr.Saliency(photograph.net).attribute(photograph.inputs, target=photograph.targets, abs=False)
+    assert_same(
+        Gradient(fold="sum")(photograph.classifier, photograph.inputs, photograph.targets, rng=photograph.rng),
+        expected.sum(dim=1),
+        share=1e-3,
+    )
+    maps = InputXGradient()(photograph.classifier, photograph.inputs, photograph.targets, rng=photograph.rng)
+    assert_same(maps, (expected * photograph.inputs).sum(dim=1), share=1e-3)
 
 
-def test_photograph_integrated_gradients_is_captums(photograph: Problem) -> None:
-    one = photograph
-    twin = captum.attr.IntegratedGradients(one.net)
-    expected = twin.attribute(one.inputs, target=one.targets, n_steps=4, method="gausslegendre")
-    found = IntegratedGradients(steps=4)(one.classifier, one.inputs, one.targets, rng=one.rng)
-    assert_same(found, expected.sum(dim=1), share=2e-3)
+def test_photograph_integrated_gradients_is_that_of_captum(photograph: Problem) -> None:
+    twin = captum.attr.IntegratedGradients(photograph.net)
+    expected = twin.attribute(photograph.inputs, target=photograph.targets, n_steps=4, method="gausslegendre")
+    maps = IntegratedGradients(steps=4)(photograph.classifier, photograph.inputs, photograph.targets, rng=photograph.rng)
+    assert_same(maps, expected.sum(dim=1), share=2e-3)
 
 
-def test_photograph_grad_cam_is_captums(photograph: Problem) -> None:
-    one = photograph
-    layer = find_layer(None, one.classifier, one.inputs)
-    twin = captum.attr.LayerGradCam(one.net, one.net.get_submodule(layer))
-    coarse = twin.attribute(one.inputs, one.targets, relu_attributions=True)
+def test_photograph_grad_cam_is_that_of_captum(photograph: Problem) -> None:
+    layer = find_layer(None, photograph.classifier, photograph.inputs)
+    twin = captum.attr.LayerGradCam(photograph.net, photograph.net.get_submodule(layer))
+    coarse = twin.attribute(photograph.inputs, photograph.targets, relu_attributions=True)
     assert coarse.shape[2:] == (7, 7)
     expected = functional.interpolate(coarse, size=(224, 224), mode="bilinear")[:, 0]
-    assert_same(GradCam()(one.classifier, one.inputs, one.targets, rng=one.rng), expected, share=1e-3)
+    assert_same(
+        GradCam()(photograph.classifier, photograph.inputs, photograph.targets, rng=photograph.rng), expected, share=1e-3
+    )
 
 
-def test_photograph_occlusion_is_captums(photograph: Problem) -> None:
-    one = photograph
-    twin = captum.attr.Occlusion(probability(one.net))
+def test_photograph_occlusion_is_that_of_captum(photograph: Problem) -> None:
+    twin = captum.attr.Occlusion(probability(photograph.net))
     with torch.no_grad():
         expected = twin.attribute(
-            one.inputs, (3, 75, 75), (3, 75, 75), baselines=0, target=one.targets, perturbations_per_eval=9
+            photograph.inputs, (3, 75, 75), (3, 75, 75), baselines=0, target=photograph.targets, perturbations_per_eval=9
         )
-    found = Occlusion(cells=3, overlap=1)(one.classifier, one.inputs, one.targets, rng=one.rng)
-    assert_same(found, expected[:, 0], share=1e-3)
+    maps = Occlusion(cells=3, overlap=1)(photograph.classifier, photograph.inputs, photograph.targets, rng=photograph.rng)
+    assert_same(maps, expected[:, 0], share=1e-3)
 
 
 # Worked by hand -----------------------------------------------------------------------------------------------------
@@ -365,10 +337,10 @@ def test_integrated_gradients_of_a_square_by_hand() -> None:
         def forward(self, inputs: Tensor) -> Tensor:
             return inputs.flatten(1) ** 2
 
-    found = IntegratedGradients(steps=2)(
+    saliency = IntegratedGradients(steps=2)(
         Classifier(Square()), torch.tensor([[[[3.0]]]]), torch.tensor([0]), rng=Rng(seed=0, ids=("a",))
     )
-    assert float(found) == pytest.approx(9.0, abs=1e-5)
+    assert float(saliency) == pytest.approx(9.0, abs=1e-5)
 
 
 def test_integrated_gradients_is_complete_on_a_smooth_network() -> None:
@@ -398,12 +370,12 @@ def test_grad_cam_puts_a_single_active_cell_where_it_is(cell: tuple[int, int]) -
     row, column = cell
     inputs = torch.zeros(1, 1, 24, 24)
     inputs[0, 0, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = 1.0
-    found = GradCam()(Classifier(OneCell(), channels=1), inputs, torch.tensor([0]), rng=Rng(seed=0, ids=("a",)))[0]
-    top = found == found.max()
+    saliency = GradCam()(Classifier(OneCell(), channels=1), inputs, torch.tensor([0]), rng=Rng(seed=0, ids=("a",)))[0]
+    top = saliency == saliency.max()
     places = torch.nonzero(top).float().mean(dim=0)
     if 0 < row < 5 and 0 < column < 5:  # at the border the hill is cut, and its top is wider
         assert places.tolist() == [4 * row + 1.5, 4 * column + 1.5]
-        weight = found / found.sum()
+        weight = saliency / saliency.sum()
         centre = (weight.sum(dim=1) @ torch.arange(24.0), weight.sum(dim=0) @ torch.arange(24.0))
         assert centre == pytest.approx((4 * row + 1.5, 4 * column + 1.5), abs=1e-4)
     inside = torch.zeros(24, 24, dtype=torch.bool)
@@ -419,13 +391,13 @@ def test_grad_cam_puts_a_single_active_cell_where_it_is(cell: tuple[int, int]) -
 
 @pytest.mark.parametrize("relu", ["functional", "reused", "in-place"])
 def test_guided_backprop_does_not_care_how_a_relu_is_written(relu) -> None:
-    expected = planted(3)
-    case = planted(3, relu=relu)
+    expected = planted_batch(3)
+    case = planted_batch(3, relu=relu)
     guided_map = GuidedBackprop(fold="sum")(expected.classifier, expected.inputs, expected.targets, rng=expected.rng)
-    found = GuidedBackprop(fold="sum")(case.classifier, case.inputs, case.targets, rng=case.rng)
-    assert torch.equal(found, guided_map)
+    maps = GuidedBackprop(fold="sum")(case.classifier, case.inputs, case.targets, rng=case.rng)
+    assert torch.equal(maps, guided_map)
     unguided = Gradient(fold="sum")(case.classifier, case.inputs, case.targets, rng=case.rng)
-    assert float((found - unguided).abs().max()) > 0.1 * float(unguided.abs().max())
+    assert float((maps - unguided).abs().max()) > 0.1 * float(unguided.abs().max())
 
 
 class Calls(nn.Module):
@@ -462,8 +434,8 @@ def test_only_positive_gradients_pass_an_open_rectifier(rectify, ceiling: float)
         with intercepting(model, guided):
             out = model(values)
         assert torch.equal(out.detach(), values.detach().clamp(0, ceiling))
-        (found,) = torch.autograd.grad(out, values, torch.full((4,), upstream))
-        assert torch.equal(found, expected)
+        (gradient,) = torch.autograd.grad(out, values, torch.full((4,), upstream))
+        assert torch.equal(gradient, expected)
 
 
 @pytest.mark.parametrize(
@@ -508,7 +480,7 @@ def test_grad_cam_refuses_a_layer_that_cannot_serve() -> None:
     "inner", [Gradient(), InputXGradient(), GradCam(), GuidedBackprop(), Occlusion(), Edge(), Rise(masks=20)]
 )
 def test_smoothing_without_noise_is_the_wrapped_method(inner) -> None:
-    case = planted(3)
+    case = planted_batch(3)
     expected = inner(case.classifier, case.inputs, case.targets, rng=case.rng)
     mean = SmoothGrad(of=inner, samples=3, spread=0.0)(case.classifier, case.inputs, case.targets, rng=case.rng)
     square = SmoothGradSquared(of=inner, samples=3, spread=0.0)(case.classifier, case.inputs, case.targets, rng=case.rng)
@@ -517,7 +489,7 @@ def test_smoothing_without_noise_is_the_wrapped_method(inner) -> None:
 
 
 def test_nested_randomness_is_drawn_anew_for_every_copy() -> None:
-    case = planted(2)
+    case = planted_batch(2)
     spread = VarGrad(of=Random(), samples=400)(case.classifier, case.inputs, case.targets, rng=case.rng)
     assert float(spread.mean()) == pytest.approx(1 / 12, rel=0.02)  # the variance of a uniform number
     nested = SmoothGrad(of=SmoothGrad(of=Random(), samples=2), samples=2)
@@ -525,7 +497,7 @@ def test_nested_randomness_is_drawn_anew_for_every_copy() -> None:
     assert float(maps.var()) == pytest.approx(1 / 48, rel=0.15)  # four independent draws
 
 
-def test_a_wrapper_needs_and_claims_what_it_wraps() -> None:
+def test_a_wrapper_has_the_needs_and_traits_of_what_it_wraps() -> None:
     assert SmoothGrad(of=Rise()).traits.needs == frozenset()
     assert SmoothGrad(of=GuidedBackprop()).traits.needs == {"gradients", "relu"}
     assert SmoothGrad(of=InputXGradient()).traits.signed
@@ -534,7 +506,7 @@ def test_a_wrapper_needs_and_claims_what_it_wraps() -> None:
 
 
 def test_gradient_and_input_x_gradient_share_one_pass() -> None:
-    case = planted(3)
+    case = planted_batch(3)
     with case.classifier.counting() as ledger:
         Gradient()(case.classifier, case.inputs, case.targets, rng=case.rng)
         InputXGradient()(case.classifier, case.inputs, case.targets, rng=case.rng)

@@ -12,12 +12,12 @@ from saliency.core import xrai as pair_xrai
 from scipy import sparse
 from skimage.morphology import dilation, disk
 from tests.networks import plain
-from tests.planted import planted
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
 from snellen.methods.integrated_gradients import IntegratedGradients
 from snellen.methods.xrai import LEAST_NEW, Baselines, Xrai, _widened, ranked, segments_of
+from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 from snellen.zoo import digits, load_classifier
@@ -42,23 +42,23 @@ def noise(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def as_columns(masks: list[np.ndarray]) -> sparse.csr_array:
-    return sparse.csr_array(np.stack([one.ravel() for one in masks], axis=1).astype(np.uint8))
+    return sparse.csr_array(np.stack([mask.ravel() for mask in masks], axis=1).astype(np.uint8))
 
 
-def test_segments_of_a_photograph_are_pairs(picture: np.ndarray, masks: list[np.ndarray]) -> None:
+def test_segments_of_a_photograph_are_those_of_pair(picture: np.ndarray, masks: list[np.ndarray]) -> None:
     assert len(masks) > 100
     assert (segments_of(picture) != as_columns(masks)).nnz == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(256, 240), (300, 448)])
-def test_segments_of_a_larger_picture_are_pairs(picture: np.ndarray, size: tuple[int, int]) -> None:
-    rows, columns = (np.linspace(0, 223, one).round().astype(int) for one in size)
+def test_segments_of_a_larger_picture_are_those_of_pair(picture: np.ndarray, size: tuple[int, int]) -> None:
+    rows, columns = (np.linspace(0, 223, length).round().astype(int) for length in size)
     larger = picture[np.ix_(rows, columns)]
-    found = segments_of(larger)
+    segments = segments_of(larger)
     expected = as_columns(pair_xrai._get_segments_felzenszwalb(larger))
-    assert found.shape == expected.shape
-    assert (found != expected).nnz == 0
+    assert segments.shape == expected.shape
+    assert (segments != expected).nnz == 0
 
 
 @pytest.mark.parametrize("algorithm", ["full", "fast"])
@@ -68,19 +68,19 @@ def test_regions_are_taken_in_pairs_order(masks: list[np.ndarray], algorithm: st
     attribution = noise(masks[0].shape)
     run = pair.XRAI._xrai if algorithm == "full" else pair.XRAI._xrai_fast
     expected, order = run(attribution, chosen)
-    found = ranked(attribution, as_columns(chosen), LEAST_NEW, fast=algorithm == "fast")
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    maps = ranked(attribution, as_columns(chosen), LEAST_NEW, fast=algorithm == "fast")
+    np.testing.assert_allclose(maps, expected, rtol=1e-4, atol=1e-6)
     assert len(np.unique(order)) > 20
     rank = np.empty_like(order)
-    for place, value in enumerate(sorted({found[order == one][0] for one in np.unique(order)[:-1]}, reverse=True), 1):
-        rank[found == value] = place
+    for place, value in enumerate(sorted({maps[order == step][0] for step in np.unique(order)[:-1]}, reverse=True), 1):
+        rank[maps == value] = place
     left_over = order == order.max()
     assert np.array_equal(rank[~left_over], order[~left_over])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["full", "fast"])
-def test_xrai_of_a_network_is_pairs_up_to_the_quadrature_of_its_base(algorithm: str) -> None:
+def test_xrai_of_a_network_is_that_of_pair_up_to_the_quadrature_of_its_base(algorithm: str) -> None:
     """A smooth network and 100 steps: the bases agree to a percent, and so do the densities nearly everywhere."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.AvgPool2d(7), plain(activation=nn.Tanh))
@@ -96,9 +96,9 @@ def test_xrai_of_a_network_is_pairs_up_to_the_quadrature_of_its_base(algorithm: 
     settings = pair.XRAIParameters(algorithm=algorithm, steps=100)
     expected = pair.XRAI().GetMask(inputs[0].movedim(0, 2).numpy(), gradients, batch_size=50, extra_parameters=settings)
     method = METHODS.build("xrai@boggust2023", {"fast": algorithm == "fast"})
-    found = method(Classifier(net), inputs, target, rng=Rng(seed=0, ids=("a",)))[0].numpy()
+    maps = method(Classifier(net), inputs, target, rng=Rng(seed=0, ids=("a",)))[0].numpy()
     size = np.abs(expected).max()
-    assert (np.abs(found - expected) <= 0.02 * size).mean() > 0.99
+    assert (np.abs(maps - expected) <= 0.02 * size).mean() > 0.99
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_xrai_of_a_network_is_pairs_up_to_the_quadrature_of_its_base(algorithm: 
 )
 def test_the_base_is_integrated_gradients_from_the_ends(baselines: Baselines, ends: tuple[Any, ...]) -> None:
     """For a single channel the base is the mean of plain maps, from the darkest and from the brightest value."""
-    case = planted(2)
+    case = planted_batch(2)
     grey = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(4 * 24 * 24, 3))
     classifier, inputs = Classifier(grey, channels=1), case.inputs[:, :1].contiguous()
     expected = torch.zeros(2, 24, 24)
@@ -119,8 +119,8 @@ def test_the_base_is_integrated_gradients_from_the_ends(baselines: Baselines, en
             expected[i] += IntegratedGradients(steps=12)(
                 moved, inputs[i : i + 1] - end, case.targets[i : i + 1], rng=case.rng[i : i + 1]
             )[0]
-    found = Xrai(steps=12, baselines=baselines)._attributions(classifier, inputs, case.targets)
-    torch.testing.assert_close(found, expected / len(ends), rtol=1e-4, atol=1e-6)
+    maps = Xrai(steps=12, baselines=baselines)._attributions(classifier, inputs, case.targets)
+    torch.testing.assert_close(maps, expected / len(ends), rtol=1e-4, atol=1e-6)
 
 
 def test_on_light_digits_the_brightest_baseline_credits_the_paper() -> None:
@@ -152,11 +152,11 @@ class Moved(nn.Module):
 def test_widened_segments_are_dilated_masks(radius: int) -> None:
     """More than 64 labels, so that more than one word of bits is needed."""
     labels = np.random.default_rng(0).integers(0, 150, (6, 7)).repeat(5, axis=0).repeat(4, axis=1)
-    found = _widened(labels, radius).toarray()
-    assert found.shape == (30 * 28, labels.max() + 1)
+    masks = _widened(labels, radius).toarray()
+    assert masks.shape == (30 * 28, labels.max() + 1)
     for label in range(labels.max() + 1):
         expected = dilation((labels == label).astype(np.uint8), disk(radius))
-        assert np.array_equal(found[:, label].reshape(labels.shape), expected)
+        assert np.array_equal(masks[:, label].reshape(labels.shape), expected)
 
 
 def test_regions_by_hand() -> None:
@@ -172,8 +172,8 @@ def test_regions_by_hand() -> None:
     for column, region in enumerate(regions):
         inside[list(region), column] = 1
     for fast in (False, True):
-        found = ranked(values, sparse.csr_array(inside), 1, fast=fast)
-        assert found.tolist() == [[3.0, 3.0, 4.0, 1.0, 1.0, -6.0]]
+        maps = ranked(values, sparse.csr_array(inside), 1, fast=fast)
+        assert maps.tolist() == [[3.0, 3.0, 4.0, 1.0, 1.0, -6.0]]
     # When two new pixels are the least, B has only one left and is passed over.
     assert ranked(values, sparse.csr_array(inside), 2, fast=False).tolist() == [[3.0, 3.0, 2.0, 2.0, 2.0, -6.0]]
     # Where the orders differ: after A, C is left with (4, 9, 0), more than B; fast takes B first all the same.
@@ -183,7 +183,7 @@ def test_regions_by_hand() -> None:
 
 
 def test_a_picture_without_contrast_gets_a_map() -> None:
-    case = planted(1)
+    case = planted_batch(1)
     flat = torch.zeros_like(case.inputs)
-    found = Xrai(steps=2)(case.classifier, flat, case.targets, rng=case.rng)
-    assert torch.equal(found, torch.zeros(1, 24, 24))
+    maps = Xrai(steps=2)(case.classifier, flat, case.targets, rng=case.rng)
+    assert torch.equal(maps, torch.zeros(1, 24, 24))

@@ -8,9 +8,10 @@ import math
 import numpy as np
 import torch
 from scipy import ndimage
-from tests.metric_scenes import InputTimesGradient, probability
-from tests.planted import Planted
+from tests.metric_twins.probability import probability
 
+from snellen.plugins.checks.known_methods import InputTimesGradient
+from snellen.plugins.checks.planted import PlantedBatch
 from snellen.types import Rng
 
 
@@ -21,7 +22,7 @@ def blurred(inputs: np.ndarray) -> np.ndarray:
     return np.stack([ndimage.correlate(channel, kernel, mode="constant", cval=0.0) for channel in inputs])
 
 
-def swept(scene: Planted, i: int, saliency: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
+def swept(scene: PlantedBatch, i: int, saliency: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
     places = sorted(((-value, place) for place, value in np.ndenumerate(saliency)))
     picture, curve, done = start.copy(), [probability(scene, i, start)], 0
     for step in range(1, 29):
@@ -33,7 +34,7 @@ def swept(scene: Planted, i: int, saliency: np.ndarray, start: np.ndarray, end: 
     return sum((left + right) / 2 for left, right in itertools.pairwise(curve)) / 28
 
 
-def confidence(scene: Planted, i: int, saliency: np.ndarray) -> tuple[float, float]:
+def confidence(scene: PlantedBatch, i: int, saliency: np.ndarray) -> tuple[float, float]:
     size = np.abs(saliency)
     mask = (size - size.min()) / (size.max() - size.min())
     masked = scene.classifier.to_inputs(torch.from_numpy(mask[None] * scene.pixels[i].double().numpy())[None])[0]
@@ -52,15 +53,15 @@ def gain(before: float, after: float) -> float:
     return (after - before) / (1 - before) if after > before else 0.0
 
 
-def changes(scene: Planted, i: int, saliency: np.ndarray) -> list[float]:
-    found = []
+def changes(scene: PlantedBatch, i: int, saliency: np.ndarray) -> list[float]:
+    distances = []
     for sample in range(10):
         rng = Rng(scene.rng.seed, (f"{scene.rng.ids[i]}#{sample}",), "/sensitivity")
         noise = rng.uniform("perturbation", (3, 24, 24)) * 0.4 - 0.2
         moved = scene.inputs[i : i + 1] + noise
         again = InputTimesGradient()(scene.classifier, moved, scene.targets[i : i + 1], rng=rng)[0].numpy()
-        found.append(math.sqrt(((again - saliency) ** 2).sum()) / math.sqrt((saliency**2).sum()))
-    return found
+        distances.append(math.sqrt(((again - saliency) ** 2).sum()) / math.sqrt((saliency**2).sum()))
+    return distances
 
 
 def gini(weights: list[float]) -> float:
@@ -70,7 +71,7 @@ def gini(weights: list[float]) -> float:
 
 
 def entropy(weights: list[float]) -> float:
-    return -sum(one / sum(weights) * math.log(one / sum(weights)) for one in weights if one > 0)
+    return -sum(weight / sum(weights) * math.log(weight / sum(weights)) for weight in weights if weight > 0)
 
 
 def pointed(saliency: np.ndarray, truth: np.ndarray) -> float:

@@ -10,9 +10,9 @@ from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 from scipy import ndimage
 from skimage.metrics import structural_similarity
 from skimage.transform import AffineTransform, rotate, warp
-from tests.metric_scenes import InputTimesGradient
-from tests.planted import Planted
 
+from snellen.plugins.checks.known_methods import InputTimesGradient
+from snellen.plugins.checks.planted import PlantedBatch
 from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 from snellen.variants.randomised import randomise_layers
@@ -60,17 +60,17 @@ def alike(first: np.ndarray, second: np.ndarray, valid: np.ndarray | None) -> fl
     return float(full[ndimage.binary_erosion(valid, np.ones((5, 5)))].mean())
 
 
-def predicted(scene: Planted, model: torch.nn.Module, inputs: torch.Tensor) -> int:
+def predicted(scene: PlantedBatch, model: torch.nn.Module, inputs: torch.Tensor) -> int:
     with torch.no_grad():
         return int(model(inputs)[0].argmax())
 
 
-def rows(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bool, float]]:
+def rows(scene: PlantedBatch, i: int, saliency: np.ndarray) -> list[tuple[str, bool, float]]:
     """(name, whether the prediction stayed, likeness) for each of the 48 changes."""
     model = scene.classifier.module
     before = predicted(scene, model, scene.inputs[i : i + 1])
     image = Image.fromarray((scene.pixels[i] * 255).round().to(torch.uint8).permute(1, 2, 0).numpy())
-    found = []
+    outcomes = []
     for name in (*SIGNED, *FIXED):
         lots = Rng(scene.rng.seed, (scene.rng.ids[i],), "/transforms").uniform(name, (60,))[0].tolist()
         order = sorted(range(60), key=lots.__getitem__)[:6]
@@ -79,9 +79,9 @@ def rows(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bool, 
             levels = changed(image, name, step)
             moved = name in GEOMETRIC
             if moved:  # no level changes, so nothing needs to be rounded to one
-                pixels = np.stack([np.array(changed(Image.fromarray(one), name, step)) for one in scene.pixels[i].numpy()])[
-                    None
-                ]
+                pixels = np.stack(
+                    [np.array(changed(Image.fromarray(channel), name, step)) for channel in scene.pixels[i].numpy()]
+                )[None]
             else:
                 pixels = np.array(levels, dtype=np.float32).transpose(2, 0, 1)[None] / 255
             inputs = scene.classifier.to_inputs(torch.from_numpy(pixels))
@@ -93,39 +93,39 @@ def rows(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bool, 
                 value = alike(saliency, back(other, name, step), back(ones, name, step) > 1e-6)
             else:
                 value = alike(saliency, other, None)
-            found.append((name, after == before, value))
-    return found
+            outcomes.append((name, after == before, value))
+    return outcomes
 
 
-def modelled(scene: Planted, i: int, saliency: np.ndarray) -> list[tuple[str, bool, float]]:
+def modelled(scene: PlantedBatch, i: int, saliency: np.ndarray) -> list[tuple[str, bool, float]]:
     """The row of the model with random weights."""
     model = randomise_layers(scene.classifier, weight_layers(scene.classifier, (24, 24)), rng=scene.rng)
     inputs = scene.inputs[i : i + 1]
-    before, after = (predicted(scene, one.module, inputs) for one in (scene.classifier, model))
+    before, after = (predicted(scene, classifier.module, inputs) for classifier in (scene.classifier, model))
     target = torch.tensor([int(scene.targets[i]) if after == before else after])
     other = InputTimesGradient()(model, inputs, target, rng=scene.rng)[0].double().numpy()
     return [("random", after == before, alike(saliency, other, None))]
 
 
-def sensitivity(found: list[tuple[str, bool, float]]) -> float:
-    kept = [1 - value for _, same, value in found if not same]
+def sensitivity(outcomes: list[tuple[str, bool, float]]) -> float:
+    kept = [1 - value for _, same, value in outcomes if not same]
     return sum(kept) / len(kept)
 
 
-def cose(scene: Planted, i: int, saliency: np.ndarray) -> float:
-    found = rows(scene, i, saliency)
-    steady, moved = consistency(found), sensitivity(found + modelled(scene, i, saliency))
+def cose(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
+    outcomes = rows(scene, i, saliency)
+    steady, moved = consistency(outcomes), sensitivity(outcomes + modelled(scene, i, saliency))
     return 2 / (1 / steady + 1 / moved)
 
 
-def consistency(found: list[tuple[str, bool, float]]) -> float:
-    kept = [value for _, same, value in found if same]
+def consistency(outcomes: list[tuple[str, bool, float]]) -> float:
+    kept = [value for _, same, value in outcomes if same]
     return sum(kept) / len(kept)
 
 
 TWINS = {
     "consistency": lambda s, i, a: consistency(rows(s, i, a)),
-    "input-consistency": lambda s, i, a: consistency([one for one in rows(s, i, a) if one[0] not in GEOMETRIC]),
+    "input-consistency": lambda s, i, a: consistency([outcome for outcome in rows(s, i, a) if outcome[0] not in GEOMETRIC]),
     "sensitivity": lambda s, i, a: sensitivity(rows(s, i, a) + modelled(s, i, a)),
     "cose": cose,
 }

@@ -9,38 +9,39 @@ import numpy as np
 import torch
 from scipy import stats
 from skimage.metrics import structural_similarity
-from tests.metric_scenes import FixedMap, InputTimesGradient, MarksPatch, MarksRest, probability
 from tests.metric_twins.basic import changes, confidence, drop
-from tests.planted import Planted
+from tests.metric_twins.probability import probability
 
+from snellen.plugins.checks.known_methods import FixedMap, InputTimesGradient, MarksPatch, MarksRest
+from snellen.plugins.checks.planted import PlantedBatch
 from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 
 
-def logits(scene: Planted, inputs: np.ndarray) -> np.ndarray:
+def logits(scene: PlantedBatch, inputs: np.ndarray) -> np.ndarray:
     with torch.no_grad():
         return scene.classifier.module(torch.from_numpy(inputs[None].astype(np.float32)))[0].double().numpy()
 
 
-def slope(scene: Planted, i: int, inputs: np.ndarray, target: int | None = None) -> np.ndarray:
+def slope(scene: PlantedBatch, i: int, inputs: np.ndarray, target: int | None = None) -> np.ndarray:
     rng = Rng(0, ("unused",))
     target = int(scene.targets[i]) if target is None else target
-    given = torch.from_numpy(inputs[None].astype(np.float32))
-    return InputTimesGradient()(scene.classifier, given, torch.tensor([target]), rng=rng)[0].double().numpy()
+    batch = torch.from_numpy(inputs[None].astype(np.float32))
+    return InputTimesGradient()(scene.classifier, batch, torch.tensor([target]), rng=rng)[0].double().numpy()
 
 
-def completeness(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def completeness(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     picture, target = scene.inputs[i].numpy(), int(scene.targets[i])
     change = float(logits(scene, picture)[target] - logits(scene, np.zeros_like(picture))[target])
     return abs(sum(saliency.flat) - change) / abs(change)
 
 
-def local_accuracy(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def local_accuracy(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     before, after = confidence(scene, i, saliency)
     return abs(before - after)
 
 
-def lipschitz(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def lipschitz(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     lengths = []
     for sample in range(10):
         rng = Rng(scene.rng.seed, (f"{scene.rng.ids[i]}#{sample}",), "/sensitivity")
@@ -49,19 +50,19 @@ def lipschitz(scene: Planted, i: int, saliency: np.ndarray) -> float:
     return max(change / length for change, length in zip(changes(scene, i, saliency), lengths, strict=True))
 
 
-def greyed(scene: Planted, i: int, saliency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def greyed(scene: PlantedBatch, i: int, saliency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The unit mask, and the normalised picture times it."""
     size = np.abs(saliency)
     mask = (size - size.min()) / (size.max() - size.min())
     return mask, scene.inputs[i].numpy() * mask[None]
 
 
-def coherency(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def coherency(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     again = slope(scene, i, greyed(scene, i, saliency)[1])
     return (float(np.corrcoef(saliency.flatten(), again.flatten())[0, 1]) + 1) / 2
 
 
-def adcc(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def adcc(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     mask, seen = greyed(scene, i, saliency)
     lost = drop(probability(scene, i, scene.inputs[i].numpy()), probability(scene, i, seen))
     return float(stats.hmean([coherency(scene, i, saliency), 1 - mask.mean(), 1 - lost]))
@@ -72,14 +73,14 @@ def alike(first: np.ndarray, second: np.ndarray) -> float:
     return float(structural_similarity(first, second, win_size=5, data_range=span))
 
 
-def unlike_least(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def unlike_least(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     picture = scene.inputs[i].numpy()
     return 1 - alike(saliency, slope(scene, i, picture, int(logits(scene, picture).argmin())))
 
 
-def alike_other(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def alike_other(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     target = int(scene.targets[i])
-    others = [one for one in range(3) if one != target]
+    others = [label for label in range(3) if label != target]
     lot = float(Rng(scene.rng.seed, (scene.rng.ids[i],), "/random-logit").uniform("class", (1,)))
     return alike(saliency, slope(scene, i, scene.inputs[i].numpy(), others[int(lot * 2)]))
 
@@ -91,7 +92,7 @@ def cells(saliency: np.ndarray) -> list[tuple[slice, slice]]:
     return [(down, across) for down in parts for across in parts]
 
 
-def removals(scene: Planted, i: int, saliency: np.ndarray) -> tuple[list[float], list[float]]:
+def removals(scene: PlantedBatch, i: int, saliency: np.ndarray) -> tuple[list[float], list[float]]:
     picture, relevance, drops = scene.inputs[i].numpy(), [], []
     for down, across in cells(saliency):
         holed = picture.copy()
@@ -101,29 +102,29 @@ def removals(scene: Planted, i: int, saliency: np.ndarray) -> tuple[list[float],
     return relevance, drops
 
 
-def faithfulness(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def faithfulness(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     return float(stats.pearsonr(*removals(scene, i, saliency)).statistic)
 
 
-def calibration(scene: Planted, i: int, saliency: np.ndarray) -> float:
-    light, loss = ([max(0.0, one) for one in many] for many in removals(scene, i, saliency))
-    return sum(min(one / sum(light), two / sum(loss)) for one, two in zip(light, loss, strict=True))
+def calibration(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
+    light, loss = ([max(0.0, value) for value in many] for many in removals(scene, i, saliency))
+    return sum(min(share / sum(light), fall / sum(loss)) for share, fall in zip(light, loss, strict=True))
 
 
-def infidelity(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def infidelity(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     picture, target, errors = scene.inputs[i].numpy(), int(scene.targets[i]), []
     rng = Rng(scene.rng.seed, (scene.rng.ids[i],), "/infidelity")
     for corner in rng.uniform("corners", (64, 2))[0].tolist():
         top, left = (int(lot * (24 - 6 + 1)) for lot in corner)
         holed = picture.copy()
         holed[:, top : top + 6, left : left + 6] = 0
-        told = float(saliency[top : top + 6, left : left + 6].sum())
+        attributed = float(saliency[top : top + 6, left : left + 6].sum())
         lost = float(logits(scene, picture)[target] - logits(scene, holed)[target])
-        errors.append((told - lost) ** 2)
+        errors.append((attributed - lost) ** 2)
     return sum(errors) / 64
 
 
-def stability(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def stability(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     """The search as it is described, one picture and one pixel at a time."""
     picture = scene.inputs[i].numpy()
     worst, best, reach = math.inf, np.zeros((3, 24, 24)), 0.1
@@ -145,7 +146,7 @@ def stability(scene: Planted, i: int, saliency: np.ndarray) -> float:
         if not tried and worst == math.inf:
             reach /= 4
             continue
-        lowest, signs = min(tried, key=lambda one: one[0], default=(math.inf, best))
+        lowest, signs = min(tried, key=lambda attempt: attempt[0], default=(math.inf, best))
         worst, best = (lowest, signs) if lowest < worst else (worst, best)
     return worst
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy import stats
-from tests.metric_scenes import FixedMap, InputTimesGradient
-from tests.planted import Net, Planted
 
+from snellen.plugins.checks.known_methods import FixedMap, InputTimesGradient
+from snellen.plugins.checks.planted import PlantedBatch, PlantedCNN
 from snellen.plugins.checks.planted_rewrites import rewrites
 from snellen.types import Passes, Rng
 
@@ -69,7 +69,7 @@ class Fickle:
 DOWN = ("head", "features", "colours")
 
 
-def redrawn(scene: Planted, names: tuple[str, ...]) -> Net:
+def redrawn(scene: PlantedBatch, names: tuple[str, ...]) -> PlantedCNN:
     """A copy with these layers as if never trained."""
     net = copy.deepcopy(scene.classifier.module)
     for name in names:
@@ -81,7 +81,7 @@ def redrawn(scene: Planted, names: tuple[str, ...]) -> Net:
     return net
 
 
-def slope(net: torch.nn.Module, scene: Planted, i: int, moved: float = 0.0) -> np.ndarray:
+def slope(net: torch.nn.Module, scene: PlantedBatch, i: int, moved: float = 0.0) -> np.ndarray:
     """Input times gradient of one picture, by plain autograd."""
     picture = (scene.inputs[i : i + 1] + moved).clone().requires_grad_()
     net(picture)[0, int(scene.targets[i])].backward()
@@ -92,10 +92,10 @@ def rank_likeness(first: np.ndarray, second: np.ndarray) -> float:
     return float(stats.spearmanr(first.flatten(), second.flatten()).statistic)
 
 
-def sensitive(scene: Planted, i: int, saliency: np.ndarray, stages: list[tuple[str, ...]]) -> float:
-    again = [np.abs(slope(redrawn(scene, one), scene, i)) for one in stages]
-    found = [rank_likeness(np.abs(saliency), one) for one in again if one.max() > one.min()]
-    return sum(found) / len(found)
+def sensitive(scene: PlantedBatch, i: int, saliency: np.ndarray, stages: list[tuple[str, ...]]) -> float:
+    again = [np.abs(slope(redrawn(scene, stage), scene, i)) for stage in stages]
+    likenesses = [rank_likeness(np.abs(saliency), other) for other in again if other.max() > other.min()]
+    return sum(likenesses) / len(likenesses)
 
 
 def binned(saliency: np.ndarray) -> float:
@@ -104,10 +104,10 @@ def binned(saliency: np.ndarray) -> float:
     counts = [0] * 100
     for value in saliency.flatten():
         counts[min(99, int((value - low) / (high - low) * 100))] += 1
-    return -sum(one / saliency.size * math.log(one / saliency.size) for one in counts if one)
+    return -sum(count / saliency.size * math.log(count / saliency.size) for count in counts if count)
 
 
-def disorder(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def disorder(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     after = slope(redrawn(scene, DOWN), scene, i)
     return (binned(after) - binned(saliency)) / binned(saliency)
 
@@ -116,13 +116,13 @@ def norm(saliency: np.ndarray) -> float:
     return math.sqrt(sum(value**2 for value in saliency.flatten()))
 
 
-def rewriting(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def rewriting(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     """The rewrites of the tests are others than those of the metric; an invariant method is 0 for both."""
-    found = rewrites("cnn", scene.classifier.module)
-    return max(norm(slope(one, scene, i) - saliency) for one in found.values()) / norm(saliency)
+    variants = rewrites("cnn", scene.classifier.module)
+    return max(norm(slope(variant, scene, i) - saliency) for variant in variants.values()) / norm(saliency)
 
 
-def additive(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def additive(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     class Half(torch.nn.Module):
         def __init__(self, own: float) -> None:
             super().__init__()
@@ -136,16 +136,16 @@ def additive(scene: Planted, i: int, saliency: np.ndarray) -> float:
     return norm(both - (saliency + other) / 2) / ((norm(saliency) + norm(other)) / 2)
 
 
-def moved(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def moved(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     """The gradient does not change, so the map of x - 1 is (x - 1) times the old gradient."""
     picture = scene.inputs[i : i + 1].clone().requires_grad_()
     scene.classifier.module(picture)[0, int(scene.targets[i])].backward()
     return norm(picture.grad[0].double().numpy().sum(axis=0)) / norm(saliency)
 
 
-def compressed(scene: Planted, i: int, saliency: np.ndarray) -> float:
-    weights = [scene.classifier.module.get_submodule(one).weight for one in DOWN]
-    sizes = sorted(abs(float(value)) for one in weights for value in one.flatten())
+def compressed(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
+    weights = [scene.classifier.module.get_submodule(name).weight for name in DOWN]
+    sizes = sorted(abs(float(value)) for weight in weights for value in weight.flatten())
     limit = sizes[int(0.3 * len(sizes)) - 1]
     pruned, rounded = (copy.deepcopy(scene.classifier.module) for _ in range(2))
     for name in DOWN:
@@ -154,12 +154,12 @@ def compressed(scene: Planted, i: int, saliency: np.ndarray) -> float:
         for row in rounded.get_submodule(name).weight.data:
             step = row.abs().max() / 127
             row.copy_((row / step).round() * step)
-    return sum(rank_likeness(saliency, slope(one, scene, i)) for one in (pruned, rounded)) / 2
+    return sum(rank_likeness(saliency, slope(net, scene, i)) for net in (pruned, rounded)) / 2
 
 
 TWINS = {
     "cascading-randomisation": lambda s, i, a: sensitive(s, i, a, [DOWN[:1], DOWN[:2], DOWN]),
-    "independent-randomisation": lambda s, i, a: sensitive(s, i, a, [(one,) for one in DOWN]),
+    "independent-randomisation": lambda s, i, a: sensitive(s, i, a, [(name,) for name in DOWN]),
     "weight-randomisation": lambda s, i, a: sensitive(s, i, a, [DOWN]),
     "efficient-randomisation": disorder,
     "implementation-invariance": rewriting,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy import stats
-from tests.metric_scenes import MarksPatch
-from tests.planted import Planted, truth_of
 
+from snellen.plugins.checks.known_methods import MarksPatch
+from snellen.plugins.checks.planted import PlantedBatch, patches
 from snellen.types import Passes, Rng
 
 
@@ -19,23 +19,23 @@ class Spot:
     """Ones on the target's patch, exact zeros elsewhere."""
 
     def __call__(self, classifier, inputs, targets, *, rng):
-        return truth_of(targets).float()
+        return patches(targets).float()
 
     def passes(self, size, classifier):
         return Passes()
 
 
-def logits(scene: Planted, inputs: np.ndarray) -> np.ndarray:
+def logits(scene: PlantedBatch, inputs: np.ndarray) -> np.ndarray:
     with torch.no_grad():
         return scene.classifier.module(torch.from_numpy(inputs[None].astype(np.float32)))[0].double().numpy()
 
 
-def chance(scene: Planted, i: int, inputs: np.ndarray) -> float:
+def chance(scene: PlantedBatch, i: int, inputs: np.ndarray) -> float:
     powers = np.exp(logits(scene, inputs))
     return float(powers[int(scene.targets[i])] / powers.sum())
 
 
-def logit(scene: Planted, i: int, inputs: np.ndarray) -> float:
+def logit(scene: PlantedBatch, i: int, inputs: np.ndarray) -> float:
     return float(logits(scene, inputs)[int(scene.targets[i])])
 
 
@@ -55,22 +55,22 @@ def counts(places: list[tuple[int, ...]]) -> list[int]:
     return [len(places) * step // 28 for step in range(29)]
 
 
-def most_first(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def most_first(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     picture, places = scene.inputs[i].numpy(), falling(saliency)
     whole = logit(scene, i, picture)
     return sum(whole - logit(scene, i, without(picture, places[:k])) for k in counts(places)[1:]) / 28
 
 
-def least_first(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def least_first(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     picture, places = scene.inputs[i].numpy(), falling(saliency)
     whole = logit(scene, i, picture)
     return sum(whole - logit(scene, i, without(picture, places[k:])) for k in counts(places)[:-1]) / 28
 
 
-def regions(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def regions(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     corners = itertools.product(range(0, 24, 9), range(0, 24, 9))
     squares = [(slice(top, top + 9), slice(left, left + 9)) for top, left in corners]
-    squares.sort(key=lambda one: -saliency[one].mean())
+    squares.sort(key=lambda square: -saliency[square].mean())
     noise = Rng(scene.rng.seed, (scene.rng.ids[i],)).uniform("fill", (3, 24, 24))
     noise = scene.classifier.to_inputs(noise)[0].numpy()
     picture = scene.inputs[i].numpy().copy()
@@ -81,17 +81,17 @@ def regions(scene: Planted, i: int, saliency: np.ndarray) -> float:
     return total / (len(squares) + 1)
 
 
-def kept(scene: Planted, i: int, saliency: np.ndarray) -> list[np.ndarray]:
+def kept(scene: PlantedBatch, i: int, saliency: np.ndarray) -> list[np.ndarray]:
     picture, places = scene.inputs[i].numpy(), falling(saliency)
     return [without(picture, places[k:]) for k in counts(places)]
 
 
-def enough(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def enough(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     pictures = kept(scene, i, saliency)
     return min(1.0, chance(scene, i, pictures[7]) / chance(scene, i, pictures[28]))
 
 
-def smallest(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def smallest(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     pictures = kept(scene, i, saliency)
     for k, picture in enumerate(pictures):
         top = int(logits(scene, picture).argmax()) == int(scene.targets[i])
@@ -100,13 +100,15 @@ def smallest(scene: Planted, i: int, saliency: np.ndarray) -> float:
     raise AssertionError("the planted classifier is right about the whole picture")
 
 
-def effective(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def effective(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     pictures = kept(scene, i, saliency)
     whole = chance(scene, i, pictures[28])
-    return next(float(24 * 24 * k // 28) for k, one in enumerate(pictures) if (whole - chance(scene, i, one)) ** 2 <= 0.01)
+    return next(
+        float(24 * 24 * k // 28) for k, picture in enumerate(pictures) if (whole - chance(scene, i, picture)) ** 2 <= 0.01
+    )
 
 
-def included(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def included(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     rising = falling(saliency)[::-1]
     picture, shown, weights, outputs, done = scene.inputs[i].numpy(), np.zeros((3, 24, 24)), [], [], 0
     for k in range(1, 29):
@@ -119,7 +121,7 @@ def included(scene: Planted, i: int, saliency: np.ndarray) -> float:
     return float(stats.pearsonr(weights, outputs).statistic)
 
 
-def moved(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def moved(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     size = np.abs(saliency)
     places, picture = falling(size), scene.inputs[i].numpy()
     whole, sums, effects = chance(scene, i, picture), [], []
@@ -141,7 +143,7 @@ def moved(scene: Planted, i: int, saliency: np.ndarray) -> float:
 def filled(picture: np.ndarray, removed: np.ndarray) -> np.ndarray:
     """Each removed pixel the weighted mean of its neighbours, by a dense system per channel."""
     height, width = removed.shape
-    system, known = np.eye(height * width), picture.reshape(len(picture), -1).copy()
+    system, values = np.eye(height * width), picture.reshape(len(picture), -1).copy()
     for row, column in np.argwhere(removed):
         here = row * width + column
         near = {}
@@ -150,11 +152,11 @@ def filled(picture: np.ndarray, removed: np.ndarray) -> np.ndarray:
                 near[(row + down) * width + column + across] = 1 / 12 if down and across else 1 / 6
         for there, weight in near.items():
             system[here, there] -= weight / sum(near.values())
-        known[:, here] = 0.0
-    return np.stack([np.linalg.solve(system, channel).reshape(height, width) for channel in known])
+        values[:, here] = 0.0
+    return np.stack([np.linalg.solve(system, channel).reshape(height, width) for channel in values])
 
 
-def still_on_top(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def still_on_top(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     picture, places, hits = scene.inputs[i].double().numpy(), falling(saliency), 0
     for fraction in (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9):
         removed = np.zeros((24, 24), dtype=bool)

@@ -5,28 +5,29 @@ from __future__ import annotations
 import numpy as np
 import torch
 from skimage.metrics import structural_similarity
-from tests.metric_scenes import FixedMap, InputTimesGradient, MarksPatch, rotate_classes, towards_noise
-from tests.planted import Planted, network
+
+from snellen.plugins.checks.known_methods import FixedMap, InputTimesGradient, MarksPatch, rotate_classes, towards_noise
+from snellen.plugins.checks.planted import PlantedBatch, planted_network
 
 
-def other_slope(scene: Planted, i: int, target: int, net: torch.nn.Module) -> np.ndarray:
+def other_slope(scene: PlantedBatch, i: int, target: int, net: torch.nn.Module) -> np.ndarray:
     leaf = scene.inputs[i : i + 1].clone().requires_grad_()
     net.eval()(leaf)[0, target].backward()
     return (leaf.grad[0] * leaf.detach()[0]).sum(dim=0).double().numpy()
 
 
-def alike(one: np.ndarray, two: np.ndarray) -> float:
-    span = max(one.max() - one.min(), two.max() - two.min())
-    _, field = structural_similarity(one, two, win_size=5, data_range=span, full=True)
+def alike(first: np.ndarray, second: np.ndarray) -> float:
+    span = max(first.max() - first.min(), second.max() - second.min())
+    _, field = structural_similarity(first, second, win_size=5, data_range=span, full=True)
     return float(field[2:-2, 2:-2].mean())
 
 
-def retrained(scene: Planted, i: int, saliency: np.ndarray) -> float:
-    return alike(saliency, other_slope(scene, i, int(scene.targets[i]), network("resnet")))
+def retrained(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
+    return alike(saliency, other_slope(scene, i, int(scene.targets[i]), planted_network("resnet")))
 
 
-def roar(scene: Planted, i: int, saliency: np.ndarray) -> float:
-    net = network("resnet").eval()
+def roar(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
+    net = planted_network("resnet").eval()
     places = sorted(((-value, place) for place, value in np.ndenumerate(saliency)))
     right = []
     for fraction in (0.3, 0.6, 0.9):
@@ -37,19 +38,19 @@ def roar(scene: Planted, i: int, saliency: np.ndarray) -> float:
     return sum(right) / 3
 
 
-def checkpoint_sensitivity(scene: Planted, i: int, saliency: np.ndarray) -> float:
-    own = network().eval()
+def checkpoint_sensitivity(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
+    own = planted_network().eval()
     decided = int(own(scene.inputs[i : i + 1]).argmax())
-    found = []
+    changes = []
     for share in (0.7, 0.7, 0.9, 0.9):  # two states were saved, so each stands twice among four
         net = rotate_classes(towards_noise(own, share))
-        said = int(net(scene.inputs[i : i + 1]).argmax())
-        if said != decided:
-            found.append(1 - alike(saliency, other_slope(scene, i, said, net)))
-    return sum(found) / len(found) if found else float("nan")
+        predicted = int(net(scene.inputs[i : i + 1]).argmax())
+        if predicted != decided:
+            changes.append(1 - alike(saliency, other_slope(scene, i, predicted, net)))
+    return sum(changes) / len(changes) if changes else float("nan")
 
 
-def model_contrast(scene: Planted, i: int, saliency: np.ndarray) -> float:
+def model_contrast(scene: PlantedBatch, i: int, saliency: np.ndarray) -> float:
     raise AssertionError("see the exemption")
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.metric_scenes import MarksPatch, rows
-from tests.metric_scenes import case as case_for
 from tests.metric_twins.pixel_removal import filled
-from tests.planted import planted, truth_of
 
 from snellen.classifier import Classifier
 from snellen.errors import SnellenError
@@ -21,6 +18,8 @@ from snellen.metrics.region_perturbation import RegionPerturbation
 from snellen.metrics.road import Road, impute
 from snellen.metrics.sparsity import Sparsity
 from snellen.metrics.sufficiency import EffectiveComplexity, EffectiveComplexityCount, Minimality, Sufficiency
+from snellen.plugins.checks.known_methods import MarksPatch, planted_case, take
+from snellen.plugins.checks.planted import patches, planted_batch
 from snellen.plugins.registry import METHODS, METRICS, traits
 from snellen.types import Rng
 
@@ -28,84 +27,88 @@ SWEEPING = [MoRF(), LeRF(), RegionPerturbation(), Road(of="probability"), Suffic
             EffectiveComplexity(), Monotonicity(), MonotonicityCorrelation()]  # fmt: skip
 
 
-def costs(scene, one, metrics):
-    found = []
+def costs(scene, case, metrics):
+    passes = []
     for metric in metrics:
         with scene.classifier.counting() as ledger:
-            metric(one, rng=scene.rng)
-        found.append((ledger.passes.forward, ledger.cached.forward))
-    return found
+            metric(case, rng=scene.rng)
+        passes.append((ledger.passes.forward, ledger.cached.forward))
+    return passes
 
 
 def named(method: str, count: int = 3):
-    scene = planted(count)
+    scene = planted_batch(count)
     return scene, case_of(METHODS.parse(method), scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
 
 
-def test_whoever_removes_the_top_pixels_shares_one_sweep():
-    scene, one = named("gradient")
+def test_metrics_that_remove_the_top_pixels_share_one_sweep():
+    scene, case = named("gradient")
     metrics = [Deletion(), MoRF(), MoRF(of="probability"), Monotonicity(), RegionPerturbation(region=1, fill=MEAN)]
-    assert costs(scene, one, metrics) == [(3 * 29, 0)] + [(0, 3 * 29)] * 4
+    assert costs(scene, case, metrics) == [(3 * 29, 0)] + [(0, 3 * 29)] * 4
 
 
-def test_whoever_keeps_the_top_pixels_shares_the_other_sweep():
-    scene, one = named("gradient")
+def test_metrics_that_keep_the_top_pixels_share_the_other_sweep():
+    scene, case = named("gradient")
     metrics = [Insertion(fill=MEAN), LeRF(), Sufficiency(), Sufficiency(share=0.5), Minimality(), EffectiveComplexity()]
-    assert costs(scene, one, metrics) == [(3 * 29, 0)] + [(0, 3 * 29)] * 5
+    assert costs(scene, case, metrics) == [(3 * 29, 0)] + [(0, 3 * 29)] * 5
 
 
 def test_the_untouched_picture_is_the_only_thing_both_sweeps_share():
-    scene, one = named("gradient")
-    paid = costs(scene, one, [MoRF(), LeRF(), RegionPerturbation(), MonotonicityCorrelation()])
+    scene, case = named("gradient")
+    paid = costs(scene, case, [MoRF(), LeRF(), RegionPerturbation(), MonotonicityCorrelation()])
     assert paid == [(3 * 29, 0), (3 * 28, 3), (3 * 9, 3), (3 * 70, 3)]
 
 
 def test_regions_of_one_pixel_are_the_deletion_sweep():
-    scene, one = named("gradient")
-    regions = RegionPerturbation(region=1, fill=MEAN).curve(one, rng=scene.rng)
-    assert torch.equal(regions, Deletion().curve(one, rng=scene.rng))
+    scene, case = named("gradient")
+    regions = RegionPerturbation(region=1, fill=MEAN).curve(case, rng=scene.rng)
+    assert torch.equal(regions, Deletion().curve(case, rng=scene.rng))
 
 
-@pytest.mark.parametrize("metric", [one for one in SWEEPING if one != Monotonicity()], ids=lambda one: traits(one).name)
+@pytest.mark.parametrize(
+    "metric", [metric for metric in SWEEPING if metric != Monotonicity()], ids=lambda metric: traits(metric).name
+)
 def test_oracle_beats_random_beats_anti_oracle(metric):
     """The oracle's map is the occlusion effect of the planted classifier: its own patch, and nothing else."""
-    scene = planted(6)
+    scene = planted_batch(6)
     noise = 1e-3 * scene.rng.uniform("map", (24, 24))
-    oracle = truth_of(scene.targets) + noise
+    oracle = patches(scene.targets) + noise
     dice = scene.rng.uniform("dice", (24, 24))
     sign = 1 if traits(metric).higher_is_better else -1
-    good, even = (sign * metric(case_for(scene, MarksPatch(), maps=maps), rng=scene.rng).mean() for maps in (oracle, dice))
+    good, even = (
+        sign * metric(planted_case(scene, MarksPatch(), maps=maps), rng=scene.rng).mean() for maps in (oracle, dice)
+    )
     if not isinstance(metric, MonotonicityCorrelation):  # there a negative map has the same magnitudes
-        bad = sign * metric(case_for(scene, MarksPatch(), maps=-oracle), rng=scene.rng).nanmean()
+        bad = sign * metric(planted_case(scene, MarksPatch(), maps=-oracle), rng=scene.rng).nanmean()
         assert even > bad
     assert good > even
 
 
 def test_fake_cam_is_worth_a_random_map():
     """One dark pixel and ties: what it scores must not come from the order of pixels in memory."""
-    scene, one = named("fake-cam", 6)
+    scene, case = named("fake-cam", 6)
     _, dice = named("random", 6)
     for metric in (MoRF(), LeRF(), Sufficiency()):
-        fake, random = (metric(each, rng=scene.rng).mean().item() for each in (one, dice))
-        again = metric(one, rng=Rng(1, scene.rng.ids)).mean().item()
+        fake, random = (metric(each, rng=scene.rng).mean().item() for each in (case, dice))
+        again = metric(case, rng=Rng(1, scene.rng.ids)).mean().item()
         assert fake == pytest.approx(random, abs=0.15 * abs(random))
         assert fake != again
-    assert EffectiveComplexityCount()(one, rng=scene.rng).tolist() == [575.0] * 6
-    assert Sparsity()(one, rng=scene.rng).tolist() == pytest.approx([576 / 575] * 6)
+    assert EffectiveComplexityCount()(case, rng=scene.rng).tolist() == [575.0] * 6
+    assert Sparsity()(case, rng=scene.rng).tolist() == pytest.approx([576 / 575] * 6)
 
 
 def test_monotonicity_is_not_always_true():
     """A known implementation exchanges the fill for the fill, and so finds every map and its opposite monotonic."""
-    scene = planted(4)
-    maps = truth_of(scene.targets) + 0.1 * scene.rng.uniform("map", (24, 24))
-    good, bad = (Monotonicity()(case_for(scene, MarksPatch(), maps=one), rng=scene.rng) for one in (maps, -maps))
+    scene = planted_batch(4)
+    maps = patches(scene.targets) + 0.1 * scene.rng.uniform("map", (24, 24))
+    good, bad = (Monotonicity()(planted_case(scene, MarksPatch(), maps=values), rng=scene.rng) for values in (maps, -maps))
     assert bool((good > bad + 0.1).all())
 
 
 def test_monotonicity_takes_a_random_map_for_a_good_one():
     """By its definition: with every random chunk a little more of the patch enters, and saliency rises as evenly."""
-    scene = planted(4)
-    dice = Monotonicity()(case_for(scene, MarksPatch(), maps=scene.rng.uniform("dice", (24, 24))), rng=scene.rng)
+    scene = planted_batch(4)
+    dice = Monotonicity()(planted_case(scene, MarksPatch(), maps=scene.rng.uniform("dice", (24, 24))), rng=scene.rng)
     assert bool((dice > 0.9).all())
 
 
@@ -113,35 +116,37 @@ def test_monotonicity_takes_a_random_map_for_a_good_one():
 @pytest.mark.parametrize("value", [0.1, -0.3])
 def test_no_correlation_with_a_constant_map(metric, value):
     """576 pixels do not fall into 7 or 28 equal chunks; rounding must not make ranks of equal values."""
-    scene = planted(3)
+    scene = planted_batch(3)
     maps = torch.full((3, 24, 24), value)
     maps[1] = scene.rng.uniform("map", (24, 24))[1]
-    values = metric(case_for(scene, MarksPatch(), maps=maps), rng=scene.rng)
+    values = metric(planted_case(scene, MarksPatch(), maps=maps), rng=scene.rng)
     assert values.isnan().tolist() == [True, False, True]
 
 
 def test_some_chunks_without_effect_raise_nothing():
     """A known implementation fails when only some of the chunks move the output."""
-    scene = planted(2)
+    scene = planted_batch(2)
     blind = Classifier(lambda inputs: inputs[:, :, :2].flatten(1)[:, :3], channels=3)
-    one = case_of(METHODS.build("edge"), blind, scene.inputs, scene.targets, rng=scene.rng)
-    assert bool(MonotonicityCorrelation()(one, rng=scene.rng).isfinite().all())
+    case = case_of(METHODS.build("edge"), blind, scene.inputs, scene.targets, rng=scene.rng)
+    assert bool(MonotonicityCorrelation()(case, rng=scene.rng).isfinite().all())
 
 
-@pytest.mark.parametrize("metric", [*SWEEPING, Sparsity(), EffectiveComplexityCount()], ids=lambda one: traits(one).name)
+@pytest.mark.parametrize(
+    "metric", [*SWEEPING, Sparsity(), EffectiveComplexityCount()], ids=lambda metric: traits(metric).name
+)
 def test_a_map_with_nan_gets_no_score(metric):
-    scene, one = named("gradient")
-    one.maps[1, 0, 0] = torch.nan
-    assert metric(one, rng=scene.rng).isnan().tolist() == [False, True, False]
+    scene, case = named("gradient")
+    case.maps[1, 0, 0] = torch.nan
+    assert metric(case, rng=scene.rng).isnan().tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("metric", SWEEPING, ids=lambda one: traits(one).name)
+@pytest.mark.parametrize("metric", SWEEPING, ids=lambda metric: traits(metric).name)
 def test_one_channel_is_enough(metric):
-    scene = planted(3)
+    scene = planted_batch(3)
     grey = Classifier(lambda inputs: inputs[:, 0, ::8, ::8].flatten(1)[:, :3], channels=1)
     inputs = scene.inputs.mean(dim=1, keepdim=True)
-    one = case_of(METHODS.build("random"), grey, inputs, scene.targets, rng=scene.rng)
-    assert metric(one, rng=scene.rng).shape == (3,)
+    case = case_of(METHODS.build("random"), grey, inputs, scene.targets, rng=scene.rng)
+    assert metric(case, rng=scene.rng).shape == (3,)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -152,10 +157,10 @@ def test_filling_in_solves_the_dense_system(channels, size, share):
     pictures = rng.normal("pictures", (channels, *size))
     removed = rng.uniform("removed", size) < share
     ours = impute(pictures, removed)
-    for picture, missing, found in zip(pictures, removed, ours, strict=True):
+    for picture, missing, solution in zip(pictures, removed, ours, strict=True):
         theirs = torch.from_numpy(filled(picture.double().numpy(), missing.numpy()))
-        torch.testing.assert_close(found.double(), theirs, rtol=1e-5, atol=1e-6)
-        assert torch.equal(found[:, ~missing], picture[:, ~missing])
+        torch.testing.assert_close(solution.double(), theirs, rtol=1e-5, atol=1e-6)
+        assert torch.equal(solution[:, ~missing], picture[:, ~missing])
 
 
 def test_filling_in_draws_a_straight_ramp():
@@ -171,38 +176,38 @@ def test_nothing_removed_is_nothing_filled_in():
     assert torch.equal(impute(picture, torch.zeros(1, 6, 6, dtype=torch.bool)), picture)
 
 
-def test_road_does_not_hang_on_the_batch():
+def test_road_does_not_depend_on_the_batch():
     """A known implementation scores the first batch only, and fails on pictures with colours."""
-    scene = planted(7)
-    maps = truth_of(scene.targets) * torch.tensor([1.0, -1, 1, -1, 1, -1, 1]).view(-1, 1, 1)
+    scene = planted_batch(7)
+    maps = patches(scene.targets) * torch.tensor([1.0, -1, 1, -1, 1, -1, 1]).view(-1, 1, 1)
     maps = maps + 1e-3 * scene.rng.uniform("map", (24, 24))
-    whole = Road()(case_for(scene, MarksPatch(), maps=maps), rng=scene.rng)
+    whole = Road()(planted_case(scene, MarksPatch(), maps=maps), rng=scene.rng)
     assert len(whole.unique()) > 1
     for start, end in ((0, 1), (1, 6), (6, 7)):
-        part = rows(scene, list(range(start, end)))
-        assert torch.equal(Road()(case_for(part, MarksPatch(), maps=maps[start:end]), rng=part.rng), whole[start:end])
+        part = take(scene, list(range(start, end)))
+        assert torch.equal(Road()(planted_case(part, MarksPatch(), maps=maps[start:end]), rng=part.rng), whole[start:end])
 
 
 def test_road_is_not_fooled_by_the_shape_of_the_mask():
     """A picture of one colour is filled in with that colour: whatever goes, nothing is given away."""
-    scene = planted(3)
+    scene = planted_batch(3)
     flat = scene.classifier.to_inputs(torch.full((3, 3, 24, 24), 0.3))
-    one = case_of(METHODS.build("random"), scene.classifier, flat, scene.targets, rng=scene.rng)
-    curve = Road(of="probability", noise=0.0).curve(one, rng=scene.rng)
+    case = case_of(METHODS.build("random"), scene.classifier, flat, scene.targets, rng=scene.rng)
+    curve = Road(of="probability", noise=0.0).curve(case, rng=scene.rng)
     torch.testing.assert_close(curve, scene.classifier.output(flat, scene.targets, "probability")[:, None].expand(-1, 7))
 
 
 def test_a_target_that_is_not_on_top_has_no_minimal_set():
-    scene = planted(3)
+    scene = planted_batch(3)
     targets = (scene.targets + 1) % 3
-    one = case_of(METHODS.build("gradient"), scene.classifier, scene.inputs, targets, rng=scene.rng)
-    assert Minimality()(one, rng=scene.rng).isnan().all()
-    assert not Sufficiency()(one, rng=scene.rng).isnan().any()
+    case = case_of(METHODS.build("gradient"), scene.classifier, scene.inputs, targets, rng=scene.rng)
+    assert Minimality()(case, rng=scene.rng).isnan().all()
+    assert not Sufficiency()(case, rng=scene.rng).isnan().any()
 
 
 def test_sufficiency_is_read_at_the_nearest_stop():
-    scene, one = named("gradient")
-    curve = Sufficiency().curve(one, rng=scene.rng)
+    scene, case = named("gradient")
+    curve = Sufficiency().curve(case, rng=scene.rng)
     for share, at in ((0.0, 0), (0.25, 7), (0.26, 7), (0.27, 8), (1.0, 28)):
         expected = (curve[:, at] / curve[:, 28]).clamp_max(1)
         assert torch.equal(Sufficiency(share=share).score(curve), expected)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.planted import AREA_SHARE, MEAN, SIDE, STD, Kind, network, planted
 from tests.trait_figures import CHEAPER
 from torch import Tensor
 
@@ -23,6 +22,7 @@ from snellen.plugins import registry
 from snellen.plugins.checks.check import Check
 from snellen.plugins.checks.exemptions import EXEMPTIONS, exemption
 from snellen.plugins.checks.method_checks import KINDS, METHOD_RULES, NETWORK_RULES, changes_by_rewriting, method_checks
+from snellen.plugins.checks.planted import AREA_SHARE, MEAN, SIDE, STD, NetworkKind, planted_batch, planted_network
 from snellen.plugins.checks.planted_rewrites import rewrites
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METHODS, METRICS, method
@@ -96,8 +96,8 @@ def test_tables_name_what_exists() -> None:
 
 
 @pytest.mark.parametrize("net", KINDS)
-def test_the_planted_classifiers_look_at_the_patch(net: Kind) -> None:
-    case = planted(12, net=net)
+def test_the_planted_classifiers_look_at_the_patch(net: NetworkKind) -> None:
+    case = planted_batch(12, kind=net)
 
     def own(inputs: Tensor) -> Tensor:
         return case.classifier.logits(inputs).gather(1, case.targets[:, None])[:, 0]
@@ -118,10 +118,10 @@ def test_the_planted_classifiers_look_at_the_patch(net: Kind) -> None:
 
 
 @pytest.mark.parametrize("net", KINDS)
-def test_prepare_accepts_or_refuses_in_the_words_of_the_table(built: Method, net: Kind) -> None:
+def test_prepare_accepts_or_refuses_in_the_words_of_the_table(built: Method, net: NetworkKind) -> None:
     """No method may refuse, or stop refusing, without a line in REFUSES; and it refuses before it computes."""
     name = registry.traits(built).name
-    case = planted(3, net=net)
+    case = planted_batch(3, kind=net)
     with case.classifier.counting() as ledger:
         try:
             if hasattr(built, "prepare"):
@@ -132,7 +132,9 @@ def test_prepare_accepts_or_refuses_in_the_words_of_the_table(built: Method, net
             assert all(word in sentence for word in REFUSES[name, net]), sentence
             assert "\n" not in sentence
             with pytest.raises(SnellenError):
-                built(planted(3, net=net).classifier, case.inputs, case.targets, rng=case.rng)  # in a worker of its own
+                built(
+                    planted_batch(3, kind=net).classifier, case.inputs, case.targets, rng=case.rng
+                )  # in a worker of its own
         else:
             assert (name, net) not in REFUSES
     assert ledger.passes.forward <= 1  # a look at the classifier
@@ -165,19 +167,19 @@ def choices(hint: Any) -> tuple[Any, ...]:
 
 def test_every_setting_has_a_range_worth_trying(built: Method) -> None:
     facts, fields = registry.traits(type(built)), dataclasses.fields(built)
-    assert set(facts.ranges) == {one.name for one in fields}
+    assert set(facts.ranges) == {setting.name for setting in fields}
     hints = typing.get_type_hints(type(built))
-    for one in fields:
-        values = facts.ranges[one.name]
-        if one.name == "layer":
+    for setting in fields:
+        values = facts.ranges[setting.name]
+        if setting.name == "layer":
             assert values == LAYERS
             continue
-        default, plain = getattr(type(built)(), one.name), METHODS.build(facts.name)
-        variants = [METHODS.build(facts.name, {one.name: value}) for value in values]
+        default, plain = getattr(type(built)(), setting.name), METHODS.build(facts.name)
+        variants = [METHODS.build(facts.name, {setting.name: value}) for value in values]
         assert plain not in variants
         assert len({registry.label(variant) for variant in variants}) == len(values)
-        assert min(2, len(choices(hints[one.name])) - 1 if choices(hints[one.name]) else 2) <= len(values) <= 4
-        assert all(getattr(variant, one.name) != default for variant in variants)
+        assert min(2, len(choices(hints[setting.name])) - 1 if choices(hints[setting.name]) else 2) <= len(values) <= 4
+        assert all(getattr(variant, setting.name) != default for variant in variants)
 
 
 def test_caveats_are_sentences_with_a_source(built: Method) -> None:
@@ -204,18 +206,18 @@ def test_a_claim_with_a_tolerance_says_how_far_it_was_shown(built: Method) -> No
 
 
 @pytest.mark.parametrize("net", KINDS)
-def test_rewriting_keeps_the_function(net: Kind) -> None:
-    case = planted(6, net=net)
+def test_rewriting_keeps_the_function(net: NetworkKind) -> None:
+    case = planted_batch(6, kind=net)
     inputs = torch.cat([case.inputs, 0.5 * case.inputs, case.rng.normal("any", (3, SIDE, SIDE))])
     expected = case.classifier.logits(inputs)
-    for other in rewrites(net, network(net)).values():
+    for other in rewrites(net, planted_network(net)).values():
         model = Classifier(other, mean=MEAN, std=STD)
         torch.testing.assert_close(model.logits(inputs), expected, rtol=1e-4, atol=1e-5)
-        assert model.fingerprint != Classifier(network(net), mean=MEAN, std=STD).fingerprint
+        assert model.fingerprint != Classifier(planted_network(net), mean=MEAN, std=STD).fingerprint
 
 
 @pytest.mark.parametrize("net", KINDS)
-def test_a_method_that_reads_weights_is_not_invariant(net: Kind) -> None:
+def test_a_method_that_reads_weights_is_not_invariant(net: NetworkKind) -> None:
     @dataclass(frozen=True)
     class ReadsWeights:
         def __call__(self, classifier: Classifier, inputs: Tensor, targets: Tensor, *, rng: Rng) -> Tensor:
@@ -230,7 +232,7 @@ def test_a_method_that_reads_weights_is_not_invariant(net: Kind) -> None:
 
 
 @pytest.mark.parametrize("net", ["cnn", "resnet"])
-def test_guided_backprop_depends_on_how_the_network_is_written(net: Kind) -> None:
+def test_guided_backprop_depends_on_how_the_network_is_written(net: NetworkKind) -> None:
     assert changes_by_rewriting(METHODS.build("guided-backprop"), net)["cancelling"] > 0.01
 
 
@@ -286,7 +288,7 @@ class Brightness:
 @pytest.mark.usefixtures("guest")
 def test_a_users_method_joins_the_registry() -> None:
     method("brightness", cite="me2026", signed=True, class_specific=False)(Brightness)
-    case = planted(2)
+    case = planted_batch(2)
     built = METHODS.parse("brightness(gain=2)")
     maps = built(case.classifier, case.inputs, case.targets, rng=case.rng)
     torch.testing.assert_close(maps, 2 * case.inputs.mean(dim=1))

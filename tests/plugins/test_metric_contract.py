@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.metric_scenes import InputTimesGradient, MarksPatch, MarksRest, case
 from tests.metric_twins import LIGHT, PAIRS, TWINS
-from tests.planted import PATCH, planted
 
 from snellen.plugins.checks.check import Check
 from snellen.plugins.checks.exemptions import EXEMPTIONS, exemption
+from snellen.plugins.checks.known_methods import InputTimesGradient, MarksPatch, MarksRest, planted_case
 from snellen.plugins.checks.metric_checks import metric_checks, metric_rules
+from snellen.plugins.checks.planted import PATCH, planted_batch
 from snellen.plugins.citations import CITATIONS
 from snellen.plugins.registry import METRICS
 
@@ -63,7 +63,7 @@ FEWER = {"road": 1, "consistency": 2, "cose": 2, "input-consistency": 2, "sensit
 
 
 def assert_twin(name: str, count: int) -> None:
-    scene = planted(count)
+    scene = planted_batch(count)
     slopes = InputTimesGradient()(scene.classifier, scene.inputs, scene.targets, rng=scene.rng)
     # The gradient is zero outside the patch; a little noise makes every pixel's rank unique.
     maps = slopes + 0.02 * (scene.rng.uniform("map", (24, 24)) - 0.5)
@@ -72,7 +72,7 @@ def assert_twin(name: str, count: int) -> None:
     elif METRICS[name].traits.needs & {"truth"}:
         maps[1] = maps[1].roll(PATCH, dims=0)  # a map that points elsewhere
     metric = METRICS.build(name)
-    values = metric(case(scene, InputTimesGradient(), maps=maps, metric=metric), rng=scene.rng)
+    values = metric(planted_case(scene, InputTimesGradient(), maps=maps, metric=metric), rng=scene.rng)
     twins = torch.tensor([TWINS[name](scene, i, maps[i].double().numpy()) for i in range(count)])
     torch.testing.assert_close(values, twins.float(), rtol=2e-5, atol=2e-6)
 
@@ -89,7 +89,7 @@ def test_it_agrees_with_its_slow_twin_on_all_images(name):
 
 
 def test_every_metric_has_a_slow_twin_and_a_worked_example():
-    worked = "\n".join(one.read_text() for one in (Path(__file__).parents[1] / "worked").glob("test_*.py"))
+    worked = "\n".join(path.read_text() for path in (Path(__file__).parents[1] / "worked").glob("test_*.py"))
     shown = set(re.findall(r"^def test_(\w+?)(?:__\w+)?\(", worked, flags=re.MULTILINE))
     assert set(NAMES) == set(TWINS)
     assert {name.replace("-", "_") for name in NAMES} <= shown

@@ -64,7 +64,7 @@ class Demanding:
 class Unwritable:
     """A number with a setting that JSON cannot hold."""
 
-    one: Any = field(default_factory=lambda: {1, 2})
+    values: Any = field(default_factory=lambda: {1, 2})
     __call__, passes = Plain.__call__, Plain.passes
 
 
@@ -118,8 +118,8 @@ def test_the_decorator_refuses_in_one_sentence(name, plugin, changed, sentence):
 
 @pytest.mark.usefixtures("clean")
 def test_a_registered_class_can_be_built_described_and_found():
-    known = metric("plain-metric", **facts(rank_only=True, needs={"truth"}, undefined="now and then", version=3))(Plain)
-    assert known is Plain
+    registered = metric("plain-metric", **facts(rank_only=True, needs={"truth"}, undefined="now and then", version=3))(Plain)
+    assert registered is Plain
     assert METRICS["plain-metric"] is Plain
     assert METRICS.build("plain-metric", {"size": 4}) == Plain(4)
     stated = traits(Plain())
@@ -206,7 +206,7 @@ def test_a_method_inside_a_method():
     assert deep.of.of.baseline == Blur(kernel=3)
 
 
-@pytest.mark.parametrize(("registry", "name"), [(one, name) for one in (METHODS, METRICS, FILLS) for name in one])
+@pytest.mark.parametrize(("registry", "name"), [(kind, name) for kind in (METHODS, METRICS, FILLS) for name in kind])
 def test_every_plugin_survives_text_and_json_with_its_defaults(registry, name):
     plugin = registry.build(name)
     assert label(plugin) == name
@@ -234,7 +234,7 @@ def test_any_settings_survive_text_and_json(plugin):
 
 @given(st.lists(metrics, max_size=4))
 def test_a_list_of_labels_is_split_where_it_was_joined(plugins):
-    assert split_names(",".join(map(label, plugins))) == [label(one) for one in plugins]
+    assert split_names(",".join(map(label, plugins))) == [label(plugin) for plugin in plugins]
 
 
 @dataclass(frozen=True)

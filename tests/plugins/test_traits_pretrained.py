@@ -41,20 +41,20 @@ def subject(network: str, count: int) -> Real:
 def broken(tried: Tried) -> dict[str, float]:
     """The traits that the method does not have on this network, with the number that shows it."""
     facts = traits(tried.method)
-    found = {}
+    shares = {}
     if isinstance(facts.complete, TraitEvidence):
-        found["complete"] = _beyond(tried.gap(), facts.complete.within)
+        shares["complete"] = _beyond(tried.gap(), facts.complete.within)
     if isinstance(facts.implementation_invariant, TraitEvidence):
         within = ROUNDED.get(tried.real.name, facts.implementation_invariant.within)
-        found["implementation-invariant"] = _beyond(tried.moved_by_rewriting(), within)
+        shares["implementation-invariant"] = _beyond(tried.moved_by_rewriting(), within)
     if not facts.signed:
-        found["signed"] = _beyond(tried.negative(), 0)
+        shares["signed"] = _beyond(tried.negative(), 0)
     by_seed, by_target = tried.moved_by_seed(), tried.moved_by_target()
-    found["deterministic"] = _beyond(by_seed, 0) if facts.deterministic else _beyond(-by_seed, -1e-9)
-    found["class-specific"] = _beyond(-by_target, -1e-9) if facts.class_specific else _beyond(by_target, 0)
+    shares["deterministic"] = _beyond(by_seed, 0) if facts.deterministic else _beyond(-by_seed, -1e-9)
+    shares["class-specific"] = _beyond(-by_target, -1e-9) if facts.class_specific else _beyond(by_target, 0)
     overspent = tried.overspent()
-    found["at-most"] = _beyond(overspent if facts.at_most else overspent.abs(), 0)
-    return {trait: value for trait, value in found.items() if value}
+    shares["at-most"] = _beyond(overspent if facts.at_most else overspent.abs(), 0)
+    return {trait: value for trait, value in shares.items() if value}
 
 
 def _beyond(values: torch.Tensor, bound: float) -> float:
@@ -65,9 +65,9 @@ def _beyond(values: torch.Tensor, bound: float) -> float:
 
 def assert_traits(method: Method, network: str, count: int) -> None:
     name = traits(method).name
-    exempt = {trait for (one, where, trait) in EXEMPT if (one, where) == (name, network)}
-    found = broken(Tried(method, subject(network, count)))
-    assert set(found) == exempt, found
+    exempt = {trait for (exempted, where, trait) in EXEMPT if (exempted, where) == (name, network)}
+    shares = broken(Tried(method, subject(network, count)))
+    assert set(shares) == exempt, shares
 
 
 def accepted(method: Method, network: str) -> bool:

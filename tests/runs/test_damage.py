@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.planted import planted
 from tests.runs.subject import load, recipe, write_labelled
 from typer.testing import CliRunner
 
@@ -17,6 +16,7 @@ from snellen.cli.main import app
 from snellen.errors import SnellenError
 from snellen.files.integrity import CHECKSUM, DamagedError, dump_record
 from snellen.images import from_arrays, from_folder
+from snellen.plugins.checks.planted import planted_batch
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.progress import Silent
 from snellen.runs.verify import verify
@@ -34,7 +34,7 @@ class Listening(Silent):
 
 @pytest.fixture(scope="module")
 def subject():
-    scene = planted()
+    scene = planted_batch()
     pixels = scene.classifier.to_pixels(scene.inputs).clamp(0, 1)
     return scene.classifier, from_arrays(pixels[:3], labels=[0, 1, 2], truth=scene.truth[:3])
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import trapezoid
-from tests.planted import Net, planted
 
 import snellen
 from snellen.errors import SnellenError
 from snellen.images import from_arrays
+from snellen.plugins.checks.planted import PlantedCNN, planted_batch
 from snellen.plugins.registry import METHODS, METRICS
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.progress import Silent
@@ -28,7 +28,7 @@ METRIC_NAMES = [
 
 @pytest.fixture(scope="module")
 def subject():
-    scene = planted()
+    scene = planted_batch()
     pixels = scene.classifier.to_pixels(scene.inputs).clamp(0, 1)
     many = torch.cat([pixels, pixels.flip(3)])[:5]
     return scene.classifier, from_arrays(many, labels=[0, 1, 2, 0, 1])
@@ -94,7 +94,7 @@ def test_a_map_of_another_shape_is_an_error_and_not_kept(subject, tmp_path):
 
 def test_an_unwrapped_module_is_taken_too(subject):
     _, samples = subject
-    run = snellen.evaluate(Net(), samples, methods=["gradient"], metrics=["sparseness"])
+    run = snellen.evaluate(PlantedCNN(), samples, methods=["gradient"], metrics=["sparseness"])
     assert run.complete
 
 
@@ -269,13 +269,13 @@ def test_a_black_box_runs_what_needs_only_logits_and_refuses_the_rest_by_name(su
 def test_a_folder_belongs_to_one_model_and_one_set_of_samples(tmp_path, change, sentence):
     images = torch.rand(2, 3, 24, 24, generator=torch.Generator().manual_seed(0))
     settings = {"methods": ["gradient"], "metrics": ["complexity"], "out": tmp_path}
-    evaluate(Net(), from_arrays(images), **settings)
-    net, images = change(Net(), images)
+    evaluate(PlantedCNN(), from_arrays(images), **settings)
+    net, images = change(PlantedCNN(), images)
     with pytest.raises(SnellenError, match=sentence):
         evaluate(net, from_arrays(images), **settings)
 
 
-def _nudged(net: Net) -> Net:
+def _nudged(net: PlantedCNN) -> PlantedCNN:
     with torch.no_grad():
         net.head.bias[0] += 1e-3
     return net
@@ -315,7 +315,7 @@ def test_labels_beyond_the_classes_are_refused(subject):
 def test_images_of_several_sizes_are_refused():
     samples = [snellen.Sample("a", torch.rand(3, 24, 24)), snellen.Sample("b", torch.rand(3, 16, 16))]
     with pytest.raises(SnellenError, match="'a' is 24×24×3 and 'b' is 16×16×3"):
-        evaluate(Net(), samples, methods=["gradient"], metrics=["complexity"])
+        evaluate(PlantedCNN(), samples, methods=["gradient"], metrics=["complexity"])
 
 
 def test_one_failing_method_loses_nothing_else(subject, tmp_path):

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tests.planted import planted
 
 from snellen.cards.joined_runs import JoinedRuns
 from snellen.errors import SnellenError
 from snellen.files.integrity import dump_record
 from snellen.images import from_arrays
+from snellen.plugins.checks.planted import planted_batch
 from snellen.runs import Options, Run, evaluate
 from snellen.runs.people import (
     COLUMNS,
@@ -58,7 +58,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def subject():
-    scene = planted()
+    scene = planted_batch()
     pixels = scene.classifier.to_pixels(scene.inputs).clamp(0, 1)
     return scene.classifier, from_arrays(torch.cat([pixels, pixels.flip(3)])[:4], labels=[0, 1, 2, 0])
 

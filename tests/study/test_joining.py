@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.planted import planted
 from tests.study.linked_study import ARMS, answers, linked, real
 from tests.study.planted_study import plant
 from typer.testing import CliRunner
@@ -17,6 +16,7 @@ from typer.testing import CliRunner
 from snellen.cli.main import app
 from snellen.errors import SnellenError
 from snellen.images import from_arrays
+from snellen.plugins.checks.planted import planted_batch
 from snellen.runs import Run, evaluate
 from snellen.study.answers.store import AnswerStore
 from snellen.study.folder import Study
@@ -131,7 +131,7 @@ def test_a_run_a_study_answers_and_the_command_that_joins_them(tmp_path: Path):
 
 def real_study(folder: Path) -> tuple[Run, Study]:
     """A run of a small network, and a study of its own images."""
-    scene = planted()
+    scene = planted_batch()
     pixels = scene.classifier.to_pixels(scene.inputs).clamp(0, 1)
     samples = from_arrays(torch.cat([pixels, pixels.flip(3), pixels.flip(2)])[:6], labels=[0, 1, 2, 0, 1, 2])
     methods = ["gradient", "input-x-gradient", "random"]

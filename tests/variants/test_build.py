@@ -6,9 +6,9 @@ import copy
 
 import pytest
 import torch
-from tests.planted import planted
 from tests.variants.small_networks import NETS, SIZE
 
+from snellen.plugins.checks.planted import planted_batch
 from snellen.variants.compressed import prune, quantise
 from snellen.variants.randomised import randomise_layers
 from snellen.variants.recombined import mix_classes, shift_inputs, sum_classifiers
@@ -18,7 +18,7 @@ from snellen.variants.weight_layers import weight_layers
 
 @pytest.mark.parametrize("net", NETS)
 def test_the_original_is_never_changed(net):
-    scene = planted(2, net=net)
+    scene = planted_batch(2, kind=net)
     before = copy.deepcopy(scene.classifier.module.state_dict())
     mean, stamp = scene.classifier.mean.clone(), scene.classifier.fingerprint
     layers = weight_layers(scene.classifier, SIZE)
@@ -42,7 +42,7 @@ def test_the_original_is_never_changed(net):
 
 @pytest.mark.parametrize("net", NETS)
 def test_making_variants_is_not_counted_and_their_passes_are(net):
-    scene = planted(2, net=net)
+    scene = planted_batch(2, kind=net)
     with scene.classifier.counting() as ledger:
         variant = rewrite(scene.classifier, "permuted", SIZE)
         shift_inputs(scene.classifier, -1.0, SIZE)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.planted import planted
 from tests.variants.small_networks import NETS, SIZE, net_of, pictures
 from torch import nn
 
+from snellen.plugins.checks.planted import planted_batch
 from snellen.types import Rng
 from snellen.variants.randomised import randomise_in_turn, randomise_layers
 from snellen.variants.weight_layers import weight_layers
@@ -16,14 +16,14 @@ from snellen.variants.weight_layers import weight_layers
 @pytest.mark.parametrize("net", NETS)
 def test_layers_randomised_in_turn_are_those_of_networks_made_one_by_one(net):
     """One copy serves all stages, so what a stage does not randomise must be as it was."""
-    scene = planted(2, net=net)
+    scene = planted_batch(2, kind=net)
     top, middle, *_ = weight_layers(scene.classifier, SIZE)[::-1]
     stages = [(top,), (top, middle), (middle,), (), (top,)]
-    for stage, found in zip(stages, randomise_in_turn(scene.classifier, stages, rng=scene.rng), strict=True):
+    for stage, variant in zip(stages, randomise_in_turn(scene.classifier, stages, rng=scene.rng), strict=True):
         alone = randomise_layers(scene.classifier, stage, rng=scene.rng)
-        assert found.fingerprint == alone.fingerprint
-        assert torch.equal(found.logits(scene.inputs), alone.logits(scene.inputs))
-    assert found.fingerprint != scene.classifier.fingerprint
+        assert variant.fingerprint == alone.fingerprint
+        assert torch.equal(variant.logits(scene.inputs), alone.logits(scene.inputs))
+    assert variant.fingerprint != scene.classifier.fingerprint
 
 
 def test_randomised_layers_keep_the_size_of_what_passes_through():

@@ -6,13 +6,13 @@ import copy
 
 import pytest
 import torch
-from tests.planted import network, planted
 from tests.variants.small_networks import NETS, SIZE, net_of, pictures
 from torch import nn
 
 from snellen.classifier import Classifier
 from snellen.maps.explainer import case_of
 from snellen.metrics.axioms import InputInvariance, Linearity
+from snellen.plugins.checks.planted import planted_batch, planted_network
 from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 from snellen.variants.recombined import mix_classes, shift_inputs, sum_classifiers
@@ -22,7 +22,7 @@ from snellen.variants.weight_layers import weight_layers
 
 @pytest.mark.parametrize("net", NETS)
 def test_a_shift_is_absorbed_by_the_first_bias(net):
-    scene = planted(3, net=net)
+    scene = planted_batch(3, kind=net)
     variant = shift_inputs(scene.classifier, -1.0, SIZE)
     torch.testing.assert_close(variant.logits(scene.inputs - 1), scene.classifier.logits(scene.inputs), rtol=1e-5, atol=1e-5)
     first = {"cnn": "colours", "resnet": "conv1", "vit": "patch_embed"}[net]
@@ -67,10 +67,10 @@ def rolled(logits: torch.Tensor, weight: float) -> torch.Tensor:
 @pytest.mark.parametrize("weight", [0.0, 0.3])
 @pytest.mark.parametrize("net", NETS)
 def test_mixed_classes_are_one_network(net, weight):
-    scene = planted(3, net=net)
+    scene = planted_batch(3, kind=net)
     variant = mix_classes(scene.classifier, weight, SIZE)
-    wanted = rolled(scene.classifier.logits(scene.inputs), weight)
-    torch.testing.assert_close(variant.logits(scene.inputs), wanted, rtol=1e-5, atol=1e-5)
+    expected = rolled(scene.classifier.logits(scene.inputs), weight)
+    torch.testing.assert_close(variant.logits(scene.inputs), expected, rtol=1e-5, atol=1e-5)
     assert type(variant.module) is type(scene.classifier.module)
 
 
@@ -109,9 +109,9 @@ def test_a_black_box_can_be_mixed_and_shifted():
 
 
 def test_a_sum_of_two_networks():
-    scene = planted(2)
-    other = scene.classifier.variant(network("resnet"), "another")
+    scene = planted_batch(2)
+    other = scene.classifier.variant(planted_network("resnet"), "another")
     variant = sum_classifiers(scene.classifier, other, 0.25)
-    wanted = 0.25 * scene.classifier.logits(scene.inputs) + 0.75 * other.logits(scene.inputs)
-    torch.testing.assert_close(variant.logits(scene.inputs), wanted)
+    expected = 0.25 * scene.classifier.logits(scene.inputs) + 0.75 * other.logits(scene.inputs)
+    torch.testing.assert_close(variant.logits(scene.inputs), expected)
     assert sum_classifiers(scene.classifier, other, 0.5).fingerprint != variant.fingerprint

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.planted import planted
 from tests.variants.small_networks import NETS, SIZE, net_of, pictures
 from torch import nn
 
 from snellen.maps.explainer import case_of
 from snellen.metrics.axioms import ImplementationInvariance
+from snellen.plugins.checks.planted import planted_batch
 from snellen.plugins.registry import METHODS
 from snellen.types import Rng
 from snellen.variants.rewrites import REWRITES, possible_rewrites, rewrite
@@ -17,8 +17,8 @@ from snellen.variants.rewrites import REWRITES, possible_rewrites, rewrite
 
 @pytest.mark.parametrize("net", NETS)
 def test_rewrites_compute_the_same_function_with_other_weights(net):
-    scene = planted(4, net=net)
-    wanted = scene.classifier.logits(scene.inputs)
+    scene = planted_batch(4, kind=net)
+    logits = scene.classifier.logits(scene.inputs)
     expected = {
         "cnn": {"permuted", "rescaled", "widened"},
         "resnet": set(REWRITES),
@@ -27,19 +27,19 @@ def test_rewrites_compute_the_same_function_with_other_weights(net):
     assert set(possible_rewrites(scene.classifier, SIZE)) == expected[net]
     for way in possible_rewrites(scene.classifier, SIZE):
         variant = rewrite(scene.classifier, way, SIZE)
-        torch.testing.assert_close(variant.logits(scene.inputs), wanted, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(variant.logits(scene.inputs), logits, rtol=1e-5, atol=1e-5)
         assert variant.fingerprint != scene.classifier.fingerprint
 
 
 def test_folding_leaves_no_normalisation_where_all_can_go():
-    scene = planted(1, net="resnet")
+    scene = planted_batch(1, kind="resnet")
     variant = rewrite(scene.classifier, "folded", SIZE)
     assert not any(isinstance(layer, nn.BatchNorm2d) for layer in variant.module.modules())
 
 
 def test_channels_that_skip_a_layer_stay_in_place():
     """What enters a sum with something else cannot change places: only the inner channels of each block may."""
-    scene = planted(1, net="resnet")
+    scene = planted_batch(1, kind="resnet")
     variant = rewrite(scene.classifier, "permuted", SIZE)
     changed = {
         name
