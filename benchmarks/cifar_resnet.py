@@ -64,7 +64,7 @@ class CifarResNet(nn.Module):
 def read(weights: Path) -> Classifier:
     """The network of a safetensors file; its depth is told by the names of its weights."""
     stored = load_file(weights)
-    blocks = 1 + max(int(found[1]) for name in stored if (found := re.match(r"layer1\.(\d+)\.", name)))
+    blocks = 1 + max(int(match[1]) for name in stored if (match := re.match(r"layer1\.(\d+)\.", name)))
     network = CifarResNet(blocks)
     network.load_state_dict(stored)
     return Classifier(network.eval(), mean=MEAN, std=STD, name=f"CIFAR ResNet-{6 * blocks + 2}")

@@ -46,8 +46,8 @@ def suite(folder: Path) -> list[str]:
     """The full suite, with what it found."""
     row = timed(folder, "suite", "--full")
     with next(folder.glob("runs/*/suite.csv")).open() as table:
-        cells = [one for one in csv.DictReader(table) if one["test"] and one["control"] == "False"]
-    counts = collections.Counter(one["verdict"] for one in cells)
+        cells = [row for row in csv.DictReader(table) if row["test"] and row["control"] == "False"]
+    counts = collections.Counter(row["verdict"] for row in cells)
     return [
         "| command | time |",
         "| --- | ---: |",
@@ -64,7 +64,7 @@ def conform(folder: Path) -> list[str]:
 
 def reproduce(folder: Path) -> list[str]:
     """Every published table with its defaults."""
-    return [*HEAD, *(timed(folder, "reproduce", one) for one in TABLES)]
+    return [*HEAD, *(timed(folder, "reproduce", table) for table in TABLES)]
 
 
 def settings(folder: Path) -> list[str]:
@@ -72,7 +72,9 @@ def settings(folder: Path) -> list[str]:
     subject, scenes = zoo.load_classifier("digits"), zoo.digit_samples()
     run = snellen.evaluate(subject, scenes, methods=list(SETTINGS), metrics=list(SCORES), out=folder / "settings")
     means = run.scores().groupby(["method", "metric"])["value"].mean()
-    rows = [f"| {one} | " + " | ".join(f"{means[one, score]:.2f}" for score in SCORES) + " |" for one in SETTINGS]
+    rows = [
+        f"| {setting} | " + " | ".join(f"{means[setting, score]:.2f}" for score in SCORES) + " |" for setting in SETTINGS
+    ]
     return [f"| digits | {' | '.join(SCORES)} |", "| --- " * (len(SCORES) + 1) + "|", *rows]
 
 
@@ -89,16 +91,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--markdown", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     now = datetime.datetime.now(datetime.UTC)
     where = f"{now:%Y-%m-%d %H:%M} UTC, Snellen at {(revision() or '')[:7]}, {os.cpu_count()} cores"
     lines = ["## How long commands take", "", f"- {where}"]
-    for name in asked.only:
+    for name in options.only:
         with tempfile.TemporaryDirectory() as folder:
             lines += ["", *PARTS[name](Path(folder))]
     print("\n".join(lines))
-    if asked.markdown:
-        asked.markdown.write_text("\n".join(lines) + "\n")
+    if options.markdown:
+        options.markdown.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

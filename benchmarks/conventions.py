@@ -17,8 +17,8 @@ def main() -> None:
     """Prints a table: the trial, one pass of one image, and how many such passes the trial takes."""
     print("| model | layout | trial | one pass | passes |\n|---|---|---|---|---|")
     for name, size in (("efficientnet-lite0", 224), ("digits", 32)):
-        known = load_classifier(name)
-        row(name, known.module, torch.rand(1, 3, size, size))
+        classifier = load_classifier(name)
+        row(name, classifier.module, torch.rand(1, 3, size, size))
     lenet = nn.Sequential(
         nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), View(),
         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
@@ -39,11 +39,11 @@ def row(name: str, module: nn.Module, image: torch.Tensor) -> None:
     trials, passes = [], []
     for _ in range(REPEATS):
         classifier = Classifier(module)
-        trials.append(seconds(lambda known=classifier: known.network.choose_convention(image)))
-        passes += [seconds(lambda known=classifier: known.uncounted_logits(image)) for _ in range(5)]
-    trial, one = sorted(trials)[REPEATS // 2], sorted(passes)[len(passes) // 2]
+        trials.append(seconds(lambda model=classifier: model.network.choose_convention(image)))
+        passes += [seconds(lambda model=classifier: model.uncounted_logits(image)) for _ in range(5)]
+    trial, forward = sorted(trials)[REPEATS // 2], sorted(passes)[len(passes) // 2]
     layout = "channels last" if classifier.network.convention.channels_last else "plain"
-    print(f"| {name} | {layout} | {1000 * trial:.0f} ms | {1000 * one:.1f} ms | {trial / one:.0f} |", flush=True)
+    print(f"| {name} | {layout} | {1000 * trial:.0f} ms | {1000 * forward:.1f} ms | {trial / forward:.0f} |", flush=True)
 
 
 def seconds(call: object) -> float:

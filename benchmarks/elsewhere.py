@@ -73,14 +73,14 @@ def _captum(net: nn.Module, relu: nn.Module, layer: str, rows: int, gradient_row
         channels, side = images.shape[1:3]
         window = math.ceil(side / 7)
         stride = math.ceil(window / 2)
-        found = attr.Occlusion(lambda x: net(x).softmax(dim=1)).attribute(
+        maps = attr.Occlusion(lambda x: net(x).softmax(dim=1)).attribute(
             images,
             target=targets,
             sliding_window_shapes=(channels, window, window),
             strides=(channels, stride, stride),
             perturbations_per_eval=max(1, rows // len(images)),
         )
-        return found[:, 0]
+        return maps[:, 0]
 
     def smooth(images: Tensor, targets: Tensor) -> Tensor:
         return tunnel.attribute(
@@ -91,10 +91,10 @@ def _captum(net: nn.Module, relu: nn.Module, layer: str, rows: int, gradient_row
         maps = []
         for image, target in zip(images, targets.tolist(), strict=True):  # captum takes one example at a time
             labels = torch.from_numpy(superpixels(image))
-            found = kernel.attribute(
+            values = kernel.attribute(
                 image[None], target=target, feature_mask=labels[None, None], n_samples=100, perturbations_per_eval=rows
             )
-            maps.append(found[0, 0] / torch.bincount(labels.flatten())[labels])
+            maps.append(values[0, 0] / torch.bincount(labels.flatten())[labels])
         return torch.stack(maps)
 
     return [
@@ -148,9 +148,9 @@ def _grad_cam(net: nn.Module, layer: str) -> list[Rival]:
         def explain(images: Tensor, targets: Tensor) -> Tensor:
             model = copy.deepcopy(net)
             with getattr(cams, theirs)(model=model, target_layers=[dict(model.named_modules())[layer]]) as cam:
-                wanted = [ClassifierOutputTarget(one) for one in targets.tolist()]
+                outputs = [ClassifierOutputTarget(target) for target in targets.tolist()]
                 # Its backward pass needs something that wants a gradient; the image is cheaper than all parameters.
-                return torch.from_numpy(cam(input_tensor=images.requires_grad_(), targets=wanted))
+                return torch.from_numpy(cam(input_tensor=images.requires_grad_(), targets=outputs))
 
         return Rival(ours, "pytorch-grad-cam", explain, scaled=True)
 
@@ -186,9 +186,9 @@ def _pair(classifier: Classifier, net: nn.Module) -> list[Rival]:
         def explain(images: Tensor, targets: Tensor) -> Tensor:
             maps = []
             for image, target in zip(images, targets.tolist(), strict=True):  # they take one image at a time
-                found = mask(image.permute(1, 2, 0).numpy(), {"target": target})
-                maps.append(torch.from_numpy(np.asarray(found, dtype=np.float32)))
-            return torch.stack([one.sum(dim=2) if one.dim() == 3 else one for one in maps])
+                values = mask(image.permute(1, 2, 0).numpy(), {"target": target})
+                maps.append(torch.from_numpy(np.asarray(values, dtype=np.float32)))
+            return torch.stack([saliency.sum(dim=2) if saliency.dim() == 3 else saliency for saliency in maps])
 
         return explain
 
@@ -228,7 +228,7 @@ def _lime(classifier: Classifier, net: nn.Module, rows: int) -> list[Rival]:
         maps = []
         for image, target in zip(images, targets.tolist(), strict=True):  # lime takes one image at a time
             explainer = lime_image.LimeImageExplainer(random_state=0)
-            found = explainer.explain_instance(
+            explanation = explainer.explain_instance(
                 image.permute(1, 2, 0).double().numpy(),
                 probabilities,
                 labels=(target,),
@@ -238,9 +238,11 @@ def _lime(classifier: Classifier, net: nn.Module, rows: int) -> list[Rival]:
                 num_samples=200,
                 batch_size=rows,
             )
-            weights = dict(found.local_exp[target])
-            lookup = np.array([weights.get(one, 0.0) for one in range(found.segments.max() + 1)], dtype=np.float32)
-            maps.append(torch.from_numpy(lookup[found.segments]))
+            weights = dict(explanation.local_exp[target])
+            lookup = np.array(
+                [weights.get(superpixel, 0.0) for superpixel in range(explanation.segments.max() + 1)], dtype=np.float32
+            )
+            maps.append(torch.from_numpy(lookup[explanation.segments]))
         return torch.stack(maps)
 
     return [Rival("lime(samples=200)", "lime", explain, same=False, note="own draws")]

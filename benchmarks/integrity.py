@@ -70,9 +70,9 @@ def read(folder: Path) -> str:
     run = Run(folder)
     ids = list(run.samples()["sample"])
     facts = [run.scores(), run.samples(), run.costs(), run.problems(), run.record, run.curves("deletion(steps=8)")]
-    facts += [run.maps(one, ids) for one in run.methods]
-    facts += [run.picture(one) for one in ids]
-    return hashlib.sha256(pickle.dumps([one.to_csv() if hasattr(one, "to_csv") else one for one in facts])).hexdigest()
+    facts += [run.maps(method, ids) for method in run.methods]
+    facts += [run.picture(sample) for sample in ids]
+    return hashlib.sha256(pickle.dumps([fact.to_csv() if hasattr(fact, "to_csv") else fact for fact in facts])).hexdigest()
 
 
 def flips(folder: Path, count: int, resumed: int) -> list[str]:
@@ -80,7 +80,7 @@ def flips(folder: Path, count: int, resumed: int) -> list[str]:
     first = compute(folder / "first")
     table, reference = first.table(), read(folder / "first")
     luck = random.Random(0)
-    found: dict[str, collections.Counter[str]] = {kind: collections.Counter() for kind in KINDS}
+    counts: dict[str, collections.Counter[str]] = {kind: collections.Counter() for kind in KINDS}
     copy = folder / "copy"
     for number in range(count):
         kind = KINDS[number % len(KINDS)]
@@ -91,30 +91,30 @@ def flips(folder: Path, count: int, resumed: int) -> list[str]:
         place, bit = luck.randrange(len(whole)), luck.randrange(8)
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
         try:
-            said = "same" if read(copy) == reference else "another"
+            reading = "same" if read(copy) == reference else "another"
         except SnellenError:
-            said = "refused"
+            reading = "refused"
         except Exception as problem:
-            said = f"{type(problem).__name__}"
+            reading = f"{type(problem).__name__}"
             print(f"wrong: {path.name} byte {place} bit {bit}: {problem!r}")
         reported = bool(verify(copy).problems)
-        caught = reported or said == "refused"
-        outcome = "wrong" if said not in ("same", "refused") else "caught" if caught else "harmless"
-        found[kind][outcome] += 1
-        found[kind]["refused on reading"] += said == "refused"
+        caught = reported or reading == "refused"
+        outcome = "wrong" if reading not in ("same", "refused") else "caught" if caught else "harmless"
+        counts[kind][outcome] += 1
+        counts[kind]["refused on reading"] += reading == "refused"
         if number % max(1, count // max(1, resumed)) == 0:
             integrity._CHECKED.clear()
             again = compute(copy)
             whole_again = again.table().equals(table) and not verify(copy).problems
-            found[kind]["mended" if whole_again else "not mended"] += 1
+            counts[kind]["mended" if whole_again else "not mended"] += 1
             shutil.rmtree(copy)
         else:
             path.write_bytes(whole)
         if number % 100 == 99:
             print(f"{number + 1} flips", flush=True)
     names = ("caught", "refused on reading", "harmless", "wrong", "mended", "not mended")
-    total = sum(found.values(), collections.Counter())
-    rows = [f"| {kind} | " + " | ".join(str(counts[name]) for name in names) + " |" for kind, counts in found.items()]
+    total = sum(counts.values(), collections.Counter())
+    rows = [f"| {kind} | " + " | ".join(str(counts[name]) for name in names) + " |" for kind, counts in counts.items()]
     return [
         "| file | caught | of these refused on reading | harmless | wrong | run again: mended | not mended |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -186,20 +186,20 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--megabytes", type=int, default=300)
     parser.add_argument("--markdown", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     lines = ["## Damage to a run folder", ""]
     lines += [f"{datetime.date.today()}, {revision() or 'no revision'}: `python {' '.join(sys.argv)}`", ""]
     with tempfile.TemporaryDirectory() as name:
         for amount, part in (
-            (given.flips, lambda at: flips(at, given.flips, given.resumed)),
-            (given.megabytes, lambda at: cost(at, given.megabytes)),
-            (given.kills, lambda at: kills(at, given.kills)),
+            (options.flips, lambda at: flips(at, options.flips, options.resumed)),
+            (options.megabytes, lambda at: cost(at, options.megabytes)),
+            (options.kills, lambda at: kills(at, options.kills)),
         ):
             if amount:
                 lines += [*part(Path(name)), ""]
     print("\n".join(lines))
-    if given.markdown:
-        given.markdown.write_text("\n".join(lines))
+    if options.markdown:
+        options.markdown.write_text("\n".join(lines))
 
 
 if __name__ == "__main__":

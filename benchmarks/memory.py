@@ -86,7 +86,10 @@ def report(few: Peak, many: Peak, shard: int, command: str) -> list[str]:
         "",
         "| images | peak MiB | seconds |",
         "| -----: | -------: | ------: |",
-        *(f"| {one.images:6,} | {one.mebibytes:8.0f} | {one.seconds:7.0f} |" for one in (few, many)),
+        *(
+            f"| {measurement.images:6,} | {measurement.mebibytes:8.0f} | {measurement.seconds:7.0f} |"
+            for measurement in (few, many)
+        ),
         "",
         f"ratio {ratio:.2f} (aim: at most {AIM})",
     ]

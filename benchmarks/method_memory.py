@@ -23,7 +23,7 @@ AIM = 2048
 ONE = """
 import sys
 import torch
-from snellen import learn, zoo
+from snellen import fit, zoo
 from snellen.classifier import engines
 from snellen.plugins.registry import METHODS
 from snellen.runs import plan as planning
@@ -35,7 +35,7 @@ classifier = zoo.load_classifier(zoo.EMBEDDED)
 method = METHODS.build(sys.argv[1])
 inputs = classifier.to_inputs(zoo.photographs(classifier.geometry)[0].image[None])
 planning.check_needs(classifier, [method], inputs)
-learn(classifier, zoo.photographs(classifier.geometry), methods=[method], observer=Silent())
+fit(classifier, zoo.photographs(classifier.geometry), methods=[method], observer=Silent())
 with torch.no_grad():
     method(classifier, inputs, classifier.logits(inputs).argmax(dim=1), rng=Rng(0, ("photo",)))
 """
@@ -71,7 +71,7 @@ def names(only: list[str]) -> list[str]:
         text=True,
         check=True,
     ).stdout.split()
-    return [one for one in listed if not only or one in only]
+    return [name for name in listed if not only or name in only]
 
 
 def main() -> None:
@@ -85,9 +85,9 @@ def main() -> None:
     lines = ["| method | peak MiB | seconds |", "| --- | ---: | ---: |"]
     with tempfile.TemporaryDirectory(prefix="snellen-memory-") as name:
         folder = Path(name)
-        for one in names(options.only):
-            mebibytes, seconds, problem = peak([sys.executable, "-c", ONE, one], folder / "log")
-            lines.append(f"| {one} | {problem or f'{mebibytes:.0f}'} | {seconds:.0f} |")
+        for method in names(options.only):
+            mebibytes, seconds, problem = peak([sys.executable, "-c", ONE, method], folder / "log")
+            lines.append(f"| {method} | {problem or f'{mebibytes:.0f}'} | {seconds:.0f} |")
             print(lines[-1], file=sys.stderr, flush=True)
         if options.run:
             images = write_images(folder / "images", options.images)

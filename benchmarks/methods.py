@@ -24,7 +24,7 @@ from torch import Tensor
 
 from elsewhere import Rival, rivals
 from neighbours import SEED, pictures, table, timed, usual_memory
-from snellen import learn, zoo
+from snellen import fit, zoo
 from snellen.classifier import Classifier, engines
 from snellen.errors import SnellenError
 from snellen.plugins.registry import METHODS, label, traits
@@ -64,9 +64,9 @@ class Bench:
     def __init__(self, images: int, only: list[str]) -> None:
         self.classifier = zoo.load_classifier(zoo.EMBEDDED)
         samples = pictures(images, self.classifier)
-        self.inputs = self.classifier.to_inputs(torch.stack([one.image for one in samples]))
+        self.inputs = self.classifier.to_inputs(torch.stack([sample.image for sample in samples]))
         self.targets = self.classifier.logits(self.inputs).argmax(dim=1)
-        self.rng = Rng(SEED, tuple(one.id for one in samples))
+        self.rng = Rng(SEED, tuple(sample.id for sample in samples))
         relu = Classifier(
             with_relu(self.classifier.module),
             mean=self.classifier.mean.flatten().tolist(),
@@ -76,7 +76,7 @@ class Bench:
         self.refused: dict[str, str] = {}
         self.rows: list[Row] = []
         others = rivals(self.classifier, self.inputs)
-        compared = {traits(METHODS.parse(one.ours)).name for one in others}
+        compared = {traits(METHODS.parse(other.ours)).name for other in others}
         for rival in others:
             self.rows.append(Row(METHODS.parse(rival.ours), rival, relu if rival.relu else self.classifier))
         for name in METHODS:
@@ -89,7 +89,7 @@ class Bench:
             except SnellenError as problem:
                 self.refused[label(row.method)] = str(problem)
             else:
-                learn(row.classifier, samples, methods=[row.method], observer=Silent())
+                fit(row.classifier, samples, methods=[row.method], observer=Silent())
         self.rows = [row for row in self.rows if label(row.method) not in self.refused]
 
     def run(self, row: Row, repeat: int) -> None:
@@ -115,8 +115,8 @@ class Bench:
 
         gc.collect()
         sides: list[Callable[[], Tensor | None]] = [ours, theirs] if repeat % 2 == 0 else [theirs, ours]
-        found = [side() for side in sides]
-        mine, other = found if repeat % 2 == 0 else found[::-1]
+        results = [side() for side in sides]
+        mine, other = results if repeat % 2 == 0 else results[::-1]
         if row.rival is not None and row.rival.same and mine is not None and other is not None:
             if row.rival.scaled:
                 mine, other = stretched(mine), stretched(other)

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 import snellen
-from neighbours import HEAD, SEED, SHARD, Cell, Shard, compare, name_of, pictures, row_of, table, timed
+from neighbours import HEAD, SEED, Cell, Shard, compare, name_of, pictures, row_of, table, timed
 from snellen import zoo
 from snellen.classifier import Classifier, engines
 from snellen.metrics.pixel_removal import pixel_ranks
@@ -33,7 +33,7 @@ from snellen.plugins.registry import METHODS, METRICS, label
 from snellen.runs.machine import machine, revision
 from snellen.runs.progress import Silent
 from snellen.runs.record import RunRecord
-from snellen.types import Case, Method, Metric, Rng, Sample
+from snellen.types import Case, Method, Metric, Sample
 from their_metrics import contests
 from theirs import Judge, Work, rivals
 
@@ -75,25 +75,20 @@ class Bench:
             METHODS.build("grad-cam"),
             METHODS.build("occlusion", {"cells": work.cells}),
         ]
-        self.shards = [self._shard(self.samples[at : at + SHARD]) for at in range(0, len(self.samples), SHARD)]
+        self.shards = Shard.several(self.classifier, self.samples)
         first = self.shards[0]
         self.rivals = rivals(self.classifier, self.classifier, first.inputs, work, first.rng)
         pixels = first.truth[0].numel()
 
-        def wanted(judge: Judge) -> bool:
-            return not only or any(name_of(METRICS.parse(one)) in only for one in judge.ours)
+        def chosen(judge: Judge) -> bool:
+            return not only or any(name_of(METRICS.parse(notation)) in only for notation in judge.ours)
 
-        self.judges = [[one for one in contests(work, pixels, shard.rng) if wanted(one)] for shard in self.shards]
-        self.ours = [[METRICS.parse(one) for one in judge.ours] for judge in self.judges[0]]
-        self.metrics: list[Metric] = list({label(one): one for several in self.ours for one in several}.values())
+        self.judges = [[judge for judge in contests(work, pixels, shard.rng) if chosen(judge)] for shard in self.shards]
+        self.ours = [[METRICS.parse(notation) for notation in judge.ours] for judge in self.judges[0]]
+        self.metrics: list[Metric] = list({label(metric): metric for several in self.ours for metric in several}.values())
         self.cells: dict[tuple[str, int], Cell] = {}
-        self.maps = {name_of(one): Cell() for one in self.methods}
+        self.maps = {name_of(method): Cell() for method in self.methods}
         self.scores: dict[tuple[str, str, str], float] = {}
-
-    def _shard(self, samples: list[Sample]) -> Shard:
-        inputs = self.classifier.to_inputs(torch.stack([one.image for one in samples]))
-        truth = torch.stack([one.truth for one in samples if one.truth is not None])
-        return Shard(inputs, self.classifier.logits(inputs).argmax(dim=1), truth, Rng(SEED, tuple(o.id for o in samples)))
 
     # Direct calls ----------------------------------------------------------------------------------------------------
 
@@ -138,19 +133,19 @@ class Bench:
         run = judge.prepare(
             self._case(method, judge, shard, other if judge.explains else maps), self.rivals[name_of(method)]
         )
-        found, answer = compare(
-            cell, number, self.classifier, lambda: torch.stack([one(case, rng=shard.rng) for one in metrics]), run
+        scores, answer = compare(
+            cell, number, self.classifier, lambda: torch.stack([metric(case, rng=shard.rng) for metric in metrics]), run
         )
         theirs = torch.as_tensor(np.asarray(answer, dtype=np.float64)).reshape(len(metrics), -1)
-        mine = found.double() if theirs.shape[1] == len(case) else found.double().nanmean(dim=1, keepdim=True)
+        mine = scores.double() if theirs.shape[1] == len(case) else scores.double().nanmean(dim=1, keepdim=True)
         if not judge.same or (judge.unsigned and bool((case.maps < 0).any())):
             return
         gap = (mine - theirs).abs() / theirs.abs().clamp_min(1)
         cell.difference = max(float(gap.nan_to_num(0.0).max()), cell.difference or 0.0)
         if theirs.shape[1] == len(case) and not judge.ordered:
             for metric, row in zip(metrics, theirs.tolist(), strict=True):
-                for one, value in zip(shard.rng.ids, row, strict=True):
-                    self.scores[label(method), label(metric), one] = value
+                for sample, value in zip(shard.rng.ids, row, strict=True):
+                    self.scores[label(method), label(metric), sample] = value
 
     def _case(self, method: Method, judge: Judge, shard: Shard, maps: Tensor) -> Case:
         if judge.ordered:
@@ -187,7 +182,7 @@ class Bench:
     def needed(self) -> set[int]:
         """Of the others, those without whom some score would be missing; where several can give it, the fastest stays."""
         kept = set(range(len(self.ours)))
-        for place in sorted(kept, key=lambda one: -self._seconds(one)[1]):
+        for place in sorted(kept, key=lambda cell: -self._seconds(cell)[1]):
             rest = {label(metric) for other in kept - {place} for metric in self.ours[other]}
             if all(label(metric) in rest for metric in self.ours[place]):
                 kept.remove(place)
@@ -196,13 +191,13 @@ class Bench:
     def _seconds(self, place: int) -> tuple[float, float, float]:
         """Ours, theirs, and ours inside the model, over all methods."""
         medians = [self.cells[name_of(method), place].median() for method in self.methods]
-        ours, theirs, model = (sum(one) for one in zip(*medians, strict=True))
+        ours, theirs, model = (sum(column) for column in zip(*medians, strict=True))
         return ours, theirs, model
 
     def totals(self) -> tuple[float, float, float]:
         """The same three for all maps and everyone who is needed."""
         medians = [cell.median() for cell in self.maps.values()] + [self._seconds(place) for place in self.needed()]
-        ours, theirs, model = (sum(one) for one in zip(*medians, strict=True))
+        ours, theirs, model = (sum(column) for column in zip(*medians, strict=True))
         return ours, theirs, model
 
     def gap(self, battery: Battery) -> tuple[float, str]:
@@ -233,21 +228,26 @@ def report(bench: Bench, batteries: list[Battery], command: str, repeats: int) -
         f"Python {where['python']}, torch {where['torch']}, {packages}",
         f"- subject: {bench.classifier.name}, {len(bench.samples)} images of {size}, {layout}",
         f"- work: {bench.work}",
-        f"- maps: {', '.join(label(one) for one in bench.methods)}",
+        f"- maps: {', '.join(label(method) for method in bench.methods)}",
         f"- each figure is the median of up to {repeats} repeats, the sides taking turns at going first; what takes one "
         f"side longer than {bench.patience:.0f} s is measured once",
         "- differences of scores above 1 are relative",
         "",
     ]
     maps = [
-        row_of(label(one), bench.rivals[name_of(one)].whose, [bench.maps[name_of(one)]], bench.rivals[name_of(one)].note)
-        for one in bench.methods
+        row_of(
+            label(method),
+            bench.rivals[name_of(method)].whose,
+            [bench.maps[name_of(method)]],
+            bench.rivals[name_of(method)].note,
+        )
+        for method in bench.methods
     ]
     lines += table("Maps (difference relative to the largest value)", HEAD, maps)
     scores = []
     for place, (judge, metrics) in enumerate(zip(bench.judges[0], bench.ours, strict=True)):
         cells = [bench.cells[name_of(method), place] for method in bench.methods]
-        scores.append(row_of(" + ".join(label(one) for one in metrics), judge.whose, cells, judge.note))
+        scores.append(row_of(" + ".join(label(metric) for metric in metrics), judge.whose, cells, judge.note))
     lines += table(f"Metrics, each over the maps of all {len(bench.methods)} methods", HEAD, scores)
     head = ["", "theirs s", "ours s", "theirs/ours", "in model", "largest difference", "note"]
     return lines + table("The battery", head, totals(bench, batteries)) + passes(bench, batteries)
@@ -262,8 +262,10 @@ def totals(bench: Bench, batteries: list[Battery]) -> list[list[str]]:
 
     rows = [row("direct calls", ours, model, "", "")]
     if batteries:
-        wall, compiling = (statistics.median(getattr(one, name) for one in batteries) for name in ("wall", "compiling"))
-        inside = statistics.median(one.record.totals.model_seconds for one in batteries)
+        wall, compiling = (
+            statistics.median(getattr(battery, name) for battery in batteries) for name in ("wall", "compiling")
+        )
+        inside = statistics.median(battery.record.totals.model_seconds for battery in batteries)
         gap, place = bench.gap(batteries[0])
         compiled = batteries[0].record.spec.compiled
         state = "compiled forward pass" if compiled else "not compiled"

@@ -66,6 +66,18 @@ class Shard:
     truth: Tensor
     rng: Rng
 
+    @classmethod
+    def several(cls, classifier: Classifier, samples: list[Sample]) -> list[Shard]:
+        """The samples in groups of at most `SHARD`, with the predicted classes as targets."""
+        shards = []
+        for start in range(0, len(samples), SHARD):
+            group = samples[start : start + SHARD]
+            inputs = classifier.to_inputs(torch.stack([sample.image for sample in group]))
+            truth = torch.stack([sample.truth for sample in group if sample.truth is not None])
+            rng = Rng(SEED, tuple(sample.id for sample in group))
+            shards.append(cls(inputs, classifier.logits(inputs).argmax(dim=1), truth, rng))
+        return shards
+
 
 @dataclass(frozen=True, eq=False)
 class Whole:
@@ -83,17 +95,17 @@ class Whole:
 
 def pictures(count: int, classifier: Classifier) -> list[Sample]:
     """The embedded photographs; more than seven are the same ones mirrored and turned, under other names."""
-    found: list[Sample] = []
+    samples: list[Sample] = []
     turns: tuple[tuple[int, ...], ...] = ((), (2,), (1,), (1, 2))
     for turn in range(-(-count // len(zoo.PHOTOGRAPHS))):
-        for one in zoo.photographs(classifier.geometry):
+        for photograph in zoo.photographs(classifier.geometry):
             axes = turns[turn % len(turns)]
-            shifted = one.image.roll(turn // len(turns), dims=2)
-            truth = one.truth.roll(turn // len(turns), dims=1) if one.truth is not None else None
+            shifted = photograph.image.roll(turn // len(turns), dims=2)
+            truth = photograph.truth.roll(turn // len(turns), dims=1) if photograph.truth is not None else None
             image = shifted.flip(axes) if axes else shifted
             mask = truth.flip([axis - 1 for axis in axes]) if truth is not None and axes else truth
-            found.append(Sample(f"{one.id}-{turn}", image.contiguous(), one.label, mask))
-    return found[:count]
+            samples.append(Sample(f"{photograph.id}-{turn}", image.contiguous(), photograph.label, mask))
+    return samples[:count]
 
 
 def contestants(counts: Counts) -> tuple[list[Method], list[Metric]]:
@@ -133,8 +145,8 @@ def name_of(plugin: Any) -> str:
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     """Seconds, and what was computed."""
     started = time.perf_counter()
-    found = run()
-    return time.perf_counter() - started, found
+    result = run()
+    return time.perf_counter() - started, result
 
 
 def usual_memory() -> None:
@@ -153,16 +165,16 @@ def compare(
     def run_ours() -> Any:
         engines.reuse_memory()
         with classifier.counting() as ledger, torch.no_grad():
-            seconds, found = timed(ours)
+            seconds, result = timed(ours)
         add(cell.ours, seconds)
         add(cell.model, ledger.seconds)
-        return found
+        return result
 
     def run_theirs() -> Any:
         usual_memory()
-        seconds, found = timed(theirs)
+        seconds, result = timed(theirs)
         add(cell.theirs, seconds)
-        return found
+        return result
 
     def add(times: list[float], seconds: float) -> None:
         if len(times) <= repeat:
@@ -187,36 +199,31 @@ class Bench:
         self.relu = Classifier(with_relu(self.classifier.module), mean=self.classifier.mean.flatten().tolist(),
                                std=self.classifier.std.flatten().tolist(), name="with nn.ReLU")  # fmt: skip
         self.methods, self.metrics = contestants(counts)
-        self.shards = [self._shard(samples[start : start + SHARD]) for start in range(0, len(samples), SHARD)]
+        self.shards = Shard.several(self.classifier, samples)
         first = self.shards[0]
         self.relu.rows_for(first.inputs)
         self.rivals = rivals(self.classifier, self.relu, first.inputs, counts, first.rng)
         self.cells: dict[tuple[str, str], Cell] = {}
         self.scores: dict[tuple[str, str], Tensor] = {}
 
-    def _shard(self, samples: list[Sample]) -> Shard:
-        inputs = self.classifier.to_inputs(torch.stack([one.image for one in samples]))
-        truth = torch.stack([one.truth for one in samples if one.truth is not None])
-        return Shard(inputs, self.classifier.logits(inputs).argmax(dim=1), truth, Rng(SEED, tuple(o.id for o in samples)))
-
     def repeat(self, number: int) -> None:
         """Every cell once more, except those whose first time was beyond patience."""
         for method in self.methods:
             rival = self.rivals[name_of(method)]
             classifier = self.relu if name_of(method) == "guided-backprop" else self.classifier
-            found: dict[str, list[Tensor]] = {}
+            scores: dict[str, list[Tensor]] = {}
             if not self._wanted(name_of(method), MAP, number):
                 continue  # its metrics then cost no less
             for shard in self.shards:
-                known = judges(self.counts, shard.rng)
+                by_metric = judges(self.counts, shard.rng)
                 maps, other = self._maps(number, method, rival, classifier, shard)
                 for metric in self.metrics:
                     if self._wanted(name_of(method), name_of(metric), number):
-                        judge = known[name_of(metric)]
+                        judge = by_metric[name_of(metric)]
                         case = self._case(method, metric, classifier, shard, maps)
                         score = self._score(number, metric, method, case, replace(case, maps=other), rival, judge, shard)
-                        found.setdefault(name_of(metric), []).append(score)
-            for name, parts in found.items():
+                        scores.setdefault(name_of(metric), []).append(score)
+            for name, parts in scores.items():
                 self.scores[name_of(method), name] = torch.cat(parts)
 
     def _wanted(self, method: str, what: str, number: int) -> bool:
@@ -272,7 +279,7 @@ class Bench:
         """One pass of each kind on either side, outside every account."""
         shard = self.shards[0]
         for name in ("gradient", "occlusion", "guided-backprop", "grad-cam"):
-            method = next(one for one in self.methods if name_of(one) == name)
+            method = next(candidate for candidate in self.methods if name_of(candidate) == name)
             classifier = self.relu if name == "guided-backprop" else self.classifier
             method(classifier, shard.inputs[:1].clone(), shard.targets[:1].clone(), rng=shard.rng[:1])
             self.rivals[name].explain(shard.inputs[:1].clone(), shard.targets[:1])
@@ -283,9 +290,11 @@ class Bench:
 
     def whole(self, neighbours_only: bool) -> Whole:
         """evaluate() as a user would call it; it decides by itself whether to compile."""
-        methods = [one for one in self.methods if not neighbours_only or self.rivals[name_of(one)].whose in NEIGHBOURS]
+        methods = [
+            method for method in self.methods if not neighbours_only or self.rivals[name_of(method)].whose in NEIGHBOURS
+        ]
         whose = {name: judge.whose for name, judge in judges(self.counts, self.shards[0].rng).items()}
-        metrics = [one for one in self.metrics if not neighbours_only or whose[name_of(one)] in NEIGHBOURS]
+        metrics = [metric for metric in self.metrics if not neighbours_only or whose[name_of(metric)] in NEIGHBOURS]
         classifier = zoo.load_classifier(zoo.EMBEDDED)
         engines.reuse_memory()
         seconds, run = timed(
@@ -304,8 +313,8 @@ class Bench:
 
     def gap(self, whole: Whole) -> tuple[float, str]:
         """The largest difference between evaluate()'s scores and the neighbours', and where it is."""
-        names = {label(one): name_of(one) for one in [*self.methods, *self.metrics]}
-        places = {one.id: place for place, one in enumerate(self.samples)}
+        names = {label(plugin): name_of(plugin) for plugin in [*self.methods, *self.metrics]}
+        places = {sample.id: place for place, sample in enumerate(self.samples)}
         largest, where = 0.0, "nowhere"
         for row in whole.table.itertuples():
             method, metric = names[row.method], names[row.metric]
@@ -319,7 +328,11 @@ class Bench:
     def total(self, keep: Callable[[str, str], bool]) -> tuple[float, float, float]:
         """Sums of medians over the cells that `keep` accepts."""
         chosen = [cell.median() for (method, what), cell in self.cells.items() if keep(method, what)]
-        return sum(one[0] for one in chosen), sum(one[1] for one in chosen), sum(one[2] for one in chosen)
+        return (
+            sum(seconds[0] for seconds in chosen),
+            sum(seconds[1] for seconds in chosen),
+            sum(seconds[2] for seconds in chosen),
+        )
 
 
 # What is printed ----------------------------------------------------------------------------------------------------
@@ -346,7 +359,7 @@ HEAD = ["", "neighbour", "theirs s", "ours s", "theirs/ours", "in model", "large
 
 def row_of(name: str, whose: str, cells: list[Cell], note: str) -> list[str]:
     """One line; several cells are added up."""
-    ours, theirs, model = (sum(one) for one in zip(*(cell.median() for cell in cells), strict=True))
+    ours, theirs, model = (sum(column) for column in zip(*(cell.median() for cell in cells), strict=True))
     gaps = [cell.difference for cell in cells if cell.difference is not None]
     gap = f"{max(gaps):.1e}" if gaps else "not comparable"
     return [name, whose, f"{theirs:.3f}", f"{ours:.3f}", f"{theirs / ours:.2f}", f"{model / ours:.0%}", gap, note]
@@ -354,7 +367,7 @@ def row_of(name: str, whose: str, cells: list[Cell], note: str) -> list[str]:
 
 def report(bench: Bench, wholes: dict[str, list[Whole]], command: str, repeats: int) -> list[str]:
     """Everything as Markdown lines."""
-    known = judges(bench.counts, bench.shards[0].rng)
+    by_metric = judges(bench.counts, bench.shards[0].rng)
     where = machine()
     packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("captum", "quantus", "numpy"))
     layout = f"{bench.classifier.rows} rows per forward pass, {bench.classifier.gradient_rows} with gradients"
@@ -372,21 +385,21 @@ def report(bench: Bench, wholes: dict[str, list[Whole]], command: str, repeats: 
         "",
     ]
     maps = [
-        row_of(label(one), bench.rivals[name_of(one)].whose, [bench.cells[name_of(one), MAP]],
-               bench.rivals[name_of(one)].note)
-        for one in bench.methods
+        row_of(label(method), bench.rivals[name_of(method)].whose, [bench.cells[name_of(method), MAP]],
+               bench.rivals[name_of(method)].note)
+        for method in bench.methods
     ]  # fmt: skip
     lines += table("Maps (difference relative to the largest value)", HEAD, maps)
-    names = [name_of(one) for one in bench.methods]
+    names = [name_of(method) for method in bench.methods]
     scores = [
-        row_of(label(one), known[name_of(one)].whose, [bench.cells[name, name_of(one)] for name in names],
-               known[name_of(one)].note)
-        for one in bench.metrics
+        row_of(label(metric), by_metric[name_of(metric)].whose, [bench.cells[name, name_of(metric)] for name in names],
+               by_metric[name_of(metric)].note)
+        for metric in bench.metrics
     ]  # fmt: skip
     lines += table(f"Metrics, each over the maps of all {len(names)} methods", HEAD, scores)
 
     def neighbourly(method: str, what: str) -> bool:
-        return bench.rivals[method].whose in NEIGHBOURS and (what == MAP or known[what].whose in NEIGHBOURS)
+        return bench.rivals[method].whose in NEIGHBOURS and (what == MAP or by_metric[what].whose in NEIGHBOURS)
 
     totals = []
     for title, keep in (("captum + Quantus rows", neighbourly), ("all rows", lambda method, what: True)):

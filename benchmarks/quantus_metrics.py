@@ -101,16 +101,16 @@ class Pasted:
     """A perturb_func for Quantus that puts pictures drawn before where it is told; the pictures take turns."""
 
     def __init__(self, pictures: list[Tensor]) -> None:
-        self.pictures = [one.flatten(1).numpy() for one in pictures]
+        self.pictures = [picture.flatten(1).numpy() for picture in pictures]
         self.turn = 0
 
     def __call__(self, arr: Any, indices: Any, **settings: Any) -> Any:
         """The inputs with other values at these places."""
         picture = self.pictures[self.turn % len(self.pictures)]
         self.turn += 1
-        rows, found = np.arange(len(arr))[:, None], arr.copy()
-        found[rows, indices] = picture[rows, indices]
-        return found
+        rows, pasted = np.arange(len(arr))[:, None], arr.copy()
+        pasted[rows, indices] = picture[rows, indices]
+        return pasted
 
 
 class WholePixels:
@@ -166,7 +166,7 @@ def _sweeps(work: Work, pixels: int, rng: Rng) -> list[Judge]:
         metric = MonotonicityCorrelation(
             nr_samples=work.draws,
             features_in_step=case.inputs[0].numel() // work.chunks,
-            perturb_func=Pasted([NOISE(case.classifier, case.inputs, rng=one) for one in draws]),
+            perturb_func=Pasted([NOISE(case.classifier, case.inputs, rng=draw) for draw in draws]),
             abs=True,
             **raw,
         )
@@ -198,7 +198,7 @@ def _removals(work: Work, rng: Rng) -> list[Judge]:
         size = (case.inputs.shape[2], case.inputs.shape[3])
         masks = METRICS.parse(ours).groups.masks(size, rng)  # type: ignore[attr-defined]
         # Quantus draws single values, sample by sample; here all channels of our pixels are what it draws.
-        drawn = [one.expand(case.inputs.shape[1:]).flatten().nonzero().flatten().numpy() for mask in masks for one in mask]
+        drawn = [row.expand(case.inputs.shape[1:]).flatten().nonzero().flatten().numpy() for mask in masks for row in mask]
         metric = quantus.FaithfulnessCorrelation(
             nr_runs=work.subsets,
             subset_size=len(drawn[0]),
@@ -237,7 +237,7 @@ class Stages:
 
     def get_random_layer_generator(self, **settings: Any) -> Iterator[tuple[str, nn.Module]]:
         """Each with a name."""
-        return ((str(place), one) for place, one in enumerate(self.networks))
+        return ((str(place), network) for place, network in enumerate(self.networks))
 
 
 class WithStages:
@@ -245,9 +245,9 @@ class WithStages:
 
     networks: list[nn.Module]
 
-    def general_preprocess(self, **given: Any) -> Any:
+    def general_preprocess(self, **arguments: Any) -> Any:
         """What Quantus prepares, with those networks."""
-        data = super().general_preprocess(**given)  # type: ignore[misc]
+        data = super().general_preprocess(**arguments)  # type: ignore[misc]
         return data | {"model": Stages(data["model"], self.networks)}
 
 
@@ -262,9 +262,12 @@ class StagedEfficientMPRT(WithStages, quantus.EfficientMPRT):  # type: ignore[mi
 def _randomised(work: Work, rng: Rng) -> list[Judge]:
     def prepared(ours: str, metric: Any, read: Callable[[Any], Any], *, softmax: bool = False) -> Prepare:
         def prepare(case: Case, rival: Rival) -> Callable[[], Any]:
-            used = [classifier for _, classifier in asked(METRICS.parse(ours), case, rng)]
-            metric.networks = [one.module for one in used]
-            explain = {id(one.module): rivals(one, one, case.inputs, work, rng)[rival.name] for one in used}
+            used = [classifier for _, classifier in explained_calls(METRICS.parse(ours), case, rng)]
+            metric.networks = [classifier.module for classifier in used]
+            explain = {
+                id(classifier.module): rivals(classifier, classifier, case.inputs, work, rng)[rival.name]
+                for classifier in used
+            }
 
             def again(model: Any, inputs: Any, targets: Any) -> Any:
                 return for_quantus(explain.get(id(model), rival))(model, inputs, targets)
@@ -277,32 +280,32 @@ def _randomised(work: Work, rng: Rng) -> list[Judge]:
         return np.mean([values for name, values in scores.items() if name != "original"], axis=0)
 
     quiet: dict[str, Any] = {"normalise": False, "disable_warnings": True}
-    found = []
+    judges = []
     for ours in (
         f"cascading-randomisation(layers={work.stages})",
         f"independent-randomisation(layers={work.stages})",
         "weight-randomisation",
     ):
         run = prepared(ours, StagedMPRT(abs=True, **quiet), stages)
-        found.append(Judge("Quantus MPRT", run, explains=True, ours=(ours,),
+        judges.append(Judge("Quantus MPRT", run, explains=True, ours=(ours,),
                            note="with our networks; explains the picture itself again"))  # fmt: skip
     efficient = StagedEfficientMPRT(abs=False, complexity_func_kwargs={"n_bins": 100}, **quiet)
     run = prepared("efficient-randomisation", efficient, lambda scores: scores, softmax=True)
     note = "with our network; explains the picture itself again, and asks for both networks' outputs"
-    return [*found, Judge("Quantus EfficientMPRT", run, explains=True, ours=("efficient-randomisation",), note=note)]
+    return [*judges, Judge("Quantus EfficientMPRT", run, explains=True, ours=("efficient-randomisation",), note=note)]
 
 
-def asked(metric: Metric, case: Case, rng: Rng) -> list[tuple[Tensor | None, Classifier]]:
+def explained_calls(metric: Metric, case: Case, rng: Rng) -> list[tuple[Tensor | None, Classifier]]:
     """The targets and classifiers for which a metric has the case explained again."""
-    found: list[tuple[Tensor | None, Classifier]] = []
+    calls: list[tuple[Tensor | None, Classifier]] = []
 
     def explain(inputs: Tensor, *, targets: Tensor | None = None, classifier: Classifier | None = None, rng: Rng) -> Tensor:
         used = case.classifier if classifier is None else case.classifier.variant(classifier.module, "kept")
-        found.append((targets, used))  # a copy, because some metrics go on to change the network that they gave
+        calls.append((targets, used))  # a copy, because some metrics go on to change the network that they gave
         return case.maps
 
     metric(replace(case, explain=explain), rng=rng)
-    return found
+    return calls
 
 
 # An axiom, and another class -----------------------------------------------------------------------------------------
@@ -330,7 +333,7 @@ def _others(rng: Rng) -> list[Judge]:
         return run
 
     def other_class(case: Case, rival: Rival) -> Callable[[], Any]:
-        ((drawn, _),) = asked(METRICS.build("random-logit"), case, rng)
+        ((drawn, _),) = explained_calls(METRICS.build("random-logit"), case, rng)
         metric = quantus.RandomLogit(
             similarity_func=alike(case.maps.shape[1:]),
             num_classes=int(case.classifier.logits(case.inputs[:1]).shape[1]),
@@ -356,11 +359,11 @@ def alike(size: tuple[int, ...]) -> Callable[..., list[float]]:
     """A similarity_func for Quantus: structural similarity of maps as pictures."""
 
     def similarity(first: Any, second: Any, batched: bool) -> list[float]:
-        pairs = [(one.reshape(size), two.reshape(size)) for one, two in zip(first, second, strict=True)]
-        spans = [max(float(np.ptp(one)), float(np.ptp(two))) for one, two in pairs]
+        pairs = [(before.reshape(size), after.reshape(size)) for before, after in zip(first, second, strict=True)]
+        spans = [max(float(np.ptp(before)), float(np.ptp(after))) for before, after in pairs]
         return [
-            float(structural_similarity(one, two, win_size=5, data_range=span))
-            for (one, two), span in zip(pairs, spans, strict=True)
+            float(structural_similarity(before, two, win_size=5, data_range=span))
+            for (before, two), span in zip(pairs, spans, strict=True)
         ]
 
     return similarity

@@ -80,15 +80,15 @@ def _truth(task: str, place: int) -> float | tuple[bool, ...] | None:
 
 def errors(design: str, people: int, seed: int) -> dict[str, bool]:
     """What one null study finds: by name of a test, whether it errs."""
-    one = study(design)
-    found = outcomes(one, simulate_answers(one, people, Effect(), seed=seed).counted)
-    return dict(_between(one, found) if design == "between" else _within(one, found))
+    simulated = study(design)
+    scores = outcomes(simulated, simulate_answers(simulated, people, Effect(), seed=seed).counted)
+    return dict(_between(simulated, scores) if design == "between" else _within(simulated, scores))
 
 
-def _between(one: Study, found: list[OutcomeScores]) -> Iterator[tuple[str, bool]]:
+def _between(study: Study, scores: list[OutcomeScores]) -> Iterator[tuple[str, bool]]:
     decisions, pairs = [], []
-    for outcome in found:
-        name, result = outcome.facts.name, compare_arms(one, outcome)
+    for outcome in scores:
+        name, result = outcome.facts.name, compare_arms(study, outcome)
         decisions.append(result.decision.p)
         pairs.append(min((pair.p_holm for pair in result.contrasts), default=math.nan))
         yield f"Welch's ANOVA: {name}", decisions[-1] < ALPHA
@@ -111,15 +111,15 @@ def _edge(outcome: OutcomeScores) -> Iterator[tuple[str, bool]]:
     moved = outcome.trials.assign(score=outcome.trials["score"] + MARGIN * (outcome.trials["arm"] == ARMS[0]))
     values = replace(outcome, trials=moved).by_arm
     some = contrasts(values)
-    found = {(pair.first, pair.second): pair for pair in equivalences(values, some, MARGIN)}
-    wrong = [found[ARMS[0], ARMS[1]], found[ARMS[0], ARMS[2]]]
+    pairs = {(pair.first, pair.second): pair for pair in equivalences(values, some, MARGIN)}
+    wrong = [pairs[ARMS[0], ARMS[1]], pairs[ARMS[0], ARMS[2]]]
     yield f"equality at the margin, one pair: {outcome.facts.name}", wrong[0].p < ALPHA
     yield f"equality at the margin, any pair, Holm: {outcome.facts.name}", any(pair.p_holm < ALPHA for pair in wrong)
 
 
-def _within(one: Study, found: list[OutcomeScores]) -> Iterator[tuple[str, bool]]:
-    for outcome in found:
-        name, result = outcome.facts.name, compare_arms(one, outcome)
+def _within(study: Study, scores: list[OutcomeScores]) -> Iterator[tuple[str, bool]]:
+    for outcome in scores:
+        name, result = outcome.facts.name, compare_arms(study, outcome)
         yield f"within, Greenhouse–Geisser: {name}", result.decision.p < ALPHA
         yield f"within, any pair, Holm over pairs: {name}", any(pair.p_holm < ALPHA for pair in result.contrasts)
         if name == "class-accuracy":
@@ -130,12 +130,12 @@ def _within(one: Study, found: list[OutcomeScores]) -> Iterator[tuple[str, bool]
 def _some(work: tuple[str, int, list[int]]) -> tuple[Counter[str], Counter[str]]:
     design, people, seeds = work
     wrong: Counter[str] = Counter()
-    told: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
     for seed in seeds:
         for name, err in errors(design, people, seed).items():
             wrong[name] += err
-            told[name] += 1
-    return wrong, told
+            tests[name] += 1
+    return wrong, tests
 
 
 def measure(studies: int, people: int, processes: int, first: int = 0) -> tuple[Counter[str], Counter[str]]:
@@ -143,18 +143,18 @@ def measure(studies: int, people: int, processes: int, first: int = 0) -> tuple[
     parts = [list(range(first + start, first + studies, 20)) for start in range(20)]
     work = [(design, size, seeds) for design, size in (("between", people), ("within", people // 2)) for seeds in parts]
     wrong: Counter[str] = Counter()
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with ProcessPoolExecutor(processes) as pool:
         for errs, tests in pool.map(_some, work):
             wrong.update(errs)
-            told.update(tests)
-    return wrong, told
+            counts.update(tests)
+    return wrong, counts
 
 
-def table(wrong: Counter[str], told: Counter[str]) -> list[str]:
+def table(wrong: Counter[str], counts: Counter[str]) -> list[str]:
     """A row per test, with the interval that the number of studies leaves."""
     rows = ["| test | errs in | 95 % interval | studies |", "| --- | ---: | ---: | ---: |"]
-    for name, count in told.items():
+    for name, count in counts.items():
         low, high = proportion_confint(wrong[name], count, method="beta")
         rows.append(f"| {name} | {wrong[name] / count:.1%} | {low:.1%} – {high:.1%} | {count} |")
     return rows
@@ -167,16 +167,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--first", type=int, default=0, help="the first seed; another one tries other studies")
     parser.add_argument("--markdown", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     start = time.perf_counter()
-    rows = table(*measure(given.studies, given.people, given.processes, given.first))
+    rows = table(*measure(options.studies, options.people, options.processes, options.first))
     rows += [
         "",
-        f"{given.studies} studies of each design in {time.perf_counter() - start:.0f} s, {given.processes} processes.",
+        f"{options.studies} studies of each design in {time.perf_counter() - start:.0f} s, {options.processes} processes.",
     ]
     print("\n".join(rows))
-    if given.markdown:
-        given.markdown.write_text("\n".join(rows) + "\n")
+    if options.markdown:
+        options.markdown.write_text("\n".join(rows) + "\n")
 
 
 if __name__ == "__main__":

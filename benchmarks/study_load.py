@@ -79,42 +79,42 @@ async def loaded(study: Study, server: Server, store: AnswerStore, people: int, 
     # Of the pages of all, some are never answered: one in twelve people leaves half way.
     expected = round(0.9 * people * len(study.pages(0, 0)))
     killing = asyncio.create_task(killed(server, store, kills, expected))
-    found = await simulate(study, server.link, people, Effect(), concurrency=people, think=think, faults=FAULTS)
+    simulation = await simulate(study, server.link, people, Effect(), concurrency=people, think=think, faults=FAULTS)
     if not killing.done() or killing.result() != kills:
         sys.exit("the server was not killed as often as it should have been")
-    return found
+    return simulation
 
 
-def row(database: str, think: float, kills: int, found: Simulation, tally: AnswerCheck, arms: Counter[int]) -> str:
+def row(database: str, think: float, kills: int, simulation: Simulation, check: AnswerCheck, arms: Counter[int]) -> str:
     """A line of the table."""
-    requests = sum(len(times) for kind, times in found.times.items() if kind != "step")
-    wrong = [words for one in found.logs for words in one.errors]
+    requests = sum(len(times) for kind, times in simulation.times.items() if kind != "step")
+    wrong = [words for log in simulation.logs for words in log.errors]
     if wrong:
         print(f"{len(wrong)} times what must not happen, as in: {wrong[0]}", file=sys.stderr)
     cells = [
-        database, f"{think:g} s" if think else "none", kills, sum(one.state == "finished" for one in found.logs),
-        round(requests / found.seconds), _times(found.times["page"]), _times(found.times["step"]),
-        tally.confirmed, tally.stored, tally.lost, tally.changed, tally.doubled,
-        "/".join(str(arms[one]) for one in sorted(arms)),
+        database, f"{think:g} s" if think else "none", kills, sum(log.state == "finished" for log in simulation.logs),
+        round(requests / simulation.seconds), _times(simulation.times["page"]), _times(simulation.times["step"]),
+        check.confirmed, check.stored, check.lost, check.changed, check.doubled,
+        "/".join(str(arms[arm]) for arm in sorted(arms)),
     ]  # fmt: skip
     return f"| {' | '.join(map(str, cells))} |"
 
 
 def _times(times: list[float]) -> str:
-    return ", ".join(f"{1000 * one:.0f}" for one in np.quantile(times, [0.5, 0.95, 0.99])) + " ms"
+    return ", ".join(f"{1000 * seconds:.0f}" for seconds in np.quantile(times, [0.5, 0.95, 0.99])) + " ms"
 
 
-def one(name: str, cluster: postgres.Cluster | None, people: int, think: float, kills: int) -> tuple[str, bool]:
+def measure(name: str, cluster: postgres.Cluster | None, people: int, think: float, kills: int) -> tuple[str, bool]:
     """One line, and whether nothing was lost or doubled."""
     with tempfile.TemporaryDirectory() as folder:
         study = study_of(Path(folder) / "study")
         address = cluster.fresh() if name == "postgresql" and cluster else None
         with serving(study.folder, address) as server, closing(AnswerStore.open(study, address)) as store:
-            found = asyncio.run(loaded(study, server, store, people, think, kills))
-            tally = ServedStudy(server.link, store).compare(found)
+            simulation = asyncio.run(loaded(study, server, store, people, think, kills))
+            check = ServedStudy(server.link, store).compare(simulation)
             arms = Counter(visit.group for visit in store.participations(simulated=True))
-        assert tally is not None
-        return row(name, think, kills, found, tally, arms), tally.clean
+        assert check is not None
+        return row(name, think, kills, simulation, check, arms), check.clean
 
 
 def main() -> None:
@@ -125,30 +125,30 @@ def main() -> None:
     parser.add_argument("--kills", type=int, nargs="+", default=[0, 5])
     parser.add_argument("--databases", nargs="+", choices=["sqlite", "postgresql"], default=["sqlite", "postgresql"])
     parser.add_argument("--markdown", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     now = datetime.datetime.now(datetime.UTC)
     lines = [
         "## A study under load",
         "",
-        f"- command: `python benchmarks/study_load.py --people {asked.people}`",
+        f"- command: `python benchmarks/study_load.py --people {options.people}`",
         f"- {now:%Y-%m-%d %H:%M} UTC, Snellen at {(revision() or '')[:7]}, {os.cpu_count()} cores shared by server, "
-        f"database and {asked.people} simulated participants; load average before: {psutil.getloadavg()[0]:.1f}",
+        f"database and {options.people} simulated participants; load average before: {psutil.getloadavg()[0]:.1f}",
         f"- aim: 95 % of pages within {AIM} ms, nothing lost, changed or doubled",
         "",
         *HEAD,
     ]
     print("\n".join(lines), flush=True)
     clean = True
-    with postgres.running() if "postgresql" in asked.databases else nullcontext() as cluster:
-        for name in asked.databases:
-            for think in asked.think:
-                for kills in asked.kills:
-                    line, good = one(name, cluster, asked.people, think, kills)
+    with postgres.running() if "postgresql" in options.databases else nullcontext() as cluster:
+        for name in options.databases:
+            for think in options.think:
+                for kills in options.kills:
+                    line, good = measure(name, cluster, options.people, think, kills)
                     print(line, flush=True)
                     lines.append(line)
                     clean &= good
-    if asked.markdown:
-        asked.markdown.write_text("\n".join(lines) + "\n")
+    if options.markdown:
+        options.markdown.write_text("\n".join(lines) + "\n")
     if not clean:
         sys.exit("answers were lost, changed or doubled")
 

@@ -45,21 +45,21 @@ def fill(store: AnswerStore, people: int) -> None:
 
 def seconds_of(work: object, times: int = 3) -> float:
     """The fastest of some runs."""
-    found = []
+    seconds = []
     for _ in range(times):
         began = time.perf_counter()
         work()  # type: ignore[operator]
-        found.append(time.perf_counter() - began)
-    return min(found)
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--people", type=int, nargs="+", default=[200, 2000, 20000])
-    given = options.parse_args()
+    arguments = options.parse_args()
     print(f"revision {revision()}\n")
     print("| participants | answers | file | quick_check | opening the store, in all |\n| --: | --: | --: | --: | --: |")
-    for people in given.people:
+    for people in arguments.people:
         with tempfile.TemporaryDirectory() as folder:
             study, _ = plant(Path(folder) / "study")
             with closing(AnswerStore.open(study)) as store:

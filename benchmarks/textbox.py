@@ -41,13 +41,13 @@ def timed(*words: str) -> float:
 
 def costs(results: ExamResults) -> list[str]:
     """What each method took: seconds of one process per image of a simple and of a complex setting."""
-    table = results.costs.assign(simple=[results.networks[one].spec.simple for one in results.costs["setting"]])
+    table = results.costs.assign(simple=[results.networks[name].spec.simple for name in results.costs["setting"]])
     sums = table.groupby(["method", "simple"])[["images", "forward", "backward", "seconds"]].sum()
     per_image = (1000 * sums["seconds"] / sums["images"]).unstack("simple").reindex(columns=[True, False])
     total = table.groupby("method")[["forward", "backward", "seconds"]].sum().sort_values("seconds", ascending=False)
     rows = [
         f"| {name} | {row['forward']:,.0f} | {row['backward']:,.0f} | "
-        + " | ".join("–" if pd.isna(one) else f"{one:.1f}" for one in per_image.loc[name])
+        + " | ".join("–" if pd.isna(value) else f"{value:.1f}" for value in per_image.loc[name])
         + f" | {row['seconds']:.0f} |"
         for name, row in total.iterrows()
     ]
@@ -92,11 +92,13 @@ def main() -> None:
     parser.add_argument("--settings", help="comma-separated names of shipped networks")
     parser.add_argument("--keep", type=Path, help="a folder for the exam, which is thrown away otherwise")
     parser.add_argument("--markdown", type=Path, help="a file to write the tables to")
-    given = parser.parse_args()
-    lines = report(given.images, given.settings, given.keep, " ".join(["python", "benchmarks/textbox.py", *sys.argv[1:]]))
+    options = parser.parse_args()
+    lines = report(
+        options.images, options.settings, options.keep, " ".join(["python", "benchmarks/textbox.py", *sys.argv[1:]])
+    )
     print("\n".join(lines))
-    if given.markdown:
-        given.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if options.markdown:
+        options.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -53,9 +53,9 @@ def report(seconds: float, repeats: int, processes: int, command: str) -> list[s
     with ProcessPoolExecutor(processes) as pool:
         for turn in range(repeats):
             for case in cases if turn % 2 == 0 else reversed(cases):
-                found = list(pool.map(measure, *zip(*[(*case, seconds)] * processes, strict=True)))
-                alls[case].append(sum(clock for clock, _ in found))
-                works[case] += [worked for _, worked in found]
+                measurements = list(pool.map(measure, *zip(*[(*case, seconds)] * processes, strict=True)))
+                alls[case].append(sum(clock for clock, _ in measurements))
+                works[case] += [worked for _, worked in measurements]
     where = machine()
     reached = statistics.median(alls["black", False])
     return [

@@ -47,9 +47,9 @@ class Drawn:
     def take(self, rows: int) -> Tensor:
         """The next draws of every sample, as many as make so many rows."""
         count = rows // len(self.draws)
-        found = self.draws[:, self.at : self.at + count].flatten(0, 1)
+        draws = self.draws[:, self.at : self.at + count].flatten(0, 1)
         self.at = (self.at + count) % self.draws.shape[1]
-        return found
+        return draws
 
 
 def _captum(work: Work, rng: Rng) -> list[Judge]:
@@ -133,8 +133,8 @@ def _torch_cam(work: Work) -> list[Judge]:
     class Curves(DeletionInsertionMetric):  # type: ignore[misc]
         """Keeps the curves, of which torch-cam gives the mean area alone."""
 
-        def _compute_curves(self, *given: Any, **named: Any) -> tuple[Tensor, Tensor, Tensor]:
-            self.curves: tuple[Tensor, Tensor, Tensor] = super()._compute_curves(*given, **named)
+        def _compute_curves(self, *arguments: Any, **named: Any) -> tuple[Tensor, Tensor, Tensor]:
+            self.curves: tuple[Tensor, Tensor, Tensor] = super()._compute_curves(*arguments, **named)
             return self.curves
 
     def softmax(logits: Tensor) -> Tensor:
@@ -145,13 +145,13 @@ def _torch_cam(work: Work) -> list[Judge]:
         metric = Curves(extractor, softmax, steps=work.sweep, batch_size=rows)
         metric.update(case.inputs, case.targets.tolist())
         fractions, deletion, insertion = metric.curves
-        return torch.stack([torch.trapezoid(one, fractions, dim=1) for one in (deletion, insertion)])
+        return torch.stack([torch.trapezoid(curve, fractions, dim=1) for curve in (deletion, insertion)])
 
     def confidence(case: Case, rival: Rival) -> Any:
         metric = ClassificationMetric(Extractor(case.classifier.module, lambda: unit_mask(case.maps)), softmax)
         metric.update(case.inputs, case.targets.tolist())
-        found = metric.summary()
-        return [[found["avg_drop"]], [found["conf_increase"]]]
+        summary = metric.summary()
+        return [[summary["avg_drop"]], [summary["conf_increase"]]]
 
     return [
         Judge("torch-cam DeletionInsertionMetric", now(curves), ordered=True,
@@ -165,35 +165,35 @@ def _torch_cam(work: Work) -> list[Judge]:
 
 
 def _grad_cam() -> list[Judge]:
-    def wanted(case: Case) -> list[ClassifierOutputSoftmaxTarget]:
-        return [ClassifierOutputSoftmaxTarget(one) for one in case.targets.tolist()]
+    def outputs(case: Case) -> list[ClassifierOutputSoftmaxTarget]:
+        return [ClassifierOutputSoftmaxTarget(target) for target in case.targets.tolist()]
 
     def change(case: Case, rival: Rival) -> Any:
         metric = CamMultImageConfidenceChange()
-        return np.abs(metric(case.inputs, unit_mask(case.maps).numpy(), wanted(case), case.classifier.module))
+        return np.abs(metric(case.inputs, unit_mask(case.maps).numpy(), outputs(case), case.classifier.module))
 
     def increase(case: Case, rival: Rival) -> Any:
-        return IncreaseInConfidence()(case.inputs, unit_mask(case.maps).numpy(), wanted(case), case.classifier.module)
+        return IncreaseInConfidence()(case.inputs, unit_mask(case.maps).numpy(), outputs(case), case.classifier.module)
 
     def coherency(case: Case, rival: Rival) -> Any:
         def explain(input_tensor: Tensor, targets: Any) -> Any:
             return rival.explain(input_tensor, case.targets).detach().numpy()
 
-        return Coherency()(case.inputs, unit_mask(case.maps).numpy(), wanted(case), case.classifier.module, explain)
+        return Coherency()(case.inputs, unit_mask(case.maps).numpy(), outputs(case), case.classifier.module, explain)
 
     def road(case: Case, rival: Rival) -> Callable[[], Any]:
         first = case.classifier.output(case.inputs, case.targets, "probability").numpy()
         pixels = case.maps[0].numel()
-        removed = [round(one * pixels) for one in METRICS.build("road").fractions]  # type: ignore[attr-defined]
+        removed = [round(fraction * pixels) for fraction in METRICS.build("road").fractions]  # type: ignore[attr-defined]
 
         def run() -> Any:
-            found = []
+            scores = []
             for count in removed:
                 between = 100 * (pixels - count - 0.5) / (pixels - 1)  # of all values, those that stay and those that go
                 remove = RemoveMostRelevantFirst(between, NoisyLinearImputer(noise=0.0))
                 metric = PerturbationConfidenceMetric(remove)
-                found.append(metric(case.inputs, case.maps.numpy(), wanted(case), case.classifier.module))
-            return np.mean(found, axis=0) + first
+                scores.append(metric(case.inputs, case.maps.numpy(), outputs(case), case.classifier.module))
+            return np.mean(scores, axis=0) + first
 
         return run
 

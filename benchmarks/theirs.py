@@ -107,31 +107,31 @@ def rivals(classifier: Classifier, relu: Classifier, inputs: Tensor, counts: Cou
     stride = math.ceil(window / 2)
 
     def occlude(images: Tensor, targets: Tensor) -> Tensor:
-        found = occluded.attribute(
+        maps = occluded.attribute(
             images,
             target=targets,
             sliding_window_shapes=(channels, window, window),
             strides=(channels, stride, stride),
             perturbations_per_eval=max(1, rows // len(images)),
         )
-        return found[:, 0]  # the window covers all channels, so that they are all the same
+        return maps[:, 0]  # the window covers all channels, so that they are all the same
 
     def smooth(images: Tensor, targets: Tensor) -> Tensor:
         spread = 0.15 * float((images.amax(dim=(1, 2, 3)) - images.amin(dim=(1, 2, 3))).mean())
-        found = tunnel.attribute(
+        maps = tunnel.attribute(
             images,
             target=targets,
             nt_samples=counts.samples,
             nt_samples_batch_size=max(1, gradient_rows // len(images)),
             stdevs=spread,
         )
-        return found.amax(dim=1)
+        return maps.amax(dim=1)
 
     def grad_cam(images: Tensor, targets: Tensor) -> Tensor:
         coarse = cam.attribute(images, target=targets, relu_attributions=True)
         return captum.attr.LayerAttribution.interpolate(coarse, tuple(images.shape[2:]), "bilinear")[:, 0]
 
-    known = {
+    by_name = {
         "gradient": Rival("captum", lambda x, y: saliency.attribute(x, target=y).amax(dim=1)),
         "input-x-gradient": Rival("captum", lambda x, y: product.attribute(x, target=y).sum(dim=1)),
         "integrated-gradients": Rival(
@@ -154,7 +154,7 @@ def rivals(classifier: Classifier, relu: Classifier, inputs: Tensor, counts: Cou
         "occlusion": Rival("captum", occlude),
         "rise": Rival("plain script", PlainRise(probabilities, counts.masks, rows, side, rng)),
     }
-    return {name: replace(one, name=name) for name, one in known.items()}
+    return {name: replace(rival, name=name) for name, rival in by_name.items()}
 
 
 class PlainRise:
@@ -257,9 +257,9 @@ class HandedOut:
 
     def __call__(self, arr: Any, **settings: Any) -> Any:
         """The next step's inputs."""
-        found = self.steps[self.step % len(self.steps)]
+        chosen = self.steps[self.step % len(self.steps)]
         self.step += 1
-        return found
+        return chosen
 
 
 def quantus_sensitivity(kind: Any, samples: int, rng: Rng) -> Prepare:
@@ -287,9 +287,9 @@ def plain_sweep(inserting: bool, steps: int) -> Score:
 
     @torch.no_grad()
     def score(case: Case, rival: Rival) -> Any:
-        net, rows, found = case.classifier.module, case.classifier.rows or 16, []
-        for image, target, one in zip(case.inputs, case.targets.tolist(), case.maps, strict=True):
-            order = one.flatten().argsort(descending=True)
+        net, rows, areas = case.classifier.module, case.classifier.rows or 16, []
+        for image, target, saliency in zip(case.inputs, case.targets.tolist(), case.maps, strict=True):
+            order = saliency.flatten().argsort(descending=True)
             bare = functional.conv2d(image[None], kernel, padding=5, groups=3)[0] if inserting else torch.zeros_like(image)
             current, final = (bare.flatten(1).clone(), image.flatten(1)) if inserting else (
                 image.flatten(1).clone(), bare.flatten(1)
@@ -300,8 +300,8 @@ def plain_sweep(inserting: bool, steps: int) -> Score:
                 stages.append(current.clone())
             batch = torch.stack(stages).view(-1, *image.shape)
             curve = torch.cat([net(part).softmax(dim=1)[:, target] for part in batch.split(rows)])
-            found.append(float((curve.sum() - curve[0] / 2 - curve[-1] / 2) / steps))
-        return found
+            areas.append(float((curve.sum() - curve[0] / 2 - curve[-1] / 2) / steps))
+        return areas
 
     return score
 

@@ -65,14 +65,14 @@ def chosen(name: str, *, defaults: bool) -> Method:
     return METHODS.build(name, None if defaults or traits(METHODS[name]).complete else CHEAPER.get(name))
 
 
-def measured(method: Method, subject: Real, asked: list[str]) -> pd.DataFrame:
+def measured(method: Method, subject: Real, names: list[str]) -> pd.DataFrame:
     """One row per trait and picture."""
     tried = Tried(method, subject)
     facts = traits(method)
-    claimed = {trait: bool(getattr(facts, trait.replace("-", "_"))) for trait in asked}
+    claimed = {trait: bool(getattr(facts, trait.replace("-", "_"))) for trait in names}
     rows = [
         (facts.name, label(method), subject.name, trait, claimed[trait], sample, float(value))
-        for trait in asked
+        for trait in names
         if claimed[trait] or trait != "implementation-invariant"
         for sample, value in zip(subject.samples.ids, MEASURES[trait](tried), strict=True)
     ]
@@ -113,10 +113,10 @@ def main() -> None:
     parser.add_argument("--merge", nargs="*", type=Path, default=[])
     options = parser.parse_args()
     if options.merge:
-        print("\n".join(summary(pd.concat([pd.read_csv(one) for one in options.merge]))))
+        print("\n".join(summary(pd.concat([pd.read_csv(path) for path in options.merge]))))
         return
     torch.set_num_threads(1)
-    found = []
+    tables = []
     for place in [*options.networks, *options.cifar]:
         if isinstance(place, Path):
             classifier = cifar_resnet.read(place)
@@ -126,14 +126,14 @@ def main() -> None:
         for name in options.only or METHODS:
             started = time.perf_counter()
             try:
-                found.append(measured(chosen(name, defaults=options.defaults), subject, options.traits))
+                tables.append(measured(chosen(name, defaults=options.defaults), subject, options.traits))
             except SnellenError as refusal:
                 print(f"{subject.name}: {refusal}", file=sys.stderr)
                 continue
             print(f"{subject.name}: {name}, {time.perf_counter() - started:.1f} s", file=sys.stderr, flush=True)
             if options.csv:
-                pd.concat(found).to_csv(options.csv, index=False)
-    print("\n".join(summary(pd.concat(found))))
+                pd.concat(tables).to_csv(options.csv, index=False)
+    print("\n".join(summary(pd.concat(tables))))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ def judged(scores: Scores, seed: int, clusters: np.ndarray | None = None) -> lis
     return against_controls(own, rivals, [f"control {at}" for at in range(rivals.shape[1])], seed=seed, clusters=clusters)
 
 
-def passes(found: Sequence[tuple[PairedDifference, ...]], unit: str = "image") -> list[int]:
-    return [at for at, one in enumerate(found) if decide_verdict(one, unit)[0] == "pass"]
+def passes(differences: Sequence[tuple[PairedDifference, ...]], unit: str = "image") -> list[int]:
+    return [at for at, comparison in enumerate(differences) if decide_verdict(comparison, unit)[0] == "pass"]
 
 
 def percent(share: float) -> str:
@@ -86,18 +86,19 @@ def rare_lines(draws: int) -> list[list[str]]:
                 rng, wrong = np.random.default_rng(3), 0
                 for at in range(draws):
                     own, rivals = populations.rare_failures(rng, images, *family, share=share)
-                    found = judged((own, rivals), at)
-                    those = passes(found)
+                    differences = judged((own, rivals), at)
+                    those = passes(differences)
                     wrong += bool(those)
                     if family == FAMILIES[-1]:
                         total += len(those)
                         noted += sum(
-                            bool(rare_failure_note(own[:, one], rivals, found[one], -np.inf, "image")) for one in those
+                            bool(rare_failure_note(own[:, method], rivals, differences[method], -np.inf, "image"))
+                            for method in those
                         )
                 cells.append(percent(wrong / draws))
             lost = f"{1 / share - 1:.0f}"
-            told = f"{noted / total:.0%}".replace("%", " %") if total else "–"
-            lines.append([f"−{lost} on {share * 100:g} %", f"{images}", *cells, told])
+            noted_share = f"{noted / total:.0%}".replace("%", " %") if total else "–"
+            lines.append([f"−{lost} on {share * 100:g} %", f"{images}", *cells, noted_share])
             print(lines[-1], flush=True)
     return lines
 
@@ -118,11 +119,11 @@ def alike_lines(draws: int) -> list[list[str]]:
                 rng, wrong = np.random.default_rng(4), 0
                 for at in range(draws):
                     own, rivals = populations.at_the_margin(draw, rng, images, *family, MARGIN)
-                    found = judged((own, rivals), at)
-                    wrong += any(one.alike for some in found for one in some)
+                    differences = judged((own, rivals), at)
+                    wrong += any(difference.alike for some in differences for difference in some)
                     if images == 100 and family == FAMILIES[-1]:
                         estimate = MARGIN * np.sqrt((own.var(axis=0, ddof=1) + rivals[:, 0].var(ddof=1)) / 2)
-                        before += any(some[0].high <= one for some, one in zip(found, estimate, strict=True))
+                        before += any(some[0].high <= limit for some, limit in zip(differences, estimate, strict=True))
                 cells.append(percent(wrong / draws))
         lines.append([name, *cells, percent(before / draws)])
         print(lines[-1], flush=True)

@@ -36,7 +36,7 @@ FAMILIES = ((1, 1), (1, 4), (8, 4))
 EFFECTS = tuple(round(0.1 * step, 1) for step in range(-10, 16))
 
 
-def tally(
+def simulate_verdicts(
     name: str, images: int, family: tuple[int, int], draws: int, effect: float = 0.0, seed: int = 1
 ) -> tuple[dict[str, float], float]:
     """How often a method gets each verdict, and how often any method of a test passes."""
@@ -47,9 +47,9 @@ def tally(
     anyone = 0
     for at in range(draws):
         own, rivals = scores(name, rng, images, methods, controls, effect)
-        found = [decide_verdict(one)[0] for one in against_controls(own, rivals, names, seed=at)]
-        counted.update(found)
-        anyone += "pass" in found
+        verdicts = [decide_verdict(differences)[0] for differences in against_controls(own, rivals, names, seed=at)]
+        counted.update(verdicts)
+        anyone += "pass" in verdicts
     total = counted.total()
     return {verdict: count / total for verdict, count in counted.items()}, anyone / draws
 
@@ -63,7 +63,7 @@ def false_passes(draws: int) -> list[str]:
     lines = [row("scores", *heads), rule(1 + len(heads))]
     worst = 0.0
     for name in POPULATIONS:
-        rates = [tally(name, n, family, draws)[1] for n in (30, 100) for family in FAMILIES]
+        rates = [simulate_verdicts(name, n, family, draws)[1] for n in (30, 100) for family in FAMILIES]
         worst = max(worst, *rates)
         lines.append(row(name, *(f"{rate:.1%}".replace("%", " %") for rate in rates)))
         print(lines[-1], flush=True)
@@ -74,26 +74,26 @@ def false_passes(draws: int) -> list[str]:
 
 def power(draws: int) -> dict[int, dict[float, dict[str, float]]]:
     """By number of images and effect, the share of each verdict for 8 methods beside 4 controls with normal scores."""
-    found: dict[int, dict[float, dict[str, float]]] = {}
+    rates: dict[int, dict[float, dict[str, float]]] = {}
     for n in NUMBERS:
-        found[n] = {effect: tally("normal", n, (8, 4), max(20, draws // 20), effect)[0] for effect in EFFECTS}
+        rates[n] = {effect: simulate_verdicts("normal", n, (8, 4), max(20, draws // 20), effect)[0] for effect in EFFECTS}
         print(
-            f"power at {n} images: { ({effect: round(one.get('pass', 0), 2) for effect, one in found[n].items()}) }",
+            f"power at {n} images: { ({effect: round(shares.get('pass', 0), 2) for effect, shares in rates[n].items()}) }",
             flush=True,
         )
     for n in MANY:
-        found[n] = {0.0: tally("normal", n, (8, 4), max(20, draws // 30))[0]}
-    return found
+        rates[n] = {0.0: simulate_verdicts("normal", n, (8, 4), max(20, draws // 30))[0]}
+    return rates
 
 
-def power_lines(found: Mapping[int, Mapping[float, Mapping[str, float]]]) -> list[str]:
-    wanted = (0.3, 0.5, 0.8, 1.0, 1.5)
-    heads = [f"pass at {effect:+g} SD" for effect in wanted]
+def power_lines(rates: Mapping[int, Mapping[float, Mapping[str, float]]]) -> list[str]:
+    effects_shown = (0.3, 0.5, 0.8, 1.0, 1.5)
+    heads = [f"pass at {effect:+g} SD" for effect in effects_shown]
     lines = [row("images", *heads, "80 % pass from", "fail at −0.5 SD", "fail at −1 SD", "fail at 0")]
-    lines.append(rule(5 + len(wanted)))
-    for n, effects in found.items():
+    lines.append(rule(5 + len(effects_shown)))
+    for n, effects in rates.items():
         if n in MANY:
-            lines.append(row(f"{n:,}", *("" for _ in wanted), "", "", "", share(effects[0.0], "fail")))
+            lines.append(row(f"{n:,}", *("" for _ in effects_shown), "", "", "", share(effects[0.0], "fail")))
             continue
         steps = [effect for effect in effects if effect >= 0]
         chances = [effects[effect].get("pass", 0.0) for effect in steps]
@@ -103,7 +103,7 @@ def power_lines(found: Mapping[int, Mapping[float, Mapping[str, float]]]) -> lis
         else:
             gap = (0.8 - chances[enough - 1]) / (chances[enough] - chances[enough - 1])
             reached = f"{steps[enough - 1] + gap * (steps[enough] - steps[enough - 1]):.2f} SD"
-        cells = [share(effects[effect], "pass") for effect in wanted]
+        cells = [share(effects[effect], "pass") for effect in effects_shown]
         fails = [share(effects[effect], "fail") for effect in (-0.5, -1.0, 0.0)]
         lines.append(row(f"{n}", *cells, reached, *fails))
     return lines
@@ -117,8 +117,8 @@ def advice(draws: int) -> list[str]:
         names = [f"control {at}" for at in range(rivals)]
 
         def against(values: np.ndarray, seed: int, names: Sequence[str] = names, effect: float = effect):
-            found = against_controls(values[:, :1] + effect, values[:, 1:], names, seed=seed)
-            return found[0]
+            differences = against_controls(values[:, :1] + effect, values[:, 1:], names, seed=seed)
+            return differences[0]
 
         first = rng.normal(size=(n, 1 + rivals))
         exact = np.linalg.qr(first - first.mean(axis=0))[0] * math.sqrt(n - 1)
@@ -144,9 +144,9 @@ def truth_lines() -> list[str]:
     }
     lines = [row("on TextBox", "factor", "metrics"), rule(3)]
     for verdict, factor in TRUTH.items():
-        names = sorted(name for name, one in textbox_results().items() if one.verdict == verdict)
+        names = sorted(name for name, result in textbox_results().items() if result.verdict == verdict)
         lines.append(row(f"{verdict}: {words[verdict]}", f"{factor:g}", ", ".join(f"`{name}`" for name in names)))
-    others = sum(one.verdict not in TRUTH for one in textbox_results().values())
+    others = sum(result.verdict not in TRUTH for result in textbox_results().values())
     return [*lines, row("sees, faint, or not on trial", "1", f"{others} metrics that were on trial, and all others")]
 
 
@@ -167,8 +167,8 @@ def grade_lines() -> list[str]:
             )
             for verdict, weight in tests
         ]
-        found = grade("minimality", evidence)
-        return f"{found.share:.2f}, {found.word}"
+        belief = grade("minimality", evidence)
+        return f"{belief.share:.2f}, {belief.word}"
 
     cases = {
         "one pass of weight 1": (("pass", 1.0),),
@@ -207,17 +207,17 @@ LINES = {
 }
 
 
-def picture(found: Mapping[int, Mapping[float, Mapping[str, float]]]) -> str:
+def picture(rates: Mapping[int, Mapping[float, Mapping[str, float]]]) -> str:
     """The chance of a pass and of a fail against the true effect, a line per number of images."""
-    panels = [_panel(found, "pass", (-0.2, EFFECTS[-1])), _panel(found, "fail", (EFFECTS[0], 0.6))]
+    panels = [_panel(rates, "pass", (-0.2, EFFECTS[-1])), _panel(rates, "fail", (EFFECTS[0], 0.6))]
     title = "Chance of a verdict by true effect, 8 methods beside 4 controls"
     return line_figure([panels], title=title, width=400, height=220).standalone()
 
 
-def _panel(found: Mapping[int, Mapping[float, Mapping[str, float]]], verdict: str, ends: tuple[float, float]) -> LinePanel:
+def _panel(rates: Mapping[int, Mapping[float, Mapping[str, float]]], verdict: str, ends: tuple[float, float]) -> LinePanel:
     lines = {
         LINES[n]: [
-            (effect, chances.get(verdict, 0.0)) for effect, chances in found[n].items() if ends[0] <= effect <= ends[1]
+            (effect, chances.get(verdict, 0.0)) for effect, chances in rates[n].items() if ends[0] <= effect <= ends[1]
         ]
         for n in NUMBERS
     }
@@ -248,16 +248,22 @@ def limits(of: Callable[[int], list[list[str]]]) -> Callable[[int], list[str]]:
 
     def lines(draws: int) -> list[str]:
         first, *others = of(draws)
-        return [row(*first), rule(len(first)), *(row(*one) for one in others), "", f"{draws:,} simulated tests per number."]
+        return [
+            row(*first),
+            rule(len(first)),
+            *(row(*cells) for cells in others),
+            "",
+            f"{draws:,} simulated tests per number.",
+        ]
 
     return lines
 
 
 def drawn_power(draws: int) -> list[str]:
     """The table of power; its picture is written beside it."""
-    found = power(draws)
-    PICTURE.write_text(picture(found), encoding="utf-8")
-    return power_lines(found)
+    rates = power(draws)
+    PICTURE.write_text(picture(rates), encoding="utf-8")
+    return power_lines(rates)
 
 
 TABLES: Mapping[str, Callable[[int], list[str]]] = {
@@ -278,16 +284,16 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=2000, help="simulated tests per number of the first table")
     parser.add_argument("--write", action="store_true", help="write docs/verdicts.md and its picture")
     parser.add_argument("--only", default=",".join(TABLES), help="comma-separated names of tables; all of them by default")
-    given = parser.parse_args()
+    options = parser.parse_args()
     print(f"every control but the first is {BEHIND:g} standard deviations worse", flush=True)
-    for name in (one.strip() for one in given.only.split(",")):
+    for name in (part.strip() for part in options.only.split(",")):
         if name not in TABLES:
             raise SystemExit(f"--only {name}: there is no such table; there are {', '.join(TABLES)}")
-        lines = TABLES[name](given.draws)
+        lines = TABLES[name](options.draws)
         print(f"\n{name}\n" + "\n".join(lines), flush=True)
-        if given.write:  # each table as soon as it is there, for all of them take long
+        if options.write:  # each table as soon as it is there, for all of them take long
             PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), name, lines), encoding="utf-8")
-    if given.write:
+    if options.write:
         print(f"\nwritten: {PAGE}")
 
 
