@@ -84,7 +84,7 @@ def _captum(work: Work, rng: Rng) -> list[Judge]:
 
             return lambda: captum.metrics.infidelity(
                 case.classifier.module,
-                perturb,
+                perturb_inputs,
                 case.inputs,
                 first,
                 target=case.targets,

@@ -335,7 +335,7 @@ def test_linear_model() -> None:
     assert_same(explain(LrpZ(), net, inputs, targets), shares, share=1e-5)
     logits = net(inputs).gather(1, targets[:, None]).detach().view(-1, 1, 1)
     assert_same(explain(LrpEpsilon(epsilon=0.5, relative=False), net, inputs, targets),
-                shares * logits / (logits + 0.5 * logits.sign()), 1e-5)  # fmt: skip
+                shares * logits / (logits + 0.5 * logits.sign()), share=1e-5)  # fmt: skip
     assert_same(explain(LrpAlpha1Beta0(), net, inputs, targets), (logits / 36).expand(-1, 6, 6), share=1e-5)
 
 

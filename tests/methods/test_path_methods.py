@@ -16,7 +16,7 @@ from saliency import core as pair
 from saliency.core import guided_ig as pair_guided_ig
 from scipy import ndimage
 from tests.methods.problems import Problem, assert_same, photograph_problem, random_problem
-from tests.networks import NETWORKS
+from tests.networks import NETWORKS, SIDE
 from torch import Tensor, nn
 
 from snellen.classifier import Classifier
