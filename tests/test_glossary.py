@@ -51,6 +51,14 @@ NAMES = frozenset(
 EXEMPT = {("trust.py", "known"), ("database.py", "one")}
 """By file: a field whose name is a key in files on disk, and a function of SQLAlchemy."""
 
+NOT_YET = frozenset(
+    [
+        "cards", "charts", "cli", "files", "images", "papers", "report", "runs", "runs_v1", "studies_v1", "study", "suite",
+        "textbox", "verdicts", "worked", "zoo",
+    ]
+)  # fmt: skip
+"""Folders of tests/ whose names still wait for a better one; a folder that has them leaves this list."""
+
 PHRASES = {
     "hangs on": "depends on",
     "hang on": "depend on",
@@ -70,6 +78,25 @@ def modules() -> tuple[Path, ...]:
     return tuple(sorted(SOURCE.rglob("*.py")))
 
 
+@cache
+def covered_files() -> tuple[Path, ...]:
+    """Everything in Python whose names have to be plain: the package, its tests, benchmarks, documentation and examples."""
+    folders = [folder for folder in sorted((ROOT / "tests").iterdir()) if folder.is_dir() and folder.name not in NOT_YET]
+    others = [path for folder in (*folders, ROOT / "examples", ROOT / "docs") for path in sorted(folder.rglob("*.py"))]
+    return (*modules(), *sorted((ROOT / "tests").glob("*.py")), *sorted((ROOT / "benchmarks").glob("*.py")), *others)
+
+
+def imported_names(path: Path) -> set[str]:
+    """What a file imports under the name that somebody else chose, such as `given` of hypothesis."""
+    return {
+        alias.name
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if not alias.asname
+    }
+
+
 def names_in(path: Path) -> Iterator[tuple[str, int]]:
     for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
         if token.type == tokenize.NAME:
@@ -79,9 +106,9 @@ def names_in(path: Path) -> Iterator[tuple[str, int]]:
 def test_no_name_needs_a_dictionary() -> None:
     places = [
         f"{path.relative_to(ROOT)}:{line} {name}"
-        for path in modules()
+        for path in covered_files()
         for name, line in names_in(path)
-        if name in NAMES and (path.name, name) not in EXEMPT
+        if name in NAMES and (path.name, name) not in EXEMPT and name not in imported_names(path)
     ]
     assert not places, f"{len(places)} names, such as {places[:20]}"
 
