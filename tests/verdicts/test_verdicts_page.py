@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import verdicts as simulation
 from snellen.verdicts import MARGIN, MINIMUM_IMAGES
 from snellen.verdicts.intervals import RESAMPLES
-from snellen.verdicts.rule import DEAF, MOST
+from snellen.verdicts.rule import MOST, OUTRIGHT
 from snellen.verdicts.statistics import LEVEL
 from snellen.verdicts.trust import SPLITS
 
@@ -33,7 +33,7 @@ def test_the_constants_are_those_of_the_code(text):
         f"hold *together* at {LEVEL * 100:g} %",
         f"replacement {RESAMPLES:,} times",
         f"all but {(1 - LEVEL) / 2 * 100:.0f} % of the draws on either side",
-        f"more than {(1 - DEAF) * 100:.0f} % of all pairs",
+        f"more than {OUTRIGHT * 100:.0f} % of all pairs",
         f"halves {SPLITS} times",
         f"above {MOST:,} images",
     ):

@@ -31,7 +31,7 @@ def explain_photo(
     path = out or photo.with_name(f"{photo.stem}-maps.png")
     if path.suffix.lower() != ".png":
         raise SnellenError(f"'{path}' must end in .png")
-    settings.tell_of_code(observer)
+    settings.note_code(observer)
     classifier = settings.classifier()
     samples = from_files([photo], geometry=classifier.geometry, channels=classifier.channels)
     image = samples[0].image

@@ -13,10 +13,7 @@ USUAL_REASONS = "a mean, std or size other than in training, or classes in anoth
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The share of labelled images that the classifier is right about, with its 95 % interval (Wilson) and a remark.
-
-    `remark` is empty where the share speaks for itself; `doubtful` says that it questions how the model was set up.
-    """
+    """The share of labelled images that the classifier is right about, with its 95 % interval (Wilson) and a remark."""
 
     correct: int
     n: int
@@ -24,11 +21,13 @@ class Accuracy:
     high: float
     chance: float
     remark: str
+    """A sentence about the share; empty where it needs none."""
     doubtful: bool
+    """Whether the remark questions how the model was set up."""
 
     @property
     def share(self) -> float:
-        """Right ones among labelled ones."""
+        """The share of labelled images that the classifier is right about."""
         return self.correct / self.n
 
     @property
@@ -47,8 +46,8 @@ def accuracy(
 ) -> Accuracy | None:
     """The accuracy over the labelled images; None where none is labelled.
 
-    Chance is 1 / classes: who guesses does not know which labels these images have, so a classifier that is right about
-    every image of a single class is far above it. Always giving the most frequent label is a comparison of its own.
+    Chance is 1 / classes: a guess does not use which labels these images have, so a classifier that is right about
+    every image of a single class is far above chance. Always giving the most frequent label is a separate comparison.
     """
     pairs = [(label, prediction) for label, prediction in zip(labels, predictions, strict=True) if label is not None]
     if not pairs:

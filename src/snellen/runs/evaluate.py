@@ -102,7 +102,7 @@ def evaluate(
         metrics: The same; None computes the maps alone.
         target: The class that maps explain: predicted, label, least-likely, a class name or its number.
         condition: Changes all images first, such as `rotation(degrees=45)`.
-        seed: Of every random draw.
+        seed: Changes every random draw.
         out: The run folder; without one, a temporary folder that lives as long as the Run.
         options: How to compute.
         executor: Any `concurrent.futures.Executor`, instead of `options.workers`.
@@ -121,16 +121,16 @@ def evaluate(
     progress = observer or default_observer()
     with _run_folder(out) as folder:
         wrapped = classifier if isinstance(classifier, Classifier) else Classifier(classifier)
-        chosen = None if condition is None else CONDITIONS.parse(condition)
+        parsed_condition = None if condition is None else CONDITIONS.parse(condition)
         plain = as_samples(samples, geometry=wrapped.geometry, channels=wrapped.channels, classes=wrapped.classes)
         job = _Job(
             store=Store(folder, progress.note),
             classifier=wrapped,
-            samples=plain if chosen is None else apply_condition(plain, chosen, seed=seed),
+            samples=plain if parsed_condition is None else apply_condition(plain, parsed_condition, seed=seed),
             methods=planning.parse_methods(methods),
             metrics=[] if metrics is None else planning.parse_metrics(metrics),
             target=target,
-            condition=chosen,
+            condition=parsed_condition,
             seed=seed,
             options=options or Options(),
             executor=executor,
@@ -140,13 +140,13 @@ def evaluate(
             checkpoints={} if checkpoints is None else variant_training.find_checkpoints(checkpoints, wrapped),
             trust=trust,
         )
-        before = dict(wrapped.fitted_state)
+        fitted_before = dict(wrapped.fitted_state)
         with job.store.writing():
             try:
                 job.run()
             finally:
                 job.observer.end()
-                wrapped.fitted_state = before  # states that were fitted to these samples do not fit others
+                wrapped.fitted_state = fitted_before  # states that were fitted to these samples do not fit others
         return Run(folder, temporary=out is None)
 
 
@@ -180,7 +180,7 @@ class _Job:
             self.observer.note(note)
         if old is not None:
             digest = recording.samples_digest(shards)
-            recording.refuse_another(old, spec, self.classifier.fingerprint, digest, self.store.folder)
+            recording.check_same_run(old, spec, self.classifier.fingerprint, digest, self.store.folder)
 
         self.classifier.use_compiled = False
         inputs = self.classifier.to_inputs(self.samples[0].image[None])
@@ -211,7 +211,7 @@ class _Job:
         measured = self.options.pass_seconds
         pass_seconds = measured or planning.measure_pass_seconds(self.classifier, inputs, gradients=total.backward > 0)
         fitted_digests = {name: state.digest for name, state in fitted.items()}
-        variants = self._train_variants(packed, labels, fitted_digests, self._expected(pass_seconds, total))
+        variants = self._train_variants(packed, labels, fitted_digests, self._forecast(pass_seconds, total))
 
         compiled = old.spec.compiled if old is not None else self._worth_compiling(pass_seconds, total)
         tasks, units = missing_units(
@@ -243,7 +243,7 @@ class _Job:
 
         errors = self._compute(packed, variants, tasks, plan, compiled)
         finished = self.store.intact_units()
-        record = recording.close(self.store, record, old, finished, time.perf_counter() - started, errors)
+        record = recording.close_record(self.store, record, old, finished, time.perf_counter() - started, errors)
         for note in recording.refusal_sentences(record, finished):
             self.observer.note(note)
         if errors:
@@ -301,16 +301,16 @@ class _Job:
         )
 
     def _note_accuracy(self, samples: SamplesRecord, classes: int) -> None:
-        """Says how often the classifier is right, before hours are spent on one that was set up wrongly."""
-        right = accuracy(
+        """Notes how often the classifier is right, before hours are spent on one that was set up wrongly."""
+        measured = accuracy(
             [row.label for row in samples.rows],
             [row.prediction for row in samples.rows],
             classes,
             self.classifier.classes,
             None if self.condition is None else label(self.condition),
         )
-        if right is not None:
-            self.observer.note(f"accuracy {right.words}. {right.remark}".strip())
+        if measured is not None:
+            self.observer.note(f"accuracy {measured.words}. {measured.remark}".strip())
 
     def _fit(self) -> dict[str, FittedRecord]:
         """Fits the methods that need it, or reads their fitted states from the run folder."""
@@ -330,7 +330,7 @@ class _Job:
         planning.check_requirements(self.metrics, self.classifier, labels=labels, **available)
 
     def _train_variants(
-        self, packed: PackedClassifier, labels: tuple[int, ...], fitted_digests: Mapping[str, str], afterwards: str
+        self, packed: PackedClassifier, labels: tuple[int, ...], fitted_digests: Mapping[str, str], forecast: str
     ) -> RunVariants:
         """The variants that the metrics need: from the run folder, or trained now and stored there."""
         variants = RunVariants(
@@ -353,7 +353,7 @@ class _Job:
             return variants
         if len(untrained) < len(needed):
             self.observer.note(f"{len(needed) - len(untrained)} of {len(needed)} variants are already trained")
-        self.observer.note(f"the recipe trains {len(untrained)} variants of '{self.classifier.name}' first; {afterwards}")
+        self.observer.note(f"the recipe trains {len(untrained)} variants of '{self.classifier.name}' first; {forecast}")
         groups = {str(place): group for place, group in enumerate(variant_training.group_by_maps(untrained))}
         images = Passes(forward=len(self.training))
         self.observer.begin("training variants", len(untrained) * images, len(untrained))
@@ -386,7 +386,7 @@ class _Job:
             return bool(self.options.compile)
         return compiling_pays(pass_seconds.forward * (total.forward - total.backward) / max(1, self.options.workers))
 
-    def _expected(self, pass_seconds: planning.PassSeconds, total: Passes) -> str:
+    def _forecast(self, pass_seconds: planning.PassSeconds, total: Passes) -> str:
         return (
             f"then come {total.forward:,} forward and {total.backward:,} backward passes, less what the cache saves: "
             f"at most about {duration(pass_seconds.seconds(total) / max(1, self.options.workers))} in the model"
@@ -401,7 +401,7 @@ class _Job:
         pass_seconds: planning.PassSeconds,
         units: int,
     ) -> tuple[float, float]:
-        """Says what is planned and how long it should take; compiles first when that was decided, to be timed too.
+        """Notes what is planned and how long it should take; compiles first where that was decided, which takes time too.
 
         Returns the expected seconds in the model, and those that compiling took.
         """
@@ -472,7 +472,7 @@ class _Job:
             variants=variants.packed(task.method, task.metrics),
         )
 
-    # Where ------------------------------------------------------------------------------------------------------------
+    # In which process -----------------------------------------------------------------------------------------------------
 
     def _run_calls(
         self, calls: Iterator[tuple[str, Call[R]]], name: Callable[[str], str]
@@ -493,7 +493,7 @@ class _Job:
 
 
 def _as_sentence(problem: Exception, what: str) -> SnellenError:
-    """The problem as a sentence."""
+    """The problem as an error that users see as one sentence, which starts with `what`."""
     if isinstance(problem, SnellenError):
         return problem
     refusal = SnellenError(f"{what} ({type(problem).__name__}: {problem})")
@@ -503,7 +503,7 @@ def _as_sentence(problem: Exception, what: str) -> SnellenError:
 
 @contextmanager
 def _run_folder(out: str | Path | None) -> Iterator[Path]:
-    """Where to write. A temporary folder is removed again where nothing was computed."""
+    """The folder to write to; a temporary one is removed where an error leaves nothing computed in it."""
     if out is not None:
         yield Path(out)
         return
@@ -518,4 +518,4 @@ def _run_folder(out: str | Path | None) -> Iterator[Path]:
 
 
 class UnfinishedError(SnellenError):
-    """Some units failed; the run folder holds everything else, and why they did."""
+    """Some units failed; the run folder holds everything else, and the reasons."""

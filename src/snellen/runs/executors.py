@@ -38,7 +38,7 @@ class Call(Protocol[R_co]):
 
 @contextmanager
 def dask_executor(address: str) -> Iterator[Executor]:
-    """The executor of a running Dask cluster; it breaks where the scheduler dies, or has no workers for some time."""
+    """The executor of a running Dask cluster; it breaks if the scheduler dies, or lacks workers for `PATIENCE` seconds."""
     try:
         from distributed import Client
     except ImportError:
@@ -48,21 +48,21 @@ def dask_executor(address: str) -> Iterator[Executor]:
     except (OSError, TimeoutError, ValueError) as problem:
         raise SnellenError(f"no Dask scheduler answers at '{address}' ({problem}); start one or leave out --dask") from None
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is a sentence, not a traceback
-    over = threading.Event()
-    threading.Thread(target=_watch_workers, args=(client, over), daemon=True).start()
+    ended = threading.Event()
+    threading.Thread(target=_watch_workers, args=(client, ended), daemon=True).start()
     try:
         yield client.get_executor(retries=TRIES)
     finally:
-        over.set()
+        ended.set()
         with suppress(OSError, TimeoutError):  # the scheduler may be dead
             client.close(timeout=2)
 
 
-def _watch_workers(client: Any, over: threading.Event) -> None:
+def _watch_workers(client: Any, ended: threading.Event) -> None:
     """Closes the client, which cancels all calls, once the scheduler had no workers for `PATIENCE` seconds."""
     missing = 0
     while missing < PATIENCE:
-        if over.wait(1):
+        if ended.wait(1):
             return
         missing = 0 if client.scheduler_info()["workers"] else missing + 1
     client.close()
@@ -70,7 +70,7 @@ def _watch_workers(client: Any, over: threading.Event) -> None:
 
 @contextmanager
 def process_pool(workers: int) -> Iterator[Executor]:
-    """Fresh processes, which end with the body: at once where it fails, and also where this process is killed."""
+    """New processes, which end with the body: at once where it raises, and also where this process is killed."""
     context = multiprocessing.get_context("spawn")  # a forked process would hang where torch has used threads
     reader, writer = context.Pipe(duplex=False)
     with reader, writer:
@@ -99,6 +99,12 @@ def _end_with_parent(reader: Connection) -> None:
 
 class LostWorkerError(Exception):
     """Every worker that computed a unit died."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the worker that computed it died, {TRIES} times in a row; memory may have run out, "
+            "or the model or plug-in ends its process: see what happens without --workers"
+        )
 
 
 def run_all(
@@ -130,11 +136,15 @@ def run_all(
     if executor is not None:
         for key, _, result in _drain(source, executor, 2 * max(2, workers), on_start):
             if isinstance(result, BrokenExecutor | CancelledError):
-                raise SnellenError(f"{_gone(executor, result)}; finished work is kept, and the same command continues")
+                reason = f" ({result})" if str(result) else ""
+                raise SnellenError(
+                    f"the workers of {type(executor).__name__} are gone in the middle of the work{reason}; "
+                    "finished work is kept, and the same command continues"
+                )
             yield key, result
         return
     while True:
-        # A pool with a dead worker refuses everything: what was in flight is done apart, the rest by a fresh pool.
+        # A pool with a dead worker refuses everything: calls that were submitted run singly, the rest in a new pool.
         lost: list[tuple[str, Call[R_co]]] = []
         with process_pool(workers) as pool:
             for key, call, result in _drain(source, pool, 2 * workers, on_start, pack=_packed):
@@ -144,13 +154,13 @@ def run_all(
                     yield key, result
         if not lost:
             return
-        yield from _one_by_one(lost, on_start)
+        yield from _run_singly(lost, on_start)
 
 
-def _one_by_one(
+def _run_singly(
     calls: list[tuple[str, Call[R_co]]], on_start: Callable[[str], None]
 ) -> Iterator[tuple[str, R_co | Exception]]:
-    """The same for calls that were lost together: alone with its worker, only a call that kills it is to blame."""
+    """Runs calls that were lost together, one per worker: so a worker that dies was killed by its own call."""
     left, deaths = list(calls), Counter({key: 1 for key, _ in calls})
     while left:
         with process_pool(1) as pool:
@@ -162,23 +172,7 @@ def _one_by_one(
                 if broken and deaths[key] < TRIES:
                     continue
                 del left[0]
-                yield key, LostWorkerError(_lost(TRIES)) if broken else result
-
-
-def _gone(executor: Executor, problem: Exception) -> str:
-    reason = f" ({problem})" if str(problem) else ""
-    return f"the workers of {type(executor).__name__} are gone in the middle of the work{reason}"
-
-
-def _lost(times: int) -> str:
-    return (
-        f"the worker that computed it died, {times} times in a row; memory may have run out, "
-        "or the model or plug-in ends its process: see what happens without --workers"
-    )
-
-
-def _reason(problem: Exception) -> str:
-    return f"{type(problem).__name__}: {problem}".strip()
+                yield key, LostWorkerError() if broken else result
 
 
 def _run(call: Call[R_co], on_pass: Callable[[Passes], None] | None = None) -> R_co:
@@ -188,9 +182,9 @@ def _run(call: Call[R_co], on_pass: Callable[[Passes], None] | None = None) -> R
 
 @dataclass(frozen=True)
 class _Packed(Generic[R_co]):
-    """A call that is pickled already, so that one which cannot be is refused here and not in a thread of the pool.
+    """A pickled call. A call that cannot be pickled is refused here and not in a thread of the pool.
 
-    cloudpickle sends lambdas and classes of a script or notebook along.
+    cloudpickle includes lambdas and classes of a script or notebook.
     """
 
     content: bytes
@@ -211,16 +205,16 @@ def _drain(
     on_start: Callable[[str], None],
     pack: Callable[[Call[R_co]], Call[R_co]] = lambda call: call,
 ) -> Iterator[tuple[str, Call[R_co], R_co | Exception]]:
-    """Results as they come. A broken executor takes no more calls: the rest stays in the iterator for its successor."""
+    """Results as they come. A broken executor gets no more calls: the rest stays in the iterator, for the next executor."""
     pending: dict[Future[R_co], tuple[str, Call[R_co]]] = {}
     more = True
     while more or pending:
         while more and len(pending) < window:
-            following = next(calls, None)
-            if following is None:
+            pair = next(calls, None)
+            if pair is None:
                 more = False
                 break
-            key, call = following
+            key, call = pair
             on_start(key)
             try:
                 packed = pack(call)
@@ -228,12 +222,13 @@ def _drain(
                 yield key, call, refusal
                 continue
             try:
-                pending[executor.submit(_run, packed)] = following
+                pending[executor.submit(_run, packed)] = pair
             except SnellenError as refusal:
                 yield key, call, refusal
             except Exception as refusal:  # a pool, or the client of a cluster, that takes no more calls
                 more = False
-                yield key, call, refusal if isinstance(refusal, BrokenExecutor) else BrokenExecutor(_reason(refusal))
+                reason = f"{type(refusal).__name__}: {refusal}".strip()
+                yield key, call, refusal if isinstance(refusal, BrokenExecutor) else BrokenExecutor(reason)
         done, _ = wait(pending, return_when=FIRST_COMPLETED) if pending else (set[Future[R_co]](), None)
         for future in done:
             key, call = pending.pop(future)

@@ -32,10 +32,11 @@ FEW = 20
 """With fewer images a note says that the statistics are poor."""
 
 BATCH = 16
+"""Images in memory at a time."""
 
 
 def fit(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, observer: Observer | None = None) -> None:
-    """Fits methods to images; the fitted states are kept in `classifier.fitted_state`.
+    """Fits methods to images; the fitted states are put into `classifier.fitted_state`.
 
     `evaluate` does the same with its own samples for states that the classifier lacks. To explain few images with the
     statistics of many, call this first.
@@ -47,21 +48,21 @@ def fit(classifier: Classifier, samples: Any, *, methods: Any, seed: int = 0, ob
         seed: Which images are drawn, where there are more than `LIMIT`.
         observer: Shows progress.
     """
-    pictures = as_samples(samples, geometry=classifier.geometry, channels=classifier.channels, classes=classifier.classes)
+    images = as_samples(samples, geometry=classifier.geometry, channels=classifier.channels, classes=classifier.classes)
     parsed = planning.parse_methods(methods)
     methods_by_state = states_to_fit(parsed)
     if not methods_by_state:
         return
-    pictures = fitting_samples(pictures, seed)
-    inputs = classifier.to_inputs(pictures[0].image[None])
+    images = fitting_samples(images, seed)
+    inputs = classifier.to_inputs(images[0].image[None])
     classifier.check(inputs)
     planning.check_needs(classifier, parsed, inputs)
     progress = observer or default_observer()
-    with fitting_stage(progress, pictures, len(methods_by_state)):
+    with fitting_stage(progress, images, len(methods_by_state)):
         for state, method in methods_by_state.items():
             progress.running(f"fitting {state}")
             with classifier.counting(progress.passed):
-                classifier.fitted_state[state] = fit_state(method, classifier, pictures, seed=seed)
+                classifier.fitted_state[state] = fit_state(method, classifier, images, seed=seed)
             progress.finished(Passes())
 
 
@@ -76,43 +77,43 @@ def install_fitted_states(
     threads: int | None,
     observer: Observer,
 ) -> dict[str, FittedRecord]:
-    """Puts every fitted state into the classifier: the one it has, else the stored one, else a new one, which is stored.
+    """Fills `classifier.fitted_state`: a state that is there stays, others are read from the store, or fitted and stored.
 
     Args:
         methods_by_state: By name of the state, a method that can fit it.
-        classifier: Its `fitted_state` is filled.
+        classifier: The classifier that is explained.
         samples: The images of the run.
         store: The run folder.
         seed: Which images are drawn, where there are more than `LIMIT`.
         batch: Images in memory at a time.
-        threads: Of torch.
+        threads: Torch threads; as many as before where None.
         observer: Shows progress.
     """
     records: dict[str, FittedRecord] = {}
     missing: dict[str, tuple[str, NeedsFit]] = {}
-    pictures = fitting_samples(samples, seed) if methods_by_state else samples
-    digests = [list(pair) for pair in zip(pictures.ids, pictures.digests, strict=True)]
+    images = fitting_samples(samples, seed) if methods_by_state else samples
+    digests = [list(pair) for pair in zip(images.ids, images.digests, strict=True)]
     for state, method in methods_by_state.items():
         facts = {**common_key(classifier, seed, compiled=False), "samples": digests, "version": traits(method).version}
         key = key_of({**facts, "lesson": state})
         if state in classifier.fitted_state:
             records[state] = FittedRecord(images=None, digest=digest(classifier.fitted_state[state]))
-        elif (tensors := store.intact_fitted(key)) is not None:
-            records[state], classifier.fitted_state[state] = tensors
+        elif (stored := store.intact_fitted(key)) is not None:
+            records[state], classifier.fitted_state[state] = stored
         else:
             missing[key] = state, method
     if not missing:
         return records
-    if (note := few_images_note(len(pictures), [method for _, method in missing.values()])) is not None:
+    if (note := few_images_note(len(images), [method for _, method in missing.values()])) is not None:
         observer.note(note)
-    with fitting_stage(observer, pictures, len(missing)), using_threads(threads):
+    with fitting_stage(observer, images, len(missing)), using_threads(threads):
         for key, (state, method) in missing.items():
             observer.running(f"fitting {state}")
             started = time.perf_counter()
             with classifier.counting(observer.passed) as paid:
-                classifier.fitted_state[state] = fit_state(method, classifier, pictures, seed=seed, batch=batch)
+                classifier.fitted_state[state] = fit_state(method, classifier, images, seed=seed, batch=batch)
             records[state] = FittedRecord(
-                images=len(pictures), digest=digest(classifier.fitted_state[state]), cost=cost_since(started, paid)
+                images=len(images), digest=digest(classifier.fitted_state[state]), cost=cost_since(started, paid)
             )
             store.put_fitted(key, records[state], classifier.fitted_state[state])
             observer.finished(Passes())

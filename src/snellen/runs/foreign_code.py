@@ -15,7 +15,7 @@ from snellen.zoo.models import code_origin, executes_code
 
 Code = Literal["model", "recipe", "dask"]
 
-_WOULD: Mapping[Code, str] = {
+_ACTIONS: Mapping[Code, str] = {
     "model": "load the model '{}'",
     "recipe": "call the recipe '{}'",
     "dask": "connect to the Dask scheduler '{}', which can send code",
@@ -28,15 +28,11 @@ EVERYTHING: tuple[Code, ...] = ("model", "recipe", "dask")
 """Executed to continue a run, beside unpickling its trained variants."""
 
 
-def named_code(request: Mapping[str, Any] | None) -> dict[str, Any]:
+def named_code(request: Mapping[str, Any] | None) -> dict[Code, str]:
     """The settings of a request that name code, or a server that sends code."""
-    values = request or {}
-    model, recipe = values.get("model"), values.get("recipe")
-    return {
-        **({"model": model} if model is not None and executes_code(str(model)) else {}),
-        **({"recipe": recipe} if recipe not in (None, DIGITS) else {}),
-        **({"dask": values["dask"]} if values.get("dask") is not None else {}),
-    }
+    values = {name: str(value) for name in EVERYTHING if (value := (request or {}).get(name)) is not None}
+    harmless = {"model": not executes_code(values.get("model", "")), "recipe": values.get("recipe") == DIGITS}
+    return {name: value for name, value in values.items() if not harmless.get(name)}
 
 
 def request_seal(request: Mapping[str, Any] | None) -> str | None:
@@ -55,20 +51,20 @@ def require_trust(store: Store, record: RunRecord, needed: Collection[Code], *, 
         trust: Whether the user trusts the folder.
     """
     code = named_code(record.request)
-    would = [words.format(code[name]) for name, words in _WOULD.items() if name in code and name in needed]
+    actions = [text.format(code[name]) for name, text in _ACTIONS.items() if name in code and name in needed]
     unpickled = len(store.unsealed_variants()) if "recipe" in needed else 0
     if unpickled:
-        would.append(f"unpickle {unpickled} trained variant{'' if unpickled == 1 else 's'}")
-    if not would or (not unpickled and is_sealed(_facts(code), record.seal)):
+        actions.append(f"unpickle {unpickled} trained variant{'' if unpickled == 1 else 's'}")
+    if not actions or (not unpickled and is_sealed(_facts(code), record.seal)):
         return
     if not trust:
-        raise untrusted_folder(store.folder, would)
+        raise untrusted_folder(store.folder, actions)
     with suppress(SnellenError), store.writing():  # a folder that cannot be written is trusted this time only
         store.put_record(record.changed(seal=request_seal(record.request)))
         if unpickled:
             store.seal_variants()
 
 
-def _facts(code: Mapping[str, Any]) -> list[Any]:
+def _facts(code: Mapping[Code, str]) -> list[object]:
     """What is sealed: each name with the path of its code, because the same name may mean another file elsewhere."""
-    return ["run", {name: [value, "" if name == "dask" else code_origin(str(value))] for name, value in code.items()}]
+    return ["run", {name: [value, "" if name == "dask" else code_origin(value)] for name, value in code.items()}]

@@ -39,22 +39,22 @@ class Guard:
         self._tensors[name] = _Copy(tensor)
 
     @contextmanager
-    def watching(self, who: str, error: type[Exception] = ChangedError) -> Iterator[None]:
+    def watching(self, plugin: str, error: type[Exception] = ChangedError) -> Iterator[None]:
         """Restores whatever the body changes, and raises `error` for it unless the body raised already.
 
         Args:
-            who: The name of the plug-in.
+            plugin: Its name, for the error message.
             error: The type of the exception.
         """
         changed: list[str] = []
         try:
-            with _same_settings():
+            with _restoring_settings():
                 yield
         finally:
             changed = self._restore()
         if changed:
             more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-            raise error(f"{who} changed {changed[0]}{more}, which all methods and metrics share; let it work on a copy")
+            raise error(f"{plugin} changed {changed[0]}{more}, which all methods and metrics share; let it work on a copy")
 
     def _restore(self) -> list[str]:
         """Restores everything; returns what had been changed, in words."""
@@ -263,7 +263,7 @@ _SETTINGS: dict[Callable[[], Any], Callable[[Any], Any]] = {
 
 
 @contextmanager
-def _same_settings() -> Iterator[None]:
+def _restoring_settings() -> Iterator[None]:
     """Restores the settings of torch for the whole process afterwards."""
     before = {write: (read, read()) for read, write in _SETTINGS.items()}
     try:

@@ -8,12 +8,11 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import torch
 
 
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, str | int | float | None]:
     """The computer, as far as it matters for timings."""
     memory = None
     with contextlib.suppress(ValueError, OSError, AttributeError):

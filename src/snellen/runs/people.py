@@ -28,11 +28,11 @@ NO_MAP = "none"
 """How a study names the arm that sees no explanation."""
 
 COLUMNS = ("sample", "method", "presentation", "metric", "value", "n", "error", "source")
-"""Of the file of scores: `n` answers by as many people, and the standard error of their mean."""
+"""Of the table of scores; `n` counts the answers, and `error` is the standard error of their mean."""
 
 
-_APART = ("outcomes", "links", "images")
-"""Fields of `People` that are not plain values."""
+_NOT_PLAIN = ("outcomes", "links", "images")
+"""Fields of `StudyResult` that are not plain values."""
 
 
 def arm_name(arm: str) -> str:
@@ -149,7 +149,7 @@ class StudyResult:
 
     @property
     def presentations(self) -> tuple[str, ...]:
-        """How maps were presented, without repetition."""
+        """The ways in which maps were presented, each once."""
         every = (arm.presentation for outcome in self.outcomes for arm in outcome.arms if arm.method != NO_MAP)
         return tuple(dict.fromkeys(every))
 
@@ -177,8 +177,8 @@ def write_people(folder: Path, people: StudyResult) -> None:
     table = io.BytesIO()
     people.images.loc[:, list(COLUMNS)].to_parquet(table, index=False)
     with store.writing():
-        before = store.people().get(people.digest)
-        if before is not None and before.source == "human" and people.source == "simulated":
+        earlier = store.people().get(people.digest)
+        if earlier is not None and earlier.source == "human" and people.source == "simulated":
             raise SnellenError(
                 f"'{folder}' has what people answered in '{people.title}', and simulated people never take their place; "
                 "join the rehearsal to a copy of the run"
@@ -197,7 +197,7 @@ def read_people(folder: Path) -> tuple[StudyResult, ...]:
                 **{
                     field.name: getattr(record, field.name)
                     for field in dataclasses.fields(StudyResult)
-                    if field.name not in _APART
+                    if field.name not in _NOT_PLAIN
                 },
                 outcomes=tuple(parse_as(TaskOutcome, outcome, f"{owner}, outcomes") for outcome in record.outcomes),
                 links=tuple(parse_as(MetricLink, link, f"{owner}, links") for link in record.links),
@@ -207,10 +207,10 @@ def read_people(folder: Path) -> tuple[StudyResult, ...]:
     return merge_studies([tuple(studies)])
 
 
-def merge_studies(several: Iterable[tuple[StudyResult, ...]]) -> tuple[StudyResult, ...]:
-    """The studies of several runs without repetition; where two hold the same one, people come before simulated ones."""
+def merge_studies(studies_by_run: Iterable[tuple[StudyResult, ...]]) -> tuple[StudyResult, ...]:
+    """The studies of several runs, each once; results of people are taken before simulated ones of the same study."""
     merged: dict[str, StudyResult] = {}
-    for study in (study for studies in several for study in studies):
+    for study in (study for studies in studies_by_run for study in studies):
         if study.digest not in merged or (study.source == "human" and merged[study.digest].source == "simulated"):
             merged[study.digest] = study
     return tuple(sorted(merged.values(), key=lambda study: (study.ended, study.digest)))

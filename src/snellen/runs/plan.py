@@ -83,8 +83,8 @@ def check_needs(
         if (missing := _missing(method, classifier)) and not _works_inside(method, classifier, inputs)
     ]
     if refused:
-        able = [name for name in METHODS if not METHODS[name].traits.needs and not METHODS[name].traits.control]  # type: ignore[attr-defined]
-        raise SnellenError(f"{'; '.join(refused)}; but {_without(classifier)}. Without it work: {', '.join(able)}")
+        able = [name for name in METHODS if not traits(METHODS[name]).needs and not traits(METHODS[name]).control]
+        raise SnellenError(f"{'; '.join(refused)}; but {_lack(classifier)}. Methods that do not need it: {', '.join(able)}")
     for method in methods:
         if isinstance(method, HasPrepare):
             with Guard({"the model": classifier}, {"the inputs": inputs}).watching(label(method), SnellenError):
@@ -133,7 +133,7 @@ def missing_requirement(
         checkpoints: Whether there are checkpoints.
     """
     if missing := _missing(metric, classifier):
-        return f"needs {missing}, but {_without(classifier)}"
+        return f"needs {missing}, but {_lack(classifier)}"
     return missing_input(metric, truths=truths, labels=labels, recipe=recipe, checkpoints=checkpoints)
 
 
@@ -158,7 +158,8 @@ def _missing(plugin: Method | Metric, classifier: Classifier) -> str:
     return " and ".join(sorted((traits(plugin).needs & {"gradients", "layer", "relu"}) - classifier.offers))
 
 
-def _without(classifier: Classifier) -> str:
+def _lack(classifier: Classifier) -> str:
+    """A clause that says what the classifier does not offer."""
     if classifier.no_gradient_reason and "gradients" not in classifier.offers:
         return f"'{classifier.name}' gives no gradients ({classifier.no_gradient_reason})"
     return f"'{classifier.name}' {'has' if classifier.offers else 'is a black-box function and has'} no such thing"
@@ -183,11 +184,11 @@ def check_truth(metrics: Sequence[Metric], ids: Sequence[str], truths: Sequence[
     """Refuses metrics that need the truth of every sample where some sample has none."""
     for metric in metrics:
         if "truth" in traits(metric).needs:
-            without = [sample_id for sample_id, truth in zip(ids, truths, strict=True) if truth == "none"]
-            if without:
+            lacking = [sample_id for sample_id, truth in zip(ids, truths, strict=True) if truth == "none"]
+            if lacking:
                 raise SnellenError(
-                    f"{label(metric)} needs Sample.truth, but '{without[0]}' has none"
-                    f"{f' (nor have {len(without) - 1} others)' if len(without) > 1 else ''}. "
+                    f"{label(metric)} needs Sample.truth, but '{lacking[0]}' has none"
+                    f"{f' (nor have {len(lacking) - 1} others)' if len(lacking) > 1 else ''}. "
                     "Drop the metric or give --masks or --boxes."
                 )
 
@@ -235,9 +236,9 @@ def plan_passes(classifier: Classifier, methods: Sequence[Method], metrics: Sequ
         explain = method.passes(size, classifier)
         plan.passes[label(method), "maps"] = explain
         for metric in metrics:
-            at = label(method), label(metric)
-            plan.passes[at] = metric.passes(size, explain, classifier)
-            plan.parts[at] = metric.parts(size, explain, classifier) if isinstance(metric, SharedPasses) else {}
+            key = label(method), label(metric)
+            plan.passes[key] = metric.passes(size, explain, classifier)
+            plan.parts[key] = metric.parts(size, explain, classifier) if isinstance(metric, SharedPasses) else {}
     return plan
 
 

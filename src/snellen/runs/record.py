@@ -69,7 +69,7 @@ class Cost(Record):
     shared_forward: Count
     shared_backward: Count
     shared_seconds: Seconds
-    """Passes, and their seconds, that the cache spared."""
+    """Passes, and their seconds, that the cache saved."""
 
 
 class Refusal(Record):
@@ -125,7 +125,7 @@ class MetricSpec(Record):
     tolerance: float | None = None
     """For an axiom: how far from the best value still passes."""
     points: tuple[str, ...] | None = None
-    """The names of the columns of its curve, where these are not one even axis."""
+    """The names of the points of its curve, where these are not evenly spaced on one axis."""
     summary: str
     cite: str
     version: int
@@ -297,7 +297,7 @@ class RunRecord(Record):
         return {failure.method: failure.problem for failure in self.errors if failure.metric is None}
 
     def accuracy(self) -> Accuracy | None:
-        """How often the classifier is right about the labelled samples, also where an older version did not record it."""
+        """How often the classifier is right about the labelled samples, computed also for records of older versions."""
         rows = self.samples.rows
         return accuracy(
             [row.label for row in rows],
@@ -309,7 +309,7 @@ class RunRecord(Record):
 
 
 class StudyRecord(Record):
-    """What a study says of the methods of a run; `people.Outcome` and `people.Link` say what its lists hold."""
+    """What a study says of the methods of a run; `people.TaskOutcome` and `people.MetricLink` say what its lists hold."""
 
     schema_version: int
     title: str
@@ -337,7 +337,7 @@ def read_run(path: Path, remedy: str) -> RunRecord:
     _check_schema(values, str(path.parent))
     record = _typed(path, values, RunRecord, remedy)
     try:
-        _check_agrees(record)
+        _check_consistent(record)
     except SnellenError as problem:
         raise DamagedError(path, str(problem), remedy) from None
     return record
@@ -368,7 +368,7 @@ def _check_schema(values: dict[str, Any], owner: str) -> None:
         raise SnellenError(f"'{owner}' was written by a newer Snellen (schema {schema}, not {SCHEMA}); upgrade")
 
 
-def _check_agrees(record: RunRecord) -> None:
+def _check_consistent(record: RunRecord) -> None:
     """Refuses a record whose parts contradict each other, in words that follow 'it'."""
     rows, names = record.samples.rows, record.classifier.class_names
     if len({row.sample for row in rows}) < len(rows) or len(rows) != record.samples.count:
@@ -380,4 +380,4 @@ def _check_agrees(record: RunRecord) -> None:
             raise SnellenError(f"it names one of its {kind} twice")
     highest = max((number or 0 for row in rows for number in (row.label, row.prediction, row.target)), default=0)
     if names is not None and highest >= len(names):
-        raise SnellenError(f"it speaks of class {highest} and names {len(names)}")
+        raise SnellenError(f"it has samples of class {highest}, but names only {len(names)} classes")

@@ -55,7 +55,7 @@ def samples_digest(shards: Sequence[Shard]) -> str:
     return key_of([shard.digests for shard in shards])
 
 
-def refuse_another(old: RunRecord, spec: Spec, fingerprint: str, digest: str, folder: Path) -> None:
+def check_same_run(old: RunRecord, spec: Spec, fingerprint: str, digest: str, folder: Path) -> None:
     """Refuses a folder of another classifier, other samples or other settings; methods and metrics may be added."""
     pairs = {
         "another classifier": (old.classifier.fingerprint, fingerprint),
@@ -71,24 +71,24 @@ def refuse_another(old: RunRecord, spec: Spec, fingerprint: str, digest: str, fo
             raise SnellenError(f"'{folder}' was made with {what} ({before}, now {now}); choose another --out")
 
 
-def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], seen: Sequence[ShardFacts]) -> SamplesRecord:
-    """One row per sample, and the names of the pictures that the store keeps of the first ones."""
+def describe_samples(store: Store, samples: Samples, shards: Sequence[Shard], facts: Sequence[ShardFacts]) -> SamplesRecord:
+    """One row per sample, and the names of the stored pictures of the first samples."""
     rows: list[SampleRow] = []
     pictures: dict[str, str] = {}
-    for shard, look in zip(shards, seen, strict=True):
+    for shard, shard_facts in zip(shards, facts, strict=True):
         rows += [
             SampleRow(
                 sample=sample,
-                label=look.labels[place],
-                prediction=look.predictions[place],
-                probability=look.probabilities[place],
+                label=shard_facts.labels[place],
+                prediction=shard_facts.predictions[place],
+                probability=shard_facts.probabilities[place],
                 target=shard.targets[place],
-                truth=look.truths[place],
-                group=look.groups[place],
+                truth=shard_facts.truths[place],
+                group=shard_facts.groups[place],
             )
             for place, sample in enumerate(shard.ids)
         ]
-        pictures |= {sample: store.put_picture(png) for sample, png in zip(shard.ids, look.pictures, strict=False)}
+        pictures |= {sample: store.put_picture(png) for sample, png in zip(shard.ids, shard_facts.pictures, strict=False)}
     return SamplesRecord(
         count=len(samples), digest=samples_digest(shards), source=samples.describe(), rows=tuple(rows), pictures=pictures
     )
@@ -156,7 +156,7 @@ def write_unit(
     store.finish(task.key, unit if task.maps else unit.changed(cost=result.cost))
 
 
-def close(
+def close_record(
     store: Store,
     record: RunRecord,
     old: RunRecord | None,
@@ -164,7 +164,7 @@ def close(
     seconds: float,
     errors: Sequence[Failure],
 ) -> RunRecord:
-    """Adds up, writes the merged table when all is there, and writes the record for the last time."""
+    """Adds up the costs, writes the merged table of scores where nothing failed, and writes the record for the last time."""
     used = planned_units(record, units)
     costs = [cost for unit in used for cost in [unit.cost, *unit.metric_costs.values()] if cost]
     before = 0.0 if old is None or old.totals is None else old.totals.wall_seconds
@@ -207,7 +207,7 @@ def refusal_sentences(record: RunRecord, units: Mapping[str, UnitRecord]) -> lis
 
 
 def failure_sentence(record: RunRecord, folder: Path) -> str:
-    """How much failed, by the example of the first error."""
+    """How much failed, and the first error."""
     errors = record.errors
     first = errors[0]
     whole = [error for error in errors if error.metric is None]

@@ -36,7 +36,7 @@ def reload_subject(
     if classifier is None:
         if record.request is None:
             other = f"; {instead}" if instead else ""
-            raise SnellenError(f"'{run.folder}' was made from Python objects, which have to be given there: {usage}{other}")
+            raise SnellenError(f"'{run.folder}' was made from Python objects; pass them again: {usage}{other}")
         require_trust(Store(run.folder), record, MODEL, trust=trust)
         classifier, samples = Settings.of(record.request).load(observer)
     wrapped = classifier if isinstance(classifier, Classifier) else Classifier(classifier)

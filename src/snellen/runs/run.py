@@ -42,7 +42,7 @@ class Run:
         absent = [planned.unit for planned in record.units if planned.unit not in self._units]
         if record.finished is not None and absent:
             path = self.folder / "units" / f"{absent[0]}.json"
-            raise DamagedError(path, "it is missing", self._store.again)
+            raise DamagedError(path, "it is missing", self._store.remedy)
 
     @property
     def methods(self) -> list[str]:
@@ -129,17 +129,17 @@ class Run:
     @property
     def explained(self) -> list[str]:
         """Labels of the methods with a map of every sample."""
-        held: dict[str, set[str]] = {}
+        samples: dict[str, set[str]] = {}
         for unit in self._planned_units():
-            held.setdefault(unit.method, set()).update(unit.samples)
-        return [method for method in self.methods if len(held.get(method, ())) == len(self._ids())]
+            samples.setdefault(unit.method, set()).update(unit.samples)
+        return [method for method in self.methods if len(samples.get(method, ())) == len(self._ids())]
 
     def map_files(self, method: str) -> tuple[str, ...]:
         """The files that hold the maps of a method, each named by its content: other maps have other names."""
         return tuple(sorted({unit.maps for unit in self._planned_units() if unit.method == method}))
 
     def picture(self, sample: str) -> np.ndarray | None:
-        """The photograph as the classifier saw it, for the first dozen samples."""
+        """The image as the classifier sees it, as (height, width, 3) bytes; None beyond the first dozen samples."""
         name = self.record.samples.pictures.get(sample)
         if name is None:
             return None

@@ -137,10 +137,10 @@ class Settings:
     @classmethod
     def of(cls, values: Mapping[str, Any], owner: str = "the settings") -> Settings:
         """Settings from plain values; unknown names, wrong types and numbers out of bounds are refused by name."""
-        several = {key: [values[key]] for key in ("mean", "std") if isinstance(values.get(key), int | float)}
+        lists = {key: [values[key]] for key in ("mean", "std") if isinstance(values.get(key), int | float)}
         if isinstance(values.get("out"), str) and not values["out"].strip():
             raise SnellenError("--out is empty; name the run folder, or leave it out")
-        return parse_as(cls, {**values, **several}, owner)
+        return parse_as(cls, {**values, **lists}, owner)
 
     def as_values(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as JSON."""
@@ -167,8 +167,8 @@ class Settings:
             precision=self.precision,
         )
 
-    def tell_of_code(self, observer: Observer) -> None:
-        """Says once to a user that a model of their own is code."""
+    def note_code(self, observer: Observer) -> None:
+        """Notes, once per user, that a model of their own is code."""
         if executes_code(self.model) and first_time("models-are-code"):
             observer.note(
                 f"the model '{self.model}' is code, which runs with your rights, a .pt or .pt2 file too: use models of "
@@ -176,7 +176,7 @@ class Settings:
             )
 
     def samples(self, classifier: Classifier, observer: Observer) -> Samples:
-        """The images that these settings name, shaped for the classifier; all are read once, to meet broken ones now."""
+        """The images that these settings name, shaped for the classifier; all are read once, to find broken ones early."""
         if self.images in (PHOTOGRAPHS, DIGITS):
             own = {"labels": self.labels, "masks": self.masks, "boxes": self.boxes}
             _refuse_beside(self.images, own, "labels and truth")
@@ -224,13 +224,13 @@ class Settings:
 
     def load(self, observer: Observer) -> LoadedSubject:
         """The model and the images."""
-        self.tell_of_code(observer)
+        self.note_code(observer)
         classifier = self.classifier()
         with _checking(observer):
             return classifier, self.samples(classifier, observer)
 
     def run(self, observer: Observer, loaded: LoadedSubject | None = None, *, trust: bool = False) -> Run:
-        """Does all of it, on what is `loaded` already or else is loaded now; `trust` is that of `evaluate`.
+        """Runs `evaluate` on the `loaded` model and images, or else loads them; `trust` is that of `evaluate`.
 
         Names are checked first, because loading a model takes longer than reading a name.
         """
@@ -268,7 +268,7 @@ class Settings:
             )
 
     def run_what_works(self, observer: Observer, loaded: LoadedSubject, *, trust: bool = False) -> Run:
-        """The same as `run`, but where units fail, that is a note, and the run is returned without them."""
+        """The same as `run`, but failed units are reported in a note, and the run is returned without them."""
         try:
             return self.run(observer, loaded, trust=trust)
         except UnfinishedError as problem:
@@ -282,7 +282,7 @@ def workers_for_short_passes() -> int:
 
 
 def _refuse_beside(name: str, options: Mapping[str, str | None], what: str) -> None:
-    """Refuses files that describe pictures which bring their own description along."""
+    """Refuses a file of labels or truth for built-in images, which have their own."""
     for option, path in options.items():
         if path is not None:
             raise SnellenError(f"{name} bring their own {what}; leave out --{option} '{path}', or name a folder of images")

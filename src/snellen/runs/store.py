@@ -157,7 +157,7 @@ class Store:
 
     def put_people_table(self, table: bytes) -> str:
         """Writes the table of people's scores per image; returns the file's name."""
-        with self._explaining():
+        with self._disk_errors():
             (self.folder / "people").mkdir(exist_ok=True)
         return self._put("people", table, ".parquet")
 
@@ -180,7 +180,7 @@ class Store:
     def merge(self, files: Sequence[tuple[str, Sequence[str]]]) -> str:
         """Writes all scores as one table, reading one unit at a time; returns the table's digest."""
         with (
-            self._explaining(),
+            self._disk_errors(),
             replacing(self.folder / "scores.parquet") as path,
             pq.ParquetWriter(path, SCORE_COLUMNS) as table,
         ):
@@ -209,7 +209,7 @@ class Store:
         for key in keys:
             path = self.folder / "units" / f"{key}.json"
             if _KEY.fullmatch(key) is None:
-                raise DamagedError(self.folder / "run.json", f"'{key}' cannot be the name of a unit", self.again)
+                raise DamagedError(self.folder / "run.json", f"'{key}' cannot be the name of a unit", self.remedy)
             if path.exists():
                 units[key] = self._unit(path)
         return units
@@ -262,7 +262,7 @@ class Store:
         """Marks all pickled variants as trusted."""
         for key in self.unsealed_variants():
             path = self.folder / "relatives" / f"{key}.json"
-            variant = read(path, VariantFile, self.again)
+            variant = read(path, VariantFile, self.remedy)
             self._write(path, variant.changed(seal=_seal(variant.file)))
 
     def unsealed_variants(self) -> list[str]:
@@ -270,7 +270,7 @@ class Store:
         keys = []
         for path in sorted((self.folder / "relatives").glob("*.json")):
             with suppress(DamagedError):  # a damaged file is never unpickled
-                if needs_trust(read(path, VariantFile, self.again)):
+                if needs_trust(read(path, VariantFile, self.remedy)):
                     keys.append(path.stem)
         return keys
 
@@ -300,22 +300,22 @@ class Store:
         return pa.concat_tables(parts) if parts else SCORE_COLUMNS.empty_table().select(columns)
 
     @property
-    def again(self) -> str:
+    def remedy(self) -> str:
         """What to do about a damaged file, for error messages."""
         return f"`snellen resume {self.folder}`, or the command that made it, computes what is damaged again"
 
     def _unit(self, path: Path) -> UnitRecord:
-        return read(path, UnitRecord, self.again)
+        return read(path, UnitRecord, self.remedy)
 
     def _content(self, part: str, name: str) -> bytes:
-        return read_named(self.folder / part, name, self.again)
+        return read_named(self.folder / part, name, self.remedy)
 
     def _intact_named(self, part: str, key: str, kind: type[F]) -> tuple[F, bytes] | None:
         """A record and the content of its file; None where there is none, or one of the two is damaged."""
         path = self.folder / part / f"{key}.json"
         if path.exists():
             with self._moving_damaged(f"{part}/{path.name}"):
-                record = read(path, kind, self.again)
+                record = read(path, kind, self.remedy)
                 with self._moving_damaged(f"{part}/{path.name}", f"{part}/{record.file}"):
                     return record, self._content(part, record.file)
         return None
@@ -332,7 +332,7 @@ class Store:
 
     def _set_aside(self, path: Path) -> None:
         if path.exists() and self.folder in (path.parent, path.parent.parent):  # a damaged record may name any path
-            with self._explaining():
+            with self._disk_errors():
                 (self.folder / DAMAGED).mkdir(exist_ok=True)
                 path.replace(self.folder / DAMAGED / f"{path.parent.name}-{path.name}")
 
@@ -349,18 +349,18 @@ class Store:
         return name
 
     def _write(self, path: Path, content: bytes | Record) -> None:
-        with self._explaining():
+        with self._disk_errors():
             write_whole(path, dump(content) if isinstance(content, Record) else content)
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _disk_errors(self) -> Iterator[None]:
         """Turns an error of the disk into a sentence."""
         try:
             yield
         except OSError as problem:
             raise SnellenError(
                 f"cannot write to '{self.folder}' ({problem.strerror}); "
-                "make part and run the same command: finished work is kept"
+                "make room and run the same command: finished work is kept"
             ) from None
 
     def _sweep(self) -> None:

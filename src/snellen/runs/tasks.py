@@ -22,9 +22,11 @@ class Shard:
     """Some consecutive samples; their images are loaded where they are needed."""
 
     places: range
+    """Their numbers among the samples of the run."""
     ids: tuple[str, ...]
     digests: tuple[str, ...]
     targets: tuple[int, ...] = ()
+    """The class that each map explains."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ def split_into_shards(samples: Samples, size: int) -> list[Shard]:
     shards = []
     for start in range(0, len(ids), size):
         places = range(start, min(start + size, len(ids)))
-        shards.append(Shard(places, tuple(ids[place] for place in places), tuple(samples.digest(place) for place in places)))
+        shards.append(Shard(places, tuple(ids[start : start + size]), tuple(map(samples.digest, places))))
     return shards
 
 
@@ -108,9 +110,9 @@ def missing_units(
         variants: The digests of the variants that a metric compares the maps of a method with, by name. Scores count
             only with the same variants.
     """
-    have: dict[str, list[tuple[str, UnitRecord]]] = {}
+    stored_units: dict[str, list[tuple[str, UnitRecord]]] = {}
     for key, unit in store.intact_units().items():
-        have.setdefault(unit.map_key, []).append((key, unit))
+        stored_units.setdefault(unit.map_key, []).append((key, unit))
     tasks: list[MissingUnit] = []
     units: list[tuple[int, int, PlannedUnit]] = []
     for shard in shards:
@@ -127,7 +129,7 @@ def missing_units(
                 }
             )
             left, maps = dict(metric_keys), None
-            for key, unit in have.get(map_key, []):
+            for key, unit in stored_units.get(map_key, []):
                 if not store.is_intact(key, unit):
                     continue
                 maps = unit.maps

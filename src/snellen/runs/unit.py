@@ -45,7 +45,7 @@ class PackedClassifier:
         if self._classifier is None:
             classifier = _CLASSIFIERS.get(self.fingerprint)
             if classifier is None:
-                while len(_CLASSIFIERS) >= _MOST:  # variants change from unit to unit
+                while len(_CLASSIFIERS) >= _MOST_CLASSIFIERS:  # variants change from unit to unit
                     del _CLASSIFIERS[next(iter(_CLASSIFIERS))]
                 classifier = _CLASSIFIERS[self.fingerprint] = cloudpickle.loads(self._payload or b"")
             self._classifier = classifier
@@ -63,8 +63,8 @@ class PackedClassifier:
 
 
 _CLASSIFIERS: dict[str, Classifier] = {}
-_MOST = 32
-"""So many classifiers stay unpacked in a process."""
+_MOST_CLASSIFIERS = 32
+"""The most classifiers that stay unpacked in a process."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +118,9 @@ class InspectShard:
             logits = classifier.logits(shard.inputs)
         probabilities = logits.softmax(dim=1)
         if not bool(probabilities.isfinite().all()):
-            bad = int((~probabilities.isfinite().all(dim=1)).nonzero()[0])
+            first = int((~probabilities.isfinite().all(dim=1)).nonzero()[0])
             raise SnellenError(
-                f"'{classifier.name}' returns NaN for '{samples[bad].id}'; check its weights and normalisation"
+                f"'{classifier.name}' returns NaN for '{samples[first].id}'; check its weights and normalisation"
             )
         best = probabilities.max(dim=1)
         return ShardFacts(

@@ -47,7 +47,7 @@ WEIGHTS = ".safetensors"
 
 ENDINGS = (".pt", ".pth", ".safetensors")
 
-OPEN = 16
+MOST_OPEN = 16
 """The most variants in memory at a time; the others are read from the run folder again."""
 
 
@@ -317,7 +317,7 @@ class RunVariants:
             if module is None:
                 file = self.facts[name].file or ""
                 module = unpack(self.store.variant_content(file), Path(file).suffix, self.classifier)
-            while len(self._open) >= OPEN:
+            while len(self._open) >= MOST_OPEN:
                 del self._open[next(iter(self._open))]
             self._open[name] = self.classifier.variant(module, name.removeprefix(CHECKPOINT))
         return self._open[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +12,10 @@ from snellen.files.integrity import DamagedError, digest, has_checksum, read_nam
 from snellen.runs.record import FileRecord, R, Record, RunRecord, UnitRecord, read
 from snellen.runs.store import DAMAGED, REJOIN, VERDICTS, Store, files_of
 
-_ROOMS = ("maps", "scores", "pictures", "lessons", "relatives", "people")
+_CONTENT_FOLDERS = ("maps", "scores", "pictures", "lessons", "relatives", "people")
 """The folders with files that are named by their content."""
 
-_NAMING = ("lessons", "relatives", "people")
+_RECORD_FOLDERS = ("lessons", "relatives", "people")
 """The folders whose records name files beside them."""
 
 
@@ -58,17 +59,17 @@ class _Check:
     def everything(self) -> None:
         folder = self.store.folder
         record = self._record(folder / "run.json", f"give the command that made '{folder}' again", RunRecord)
-        units = {path.stem: self._record(path, self.store.again, UnitRecord) for path in self._paths("units")}
-        for room in _ROOMS:
-            remedy = REJOIN if room == "people" else self.store.again
+        units = {path.stem: self._record(path, self.store.remedy, UnitRecord) for path in self._paths("units")}
+        for part in _CONTENT_FOLDERS:
+            remedy = REJOIN if part == "people" else self.store.remedy
             needed = set[str]()
-            for path in self._paths(room) if room in _NAMING else ():
+            for path in self._paths(part) if part in _RECORD_FOLDERS else ():
                 named = self._record(path, remedy, FileRecord)
                 needed |= {named.file} if named else set()
-            needed |= {name for unit in units.values() if unit for where, name in files_of(unit) if where == room}
-            if room == "pictures":
+            needed |= {name for unit in units.values() if unit for where, name in files_of(unit) if where == part}
+            if part == "pictures":
                 needed |= set(record.samples.pictures.values()) if record else set()
-            self._contents(room, needed, remedy)
+            self._contents(part, needed, remedy)
         if record is not None and record.finished is not None:
             self._finished(record, units)
         for path in sorted(folder.glob("truth/*/")):
@@ -78,12 +79,12 @@ class _Check:
         for path in sorted(folder.glob("methodology/*.json")):
             self._record(path, "delete it, and `snellen cards` measures again", Record)
 
-    def _paths(self, room: str) -> Iterator[Path]:
-        return iter(sorted((self.store.folder / room).glob("*.json")))
+    def _paths(self, part: str) -> Iterator[Path]:
+        return iter(sorted((self.store.folder / part).glob("*.json")))
 
-    def _contents(self, room: str, needed: Iterable[str], remedy: str) -> None:
+    def _contents(self, part: str, needed: Iterable[str], remedy: str) -> None:
         """Every file that is there, and every file that should be."""
-        folder = self.store.folder / room
+        folder = self.store.folder / part
         there = {path.name for path in folder.glob("*") if path.is_file() and path.suffix not in (".json", "")}
         there = {name for name in there if not name.startswith(".")}
         for name in sorted(there | set(needed)):
@@ -103,32 +104,22 @@ class _Check:
             if planned.unit not in units:
                 path = self.store.folder / "units" / f"{planned.unit}.json"
                 with self._counted(path):
-                    raise DamagedError(path, "it is missing", self.store.again)
+                    raise DamagedError(path, "it is missing", self.store.remedy)
         table = self.store.folder / "scores.parquet"
         with self._counted(table):
             if not table.is_file():
-                raise DamagedError(table, "it is missing", self.store.again)
+                raise DamagedError(table, "it is missing", self.store.remedy)
             if record.merged not in (None, digest(table.read_bytes())):
-                raise DamagedError(table, "its content does not match run.json", self.store.again)
+                raise DamagedError(table, "its content does not match run.json", self.store.remedy)
 
-    def _counted(self, path: Path) -> _Counted:
-        return _Counted(self, path)
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """Counts a file, and keeps the sentence where it is damaged."""
-
-    check: _Check
-    path: Path
-
-    def __enter__(self) -> None:
-        self.check.on_file(str(self.path))
-
-    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> bool:
-        self.check.result.files += 1
-        if isinstance(problem, DamagedError):
-            self.check.result.problems.append(str(problem))
-            return True
-        self.check.result.bytes += self.path.stat().st_size if problem is None else 0
-        return False
+    @contextmanager
+    def _counted(self, path: Path) -> Iterator[None]:
+        """Counts a file, and notes the sentence where it is damaged."""
+        self.on_file(str(path))
+        self.result.files += 1
+        try:
+            yield
+        except DamagedError as problem:
+            self.result.problems.append(str(problem))
+        else:
+            self.result.bytes += path.stat().st_size

@@ -78,23 +78,22 @@ def further_images(against: Sequence[PairedDifference], images: int | None = Non
 
 def images_for_axiom(gap: PairedDifference, images: int) -> int | None:
     """The same for an axiom: `gap` is the distance from the best value, with the tolerance in place of the margin."""
-    ahead = gap.mean - gap.margin
-    reach = _reaches(gap)[0 if ahead > 0 else 1]
-    return _more(_images(reach + _z(0.2), gap.spread, abs(ahead)), gap.n, images)
+    beyond = gap.mean - gap.margin
+    reach = _reaches(gap)[0 if beyond > 0 else 1]
+    return _more(_images(reach + _z(0.2), gap.spread, abs(beyond)), gap.n, images)
 
 
 def _more(needed: float, now: int, images: int) -> int | None:
+    """How many further images to take, where `now` of `images` are defined and `needed` must be; None for no number."""
     return None if math.isinf(needed) else max(1, math.ceil((needed - now) * images / now))
 
 
 def _reaches(difference: PairedDifference) -> tuple[float, float]:
     """How many standard errors the interval reaches down and up."""
     error = difference.spread / math.sqrt(difference.n)
-    return (
-        ((difference.mean - difference.low) / error, (difference.high - difference.mean) / error)
-        if error > 0
-        else (0.0, 0.0)
-    )
+    if error <= 0:
+        return 0.0, 0.0
+    return (difference.mean - difference.low) / error, (difference.high - difference.mean) / error
 
 
 def _images(errors: float, spread: float, distance: float) -> float:
@@ -103,4 +102,5 @@ def _images(errors: float, spread: float, distance: float) -> float:
 
 
 def _z(missed: float) -> float:
+    """The normal quantile that is exceeded with this probability."""
     return NormalDist().inv_cdf(1 - missed)

@@ -20,7 +20,7 @@ HIDDEN = 3
 """An event that happens on 3 in n of all images is absent from n images with a probability of e⁻³, about 5 %."""
 
 DISTINCT = 3
-"""Differences with no more distinct values than this do not show how large another one may be."""
+"""Differences with at most this many distinct values do not show how large another difference may be."""
 
 
 def worst_value(metric: MetricSpec) -> float:
@@ -49,17 +49,17 @@ def rare_failure_note(
         share = HIDDEN / difference.units
         lost = difference.mean + float(np.nanmean(rivals[:, place])) - worst
         differences = own - rivals[:, place]
-        steady = not bounded and _few(differences[~np.isnan(differences)])
-        if steady or difference.low <= share * lost:
-            return _sentence(min(each.units for each in against), unit)
+        uninformative = not bounded and _few(differences[~np.isnan(differences)])
+        if uninformative or difference.low <= share * lost:
+            return _sentence(min(difference.units for difference in against), unit)
     return ""
 
 
 def _few(values: Float[np.ndarray, " images"]) -> bool:
+    """Whether there are at most `DISTINCT` distinct values, apart from rounding."""
     largest = float(np.abs(values).max(initial=0.0)) or 1.0
     return len(np.unique(np.round(values / largest, 6))) <= DISTINCT
 
 
 def _sentence(n: int, unit: Unit) -> str:
-    several = PLURAL[unit]
-    return f"could be undone by large failures on fewer than 1 in {n // HIDDEN} {several}, which {n} need not show"
+    return f"could be undone by large failures on fewer than 1 in {n // HIDDEN} {PLURAL[unit]}, which {n} need not show"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from snellen.verdicts.sampling import IMAGES, MINIMUM_GROUPS, PLURAL, Clusters, 
 from snellen.verdicts.statistics import (
     LEVEL,
     MINIMUM_IMAGES,
+    SummaryRow,
     best_value,
     fooled,
     sample_names,
@@ -47,14 +48,14 @@ The standard deviation is that of the scores over images, the method's and the c
 PRECISION = 1e-6
 """Scores that differ by less than this share of the largest count as equal: single precision is no better."""
 
-DEAF = 0.1
-"""A metric is not counted where its best control is at least as good as a method in more than 1 - DEAF of all pairs."""
+OUTRIGHT = 0.9
+"""A metric is not counted where its best control is at least as good as a method in more than this share of pairs."""
 
 TOO_FEW: Mapping[Unit, str] = {unit: f"too few {several} for a verdict" for unit, several in PLURAL.items()}
-"""The reasons where there are fewer images than `MINIMUM_IMAGES`, or fewer classes or groups than `MINIMUM_GROUPS`."""
+"""Why there is no verdict with fewer images than `MINIMUM_IMAGES`, or fewer classes or groups than `MINIMUM_GROUPS`."""
 
 MOST = 100_000
-"""Above so many further images the advice gives no number."""
+"""The most further images that the advice names."""
 
 RULE = (
     "fail: worse than some control, or within the margin of it; pass: better than every control; inconclusive: neither. "
@@ -112,38 +113,41 @@ def judge(
 ) -> list[Judgement]:
     """A verdict for each method in each test (see `RULE`; `AXIOM` for a metric with a tolerance).
 
-    *Not counted*: too few images, no control, nothing computed, or a metric that a control wins outright (see `DEAF`).
-    `summary` is what `summarise` says of the same scores, for those who have it already; `sampling` is what was drawn.
+    *Not counted*: too few images, no control, nothing computed, or a metric that a control wins outright (see `OUTRIGHT`).
+    `summary` is what `summarise` returns for the same scores, where it is computed already; `sampling` is what was drawn.
     """
     if summary is None:
         summary = summarise(scores, spec_methods, spec_metrics, seed=seed, sampling=sampling)
     clusters = sampling.clusters(sample_names(scores))
     added = f" {sampling.words[0].upper()}{sampling.words[1:]}." if sampling.words else ""
-    rows = {(row.method, row.metric): row for row in summary.itertuples()}
-    deceived = fooled(summary)
+    rows = {(row.method, row.metric): row for row in SummaryRow.rows(summary)}
+    fooled_by = fooled(summary)
     judgements = []
-    for metric, own, rivals, (methods, controls) in metric_tables(scores, spec_methods, spec_metrics):
-        label = metric.label
-        mine = [rows[(method, label)] for method in methods]
-        if metric.tolerance is not None:
-            judgements += _axiom(own, metric, mine, seed, AXIOM + added, sampling.unit, clusters)
+    for table in metric_tables(scores, spec_methods, spec_metrics):
+        label, own, rivals = table.metric.label, table.own, table.rivals
+        method_rows = [rows[(method, label)] for method in table.methods]
+        if table.metric.tolerance is not None:
+            judgements += _axiom(own, table.metric, method_rows, seed, AXIOM + added, sampling.unit, clusters)
             continue
-        pairs = against_controls(own, rivals, controls, seed=seed, clusters=clusters)
-        worst = worst_value(metric)
-        outright = label in deceived and control_win_share(own, rivals) > 1 - DEAF
-        for at, (row, pair) in enumerate(zip(mine, pairs, strict=True)):
-            compared = [place for place, difference in enumerate(pair) if difference.n]
-            against = tuple(pair[place] for place in compared)
+        differences = against_controls(own, rivals, table.controls, seed=seed, clusters=clusters)
+        worst = worst_value(table.metric)
+        outright = label in fooled_by and control_win_share(own, rivals) > OUTRIGHT
+        for column, (row, of_method) in enumerate(zip(method_rows, differences, strict=True)):
+            compared = [place for place, difference in enumerate(of_method) if difference.n]
+            against = tuple(of_method[place] for place in compared)
             verdict, reason = decide_verdict(against, sampling.unit) if row.n else _nothing(row)
             more = further_images(against, len(own)) if verdict == "inconclusive" else None
             if outright and verdict != "not counted":
-                by = deceived[label]
-                wins = "wins" if len(by) == 1 else "win"
-                reason = f"fooled by {', '.join(by)}, which {wins} against nearly every map; otherwise {verdict}"
+                controls = fooled_by[label]
+                wins = "wins" if len(controls) == 1 else "win"
+                reason = f"fooled by {', '.join(controls)}, which {wins} against nearly every map; otherwise {verdict}"
                 verdict, more = "not counted", None
-            passed = verdict == "pass"
-            note = rare_failure_note(own[:, at], rivals[:, compared], against, worst, sampling.unit) if passed else ""
-            judgements.append(_judgement(row, verdict, reason, RULE + added, against, more, sampling.unit, note))
+            note = ""
+            if verdict == "pass":
+                note = rare_failure_note(own[:, column], rivals[:, compared], against, worst, sampling.unit)
+            judgements.append(
+                _judgement(row, verdict, reason, RULE + added, sampling.unit, against=against, more=more, note=note)
+            )
     return judgements
 
 
@@ -161,34 +165,37 @@ def compare(
     """
     clusters = sampling.clusters(sample_names(scores))
     return {
-        (method, metric.label): against
-        for metric, own, rivals, (methods, controls) in metric_tables(scores, spec_methods, spec_metrics)
-        if controls
+        (method, table.metric.label): against
+        for table in metric_tables(scores, spec_methods, spec_metrics)
+        if table.controls
         for method, against in zip(
-            methods, against_controls(own, rivals, controls, seed=seed, clusters=clusters), strict=True
+            table.methods,
+            against_controls(table.own, table.rivals, table.controls, seed=seed, clusters=clusters),
+            strict=True,
         )
     }
 
 
-Table = tuple[
-    MetricSpec,
-    Float[np.ndarray, "images methods"],
-    Float[np.ndarray, "images controls"],
-    tuple[Sequence[str], Sequence[str]],
-]
-"""A metric, the scores of methods and of controls by it (larger is better, whichever way it points), and their labels."""
+class MetricTable(NamedTuple):
+    """The scores of methods and of controls by one metric (larger is better, whichever way it points), and their labels."""
+
+    metric: MetricSpec
+    own: Float[np.ndarray, "images methods"]
+    rivals: Float[np.ndarray, "images controls"]
+    methods: Sequence[str]
+    controls: Sequence[str]
 
 
 def metric_tables(
     scores: pd.DataFrame, spec_methods: Sequence[MethodSpec], spec_metrics: Sequence[MetricSpec]
-) -> Iterator[Table]:
-    """The scores of each metric in turn; rows are the samples in the order of `samples_of`."""
-    methods = [spec_method.label for spec_method in spec_methods if not spec_method.control]
-    controls = [spec_method.label for spec_method in spec_methods if spec_method.control]
-    values, _ = score_array(scores, [*methods, *controls], [spec_metric.label for spec_metric in spec_metrics])
+) -> Iterator[MetricTable]:
+    """The scores of each metric in turn; rows are the samples in the order of `sample_names`."""
+    methods = [method.label for method in spec_methods if not method.control]
+    controls = [method.label for method in spec_methods if method.control]
+    values, _ = score_array(scores, [*methods, *controls], [metric.label for metric in spec_metrics])
     for place, metric in enumerate(spec_metrics):
-        table = values[:, :, place] * (1.0 if metric.higher_is_better else -1.0)
-        yield metric, table[:, : len(methods)], table[:, len(methods) :], (methods, controls)
+        own, rivals = np.split(values[:, :, place] * (1.0 if metric.higher_is_better else -1.0), [len(methods)], axis=1)
+        yield MetricTable(metric=metric, own=own, rivals=rivals, methods=methods, controls=controls)
 
 
 def against_controls(
@@ -211,16 +218,22 @@ def against_controls(
     largest = np.maximum(np.abs(first), np.abs(second))
     margin = np.maximum(margin, PRECISION * np.where(both, largest, 0.0).max(axis=0, initial=0.0))
     spread = error * np.sqrt(n)
-    rows = []
-    for at in range(shape[0]):
-        against = []
-        for place, control in enumerate(controls):
-            ends = float(mean[at, place]), float(low[at, place]), float(high[at, place])
-            beside = float(margin[at, place]), float(spread[at, place]), int(n[at, place])
-            units = None if clusters is None else int(drawn[at, place])
-            against.append(PairedDifference(control, *ends, *beside, units))
-        rows.append(tuple(against))
-    return rows
+    return [
+        tuple(
+            PairedDifference(
+                control=control,
+                mean=float(mean[row, column]),
+                low=float(low[row, column]),
+                high=float(high[row, column]),
+                margin=float(margin[row, column]),
+                spread=float(spread[row, column]),
+                n=int(n[row, column]),
+                clusters=None if clusters is None else int(drawn[row, column]),
+            )
+            for column, control in enumerate(controls)
+        )
+        for row in range(len(mean))
+    ]
 
 
 def control_win_share(own: Float[np.ndarray, "images methods"], rivals: Float[np.ndarray, "images controls"]) -> float:
@@ -264,23 +277,30 @@ def _few(n: int, units: int, unit: Unit) -> str:
 def _axiom(
     own: Float[np.ndarray, "images methods"],
     metric: MetricSpec,
-    rows: Sequence[Any],
+    rows: Sequence[SummaryRow],
     seed: int,
     rule: str = AXIOM,
     unit: Unit = "image",
     clusters: Clusters | None = None,
 ) -> list[Judgement]:
     tolerance, best = metric.tolerance or 0.0, best_value(metric)
-    # How far a score is from the best value; scores come larger is better.
+    # How far a score is from the best value; `own` has larger scores for better maps.
     gaps = (best if metric.higher_is_better else -best) - own
     mean, low, high, n, error, drawn = simultaneous(gaps, seed=seed, clusters=clusters)
     judgements = []
-    for at, row in enumerate(rows):
+    for column, row in enumerate(rows):
         verdict: Verdict
-        near, far, more = max(0.0, float(low[at])), float(high[at]), None
-        ends = float(mean[at]), float(low[at]), far
-        units = None if clusters is None else int(drawn[at])
-        gap = PairedDifference("", *ends, tolerance, float(error[at] * math.sqrt(n[at])), int(n[at]), units)
+        near, far, more = max(0.0, float(low[column])), float(high[column]), None
+        gap = PairedDifference(
+            control="",
+            mean=float(mean[column]),
+            low=float(low[column]),
+            high=far,
+            margin=tolerance,
+            spread=float(error[column] * math.sqrt(n[column])),
+            n=int(n[column]),
+            clusters=None if clusters is None else int(drawn[column]),
+        )
         if not row.n:
             verdict, reason = _nothing(row)
         elif few := _few(row.n, gap.units, unit):
@@ -292,7 +312,7 @@ def _axiom(
         else:
             verdict, reason = "inconclusive", f"not clear of {tolerance:g} from {best:g}: between {near:.2g} and {far:.2g}"
             more = images_for_axiom(gap, len(own))
-        judgements.append(_judgement(row, verdict, reason, rule, (), more, unit, ""))
+        judgements.append(_judgement(row, verdict, reason, rule, unit, more=more))
     return judgements
 
 
@@ -301,19 +321,20 @@ def _at_most(far: float) -> str:
     return f"at most {far:.2g}" if far >= 1e-4 or not far else "less than 0.0001"
 
 
-def _nothing(row: Any) -> tuple[Verdict, str]:
+def _nothing(row: SummaryRow) -> tuple[Verdict, str]:
     return "not counted", "undefined" if row.undefined else "not run"
 
 
 def _judgement(
-    row: Any,
+    row: SummaryRow,
     verdict: Verdict,
     reason: str,
     rule: str,
-    against: tuple[PairedDifference, ...],
-    more: int | None,
     unit: Unit,
-    note: str,
+    *,
+    against: tuple[PairedDifference, ...] = (),
+    more: int | None = None,
+    note: str = "",
 ) -> Judgement:
     return Judgement(
         method=row.method,
@@ -321,11 +342,11 @@ def _judgement(
         verdict=verdict,
         reason=reason,
         rule=rule,
-        mean=float(row.mean),
-        low=float(row.low),
-        high=float(row.high),
-        n=int(row.n),
-        undefined=int(row.undefined),
+        mean=row.mean,
+        low=row.low,
+        high=row.high,
+        n=row.n,
+        undefined=row.undefined,
         against=against,
         more=more,
         unit=unit,
@@ -338,8 +359,8 @@ def _least_deviation(
 ) -> Float[np.ndarray, "*columns"]:
     """The lower limit of the standard deviation of two scores, pooled, because it is estimated from these images too.
 
-    A difference that hardly varies would else be called alike whenever the images happen to spread the scores widely. The
-    limit is symmetric on the scale of logarithms, for there the estimate of a spread is.
+    Otherwise a difference that hardly varies would be called alike whenever the images happen to spread the scores widely.
+    The limit is symmetric on a logarithmic scale, because the estimate of a spread is.
     """
     n = (~np.isnan(first)).sum(axis=0)
     squares = np.zeros(first.shape)

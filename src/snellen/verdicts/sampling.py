@@ -31,11 +31,13 @@ drawn as well, but hardly any method would pass (docs/verdicts.md has the number
 
 @dataclass(frozen=True)
 class Sampling:
-    """What is drawn at random, the cluster of each sample where that is more than an image, and what it means in words."""
+    """What is drawn at random."""
 
     unit: Unit = "image"
     cluster_of: Mapping[str, str] = field(default_factory=dict)
+    """The class or group of each sample; empty where single images are drawn."""
     words: str = ""
+    """What it means for verdicts; empty where that needs no words."""
     few: bool = False
     """Whether there are too few groups for any verdict; `words` then say so."""
     only: bool = False
@@ -68,29 +70,29 @@ def sampling_of(samples: pd.DataFrame, classes: int | None) -> Sampling:
     groups = _clusters(samples, "group")
     labels = _clusters(samples, "label")
     present = int(samples["label"].nunique()) if labels else 0
-    of = f"{present} of the model's {classes}" if classes else f"{present}"
-    these = f"images show {of} classes"
+    count = f"{present} of the model's {classes}" if classes else f"{present}"
+    shown = f"images show {count} classes"
     if groups:
         return _by_group(
-            groups, f"; {these}, and verdicts are about these" if 0 < present < (classes or present + 1) else ""
+            groups, f"; {shown}, and verdicts are about these" if 0 < present < (classes or present + 1) else ""
         )
     if not labels:
         return Sampling(words="neither classes nor groups of the images are known, so each counts as drawn by itself")
     if present == classes or present == len(samples):
         return IMAGES
     if len(set(labels.values())) < MINIMUM_CLASSES:
-        few = f"{these}, fewer than {MINIMUM_CLASSES}: verdicts are about these classes only, not about others"
+        few = f"{shown}, fewer than {MINIMUM_CLASSES}: verdicts are about these classes only, not about others"
         return Sampling(words=few, only=True)
-    return Sampling("class", labels, f"{these}, which are drawn as a whole: verdicts are about its other classes too")
+    return Sampling("class", labels, f"{shown}, which are drawn as a whole: verdicts are about its other classes too")
 
 
-def _by_group(groups: Mapping[str, str], beside: str) -> Sampling:
+def _by_group(groups: Mapping[str, str], class_words: str) -> Sampling:
     count = len(set(groups.values()))
     if count < MINIMUM_GROUPS:
         number = "1 group is" if count == 1 else f"{count} groups are"
         return Sampling("group", groups, f"{number} too few for a verdict, which needs at least {MINIMUM_GROUPS}", few=True)
     words = f"images come in {count} groups, which are drawn as a whole: verdicts are about other such groups too"
-    return Sampling("group", groups, words + beside)
+    return Sampling("group", groups, words + class_words)
 
 
 def _clusters(samples: pd.DataFrame, column: str) -> dict[str, str]:

@@ -45,7 +45,7 @@ class Certainty:
 
 
 def certainty(n: int, sampling: Sampling = IMAGES) -> Certainty:
-    """Whether n images that came about like this allow a verdict, and in words how much.
+    """Whether n images, drawn as `sampling` says, allow a verdict, and in words how much.
 
     >>> certainty(7).enough
     False
@@ -93,6 +93,11 @@ class SummaryRow:
         names = [field.name for field in dataclasses.fields(SummaryRow)]
         return pd.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, columns=names)
 
+    @staticmethod
+    def rows(table: pd.DataFrame) -> list[SummaryRow]:
+        """The rows of such a table."""
+        return [SummaryRow(**{str(name): value for name, value in row.items()}) for row in table.to_dict("records")]
+
 
 def summarise(
     scores: pd.DataFrame,
@@ -112,44 +117,41 @@ def summarise(
     Statistician 69(4)) proposes: its tails are those that make it as wide as Student's interval on normal data. BCa was not
     taken because it estimates a bias and an acceleration too, from the same few values; the two were not compared here.
 
-    Images (or the whole classes or groups that `sampling` says) are drawn together with their undefined scores, the same
-    draws serve every method and metric, and samples are
-    sorted by name first, so neither order nor company of a score moves its interval. Equal scores give an interval without
-    width; fewer than two defined scores give none (NaN).
+    Images (or the whole classes or groups that `sampling` names) are drawn together with their undefined scores. The same
+    draws serve every method and metric, and samples are sorted by name first, so an interval depends neither on the order
+    of rows nor on other methods and metrics. Equal scores give an interval without width; fewer than two defined scores
+    give none (NaN).
     """
-    methods, metrics = (
-        [spec_method.label for spec_method in spec_methods],
-        [spec_metric.label for spec_metric in spec_metrics],
+    values, written = score_array(
+        scores, [method.label for method in spec_methods], [metric.label for metric in spec_metrics]
     )
-    values, written = score_array(scores, methods, metrics)
     images = len(values)
     mean, low, high, n = interval_of_mean(
-        values.reshape(images, len(methods) * len(metrics)),
+        values.reshape(images, len(spec_methods) * len(spec_metrics)),
         resamples=resamples,
         seed=seed,
         clusters=sampling.clusters(sample_names(scores)),
     )
     computed = written.sum(axis=0).ravel()
     rows = []
-    for column, (of, by) in enumerate(itertools.product(spec_methods, spec_metrics)):
-        method, metric = of.label, by.label
+    for column, (method, metric) in enumerate(itertools.product(spec_methods, spec_metrics)):
         present = int(computed[column])
         undefined = present - int(n[column])
         rows.append(
             SummaryRow(
-                method=method,
-                metric=metric,
+                method=method.label,
+                metric=metric.label,
                 mean=float(mean[column]),
                 low=float(low[column]),
                 high=float(high[column]),
                 n=int(n[column]),
                 undefined=undefined,
                 missing=images - present,
-                reason=by.undefined if undefined else "",
-                control=of.control,
-                higher_is_better=by.higher_is_better,
-                tolerance=math.nan if by.tolerance is None else by.tolerance,
-                best=best_value(by),
+                reason=metric.undefined if undefined else "",
+                control=method.control,
+                higher_is_better=metric.higher_is_better,
+                tolerance=math.nan if metric.tolerance is None else metric.tolerance,
+                best=best_value(metric),
             )
         )
     return SummaryRow.table(rows)
@@ -165,18 +167,17 @@ def best_value(metric: MetricSpec) -> float:
 def fooled(summary: pd.DataFrame) -> dict[str, list[str]]:
     """Metrics that are fooled on this data, with the controls that are in their top two; a tie with second place counts.
 
-    Where only one method stands beside the controls, second place is always a control's; then first place decides. Metrics
-    that defined no mean for any method are left out, for nothing competed; so are axioms, which a map that knows nothing may
-    well keep.
+    Where a single method is compared with controls, a control is always among the top two; then only first place counts.
+    Metrics without a defined mean of any method are left out; so are axioms, which a control may well fulfil.
     """
     controls: dict[str, list[str]] = {}
     for metric, rows in summary.groupby("metric", sort=False):
         ranked = rows.dropna(subset=["mean"])
-        rivals = int((~ranked["control"].astype(bool)).sum())
-        if not rivals or ranked["tolerance"].notna().any():
+        methods = int((~ranked["control"].astype(bool)).sum())
+        if not methods or ranked["tolerance"].notna().any():
             continue
         quality = np.where(ranked["higher_is_better"], ranked["mean"], -ranked["mean"])
-        bar = np.sort(quality)[::-1][: min(2, rivals)][-1]
+        bar = np.sort(quality)[::-1][: min(2, methods)][-1]
         inside = ranked["control"].astype(bool).to_numpy() & (quality >= bar)
         if inside.any():
             controls[str(metric)] = [str(name) for name in ranked["method"].to_numpy()[inside]]
@@ -225,19 +226,19 @@ def interval_of_mean(
 
 
 _COLUMNS = 512
-"""So many columns are drawn at once, to bound memory; all see the same draws."""
+"""How many columns are resampled at once, to bound memory; all columns have the same draws."""
 
 
-def holm(chances: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
+def holm(p_values: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
     """P values corrected for their number (Holm 1979): the probability that any of those below .05 is wrong is 5 %.
 
-    .01, .04 and .03 become .03, .06 and .06. A p value that is not defined counts for nothing.
+    .01, .04 and .03 become .03, .06 and .06. Undefined p values are left out and stay NaN.
     """
-    corrected = np.full(len(chances), np.nan)
-    order = [at for at in np.argsort(chances, kind="stable") if not np.isnan(chances[at])]
+    corrected = np.full(len(p_values), np.nan)
+    order = [at for at in np.argsort(p_values, kind="stable") if not np.isnan(p_values[at])]
     highest = 0.0
     for rank, at in enumerate(order):
-        highest = max(highest, min(1.0, float(chances[at]) * (len(order) - rank)))
+        highest = max(highest, min(1.0, float(p_values[at]) * (len(order) - rank)))
         corrected[at] = highest
     return corrected
 
@@ -306,7 +307,7 @@ def score_array(
 ) -> tuple[Float[np.ndarray, "images methods metrics"], Bool[np.ndarray, "images methods metrics"]]:
     """Scores by sample, method and metric in the order of the spec, NaN where undefined or missing; and which were computed.
 
-    Samples are those of `samples_of`, so that the order of rows moves nothing.
+    Samples are those of `sample_names`, so that the order of rows moves nothing.
     """
     at, samples = pd.factorize(scores["sample"], sort=True)
     shape = len(samples), len(methods), len(metrics)

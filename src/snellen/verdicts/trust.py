@@ -32,7 +32,7 @@ TRUTH: Mapping[str, float] = {"misleads": 0.5, "blind": 0.75, "shape": 0.75, "un
 Only what was shown to prefer right maps, over networks, methods and images alike, counts fully among the metrics that were
 tried. Half and not nothing, for a test may ask something else of a map than whether it is right."""
 
-_WORDS = {
+_REASONS = {
     "misleads": "prefers the wrong map",
     "blind": "does not see the right map",
     "shape": "goes by the shape of a map, not its place",
@@ -66,10 +66,15 @@ class Trust:
 
     metric: str
     fooled_by: tuple[str, ...]
+    """Labels of the controls in its top two."""
     beaten: Number
+    """In which share of pairs the best control is at least as good as a method."""
     split_half: Number
+    """How alike two halves of the images order the methods, at most 1."""
     alpha: Number
+    """Krippendorff's α of the order of methods, over images."""
     known: TextBoxResult | None
+    """None where the metric was not tried on TextBox."""
     axiom: bool = False
     people: str = ""
     """What people's answers say against it, in words; it moves no weight, for a test may ask something else of a map."""
@@ -79,9 +84,9 @@ class Trust:
         """The weight of its verdicts, between 0 and 1."""
         if self.axiom:
             return 1.0
-        standing = 1 - (1.0 if math.isnan(self.beaten) else self.beaten) if self.fooled_by else 1.0
+        unfooled = 1 - (1.0 if math.isnan(self.beaten) else self.beaten) if self.fooled_by else 1.0
         reliable = 1.0 if math.isnan(self.split_half) else max(0.0, self.split_half)
-        return standing * reliable * (TRUTH.get(self.known.verdict, 1.0) if self.known else 1.0)
+        return unfooled * reliable * (TRUTH.get(self.known.verdict, 1.0) if self.known else 1.0)
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -102,7 +107,7 @@ class Trust:
             marks.append(f"one image says little: Krippendorff's α over images is {self.alpha:.2f}")
         if self.known and self.known.verdict in TRUTH:
             marks.append(
-                f"{_WORDS[self.known.verdict]} where the truth is known: on TextBox the right one wins in "
+                f"{_REASONS[self.known.verdict]} where the truth is known: on TextBox the right one wins in "
                 f"{self.known.auc:.0%} of pairs [{self.known.low:.0%}, {self.known.high:.0%}] over networks, methods and "
                 "images"
             )
@@ -117,16 +122,16 @@ def trust(
     seed: int = 0,
 ) -> dict[str, Trust]:
     """The trust in each metric, by label."""
-    deceived = fooled(summarise(scores, spec_methods, spec_metrics, resamples=0))
+    fooled_by = fooled(summarise(scores, spec_methods, spec_metrics, resamples=0))
     trusts = {}
-    for metric, own, rivals, _ in metric_tables(scores, spec_methods, spec_metrics):
-        label = metric.label
+    for table in metric_tables(scores, spec_methods, spec_metrics):
+        metric, label = table.metric, table.metric.label
         trusts[label] = Trust(
             metric=label,
-            fooled_by=tuple(deceived.get(label, ())),
-            beaten=control_win_share(own, rivals),
-            split_half=split_half(own, seed=seed),
-            alpha=krippendorff(_ranks(own)),
+            fooled_by=tuple(fooled_by.get(label, ())),
+            beaten=control_win_share(table.own, table.rivals),
+            split_half=split_half(table.own, seed=seed),
+            alpha=krippendorff(_ranks(table.own)),
             known=textbox_results().get(metric.name),
             axiom=metric.tolerance is not None,
         )
@@ -207,7 +212,7 @@ def _ranks(values: Float[np.ndarray, "images methods"]) -> Float[np.ndarray, "im
 def _spearman(
     first: Float[np.ndarray, "rows methods"], second: Float[np.ndarray, "rows methods"]
 ) -> Float[np.ndarray, " rows"]:
-    """Spearman's correlation of each row with its like; NaN where fewer than three values are defined, or all are equal."""
+    """Spearman's correlation of the rows of both; NaN where fewer than three values are defined, or all are equal."""
     ranks = [_ranks(half) for half in (first, second)]
     n = (~np.isnan(ranks[0])).sum(axis=1)
     # Ranks of n values, ties shared, always have the mean (n + 1) / 2.
